@@ -1,0 +1,78 @@
+"""Growing a quadtree level by level over sorted positions.
+
+Knows exact counts of cells. Knows no noise and no epsilon: the rule that decides about splits is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ..domain import Box
+from ..errors import InvalidInput
+from ..hierarchy import MAX_BITS, ROOT, Cells, Quadtree
+
+__all__ = ["CountedTree", "deepest"]
+
+Integers = npt.NDArray[np.int64]
+MOST_CELLS = 20_000_000
+
+SplitRule = Callable[[int, Cells, Integers], npt.NDArray[np.bool_]]
+
+
+def deepest(box: Box) -> int:
+    """The deepest quadtree over this box whose cells floats can still tell apart, at most 30 levels."""
+    for depth in range(min(30, MAX_BITS // box.dimensions), 1, -1):
+        try:
+            Quadtree(box, depth)
+        except InvalidInput:
+            continue
+        return depth
+    return 1
+
+
+class CountedTree:
+    """Positions sorted along the paths of a quadtree, so that every cell is one range of them."""
+
+    def __init__(self, tree: Quadtree, positions: npt.NDArray[np.float64]) -> None:
+        self.tree = tree
+        self._codes = np.sort(tree.codes(positions))
+
+    def count(self, cells: Cells) -> Integers:
+        """Exact number of positions in each cell: int64[m]."""
+        first, last = self.tree.span(cells)
+        return np.searchsorted(self._codes, last, side="right") - np.searchsorted(
+            self._codes, first, side="left"
+        )
+
+    def grow(self, splits: SplitRule) -> tuple[Cells, Integers]:
+        """Leaves and their exact counts.
+
+        Parameters
+        ----------
+        splits : callable
+            Takes a depth, all open cells of that depth and their counts, returns bool[m]. It is not asked at
+            the deepest level.
+        """
+        leaves: list[Cells] = []
+        counts: list[Integers] = []
+        cells = np.array([ROOT], dtype=np.uint64)
+        for depth in range(self.tree.max_depth + 1):
+            here = self.count(cells)
+            goes_on = (
+                np.zeros(len(cells), dtype=bool)
+                if depth == self.tree.max_depth
+                else splits(depth, cells, here)
+            )
+            leaves.append(cells[~goes_on])
+            counts.append(here[~goes_on])
+            if not goes_on.any():
+                break
+            if int(np.count_nonzero(goes_on)) * self.tree.fanout > MOST_CELLS:
+                raise InvalidInput(
+                    f"the tree grows beyond {MOST_CELLS} cells at depth {depth + 1}; use a smaller max_depth"
+                )
+            cells = self.tree.children(cells[goes_on]).ravel()
+        return np.concatenate(leaves), np.concatenate(counts)

@@ -1,0 +1,162 @@
+"""What the baselines return: numbers, and the guarantee they were bought with.
+
+Knows how to answer queries about a finished result and how to say what it promises. Knows no mechanism.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from ..domain import Box
+from ..errors import InvalidInput
+from ..rectangles import Answers, BoxCounts
+
+__all__ = ["CURATOR", "MOVE", "NOBODY", "Guarantee", "MeanEstimate", "ReleasedPoints", "SpatialCounts"]
+
+Floats = npt.NDArray[np.float64]
+
+CURATOR = "a curator with all positions"
+NOBODY = "nobody: everyone randomises"
+MOVE = "one participant moves anywhere in the domain"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a mechanism promises, to whom, and who must be trusted for it.
+
+    Attributes
+    ----------
+    trust : str
+        Who sees raw positions.
+    adjacency : str
+        Which change of the data the promise covers.
+    epsilon : float or None
+        Log of the largest probability ratio of any output under that change; None if nothing is promised.
+    delta : float
+        Probability that may be missing from the ratio.
+    any_move : float or None
+        The epsilon if one participant's position changes to any other in the domain: the number to compare
+        baselines by, whatever their own adjacency. None if nothing is promised.
+    note : str
+        What else a reader must know.
+
+    Examples
+    --------
+    >>> print(Guarantee(NOBODY, MOVE, 1.0, any_move=1.0))
+    epsilon = 1, delta = 0 if one participant moves anywhere in the domain. Trusts nobody: everyone randomises.
+    >>> print(Guarantee(CURATOR, "one participant is added or removed", 0.5, any_move=1.0))
+    epsilon = 0.5, delta = 0 if one participant is added or removed (1 if one moves). Trusts a curator with all positions.
+    """  # noqa: E501
+
+    trust: str
+    adjacency: str
+    epsilon: float | None
+    delta: float = 0.0
+    any_move: float | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.epsilon is None:
+            promise = "No differential privacy, whatever changes"
+        else:
+            promise = f"epsilon = {self.epsilon:g}, delta = {self.delta:g} if {self.adjacency}"
+            if self.any_move is not None and self.any_move != self.epsilon:
+                promise += f" ({self.any_move:g} if one moves)"
+        return f"{promise}. Trusts {self.trust}." + (f" {self.note}" if self.note else "")
+
+
+@dataclass(frozen=True)
+class MeanEstimate:
+    """An estimated mean.
+
+    Attributes
+    ----------
+    value : float
+    stderr : float
+        Standard deviation of the noise, known exactly and independent of the data (unless ``guarantee`` notes
+        otherwise). The mean of the participants is the target: there is no sampling error in it.
+    shape : str
+        ``"laplace"`` or ``"normal"``: the distribution of the noise that intervals use.
+    guarantee : Guarantee
+    """
+
+    value: float
+    stderr: float
+    shape: str
+    guarantee: Guarantee
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Two-sided interval for the participants' mean."""
+        if not 0 < level < 1:
+            raise InvalidInput(f"level must lie strictly between 0 and 1; got {level!r}")
+        if self.shape == "laplace":
+            half = -math.log1p(-level) * self.stderr / math.sqrt(2)
+        else:
+            half = float(ndtri((1 + level) / 2)) * self.stderr
+        return self.value - half, self.value + half
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedPoints:
+    """Perturbed positions, one per participant.
+
+    Attributes
+    ----------
+    points : float64[n, d]
+    clipped : int
+        How many draws fell outside the domain and were moved to its nearest point; 0 if clipping was off.
+    guarantee : Guarantee
+    """
+
+    points: Floats
+    clipped: int
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, eq=False)
+class SpatialCounts:
+    """Counts in disjoint boxes with the guarantee they were released under.
+
+    Attributes
+    ----------
+    regions : BoxCounts
+        Boxes, counts and variances. Where counts were made consistent across a tree their errors are
+        negatively correlated; treating them as independent makes the standard errors of large queries too
+        large, not too small.
+    guarantee : Guarantee
+    """
+
+    regions: BoxCounts
+    guarantee: Guarantee
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    @property
+    def boxes(self) -> Floats:
+        """Lower and upper corners, float64[m, 2, d]."""
+        return self.regions.boxes
+
+    @property
+    def counts(self) -> Floats:
+        """Released count per box, float64[m]."""
+        return self.regions.counts
+
+    @property
+    def total(self) -> float:
+        """Sum of the released counts."""
+        return self.regions.total
+
+    def query(self, boxes: npt.ArrayLike) -> Answers:
+        """Answers to range queries, boxes of shape (q, 2, d); see :meth:`semilocal.rectangles.BoxCounts.query`."""
+        return self.regions.query(boxes)
+
+    def density(self, grid: Iterable[int], domain: Box | None = None) -> Floats:
+        """Expected count per grid cell; see :meth:`semilocal.rectangles.BoxCounts.density`."""
+        return self.regions.density(grid, domain)

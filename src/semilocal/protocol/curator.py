@@ -1,0 +1,147 @@
+"""The server's machine: opens rounds, checks reports, closes rounds. Sans-IO and without randomness.
+
+    state        call                 next state
+    collecting   query(), check()     collecting
+    collecting   close(…)             collecting with the kept children, or finished if none is left
+    finished     query() is None      finished
+
+The state is a fold over the closings: ``Curator.replay`` gives back the same curator. A verdict depends on nothing but
+(responders, tally), so that the sums may come from anywhere, a database or secure aggregation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DeviceViolation, InvalidInput
+from .messages import Closed, Message, Query, Report
+from .rule import Frontier, decide, first_frontier
+from .task import Task
+
+__all__ = ["Curator", "count_reports"]
+
+
+class Curator:
+    """The server of one task.
+
+    Parameters
+    ----------
+    task : Task
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.round = 1
+        self.frontier: Frontier = first_frontier()
+        self._query: Query | None = Query(task.id, 1, (1,))
+
+    @property
+    def finished(self) -> bool:
+        """Whether no cell is left to ask about."""
+        return self._query is None
+
+    @property
+    def roll_call(self) -> bool:
+        """Whether the open round asks for presence only."""
+        return self.round > self.task.max_rounds
+
+    def query(self) -> Query | None:
+        """The open round's query; None when finished."""
+        return self._query
+
+    def check(self, report: Report) -> None:
+        """Refuse a report that does not belong to the open round.
+
+        Raises
+        ------
+        DeviceViolation
+        """
+        if report.task != self.task.id:
+            raise DeviceViolation("other-task", "the report belongs to another task")
+        if self._query is None or report.round != self.round:
+            now = "the task is finished" if self._query is None else f"the open round is {self.round}"
+            raise DeviceViolation("other-round", f"the report is for round {report.round}; {now}")
+        cells = self.frontier.cells
+        place = int(np.searchsorted(cells, np.uint64(report.cell)))
+        if place == len(cells) or int(cells[place]) != report.cell:
+            raise DeviceViolation("unknown-cell", f"cell {report.cell} is not asked about in round {self.round}")
+        if (report.answer is None) != self.roll_call:
+            wanted = "no answer" if self.roll_call else "an answer"
+            raise DeviceViolation("bad-answer", f"round {self.round} takes {wanted}")
+        if report.answer is not None:
+            try:
+                self.task.randomizer.check_answer(report.answer)
+            except InvalidInput as error:
+                raise DeviceViolation("bad-answer", str(error)) from None
+
+    def close(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Closed:
+        """Close the open round and open the next one.
+
+        Parameters
+        ----------
+        responders : int[m]
+            Reports per cell of the query.
+        tally : int[m, fanout]
+            Their sums; int[m, 0] in a roll call.
+        """
+        if self._query is None:
+            raise InvalidInput("the task is finished; there is no round to close")
+        cells = self._query.cells
+        width = 0 if self.roll_call else self.task.randomizer.fanout
+        size = np.asarray(responders, dtype=np.int64)
+        sums = np.asarray(tally, dtype=np.int64).reshape(len(cells), -1) if len(cells) else np.empty((0, width), np.int64)
+        if size.shape != (len(cells),) or sums.shape != (len(cells), width):
+            raise InvalidInput(
+                f"round {self.round} has {len(cells)} cells with {width} sums each; got {size.shape} and {sums.shape}"
+            )
+        if np.any(size < 0) or (width and not self.task.randomizer.possible(sums, size).all()):
+            raise InvalidInput("no set of reports has these responders and this tally")
+        if self.roll_call:
+            kept = np.zeros((len(cells), 0), dtype=bool)
+            frontier = Frontier(*(column[:0] for column in self.frontier))
+        else:
+            kept, _, frontier = decide(self.task, self.frontier, size, sums)
+        closed = Closed(
+            self.task.id, self.round, cells, tuple(size.tolist()), tuple(tuple(row) for row in sums.tolist()),
+            tuple(tuple(np.flatnonzero(row).tolist()) for row in kept),
+        )  # fmt: skip
+        self.round += 1
+        self.frontier = frontier
+        following = tuple(frontier.cells.tolist())
+        self._query = Query(self.task.id, self.round, following) if following else None
+        return closed
+
+    @classmethod
+    def replay(cls, task: Task, events: Iterable[Message]) -> Curator:
+        """The curator after the given events; closings that do not follow from their tallies are refused."""
+        curator = cls(task)
+        for event in events:
+            if isinstance(event, Closed) and curator.close(event.responders, event.tally) != event:
+                raise InvalidInput(f"the closing of round {event.round} does not follow from its tally")
+        return curator
+
+
+def count_reports(
+    task: Task, query: Query, reports: Sequence[Report]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Responders and tally of a round: int64[m], int64[m, fanout] (int64[m, 0] in a roll call).
+
+    Raises
+    ------
+    DeviceViolation
+        If a pseudonym reports twice.
+    """
+    names = [report.pseudonym for report in reports]
+    if len(set(names)) != len(names):
+        raise DeviceViolation("reported-twice", "a pseudonym has more than one report in this round")
+    rows = np.searchsorted(np.array(query.cells, dtype=np.uint64), np.array([r.cell for r in reports], dtype=np.uint64))
+    responders = np.bincount(rows, minlength=len(query.cells)).astype(np.int64)
+    if query.round > task.max_rounds:
+        return responders, np.empty((len(query.cells), 0), dtype=np.int64)
+    answers = np.array([report.answer for report in reports], dtype=np.int64)
+    if not len(reports):
+        return responders, np.zeros((len(query.cells), task.randomizer.fanout), dtype=np.int64)
+    return responders, task.randomizer.tally(answers, rows.astype(np.int64), len(query.cells))

@@ -1,0 +1,36 @@
+"""Everything a device derives from its secret: its noise, and its name in a task.
+
+Noise is derived, not drawn, so a retry, a crash and a restart give the same bytes; answering the same question twice
+with fresh noise would let an observer average it away. HMAC-SHA-256 is the keyed function; a change of task, round or
+cell changes everything.
+
+Knows secrets and labels. Knows no state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+__all__ = ["SECRET_BYTES", "derive", "pseudonym", "report_entropy"]
+
+SECRET_BYTES = 32
+_REPORT = b"semilocal/1/report"
+_PSEUDONYM = b"semilocal/1/pseudonym"
+
+
+def derive(secret: bytes, label: bytes, length: int) -> bytes:
+    """``length`` bytes that only the holder of the secret can tell: HMAC-SHA-256(secret, counter ‖ label), joined."""
+    blocks = -(-length // 32)
+    stream = b"".join(hmac.digest(secret, i.to_bytes(4, "big") + label, hashlib.sha256) for i in range(blocks))
+    return stream[:length]
+
+
+def report_entropy(secret: bytes, task: bytes, round_: int, cell: int, words: int) -> bytes:
+    """Entropy of the one report a device ever gives for this task, round and cell: ``8 * words`` bytes."""
+    return derive(secret, _REPORT + task + round_.to_bytes(4, "big") + cell.to_bytes(8, "big"), 8 * words)
+
+
+def pseudonym(secret: bytes, task: bytes) -> bytes:
+    """A device's name in a task: 16 bytes, not linkable between tasks."""
+    return derive(secret, _PSEUDONYM + task, 16)

@@ -1,0 +1,37 @@
+"""Where a TRIM moves a participant: to the nearest point of the nearest kept child.
+
+Knows cells. Knows no participants.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..hierarchy import Cells
+from .task import Task
+
+__all__ = ["move_codes"]
+
+
+def move_codes(task: Task, codes: Cells, cells: Cells, kept: npt.NDArray[np.bool_]) -> Cells:
+    """Deepest cells after a TRIM.
+
+    Parameters
+    ----------
+    codes : uint64[n]
+        Deepest cells before.
+    cells : uint64[n]
+        The trimmed ancestor of each.
+    kept : bool[n, fanout]
+        Its children that go on; at least one per row.
+
+    Returns
+    -------
+    uint64[n]
+    """
+    hierarchy = task.hierarchy
+    ticks = hierarchy.tick_bounds(codes)[0]
+    child = hierarchy.nearest_child(ticks, cells, kept)
+    target = cells << np.uint64(hierarchy.level_bits) | child.astype(np.uint64)
+    return hierarchy.interleave(hierarchy.move(ticks, target))

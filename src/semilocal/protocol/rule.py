@@ -1,0 +1,122 @@
+"""The verdicts: the only place where a split is decided, from responders and tallies alone.
+
+    rule     a cell is …                                                        crowd of k
+    "all"    SPLIT if every child passes the crowd test, else STOP              kept
+    "trim"   SPLIT if every child passes; else TRIM to the children that pass,  kept; whoever is moved
+             if the others together are sparse and the path has trims left;     pays one more report
+             else STOP
+    "each"   every passing child goes on by itself, a failing child is a        NOT kept
+             region at once
+
+After TRIM, whoever is in a trimmed child acts as if it were at the nearest point of the kept children. Verdicts are
+post-processing of reports, so the loss inside the region does not depend on the rule (privacy statement 3).
+
+Knows one round. Knows no participants, positions or randomness.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..hierarchy import ROOT, Cells
+from .task import Task
+
+__all__ = ["Frontier", "Ruling", "decide", "first_frontier"]
+
+TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
+
+Integers = npt.NDArray[np.int64]
+
+
+class Frontier(NamedTuple):
+    """The cells of a round, ascending, with what the rule remembers of their paths.
+
+    Attributes
+    ----------
+    cells : uint64[m]
+    trims : int64[m]
+        TRIM verdicts on the path so far.
+    expected : float64[m]
+        Estimated number of participants from the parent's round; NaN for the root.
+    """
+
+    cells: Cells
+    trims: Integers
+    expected: npt.NDArray[np.float64]
+
+
+class Ruling(NamedTuple):
+    """What follows from a round's tallies.
+
+    Attributes
+    ----------
+    kept : bool[m, fanout]
+        Children that go on.
+    estimates : float64[m, fanout]
+        Estimated responders in each child.
+    frontier : Frontier
+        The next round's cells: the kept children.
+    """
+
+    kept: npt.NDArray[np.bool_]
+    estimates: npt.NDArray[np.float64]
+    frontier: Frontier
+
+
+def first_frontier() -> Frontier:
+    """The frontier of round 1: the whole domain."""
+    return Frontier(np.array([ROOT], dtype=np.uint64), np.zeros(1, dtype=np.int64), np.full(1, np.nan))
+
+
+def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Ruling:
+    """Verdicts for all cells of a round.
+
+    Parameters
+    ----------
+    frontier : Frontier
+        m cells.
+    responders : int[m]
+    tally : int[m, fanout]
+
+    Examples
+    --------
+    >>> from semilocal import Box, Task
+    >>> task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.05, k=20)
+    >>> decide(task, first_frontier(), [1000], [[510, 490]]).kept.tolist()
+    [[True, True]]
+    >>> decide(task, first_frontier(), [1000], [[730, 270]]).kept.tolist()
+    [[True, False]]
+    >>> decide(task, first_frontier(), [10], [[5, 5]]).kept.tolist()
+    [[False, False]]
+    """
+    size = np.asarray(responders, dtype=np.int64)
+    sums = np.asarray(tally, dtype=np.int64)
+    randomizer = task.randomizer
+    estimates = randomizer.estimate(sums, size)
+    measured = np.where(np.isnan(frontier.expected), size, frontier.expected) if task.size_from == "estimate" else size
+    passing = randomizer.passes(sums, measured, k=task.k, delta=task.delta_test)
+    kept = passing if task.rule == "each" else np.broadcast_to(passing.all(axis=1, keepdims=True), passing.shape)
+    trimmed = np.zeros(len(size), dtype=bool)
+    if task.rule == "trim":
+        trimmed = ~kept[:, 0] & passing.any(axis=1) & (frontier.trims < task.max_trims)
+        trimmed &= _sparse(task, estimates, passing, size)
+        kept = np.where(trimmed[:, None], passing, kept)
+    rows, children = np.nonzero(kept)
+    cells = frontier.cells[rows] << np.uint64(task.hierarchy.level_bits) | children.astype(np.uint64)
+    following = Frontier(cells, frontier.trims[rows] + trimmed[rows], estimates[rows, children])
+    return Ruling(np.ascontiguousarray(kept), estimates, following)
+
+
+def _sparse(
+    task: Task, estimates: npt.NDArray[np.float64], passing: npt.NDArray[np.bool_], size: Integers
+) -> npt.NDArray[np.bool_]:
+    """Whether the failing children together surely hold at most a share tau of the responders: bool[m]."""
+    failing = (~passing).sum(axis=1)
+    per_responder = np.array(
+        [task.randomizer.variance(task.tau, members=members) for members in range(task.randomizer.fanout + 1)]
+    )
+    bound = np.where(passing, 0.0, estimates).sum(axis=1) + TRIM_QUANTILE * np.sqrt(size * per_responder[failing])
+    return np.asarray(bound <= task.tau * size)

@@ -1,0 +1,195 @@
+"""Tail probabilities behind the crowd tests: thresholds that hold, for many cells at once.
+
+Knows sums of independent random numbers. Knows no cells, participants or messages.
+All results round to the private side: a threshold may be one too large, never one too small.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special, stats
+
+__all__ = ["ChernoffCurve", "chernoff_margin", "two_binomial_tail", "two_binomial_threshold"]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_GUARD = 1e-6  # relative slack left for float rounding in computed tails
+_DROPPED = 1e-8  # relative to delta: mass of the small binomial that is counted as failing instead of summed
+
+
+class _Window(NamedTuple):
+    """Upper tail and mass of the small binomial on the values that matter, from the largest down."""
+
+    largest: int
+    tail: Floats  # tail[i] = P(X >= largest - i)
+    mass: Floats  # mass[i] = P(X = largest - i)
+    dropped: float  # P(X > largest)
+
+
+def two_binomial_threshold(
+    sizes: npt.ArrayLike, members: int, p_in: float, p_out: float, *, delta: float
+) -> Integers:
+    """Smallest count c with P(Bin(members, p_in) + Bin(size - members, p_out) >= c) <= delta.
+
+    Parameters
+    ----------
+    sizes : int[m]
+        Number of responders, each at least ``members``.
+    members : int
+        How many of them are in the child (``k - 1`` in the crowd test).
+    p_in, p_out : float
+        Chance that a member, or another responder, is counted; ``p_in > p_out``.
+    delta : float
+        Largest allowed tail.
+
+    Returns
+    -------
+    int64[m]
+        Thresholds; ``size + 1`` where no count is that unlikely.
+    """
+    unique, inverse = np.unique(np.asarray(sizes, dtype=np.int64), return_inverse=True)
+    window = _window(members, p_in, delta)
+    allowed = delta * (1.0 - _GUARD)
+    fails = np.full(len(unique), -1, dtype=np.int64)  # largest count known to be too likely
+    holds = unique + 1  # smallest count known to be unlikely enough
+    tried = np.minimum(_guess(unique, members, p_in, p_out, delta), unique)
+    open_ = np.flatnonzero(holds > fails + 1)
+    while len(open_):
+        count = tried[open_]
+        below, at, above = _tails(count, unique[open_] - members, p_out, window)
+        fails[open_] = np.where(at > allowed, count, np.where(below > allowed, count - 1, fails[open_]))
+        holds[open_] = np.where(at <= allowed, count, np.where(above <= allowed, count + 1, holds[open_]))
+        tried[open_] = np.clip(np.where(at > allowed, count + 2, count - 2), fails[open_] + 1, holds[open_] - 1)
+        open_ = open_[holds[open_] > fails[open_] + 1]
+    return holds[inverse]
+
+
+def two_binomial_tail(
+    counts: npt.ArrayLike, sizes: npt.ArrayLike, members: int, p_in: float, p_out: float, *, floor: float
+) -> Floats:
+    """P(Bin(members, p_in) + Bin(size - members, p_out) >= count), too large by at most ``floor * 1e-8``.
+
+    Parameters
+    ----------
+    counts, sizes : int[m]
+    members, p_in, p_out
+        As in :func:`two_binomial_threshold`.
+    floor : float
+        Tails far below this need not be accurate.
+    """
+    count, size = np.broadcast_arrays(np.asarray(counts, dtype=np.int64), np.asarray(sizes, dtype=np.int64))
+    return _tails(count, size - members, p_out, _window(members, p_in, floor))[1]
+
+
+def _window(members: int, p_in: float, delta: float) -> _Window:
+    values = np.arange(members + 1)
+    upper = stats.binom.sf(values, members, p_in)  # P(X > value)
+    largest = int(np.argmax(upper <= delta * _DROPPED))
+    tail = stats.binom.sf(values - 1, members, p_in)
+    # Below this point P(X >= value) is taken as 1, which only makes the result larger.
+    smallest = int(np.searchsorted(-tail, -(1.0 - delta * _DROPPED), side="left"))
+    span = np.arange(largest, min(smallest, largest) - 1, -1)
+    return _Window(largest, tail[span], stats.binom.pmf(span, members, p_in), float(upper[largest]))
+
+
+def _tails(count: Integers, others: Integers, p_out: float, window: _Window) -> tuple[Floats, Floats, Floats]:
+    """P(S >= count - 1), P(S >= count), P(S >= count + 1) for S = X + Bin(others, p_out).
+
+    The middle one is an upper bound, tight to the window; the first is at most, the last at least the truth plus
+    the window's slack, so that both may be trusted when they settle a search.
+
+    Sums P(Y = y) P(X >= count - y) upwards in y, where the mass of Y only falls: all terms are positive and an
+    underflow is harmless. What lies above the window enters through one incomplete beta function.
+    """
+    lowest = count - window.largest
+    start = np.maximum(lowest, 0)
+    mass = _binomial_mass(start, others, p_out)
+    at, equal, one_below = np.zeros(count.shape), np.zeros(count.shape), np.zeros(count.shape)
+    odds = p_out / (1.0 - p_out)
+    for i, (tail, here) in enumerate(zip(window.tail, window.mass, strict=True)):
+        y = lowest + i
+        current = np.where(y >= start, mass, 0.0)
+        at += current * tail
+        equal += current * here  # X = count - y
+        if i + 1 < len(window.mass):
+            one_below += current * window.mass[i + 1]  # X = count - 1 - y
+        mass = np.where(y >= start, mass * odds * np.maximum(others - y, 0) / np.maximum(y + 1.0, 1.0), mass)
+    top = lowest + len(window.tail)
+    at += _binomial_tail(top, others, p_out)
+    # P(S = count - 1) also has the term where X = largest and Y = lowest - 1.
+    one_below += _binomial_mass(lowest - 1, others, p_out) * window.mass[0]
+    at += window.dropped
+    return at + one_below, at, np.maximum(at - equal, 0.0)
+
+
+def _binomial_mass(value: Integers, size: Integers, p: float) -> Floats:
+    inside = (value >= 0) & (value <= size)
+    v = np.where(inside, value, 0).astype(np.float64)
+    n = size.astype(np.float64)
+    log = special.gammaln(n + 1) - special.gammaln(v + 1) - special.gammaln(n - v + 1)
+    log += special.xlogy(v, p) + special.xlog1py(n - v, -p)
+    return np.where(inside, np.exp(log), 0.0)
+
+
+def _binomial_tail(value: Integers, size: Integers, p: float) -> Floats:
+    inside = (value >= 1) & (value <= size)
+    v = np.where(inside, value, 1).astype(np.float64)
+    n = np.where(inside, size, 1).astype(np.float64)
+    tail = special.betainc(v, n - v + 1, p)
+    return np.where(inside, tail, np.where(value <= 0, 1.0, 0.0))
+
+
+def _guess(size: Integers, members: int, p_in: float, p_out: float, delta: float) -> Integers:
+    """A first guess by the normal quantile with the correction for skewness."""
+    others = size - members
+    in_var, out_var = p_in * (1 - p_in), p_out * (1 - p_out)
+    variance = members * in_var + others * out_var
+    third = members * in_var * (1 - 2 * p_in) + others * out_var * (1 - 2 * p_out)
+    z = float(stats.norm.isf(delta))
+    spread = np.sqrt(np.maximum(variance, 1e-12))
+    guess = members * p_in + others * p_out + z * spread + (z * z - 1) * third / (6 * np.maximum(variance, 1e-12))
+    return np.clip(np.ceil(guess + 0.5), 0, size + 1).astype(np.int64)
+
+
+class ChernoffCurve(NamedTuple):
+    """Log moment generating function of one noise term on a grid, and where each grid point is best.
+
+    Attributes
+    ----------
+    exponent : float64[g]
+        Grid of exponents, ascending, positive.
+    log_mgf : float64[g]
+        log E exp(exponent * noise) of one term.
+    balance : float64[g]
+        ``exponent * derivative - log_mgf``: a sum of n terms has its best exponent where n * balance = log(1/delta).
+    """
+
+    exponent: Floats
+    log_mgf: Floats
+    balance: Floats
+
+
+def chernoff_margin(sizes: npt.ArrayLike, curve: ChernoffCurve, *, delta: float) -> Floats:
+    """Margin that a sum of ``size`` independent noise terms exceeds with probability at most delta.
+
+    Any exponent of the grid gives a valid bound; the best neighbours are tried, so the result is valid for every
+    grid and tight for a fine one.
+
+    Parameters
+    ----------
+    sizes : float[m]
+        Number of terms, at least 0.
+    """
+    size = np.asarray(sizes, dtype=np.float64)
+    budget = float(np.log(1.0 / delta))
+    with np.errstate(divide="ignore"):
+        wanted = np.searchsorted(curve.balance, np.where(size > 0, budget / np.maximum(size, 1e-300), np.inf))
+    best = np.full(size.shape, np.inf)
+    for shift in (-1, 0, 1):
+        i = np.clip(wanted + shift, 0, len(curve.exponent) - 1)
+        best = np.minimum(best, (size * curve.log_mgf[i] + budget) / curve.exponent[i])
+    return np.where(size > 0, best, 0.0)
