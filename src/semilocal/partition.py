@@ -18,7 +18,7 @@ from .errors import InvalidInput, MissingExtra
 from .hierarchy import Cells
 from .protocol.messages import Closed
 from .protocol.moves import move_codes
-from .protocol.rule import Frontier, decide, first_frontier
+from .protocol.rule import decide, first_frontier, no_frontier
 from .protocol.task import Task
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ class Partition:
             If a closing does not follow from the one before, or cells are still open.
         """
         if task.rule == "each":
-            raise InvalidInput('with rule "each" nobody answers for a region that was left behind: its crowd is not public')
+            raise InvalidInput(
+                'with rule "each" nobody answers for a region that was left behind: its crowd is not public'
+            )
         fanout = task.randomizer.fanout
         regions: list[tuple[int, int, npt.NDArray[np.float64], int]] = []
         trims: list[tuple[int, npt.NDArray[np.bool_], npt.NDArray[np.float64], int]] = []
@@ -102,7 +104,7 @@ class Partition:
                     (cell, crowd, missing, int(count))
                     for cell, crowd, count in zip(closed.cells, closed.responders, frontier.trims, strict=True)
                 ]
-                frontier = Frontier(*(column[:0] for column in frontier))
+                frontier = no_frontier()
                 break
             ruling = decide(task, frontier, closed.responders, closed.tally)
             for row, (cell, crowd) in enumerate(zip(closed.cells, closed.responders, strict=True)):
@@ -253,7 +255,9 @@ class Partition:
         boxes = self.boxes
         density = np.maximum(self.crowds, 0.5) / _areas(boxes)
         norm = LogNorm(density.min(), max(density.max(), density.min() * 1.001))
-        filled = PolyCollection([_ring(box) for box in boxes], cmap="viridis", norm=norm, edgecolor="white", linewidth=0.25)
+        filled = PolyCollection(
+            [_ring(box) for box in boxes], cmap="viridis", norm=norm, edgecolor="white", linewidth=0.25
+        )
         filled.set_array(density)
         ax.add_collection(filled)
         hollow = [_ring(box) for box in self.task.hierarchy.boxes(self.trimmed_cells)]

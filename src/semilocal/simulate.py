@@ -24,7 +24,7 @@ from .partition import Partition, Trims
 from .protocol.keys import pseudonym, report_entropy
 from .protocol.messages import Closed, Message, Query, Report
 from .protocol.moves import move_codes
-from .protocol.rule import Frontier, decide, first_frontier
+from .protocol.rule import Frontier, decide, first_frontier, no_frontier
 from .protocol.task import Task
 
 __all__ = ["Run", "simulate"]
@@ -83,7 +83,7 @@ class Run:
     @property
     def losses(self) -> npt.NDArray[np.float64]:
         """What each participant spent inside its region: (1 + moves) reports' epsilon. float64[n]."""
-        return (1.0 + self.moves) * self.task.epsilon
+        return (1.0 + self.moves.astype(np.float64)) * self.task.epsilon
 
     @cached_property
     def move_shares(self) -> dict[int, float]:
@@ -256,7 +256,7 @@ class _Play:
             kept = np.zeros((len(cells), 0), dtype=bool)
             self.rounds.append(Round(number, cells, responders, tally, kept, reports))
             self._stop(np.arange(len(cells)), responders, np.full((len(cells), task.randomizer.fanout), np.nan))
-            self._next(Frontier(*(column[:0] for column in self.frontier)), self.start[:0], self.stop[:0])
+            self._next(no_frontier(), self.start[:0], self.stop[:0])
             return
         if reports is None:
             assert self.rng is not None
@@ -265,7 +265,7 @@ class _Play:
             tally = task.randomizer.tally(reports.answers, reports.rows, len(cells))
         ruling = decide(task, self.frontier, responders, tally)
         self.rounds.append(Round(number, cells, responders, tally, ruling.kept, reports))
-        kept_any, kept_all = ruling.kept.any(axis=1), ruling.kept.all(axis=1)
+        kept_any, kept_all = np.any(ruling.kept, axis=1), np.all(ruling.kept, axis=1)
         if task.rule == "each":
             self._expose(bounds, counts, ruling.kept)
         else:
@@ -333,7 +333,9 @@ class _Play:
             running = np.concatenate([[0], np.cumsum(self.present)])
             counts = np.diff(running[bounds], axis=1)
         if len(side_child):
-            counts = counts + np.bincount(self.side_row * width + side_child, minlength=counts.size).reshape(counts.shape)
+            counts = counts + np.bincount(self.side_row * width + side_child, minlength=counts.size).reshape(
+                counts.shape
+            )
         return counts
 
     def _collect(self, number: int, roll_call: bool) -> Reports:
@@ -380,7 +382,14 @@ class _Play:
         leaf_of = np.full(len(self.start), LOST, dtype=np.int64)
         leaf_of[rows] = self.leaf_count + np.arange(len(rows))
         self._add_leaves(
-            _Leaves(self.frontier.cells[rows], self.start[rows], self.stop[rows], crowds, estimates, self.frontier.trims[rows])
+            _Leaves(
+                self.frontier.cells[rows],
+                self.start[rows],
+                self.stop[rows],
+                crowds,
+                estimates,
+                self.frontier.trims[rows],
+            )
         )
         leaf = leaf_of[self.side_row]
         done = leaf != LOST
@@ -396,7 +405,9 @@ class _Play:
         nothing = np.full((len(rows), kept.shape[1]), np.nan)
         crowds = counts[rows, children]
         self._add_leaves(
-            _Leaves(cells, bounds[rows, children], bounds[rows, children + 1], crowds, nothing, self.frontier.trims[rows])
+            _Leaves(
+                cells, bounds[rows, children], bounds[rows, children + 1], crowds, nothing, self.frontier.trims[rows]
+            )
         )
 
     def _add_leaves(self, leaves: _Leaves) -> None:
@@ -453,7 +464,10 @@ class _Leaves:
 
 def _join_trims(parts: list[Trims], fanout: int) -> Trims:
     empty = Trims(
-        np.empty(0, dtype=np.uint64), np.empty((0, fanout), dtype=bool), np.empty((0, fanout)), np.empty(0, dtype=np.int64)
+        np.empty(0, dtype=np.uint64),
+        np.empty((0, fanout), dtype=bool),
+        np.empty((0, fanout)),
+        np.empty(0, dtype=np.int64),
     )
     parts = [empty, *parts]
     return Trims(

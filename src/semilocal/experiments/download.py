@@ -20,7 +20,7 @@ __all__ = ["ChecksumMismatch", "DownloadFailed", "download", "sha256_of"]
 
 CHUNK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
-PARTIAL, COMPLETE, BEYOND_END = 206, 200, 416
+PARTIAL, BEYOND_END = 206, 416
 
 
 class DownloadFailed(SemilocalError):

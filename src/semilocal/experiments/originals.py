@@ -12,6 +12,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def convert_snap(original: Path, target: Path, *, show: bool = False) -> Convert
     try:
         with gzip.open(original, "rt", encoding="utf-8", newline="") as stream:
             count = _write_csv(target, ("user", "latitude", "longitude"), rows(stream))
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InvalidInput(f"{original}: the gzip data is damaged ({error}); delete it and fetch again") from None
     return Converted(count, MappingProxyType(dict(dropped)))
 
@@ -206,13 +207,16 @@ def _write_csv(target: Path, header: tuple[str, ...], rows: Iterable[tuple[str |
     """Write a gzip-compressed CSV whose bytes depend on the rows alone; return how many rows."""
     part = target.with_name(f"{target.name}.part")
     count = 0
-    with part.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-        text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(header)
-        for row in rows:
-            writer.writerow(row)
-            count += 1
-        text.flush()
-    os.replace(part, target)
+    try:
+        with part.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+            text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(header)
+            for row in rows:
+                writer.writerow(row)
+                count += 1
+            text.flush()
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
     return count

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ..errors import DeviceViolation, InvalidInput
 from .messages import Closed, Message, Query, Report
-from .rule import Frontier, decide, first_frontier
+from .rule import Frontier, decide, first_frontier, no_frontier
 from .task import Task
 
 __all__ = ["Curator", "count_reports"]
@@ -92,7 +92,9 @@ class Curator:
         cells = self._query.cells
         width = 0 if self.roll_call else self.task.randomizer.fanout
         size = np.asarray(responders, dtype=np.int64)
-        sums = np.asarray(tally, dtype=np.int64).reshape(len(cells), -1) if len(cells) else np.empty((0, width), np.int64)
+        sums = (
+            np.asarray(tally, dtype=np.int64).reshape(len(cells), -1) if len(cells) else np.empty((0, width), np.int64)
+        )
         if size.shape != (len(cells),) or sums.shape != (len(cells), width):
             raise InvalidInput(
                 f"round {self.round} has {len(cells)} cells with {width} sums each; got {size.shape} and {sums.shape}"
@@ -101,7 +103,7 @@ class Curator:
             raise InvalidInput("no set of reports has these responders and this tally")
         if self.roll_call:
             kept = np.zeros((len(cells), 0), dtype=bool)
-            frontier = Frontier(*(column[:0] for column in self.frontier))
+            frontier = no_frontier()
         else:
             kept, _, frontier = decide(self.task, self.frontier, size, sums)
         closed = Closed(

@@ -156,7 +156,10 @@ class Participant:
             raise ServerViolation("other-task", "the message belongs to another task than the one pinned")
         if self.state.phase in ("finished", "lost"):
             return None
-        return self._answer(message) if isinstance(message, Query) else self._follow(message)
+        if isinstance(message, Query):
+            return self._answer(message)
+        self._follow(message)
+        return None
 
     def _answer(self, query: Query) -> Report:
         state, task = self.state, self.task
@@ -177,7 +180,9 @@ class Participant:
             raise ServerViolation("foreign-cells", "the query leaves out the cell that the last verdict led to")
         cap = self.policy.max_exposure
         if cap is not None and (state.answered + 1) * task.epsilon > cap * (1 + 1e-12):
-            raise ServerViolation("over-exposure", f"another answer would expose more than the owner's limit of {cap:g}")
+            raise ServerViolation(
+                "over-exposure", f"another answer would expose more than the owner's limit of {cap:g}"
+            )
         report = self._report(query)
         self.state = msgspec.structs.replace(state, phase="answered", question=digest, answered=state.answered + 1)
         return report

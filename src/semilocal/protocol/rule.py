@@ -24,7 +24,7 @@ import numpy.typing as npt
 from ..hierarchy import ROOT, Cells
 from .task import Task
 
-__all__ = ["Frontier", "Ruling", "decide", "first_frontier"]
+__all__ = ["Frontier", "Ruling", "decide", "first_frontier", "no_frontier"]
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
 
@@ -69,6 +69,11 @@ class Ruling(NamedTuple):
 def first_frontier() -> Frontier:
     """The frontier of round 1: the whole domain."""
     return Frontier(np.array([ROOT], dtype=np.uint64), np.zeros(1, dtype=np.int64), np.full(1, np.nan))
+
+
+def no_frontier() -> Frontier:
+    """The frontier after the last round: nothing."""
+    return Frontier(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64), np.empty(0))
 
 
 def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Ruling:

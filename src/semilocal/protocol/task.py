@@ -74,7 +74,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
     size_from: Literal["responders", "estimate"] = "responders"
 
     def __post_init__(self) -> None:
-        _check(isinstance(self.hierarchy, BinaryTree | Quadtree), "hierarchy", "a BinaryTree or Quadtree", self.hierarchy)
+        _check(
+            isinstance(self.hierarchy, BinaryTree | Quadtree), "hierarchy", "a BinaryTree or Quadtree", self.hierarchy
+        )
         _check(
             isinstance(self.randomizer, RandomizedResponse | DiscreteLaplace | PaperLaplace),
             "randomizer", "a RandomizedResponse, DiscreteLaplace or PaperLaplace", self.randomizer,
@@ -87,8 +89,18 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         _check(self.rule in ("all", "trim", "each"), "rule", "'all', 'trim' or 'each'", self.rule)
         _check(self.accounting in ("core", "uniform"), "accounting", "'core' or 'uniform'", self.accounting)
         _check(_is_int(self.k) and 1 <= self.k < 2**31, "k", "an integer of at least 1", self.k)
-        _check(_is_number(self.delta) and 1e-15 <= self.delta < 0.5, "delta", "a number from 1e-15 to below 0.5", self.delta)
-        _check(_is_int(self.max_trims) and 0 <= self.max_trims <= 255, "max_trims", "an integer from 0 to 255", self.max_trims)
+        _check(
+            _is_number(self.delta) and 1e-15 <= self.delta < 0.5,
+            "delta",
+            "a number from 1e-15 to below 0.5",
+            self.delta,
+        )
+        _check(
+            _is_int(self.max_trims) and 0 <= self.max_trims <= 255,
+            "max_trims",
+            "an integer from 0 to 255",
+            self.max_trims,
+        )
         _check(_is_number(self.tau) and 0 < self.tau < 0.5, "tau", "a share above 0 and below 0.5", self.tau)
         depth = self.hierarchy.max_depth
         _check(
@@ -96,7 +108,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
             "max_rounds", f"an integer from 1 to the hierarchy's max_depth {depth}", self.max_rounds,
         )  # fmt: skip
         _check(_is_number(self.quorum) and 0 < self.quorum <= 1, "quorum", "a share above 0 and at most 1", self.quorum)
-        _check(_is_int(self.window) and 1 <= self.window <= 10**8, "window", "a positive number of seconds", self.window)
+        _check(
+            _is_int(self.window) and 1 <= self.window <= 10**8, "window", "a positive number of seconds", self.window
+        )
         _check(self.size_from in ("responders", "estimate"), "size_from", "'responders' or 'estimate'", self.size_from)
         if self.rule != "trim" and self.max_trims:
             raise InvalidInput(f"max_trims is {self.max_trims}, but rule {self.rule!r} never trims; leave it at 0")
@@ -150,20 +164,22 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         _check(isinstance(box, Box), "box", "a semilocal.Box", box)
         if max_trims is None:
             max_trims = _MAX_TRIMS.get(accounting, 0) if rule == "trim" else 0
-        maker = {"binary": BinaryTree, "quad": Quadtree}.get(tree)
-        if maker is None:
-            raise InvalidInput(f"tree must be 'binary' or 'quad'; got {tree!r}")
+        _check(tree in ("binary", "quad"), "tree", "'binary' or 'quad'", tree)
+        _check(randomizer in ("randomized-response", "discrete-laplace"), "randomizer",
+               "'randomized-response' or 'discrete-laplace'", randomizer)  # fmt: skip
+        _check(_is_number(epsilon), "epsilon", "a number", epsilon)
         per_level = 1 if tree == "binary" else box.dimensions
         if max_depth is None:
             max_depth = min(_TICK_BITS * box.dimensions, MAX_BITS) // per_level
-        hierarchy = maker(box, max_depth)
-        noise = {"randomized-response": RandomizedResponse, "discrete-laplace": DiscreteLaplace}.get(randomizer)
-        if noise is None:
-            raise InvalidInput(f"randomizer must be 'randomized-response' or 'discrete-laplace'; got {randomizer!r}")
-        _check(_is_number(epsilon), "epsilon", "a number", epsilon)
+        hierarchy = BinaryTree(box, max_depth) if tree == "binary" else Quadtree(box, max_depth)
         round_epsilon = float(epsilon) / (1 + max_trims) if accounting == "uniform" else float(epsilon)
+        noise = (
+            RandomizedResponse(round_epsilon, hierarchy.fanout)
+            if randomizer == "randomized-response"
+            else DiscreteLaplace(round_epsilon, hierarchy.fanout)
+        )
         return cls(
-            hierarchy=hierarchy, randomizer=noise(round_epsilon, hierarchy.fanout), rule=rule, k=k, delta=delta,
+            hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta,
             max_trims=max_trims, tau=tau, accounting=accounting, max_rounds=max_rounds or max_depth, quorum=quorum,
             window=window,
         )  # fmt: skip
@@ -252,16 +268,16 @@ def _statement(task: Task) -> list[str]:
     name = {"all": "blocked by sparse siblings", "trim": "the sparse move along", "each": "the sparse are exposed"}
     factor = f"{math.exp(min(task.epsilon, 700.0)):.3g}"
     lines = [
-        f"Domain: {task.box}. Rule \"{task.rule}\" ({name[task.rule]}), k = {task.k}, at most {task.max_rounds} rounds.",
-        "Protected: where inside its region a participant is. Any two positions in the region that it is published to be "
-        f"in are at most a factor e^{task.epsilon:g} = {factor} apart in the probability of everything it sends: "
+        f'Domain: {task.box}. Rule "{task.rule}" ({name[task.rule]}), k = {task.k}, at most {task.max_rounds} rounds.',
+        "Protected: where inside its region a participant is. Any two positions in the region that it is published to "
+        f"be in are at most a factor e^{task.epsilon:g} = {factor} apart in the probability of everything it sends: "
         f"epsilon = {task.epsilon:g} inside your region, however many rounds are played.",
     ]
     if task.max_trims:
         lines.append(
             f"Moved participants pay more: whoever is moved s times loses (1 + s) x {task.epsilon:g}, at most "
             f"{task.epsilon_worst:g} (max_trims = {task.max_trims}), inside the region it was moved into. Accounting "
-            f"\"{task.accounting}\": the epsilon asked for is "
+            f'"{task.accounting}": the epsilon asked for is '
             + ("that of a participant who is never moved." if task.accounting == "core" else "the bound for everybody.")
         )
     if task.keeps_crowd:
@@ -272,7 +288,7 @@ def _statement(task: Task) -> list[str]:
             f"{task.delta:g} {whom}."
         )
     else:
-        why = "a failing child is left behind alone" if task.rule == "each" else "the printed margin fails for small delta"
+        why = "a failing child is left behind" if task.rule == "each" else "the printed margin fails for small delta"
         lines.append(f"Crowd: NOT kept. A region may hold fewer than {task.k} participants, even one: {why}.")
     lines += [
         "Against: anyone who sees all messages, the server included, that follows the protocol; a server that lies "

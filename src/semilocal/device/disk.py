@@ -1,0 +1,181 @@
+"""Where a vault's bytes lie: a folder readable by its owner only, or memory.
+
+Knows files, locks and what survives a crash. Knows nothing of what the bytes mean.
+
+Replacing a file is safe at any moment: the new bytes go to a file of their own, are synced, take the old one's name,
+and the folder is synced. A crash leaves the old bytes or the new ones, and perhaps a left-over that the next
+replacement removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Protocol
+
+from ..errors import InvalidInput, SemilocalError
+
+__all__ = ["Disk", "FileDisk", "MemoryDisk", "VaultError", "replace_file"]
+
+OWNER_ONLY = 0o600
+FRESH = ".new"
+
+
+class VaultError(SemilocalError):
+    """A vault cannot be opened: it is in use, readable by others, or damaged."""
+
+
+class Disk(Protocol):
+    """The steps a vault is made of; a crash may come between any two of them."""
+
+    def lock(self, path: Path) -> None:
+        """Take the only right to use the file, or raise :class:`VaultError`."""
+
+    def unlock(self, path: Path) -> None:
+        """Give the right back."""
+
+    def read(self, path: Path) -> bytes | None:
+        """The bytes of the file; None if there is none."""
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Make a new file, readable by its owner only. It need not survive a crash before ``sync``."""
+
+    def sync(self, path: Path) -> None:
+        """Make the bytes of the file survive a crash."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name, in place of whatever had it. One step, but may be undone by a crash."""
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make the names in the folder survive a crash."""
+
+
+def replace_file(disk: Disk, path: Path, data: bytes) -> None:
+    """Put new bytes under a name; after a crash at any moment the name holds the old bytes or the new ones."""
+    fresh = path.with_name(path.name + FRESH)
+    disk.write(fresh, data)
+    disk.sync(fresh)
+    disk.rename(fresh, path)
+    disk.sync_folder(path.parent)
+
+
+class FileDisk:
+    """Real files. One process at a time may use a file; the lock ends with the process, however it ends."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Path, int] = {}
+
+    def lock(self, path: Path) -> None:
+        """Take the only right to use the file, or raise :class:`VaultError`."""
+        import fcntl
+
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The name of the vault changes hands with every save, so the lock has a file of its own.
+        handle = os.open(_beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise VaultError(f"{path} is in use by another process or agent; one vault serves one at a time") from None
+        self._locks[path] = handle
+
+    def unlock(self, path: Path) -> None:
+        """Give the right back."""
+        handle = self._locks.pop(path, None)
+        if handle is not None:
+            os.close(handle)
+
+    def read(self, path: Path) -> bytes | None:
+        """The bytes of the file; None if there is none. Refuses a file that others could read or have made."""
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise VaultError(f"cannot open the vault {path}: {error.strerror}") from None
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+                raise VaultError(f"{path} must be a regular file that belongs to you")
+            if stat.S_IMODE(status.st_mode) & 0o077:
+                raise VaultError(
+                    f"{path} holds a secret but has permissions {stat.S_IMODE(status.st_mode):04o}: others may have read "
+                    f"it. Allowed is 0600. If nobody has, run: chmod 600 {path}; else start with a new vault"
+                )
+            return file.read()
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Make a new file, readable by its owner only."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # a left-over of a crash
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+        finally:
+            os.close(handle)
+
+    def sync(self, path: Path) -> None:
+        """Make the bytes of the file survive a crash."""
+        _sync(path, os.O_RDONLY)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name, in place of whatever had it."""
+        os.replace(source, target)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make the names in the folder survive a crash."""
+        _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+class MemoryDisk:
+    """Files in memory, for crowds of test devices. They survive the agent, not the process."""
+
+    def __init__(self) -> None:
+        self.files: dict[Path, bytes] = {}
+        self._locked: set[Path] = set()
+
+    def lock(self, path: Path) -> None:
+        """Take the only right to use the file, or raise :class:`VaultError`."""
+        if path in self._locked:
+            raise VaultError(f"{path} is in use by another agent; one vault serves one at a time")
+        self._locked.add(path)
+
+    def unlock(self, path: Path) -> None:
+        """Give the right back."""
+        self._locked.discard(path)
+
+    def read(self, path: Path) -> bytes | None:
+        """The bytes of the file; None if there is none."""
+        return self.files.get(path)
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Make a new file."""
+        self.files[path] = data
+
+    def sync(self, path: Path) -> None:
+        """Nothing to do."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name."""
+        self.files[target] = self.files.pop(source)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Nothing to do."""
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    if not path.name:
+        raise InvalidInput(f"a vault needs the name of a file; got {str(path)!r}")
+    return path.with_name(path.name + suffix)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

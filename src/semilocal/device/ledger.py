@@ -1,0 +1,198 @@
+"""The ledger of a device: what its tasks may cost at most, and what they have cost, in exact fractions.
+
+Two accounts, both about the place inside the region:
+
+    epsilon     the loss if the server followed the protocol: (1 + moves) reports, and a released value
+    exposure    the loss against a server that lied about everything: every report counts
+
+The worst case of a task is reserved when the device joins, because stopping half-way would tell where it is. At the
+end the task is settled, and what was not spent is free again. Losses of several tasks add up (basic composition);
+the sum speaks of two positions that no task's region tells apart.
+
+Knows amounts. Knows no files, messages or clocks.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+import msgspec
+
+from ..errors import BudgetExceeded, InvalidInput
+
+__all__ = ["Ledger", "Line", "exact"]
+
+Account = Literal["epsilon", "exposure"]
+
+
+def exact(amount: float | str | Fraction) -> Fraction:
+    """The number that people read: 0.1 is one tenth, not the float next to it.
+
+    Examples
+    --------
+    >>> 3 * exact(0.1) == exact("0.3")
+    True
+    """
+    try:
+        value = Fraction(repr(float(amount)) if isinstance(amount, float) else amount)
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise InvalidInput(f"an amount must be a finite number; got {amount!r}") from None
+    if value < 0:
+        raise InvalidInput(f"an amount must not be negative; got {amount!r}")
+    return value
+
+
+class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One task in the ledger. Amounts are fractions in text ("9/2"), so that nothing is rounded.
+
+    Attributes
+    ----------
+    task : bytes
+        The task's id.
+    reserved_epsilon, reserved_exposure : str
+        The most it can cost.
+    spent_epsilon, spent_exposure : str
+        What it has cost so far.
+    settled : bool
+        Whether it is over: then only what was spent counts.
+    """
+
+    task: bytes
+    reserved_epsilon: str
+    reserved_exposure: str
+    spent_epsilon: str = "0"
+    spent_exposure: str = "0"
+    settled: bool = False
+
+    def reserved(self, account: Account) -> Fraction:
+        """The most it can cost."""
+        return Fraction(self.reserved_epsilon if account == "epsilon" else self.reserved_exposure)
+
+    def spent(self, account: Account) -> Fraction:
+        """What it has cost so far."""
+        return Fraction(self.spent_epsilon if account == "epsilon" else self.spent_exposure)
+
+    def charge(self, account: Account) -> Fraction:
+        """What counts against the cap."""
+        return self.spent(account) if self.settled else self.reserved(account)
+
+
+class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """All tasks of a device, and the owner's caps on their sums. Every method returns a new ledger.
+
+    Attributes
+    ----------
+    max_epsilon, max_exposure : str or None
+        Caps; None for no cap.
+    lines : tuple of Line
+
+    Examples
+    --------
+    >>> ledger = Ledger("10").reserve(bytes(32), epsilon=9.0, exposure=40.0)
+    >>> ledger.left("epsilon")
+    Fraction(1, 1)
+    >>> ledger.spend(bytes(32), epsilon=2.0, exposure=14.0).settle(bytes(32)).left("epsilon")
+    Fraction(8, 1)
+    """
+
+    max_epsilon: str | None = None
+    max_exposure: str | None = None
+    lines: tuple[Line, ...] = ()
+
+    def cap(self, account: Account) -> Fraction | None:
+        """The owner's cap on the account; None for no cap."""
+        cap = self.max_epsilon if account == "epsilon" else self.max_exposure
+        return None if cap is None else Fraction(cap)
+
+    def charged(self, account: Account) -> Fraction:
+        """What all tasks together may cost or have cost."""
+        return sum((line.charge(account) for line in self.lines), Fraction(0))
+
+    def left(self, account: Account) -> Fraction | None:
+        """What may still be reserved; None for no cap."""
+        cap = self.cap(account)
+        return None if cap is None else cap - self.charged(account)
+
+    def line(self, task: bytes) -> Line | None:
+        """The line of a task, or None."""
+        return next((line for line in self.lines if line.task == task), None)
+
+    def with_caps(self, max_epsilon: float | str | Fraction | None, max_exposure: float | str | Fraction | None) -> Ledger:
+        """The ledger with other caps.
+
+        Raises
+        ------
+        BudgetExceeded
+            If more than that is reserved or spent already.
+        """
+        epsilon = None if max_epsilon is None else str(exact(max_epsilon))
+        exposure = None if max_exposure is None else str(exact(max_exposure))
+        return Ledger(epsilon, exposure, self.lines)._checked("the tasks joined before")
+
+    def reserve(self, task: bytes, *, epsilon: float | str | Fraction, exposure: float | str | Fraction) -> Ledger:
+        """Reserve the worst case of a task; the same reservation again changes nothing.
+
+        Raises
+        ------
+        BudgetExceeded
+            If a cap would be exceeded.
+        """
+        line = Line(task, str(exact(epsilon)), str(exact(exposure)))
+        known = self.line(task)
+        if known is not None:
+            if (known.reserved_epsilon, known.reserved_exposure) != (line.reserved_epsilon, line.reserved_exposure):
+                raise InvalidInput("this task is in the ledger with another worst case; a task is joined only once")
+            return self
+        return Ledger(self.max_epsilon, self.max_exposure, (*self.lines, line))._checked("joining this task")
+
+    def spend(self, task: bytes, *, epsilon: float | str | Fraction, exposure: float | str | Fraction) -> Ledger:
+        """Record what a task has cost so far; both amounts are totals and can only grow.
+
+        Raises
+        ------
+        BudgetExceeded
+            If that is more than was reserved.
+        """
+        line = self._open_line(task)
+        totals: dict[Account, Fraction] = {"epsilon": exact(epsilon), "exposure": exact(exposure)}
+        for account, total in totals.items():
+            if total < line.spent(account):
+                raise InvalidInput(f"{account} spent cannot fall from {line.spent(account)} to {total}")
+            if total > line.reserved(account):
+                raise BudgetExceeded(
+                    f"{account} {float(total):g} is more than the {float(line.reserved(account)):g} reserved for this "
+                    "task when it was joined; nothing more is sent"
+                )
+        spent = msgspec.structs.replace(
+            line, spent_epsilon=str(totals["epsilon"]), spent_exposure=str(totals["exposure"])
+        )
+        return self._replaced(spent)
+
+    def settle(self, task: bytes) -> Ledger:
+        """Close the line of a task: what was reserved and not spent is free again. Settling twice changes nothing."""
+        line = self.line(task)
+        if line is not None and line.settled:
+            return self
+        return self._replaced(msgspec.structs.replace(self._open_line(task), settled=True))
+
+    def _open_line(self, task: bytes) -> Line:
+        line = self.line(task)
+        if line is None or line.settled:
+            raise InvalidInput("nothing is reserved for this task" if line is None else "this task is settled")
+        return line
+
+    def _replaced(self, line: Line) -> Ledger:
+        lines = tuple(line if old.task == line.task else old for old in self.lines)
+        return Ledger(self.max_epsilon, self.max_exposure, lines)
+
+    def _checked(self, what: str) -> Ledger:
+        accounts: tuple[Account, ...] = ("epsilon", "exposure")
+        for account in accounts:
+            cap, charged = self.cap(account), self.charged(account)
+            if cap is not None and charged > cap:
+                raise BudgetExceeded(
+                    f"{what} would bring the {account} reserved and spent inside your regions to {float(charged):g}; "
+                    f"the cap of this vault is {float(cap):g}. Wait until other tasks are settled, or raise the cap"
+                )
+        return self

@@ -1,0 +1,222 @@
+"""The vault of a device: its secret, its ledger, and where it is in every task it joined.
+
+Layout of the file: 16 bytes of magic, 2 bytes of version, the SHA-256 of the rest, and the rest in MessagePack.
+Everything is saved as one value in one step, so a crash at any moment leaves the state before or after, never a mix.
+
+What makes a device keep its word after a crash is in here before anything leaves: the worst case is in the ledger
+before the device enrols, and the digest of a question is in the state before its answer is sent. Answers themselves
+are never stored: they are derived from the secret, the same bytes every time.
+
+A vault that is lost or wiped means a new secret, and so a new participant: the device must enrol anew, with a new
+token. Knows bytes and promises. Knows no sockets and no clock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from ..errors import InvalidInput
+from ..protocol.keys import SECRET_BYTES
+from ..protocol.participant import State
+from .disk import Disk, FileDisk, VaultError, replace_file
+from .ledger import Ledger
+
+__all__ = ["Contents", "Membership", "Vault", "VaultError"]
+
+MAGIC = b"semilocal vault\n"
+VERSION = 1
+_HEADER = len(MAGIC) + 2
+
+
+class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device in one task.
+
+    Attributes
+    ----------
+    server : str
+        Where the task runs.
+    task : bytes
+        Canonical bytes of the task, pinned.
+    campaign : bytes
+        The campaign as the server described it when the device joined, pinned: what may be released at the end.
+    position : tuple of float
+        The private position, fixed for the task. It never leaves.
+    state : State
+        Where the participant is between two messages.
+    enrolled : bool
+        Whether the server has acknowledged the enrolment.
+    closings : tuple of bytes
+        SHA-256 of every closing that was followed, from round 1.
+    released : tuple of bytes
+        SHA-256 of every question for a value that was answered.
+    over : bool
+        Whether nothing is left to do.
+    refusal : str
+        Why the device stopped, if it refused something; empty otherwise.
+    """
+
+    server: str
+    task: bytes
+    campaign: bytes
+    position: tuple[float, ...]
+    state: State
+    enrolled: bool = False
+    closings: tuple[bytes, ...] = ()
+    released: tuple[bytes, ...] = ()
+    over: bool = False
+    refusal: str = ""
+
+    @property
+    def task_id(self) -> bytes:
+        """SHA-256 of the task's bytes."""
+        return hashlib.sha256(self.task).digest()
+
+
+class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that a vault holds."""
+
+    secret: bytes
+    ledger: Ledger = Ledger()
+    memberships: tuple[Membership, ...] = ()
+
+    def membership(self, task: bytes) -> Membership | None:
+        """The device in the task with this id, or None."""
+        return next((entry for entry in self.memberships if entry.task_id == task), None)
+
+    def with_membership(self, membership: Membership, ledger: Ledger | None = None) -> Contents:
+        """The contents with one task, and perhaps the ledger, replaced."""
+        others = tuple(entry for entry in self.memberships if entry.task != membership.task)
+        kept = self.ledger if ledger is None else ledger
+        return Contents(secret=self.secret, ledger=kept, memberships=(*others, membership))
+
+
+class Vault:
+    """An open vault; close it, or use it in a ``with`` block.
+
+    Examples
+    --------
+    >>> from semilocal.device.disk import MemoryDisk
+    >>> disk = MemoryDisk()
+    >>> with Vault.open("a", disk=disk) as vault:
+    ...     secret = vault.contents.secret
+    >>> with Vault.open("a", disk=disk) as vault:
+    ...     vault.contents.secret == secret
+    True
+    """
+
+    def __init__(self, path: Path, contents: Contents, disk: Disk) -> None:
+        self.path = path
+        self.contents = contents
+        self._disk: Disk | None = disk
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], *, disk: Disk | None = None, entropy: Callable[[int], bytes] = os.urandom
+    ) -> Vault:
+        """Open the vault at a path, or make a new one with a fresh secret.
+
+        Parameters
+        ----------
+        path : path
+            A file; its lock lies beside it.
+        disk : Disk, optional
+            Real files if left out.
+        entropy : callable
+            Gives n secret random bytes. The operating system's unless a test says otherwise.
+
+        Raises
+        ------
+        VaultError
+            If it is in use, readable by others, damaged, or of another version. It is never repaired in silence.
+        """
+        place = Path(os.path.abspath(path))
+        disk = FileDisk() if disk is None else disk
+        disk.lock(place)
+        try:
+            data = disk.read(place)
+            if data is None:
+                contents = Contents(secret=entropy(SECRET_BYTES))
+                _check_secret(contents.secret)
+                vault = cls(place, contents, disk)
+                vault.save(contents)
+                return vault
+            return cls(place, unpack(data, place), disk)
+        except BaseException:
+            disk.unlock(place)
+            raise
+
+    def save(self, contents: Contents) -> None:
+        """Replace everything in one step. When this returns, it survives a crash; if it raises, do not go on."""
+        if self._disk is None:
+            raise VaultError(f"the vault {self.path} is closed")
+        if contents.secret != self.contents.secret:
+            raise InvalidInput("a vault keeps one secret; wipe it and enrol anew with a new token to get another")
+        replace_file(self._disk, self.path, pack(contents))
+        self.contents = contents
+
+    def put(self, membership: Membership, ledger: Ledger | None = None) -> None:
+        """Save one task, and perhaps the ledger."""
+        self.save(self.contents.with_membership(membership, ledger))
+
+    def set_caps(
+        self, *, max_epsilon: float | str | Fraction | None, max_exposure: float | str | Fraction | None
+    ) -> None:
+        """Set the owner's caps on what all tasks together may cost; None for no cap."""
+        ledger = self.contents.ledger.with_caps(max_epsilon, max_exposure)
+        if ledger != self.contents.ledger:
+            self.save(msgspec.structs.replace(self.contents, ledger=ledger))
+
+    def close(self) -> None:
+        """Let others use the vault."""
+        if self._disk is not None:
+            self._disk.unlock(self.path)
+            self._disk = None
+
+    def __enter__(self) -> Vault:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Contents)
+
+
+def pack(contents: Contents) -> bytes:
+    """The bytes of a vault's file."""
+    body = _encoder.encode(contents)
+    return MAGIC + VERSION.to_bytes(2, "big") + hashlib.sha256(body).digest() + body
+
+
+def unpack(data: bytes, path: Path) -> Contents:
+    """The contents of a vault's file, or a reason to refuse it."""
+    lost = "if it cannot be restored, move it away: the device then gets a new secret and must enrol with a new token"
+    if data[: len(MAGIC)] != MAGIC:
+        raise VaultError(f"{path} is no vault (its first bytes are others); {lost}")
+    version = int.from_bytes(data[len(MAGIC) : _HEADER], "big")
+    digest, body = data[_HEADER : _HEADER + 32], data[_HEADER + 32 :]
+    if len(data) >= _HEADER and version != VERSION:
+        raise VaultError(f"{path} has version {version}; this program reads version {VERSION}")
+    if hashlib.sha256(body).digest() != digest:
+        raise VaultError(f"{path} is damaged (its checksum does not match); {lost}")
+    try:
+        contents = _decoder.decode(body)
+        _check_secret(contents.secret)
+    except (msgspec.DecodeError, InvalidInput, ValueError) as error:
+        raise VaultError(f"{path} cannot be read: {error}; {lost}") from None
+    return contents
+
+
+def _check_secret(secret: bytes) -> None:
+    if len(secret) != SECRET_BYTES:
+        raise InvalidInput(f"a secret must be {SECRET_BYTES} bytes; got {len(secret)}")
