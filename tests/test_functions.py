@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from semilocal import functions
@@ -96,6 +96,8 @@ def test_no_value_leaves_the_range_and_the_range_is_tight(which: str, case: Any)
 @given(case=cases())
 def test_no_value_of_a_lipschitz_function_leaves_its_range(case: Any) -> None:
     _, box, center, _, sigma, _ = case
+    # Next to the smallest numbers there are, dividing by sigma loses more digits than the range makes up for.
+    assume(not ((np.abs(box) < 1e-290) & (box != 0)).any())
 
     def waves(points: Floats) -> Floats:
         return np.asarray(np.sin(points / sigma).sum(axis=1) * sigma / np.sqrt(points.shape[1]))

@@ -7,8 +7,11 @@ what is promised and what is revealed by design.
 
 from __future__ import annotations
 
+from . import functions, release
+from .accounting import Ledger
 from .domain import Box
 from .hierarchy import BinaryTree, Quadtree
+from .jobs import counts, mean, points, values
 from .partition import Partition
 from .protocol.curator import Curator
 from .protocol.messages import Closed, Query, Report
@@ -25,6 +28,7 @@ __all__ = [
     "Closed",
     "Curator",
     "DiscreteLaplace",
+    "Ledger",
     "PaperLaplace",
     "Participant",
     "Partition",
@@ -36,5 +40,11 @@ __all__ = [
     "Run",
     "Task",
     "__version__",
+    "counts",
+    "functions",
+    "mean",
+    "points",
+    "release",
     "simulate",
+    "values",
 ]

@@ -58,10 +58,10 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidInput(f"a box has 1 to {MAX_DIMENSIONS} dimensions; lower has {len(lower)} values")
         if len(upper) != len(lower):
             raise InvalidInput(f"lower has {len(lower)} values and upper {len(upper)}; give one of each per axis")
-        if len(names) != len(lower) or len(set(names)) != len(names):
-            raise InvalidInput(f"names must be {len(lower)} different strings, one per axis; got {names!r}")
         if not all(isinstance(name, str) and name for name in names):
             raise InvalidInput(f"names must be non-empty strings; got {names!r}")
+        if len(names) != len(lower) or len(set(names)) != len(names):
+            raise InvalidInput(f"names must be {len(lower)} different strings, one per axis; got {names!r}")
         for name, low, high in zip(names, lower, upper, strict=True):
             if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
                 raise InvalidInput(f"axis {name!r} needs finite lower < upper; got [{low}, {high}]")
@@ -124,12 +124,15 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except (TypeError, ValueError) as error:
             if isinstance(error, InvalidInput):
                 raise
-            raise InvalidInput(f"points must be an array of numbers with shape (n, {self.dimensions}): {error}") from None
+            wanted = f"an array of numbers with shape (n, {self.dimensions})"
+            raise InvalidInput(f"points must be {wanted}: {error}") from None
         if array.ndim == 1 and (self.dimensions == 1 or array.size == 0):
             array = array.reshape(-1, self.dimensions)
         if array.ndim != 2 or array.shape[1] != self.dimensions:
             raise InvalidInput(f"points must have shape (n, {self.dimensions}); got {array.shape}")
-        if not np.isfinite(np.sum(array)):  # one cheap pass; look closer only if it fails
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = np.sum(array)
+        if not np.isfinite(total):  # one cheap pass; look closer only if it fails
             finite = np.isfinite(array).all(axis=1)
             if not finite.all():
                 first = int(np.argmin(finite))
@@ -148,6 +151,8 @@ def _sequence(value: Any, name: str) -> tuple[Any, ...]:
 
 def _number(value: Any, name: str) -> float:
     try:
+        if isinstance(value, str | bytes | bool):
+            raise TypeError
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{name} must hold numbers; got {value!r}") from None

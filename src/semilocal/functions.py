@@ -151,8 +151,7 @@ def function(
         Takes points float[n, d], returns finite values float[n].
     range_over_boxes : callable
         Takes boxes float[m, 2, d], returns finite bounds float[m, 2], lower and upper, that hold on each closed box.
-        They are widened by 8 units in the last place, for the rounding of ``evaluate``. A value that leaves them is
-        an error when values are released: it would cost more privacy than promised.
+        They are widened by 8 units in the last place, for rounding. A value that leaves them is refused later.
     name : str, optional
         The name of ``evaluate`` if left out.
 
@@ -185,7 +184,8 @@ def lipschitz(
     constant : float
         A Lipschitz constant: values at two points differ by at most ``constant`` times their Euclidean distance.
         The range over a box is the value at its centre ± ``constant`` times half its diagonal, and as much wider
-        as 8 units in the last place of coordinates and value make.
+        as 8 units in the last place of coordinates and value make. A callable that loses more to rounding needs a
+        larger constant.
     name : str, optional
         The name of ``evaluate`` if left out.
 
@@ -244,7 +244,6 @@ def check_values(
 
     Parameters
     ----------
-    f : BoundedFunction
     points : array_like, shape (n, d)
     boxes : array_like, shape (m, 2, d)
         Lower and upper corners.

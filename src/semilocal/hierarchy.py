@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -53,8 +53,6 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
     box: Box
     max_depth: int
-
-    split_axes: ClassVar[str]
 
     def __post_init__(self) -> None:
         if not isinstance(self.box, Box):
@@ -122,8 +120,8 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         out = np.empty(points.shape, dtype=np.int64)
         for axis, (low, high) in enumerate(zip(self.box.lower, self.box.upper, strict=True)):
             column = points[:, axis]
-            scaled = (column - low) * (slices / (high - low))
-            tick = np.minimum(scaled, slices - 1).astype(np.int64)
+            share = (column - low) / (high - low)  # first, because slices / width overflows for the narrowest boxes
+            tick = np.minimum(share * slices, slices - 1).astype(np.int64)
             # The product above may be off by one slice; the edges decide.
             tick -= column < self._edge(axis, tick)
             tick += (column >= self._edge(axis, tick + 1)) & (tick < slices - 1)
@@ -132,8 +130,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
     def _edge(self, axis: int, tick: Ticks) -> npt.NDArray[np.float64]:
         low, high = self.box.lower[axis], self.box.upper[axis]
-        edge: npt.NDArray[np.float64] = low + (high - low) * (tick * 0.5**self.tick_bits)
-        return edge
+        return np.asarray(low + (high - low) * (tick * 0.5**self.tick_bits), dtype=np.float64)
 
     def interleave(self, ticks: Ticks) -> Cells:
         """Deepest cells from ticks: int64[n, d] to uint64[n]."""
@@ -155,7 +152,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         array = _cell_array(cells)
         bits = _bit_length(array) - 1
         if np.any((array == 0) | (bits % self.level_bits != 0) | (bits > self.path_bits)):
-            raise InvalidInput(f"not every number is a cell of a tree with fanout {self.fanout}, depth {self.max_depth}")
+            raise InvalidInput(f"some numbers are no cells of a tree with fanout {self.fanout}, depth {self.max_depth}")
         return bits // self.level_bits
 
     def parent(self, cells: npt.ArrayLike) -> Cells:
@@ -242,8 +239,8 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         return choice
 
     def _depth(self, depth: int) -> int:
-        if not 0 <= depth <= self.max_depth:
-            raise InvalidInput(f"depth must be between 0 and {self.max_depth}; got {depth}")
+        if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or not 0 <= depth <= self.max_depth:
+            raise InvalidInput(f"depth must be an integer from 0 to {self.max_depth}; got {depth!r}")
         return int(depth)
 
 
@@ -281,8 +278,9 @@ class Quadtree(Hierarchy, frozen=True, tag="quad"):
 
 def _cell_array(cells: npt.ArrayLike) -> Cells:
     array: npt.NDArray[Any] = np.asarray(cells)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu") or (array.dtype.kind == "i" and (array < 0).any()):
-        raise InvalidInput(f"cells must be a one-dimensional array of positive integers; got {array.dtype}{array.shape}")
+    kind = array.dtype.kind
+    if array.ndim != 1 or (array.size and kind not in "iu") or (kind == "i" and (array < 0).any()):
+        raise InvalidInput(f"cells must be a one-dimensional array of integers above 0; got {array.dtype}{array.shape}")
     return array.astype(np.uint64, copy=False)
 
 

@@ -180,6 +180,7 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
         _check_fanout(self.fanout)
+        msgspec.structs.force_setattr(self, "epsilon", float(self.epsilon))  # 1 and 1.0 must have the same bytes
 
     @property
     def words(self) -> int:
@@ -320,6 +321,7 @@ class DiscreteLaplace(_Laplace, frozen=True, tag="discrete-laplace"):
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
         _check_fanout(self.fanout)
+        msgspec.structs.force_setattr(self, "epsilon", float(self.epsilon))  # 1 and 1.0 must have the same bytes
 
     @property
     def alphabet(self) -> tuple[Integers, tuple[int, ...]]:
@@ -401,10 +403,12 @@ class PaperLaplace(_Laplace, frozen=True, tag="paper-laplace"):
     margin: Literal["chernoff", "paper"] = "chernoff"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.scale, int | float) and math.isfinite(self.scale) and self.scale > 0):
+        is_number = isinstance(self.scale, int | float) and not isinstance(self.scale, bool)
+        if not (is_number and math.isfinite(self.scale) and self.scale > 0):
             raise InvalidInput(f"scale must be a positive number; got {self.scale!r}")
         _check_epsilon(2.0 / self.scale, "2 / scale")
         _check_fanout(self.fanout)
+        msgspec.structs.force_setattr(self, "scale", float(self.scale))
         if self.margin not in ("chernoff", "paper"):
             raise InvalidInput(f"margin must be 'chernoff' or 'paper'; got {self.margin!r}")
 
@@ -430,7 +434,8 @@ class PaperLaplace(_Laplace, frozen=True, tag="paper-laplace"):
 
     def answers(self, children: Integers, words: Words) -> Integers:
         """Reports of many participants from their entropy, in units of 2**-20: int64[n, fanout]."""
-        uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53 - 0.5
+        # 52 bits, so that half a step more is still exact and never rounds up to 1, whose logarithm is infinite.
+        uniform = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52 - 0.5
         noise = -self.scale * np.sign(uniform) * np.log1p(-2.0 * np.abs(uniform))
         noisy = np.rint(noise * _FIXED_POINT).astype(np.int64)
         noisy[np.arange(len(children)), children] += _FIXED_POINT

@@ -100,7 +100,7 @@ class DominanceSum:
             for depth, zeros in enumerate(self._zeros):
                 level = len(self._zeros) - 1 - depth
                 one = ((below >> level) & 1).astype(bool)
-                start_zeros, stop_zeros = zeros[start], zeros[stop]
+                start_zeros, stop_zeros = zeros.take(start), zeros.take(stop)
                 if weighted:
                     sums = self._sums[depth]
                     taken = np.flatnonzero(one)
@@ -127,7 +127,7 @@ class PlanarIndex:
     """
 
     def __init__(self, boxes: Floats) -> None:
-        self._boxes = boxes
+        self._lower = np.ascontiguousarray(boxes[:, 0].T)
         self._lists = tuple(_SlabLists(boxes, axis) for axis in (0, 1))
 
     @staticmethod
@@ -141,21 +141,21 @@ class PlanarIndex:
         Boxes that only touch the query from inside or outside may be among them; a share of 1 or 0 is then
         right.
         """
-        lower, upper = queries[:, 0], queries[:, 1]
+        lower, upper = np.ascontiguousarray(queries[:, 0].T), np.ascontiguousarray(queries[:, 1].T)
         columns, rows = self._lists
         # The left and right side meet every box they cross; bottom and top only those that neither of them
         # crosses.
-        left = columns.run(lower[:, 0], lower[:, 1], upper[:, 1], whole=False)
-        right = columns.run(upper[:, 0], lower[:, 1], upper[:, 1], whole=False)
-        bottom = rows.run(lower[:, 1], lower[:, 0], upper[:, 0], whole=True)
-        top = rows.run(upper[:, 1], lower[:, 0], upper[:, 0], whole=True)
+        left = columns.run(lower[0], lower[1], upper[1], whole=False)
+        right = columns.run(upper[0], lower[1], upper[1], whole=False)
+        bottom = rows.run(lower[1], lower[0], upper[0], whole=True)
+        top = rows.run(upper[1], lower[0], upper[0], whole=True)
         yield from columns.expand(left)
         for pairs in columns.expand(right):
-            new = self._boxes[pairs.item, 0, 0] > lower[pairs.query, 0]
+            new = self._lower[0].take(pairs.item) > lower[0].take(pairs.query)
             yield Pairs(pairs.query[new], pairs.item[new])
         yield from rows.expand(bottom)
         for pairs in rows.expand(top):
-            new = self._boxes[pairs.item, 0, 1] > lower[pairs.query, 1]
+            new = self._lower[1].take(pairs.item) > lower[1].take(pairs.query)
             yield Pairs(pairs.query[new], pairs.item[new])
 
 
@@ -207,7 +207,7 @@ class _SlabLists:
     def expand(self, run: tuple[Integers, Integers]) -> Iterator[Pairs]:
         start, stop = run
         for queries, places in _expand(start, stop - start):
-            yield Pairs(queries, self._items[places])
+            yield Pairs(queries, self._items.take(places))
 
 
 def _slabs(boxes: Floats, axis: int) -> tuple[Floats, Integers, Integers]:
@@ -228,7 +228,7 @@ def _expand(start: Integers, length: Integers) -> Iterator[tuple[Integers, Integ
         last = int(np.searchsorted(ends, end, side="left"))
         part = np.minimum(ends[first : last + 1], end) - np.maximum(begins[first : last + 1], begin)
         queries = np.repeat(np.arange(first, last + 1), part)
-        yield queries, np.arange(begin, end) + shift[queries]
+        yield queries, np.arange(begin, end) + np.repeat(shift[first : last + 1], part)
 
 
 class TreeIndex:

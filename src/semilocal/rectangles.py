@@ -158,8 +158,9 @@ class BoxCounts:
         queries = _boxes(boxes, "boxes", dimensions=self.dimensions)
         value, variance = np.zeros(len(queries)), np.zeros(len(queries))
         if len(self) and len(queries):
+            nearby = np.argsort(queries[:, 0, 0])  # neighbours meet the same boxes: better use of the cache
             for start in range(0, len(queries), QUERIES_AT_ONCE):
-                chunk = slice(start, start + QUERIES_AT_ONCE)
+                chunk = nearby[start : start + QUERIES_AT_ONCE]
                 value[chunk], variance[chunk] = self._answer(queries[chunk])
         # Sums of positive numbers taken apart by subtraction may end a rounding error below zero.
         return Answers(value, np.sqrt(np.maximum(variance, 0.0)), self.uncertain)
@@ -210,9 +211,7 @@ class BoxCounts:
 
     @cached_property
     def _sides(self) -> Floats:
-        """The same corners as float64[2, d, m]: one contiguous row per side."""
-        flat = _flat(self.boxes) if self.dimensions == 1 else self.boxes
-        return np.ascontiguousarray(np.moveaxis(flat, 0, 2))
+        return _sides(_flat(self.boxes) if self._planar is not None else self.boxes)
 
     @cached_property
     def _planar(self) -> tuple[PlanarIndex, DominanceSum] | None:
@@ -230,46 +229,56 @@ class BoxCounts:
 
     def _answer(self, queries: Floats) -> tuple[Floats, Floats]:
         if self._planar is None:
-            sums = np.zeros((len(queries), 2))
+            sums, sides = np.zeros((len(queries), 2)), _sides(queries)
             for pairs in self._tree.search(queries, sums, closed=True):
-                self._add(sums[:, 0], sums[:, 1], queries, pairs, corner=False)
+                self._add(sums[:, 0], sums[:, 1], sides, pairs, corner=False)
             return sums[:, 0], sums[:, 1]
         planar, corners = self._planar
         queries = _flat(queries)
         # Take every box whose lower corner is inside as if it were wholly inside, then put those on the
         # boundary right.
-        sums = corners.sum(queries)
+        sums, sides = corners.sum(queries), _sides(queries)
         for pairs in planar.boundary(queries):
-            self._add(sums[:, 0], sums[:, 1], queries, pairs, corner=True)
+            self._add(sums[:, 0], sums[:, 1], sides, pairs, corner=True)
         return sums[:, 0], sums[:, 1]
 
-    def _add(self, value: Floats, variance: Floats, queries: Floats, pairs: Pairs, *, corner: bool) -> None:
-        """Add what the paired boxes hold to each query; with ``corner``, less what was taken already."""
+    def _add(self, value: Floats, variance: Floats, sides: Floats, pairs: Pairs, *, corner: bool) -> None:
+        """Add what the paired boxes hold to each query; with ``corner``, less what was taken already.
+
+        This is the inner loop: ``take`` is twice as fast as indexing, and results go into arrays that exist.
+        """
         query, item = pairs
         if not len(query):
             return
         share: Floats | None = None
         taken = np.full(len(query), corner)
-        for axis in range(queries.shape[2]):
-            begin, end = queries[:, 0, axis][query], queries[:, 1, axis][query]
-            low, high = self._sides[0, axis][item], self._sides[1, axis][item]
+        for axis in range(sides.shape[1]):
+            begin, end = sides[0, axis].take(query), sides[1, axis].take(query)
+            low, high = self._sides[0, axis].take(item), self._sides[1, axis].take(item)
             if corner:
                 taken &= low >= begin
                 taken &= low < end
-            covered = np.minimum(high, end)
-            covered -= np.maximum(low, begin)
-            np.maximum(covered, 0.0, out=covered)
-            covered /= np.subtract(high, low, out=high)
-            share = covered if share is None else np.multiply(share, covered, out=share)
+            np.minimum(high, end, out=end)
+            end -= np.maximum(low, begin, out=begin)
+            np.maximum(end, 0.0, out=end)
+            end /= np.subtract(high, low, out=high)
+            share = end if share is None else np.multiply(share, end, out=share)
         assert share is not None
-        count, noise = self.counts[item], self.variances[item]
-        first = int(query.min())
-        here = slice(first, int(query.max()) + 1)
-        value[here] += np.bincount(query - first, count * (share - taken))
+        count, square = self.counts.take(item), share * share
+        _sum_into(value, query, count * (share - taken), ordered=corner)
         within = np.maximum(count, 0.0, out=count)
-        within *= share - share * share
-        within += noise * (share * share - taken)
-        variance[here] += np.bincount(query - first, within)
+        within *= np.subtract(share, square, out=share)
+        within += self.variances.take(item) * (square - taken)
+        _sum_into(variance, query, within, ordered=corner)
+
+
+def _sum_into(total: Floats, query: npt.NDArray[np.int64], parts: Floats, *, ordered: bool) -> None:
+    """Add each part to the total of its query; ``ordered`` says that parts of a query stand side by side."""
+    if ordered:
+        starts = np.flatnonzero(np.concatenate(([True], query[1:] != query[:-1])))
+        total[query[starts]] += np.add.reduceat(parts, starts)
+    else:
+        total += np.bincount(query, parts, minlength=len(total))
 
 
 def count_points(points: npt.ArrayLike, boxes: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -339,6 +348,11 @@ def mean_relative_error(estimate: npt.ArrayLike, truth: npt.ArrayLike, floor: fl
     if not (np.isfinite(floor) and floor > 0):
         raise InvalidInput(f"floor must be a positive number; got {floor!r}")
     return float(np.mean(np.abs(given - true) / np.maximum(true, floor)))
+
+
+def _sides(boxes: Floats) -> Floats:
+    """The corners as float64[2, d, m]: one contiguous row per side."""
+    return np.ascontiguousarray(np.moveaxis(boxes, 0, 2))
 
 
 def _flat(boxes: Floats) -> Floats:

@@ -2,15 +2,17 @@
 
 Knows sums of independent random numbers. Knows no cells, participants or messages.
 All results round to the private side: a threshold may be one too large, never one too small.
+
+scipy.special is loaded at first use: importing it takes longer than the rest of the core.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
 
 __all__ = ["ChernoffCurve", "chernoff_margin", "two_binomial_tail", "two_binomial_threshold"]
 
@@ -60,7 +62,7 @@ def two_binomial_threshold(
     open_ = np.flatnonzero(holds > fails + 1)
     while len(open_):
         count = tried[open_]
-        below, at, above = _tails(count, unique[open_] - members, p_out, window)
+        below, at, above = _tails(count, unique[open_] - members, p_out, window, delta=delta)
         fails[open_] = np.where(at > allowed, count, np.where(below > allowed, count - 1, fails[open_]))
         holds[open_] = np.where(at <= allowed, count, np.where(above <= allowed, count + 1, holds[open_]))
         tried[open_] = np.clip(np.where(at > allowed, count + 2, count - 2), fails[open_] + 1, holds[open_] - 1)
@@ -82,31 +84,40 @@ def two_binomial_tail(
         Tails far below this need not be accurate.
     """
     count, size = np.broadcast_arrays(np.asarray(counts, dtype=np.int64), np.asarray(sizes, dtype=np.int64))
-    return _tails(count, size - members, p_out, _window(members, p_in, floor))[1]
+    return _tails(count, size - members, p_out, _window(members, p_in, floor), delta=floor)[1]
 
 
 def _window(members: int, p_in: float, delta: float) -> _Window:
-    values = np.arange(members + 1)
-    upper = stats.binom.sf(values, members, p_in)  # P(X > value)
+    # Hoeffding: beyond this reach lies less than what is dropped anyway.
+    reach = math.sqrt(members * math.log(1.0 / (delta * _DROPPED)) / 2.0)
+    first = max(math.floor(members * p_in - reach), 0)
+    values = np.arange(first, min(math.ceil(members * p_in + reach), members) + 1)
+    size = np.full(len(values), members)
+    upper = _binomial_tail(values + 1, size, p_in)  # P(X > value)
     largest = int(np.argmax(upper <= delta * _DROPPED))
-    tail = stats.binom.sf(values - 1, members, p_in)
+    tail = _binomial_tail(values, size, p_in)
     # Below this point P(X >= value) is taken as 1, which only makes the result larger.
     smallest = int(np.searchsorted(-tail, -(1.0 - delta * _DROPPED), side="left"))
     span = np.arange(largest, min(smallest, largest) - 1, -1)
-    return _Window(largest, tail[span], stats.binom.pmf(span, members, p_in), float(upper[largest]))
+    return _Window(first + largest, tail[span], _binomial_mass(values, size, p_in)[span], float(upper[largest]))
 
 
-def _tails(count: Integers, others: Integers, p_out: float, window: _Window) -> tuple[Floats, Floats, Floats]:
+def _tails(
+    count: Integers, others: Integers, p_out: float, window: _Window, *, delta: float
+) -> tuple[Floats, Floats, Floats]:
     """P(S >= count - 1), P(S >= count), P(S >= count + 1) for S = X + Bin(others, p_out).
 
     The middle one is an upper bound, tight to the window; the first is at most, the last at least the truth plus
     the window's slack, so that both may be trusted when they settle a search.
 
-    Sums P(Y = y) P(X >= count - y) upwards in y, where the mass of Y only falls: all terms are positive and an
-    underflow is harmless. What lies above the window enters through one incomplete beta function.
+    Sums P(Y = y) P(X >= count - y) upwards in y; all terms are positive. What lies above the window enters through
+    one incomplete beta function, what lies far below the mean of Y (where its mass might underflow) as dropped mass.
     """
     lowest = count - window.largest
-    start = np.maximum(lowest, 0)
+    mean = others * p_out
+    # Chernoff: Y falls below this with probability at most delta * _DROPPED.
+    bottom = np.ceil(mean - np.sqrt(2.0 * mean * math.log(1.0 / (delta * _DROPPED)))).astype(np.int64)
+    start = np.maximum(lowest, np.maximum(bottom, 0))
     mass = _binomial_mass(start, others, p_out)
     at, equal, one_below = np.zeros(count.shape), np.zeros(count.shape), np.zeros(count.shape)
     odds = p_out / (1.0 - p_out)
@@ -122,37 +133,63 @@ def _tails(count: Integers, others: Integers, p_out: float, window: _Window) -> 
     at += _binomial_tail(top, others, p_out)
     # P(S = count - 1) also has the term where X = largest and Y = lowest - 1.
     one_below += _binomial_mass(lowest - 1, others, p_out) * window.mass[0]
-    at += window.dropped
+    at += window.dropped + np.where((start > lowest) & (start > 0), delta * _DROPPED, 0.0)
     return at + one_below, at, np.maximum(at - equal, 0.0)
 
 
 def _binomial_mass(value: Integers, size: Integers, p: float) -> Floats:
+    """P(Bin(size, p) = value) by Loader's saddle-point form, which loses no digits for large sizes."""
     inside = (value >= 0) & (value <= size)
-    v = np.where(inside, value, 0).astype(np.float64)
     n = size.astype(np.float64)
-    log = special.gammaln(n + 1) - special.gammaln(v + 1) - special.gammaln(n - v + 1)
-    log += special.xlogy(v, p) + special.xlog1py(n - v, -p)
+    v = np.where(inside, value, 0).astype(np.float64)
+    log = _stirling_rest(n) - _stirling_rest(v) - _stirling_rest(n - v)
+    log -= _deviance(v, n * p) + _deviance(n - v, n * (1.0 - p))
     return np.where(inside, np.exp(log), 0.0)
 
 
+def _stirling_rest(x: Floats) -> Floats:
+    """log x! - (x log x - x)."""
+    from scipy.special import gammaln, xlogy
+
+    large = np.maximum(x, 16.0)
+    square = large * large
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / square) / square) / square) / large
+    small = np.minimum(x, 16.0)
+    return np.asarray(
+        np.where(x < 16.0, gammaln(small + 1) - xlogy(small, small) + small, 0.5 * np.log(2 * np.pi * large) + series)
+    )
+
+
+def _deviance(x: Floats, mean: Floats) -> Floats:
+    """x log(x / mean) + mean - x, without cancellation near the mean."""
+    from scipy.special import xlog1py
+
+    positive = np.maximum(mean, 1e-300)
+    return np.asarray(xlog1py(x, (x - positive) / positive) - (x - positive))
+
+
 def _binomial_tail(value: Integers, size: Integers, p: float) -> Floats:
+    """P(Bin(size, p) >= value)."""
+    from scipy.special import betainc
+
     inside = (value >= 1) & (value <= size)
     v = np.where(inside, value, 1).astype(np.float64)
     n = np.where(inside, size, 1).astype(np.float64)
-    tail = special.betainc(v, n - v + 1, p)
-    return np.where(inside, tail, np.where(value <= 0, 1.0, 0.0))
+    return np.where(inside, betainc(v, n - v + 1, p), np.where(value <= 0, 1.0, 0.0))
 
 
 def _guess(size: Integers, members: int, p_in: float, p_out: float, delta: float) -> Integers:
     """A first guess by the normal quantile with the correction for skewness."""
+    from scipy.special import ndtri
+
     others = size - members
     in_var, out_var = p_in * (1 - p_in), p_out * (1 - p_out)
     variance = members * in_var + others * out_var
     third = members * in_var * (1 - 2 * p_in) + others * out_var * (1 - 2 * p_out)
-    z = float(stats.norm.isf(delta))
+    z = -float(ndtri(delta))
     spread = np.sqrt(np.maximum(variance, 1e-12))
     guess = members * p_in + others * p_out + z * spread + (z * z - 1) * third / (6 * np.maximum(variance, 1e-12))
-    return np.clip(np.ceil(guess + 0.5), 0, size + 1).astype(np.int64)
+    return np.asarray(np.clip(np.ceil(guess + 0.5), 0, size + 1), dtype=np.int64)
 
 
 class ChernoffCurve(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,11 @@ def crowd(rng: np.random.Generator, n: int, box: Box = UNIT) -> Floats:
     low, high = np.asarray(box.lower), np.asarray(box.upper)
     tight = 0.3 + 0.05 * rng.random((n // 2, len(low)))
     wide = rng.random((n - n // 2, len(low)))
-    return low + np.concatenate((tight, wide)) * (high - low)
+    return np.asarray(low + np.concatenate((tight, wide)) * (high - low))
 
 
 @pytest.fixture
-def reports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     """Writes down (epsilon, participants) of every round of reports."""
     seen: list[tuple[float, int]] = []
     for kind in (oracles.GeneralizedResponse, oracles.UnaryEncoding):
@@ -44,7 +44,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]
             return draw(self, counts, rng=rng)
 
         monkeypatch.setattr(kind, "draw_tally", record)
-    yield seen
+    return seen
 
 
 @pytest.mark.parametrize("tree", TREES)
@@ -208,6 +208,12 @@ def test_bad_arguments_are_refused(tree: Baseline) -> None:
             tree(points, UNIT, epsilon=1.0, rng=rng, **{name: levels})
 
 
+def test_a_cut_that_is_no_number_of_deviations_is_refused() -> None:
+    for cut in (-1.0, math.nan):
+        with pytest.raises(InvalidInput, match="cut"):
+            ldp_quadtree([[0.5, 0.5]], UNIT, epsilon=1.0, rng=np.random.default_rng(0), cut=cut)
+
+
 def test_too_few_people_for_the_levels_are_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(InvalidInput, match="per layer"):
@@ -217,4 +223,4 @@ def test_too_few_people_for_the_levels_are_refused() -> None:
     assert ldp_kdtree(rng.random((7, 2)), UNIT, epsilon=1.0, rng=rng).total == pytest.approx(7)
     for wrong in ({"buckets": 1}, {"buckets": 257}, {"tree_share": 0.0}, {"tree_share": 1.0}):
         with pytest.raises(InvalidInput, match=next(iter(wrong))):
-            ldp_kdtree(rng.random((60, 2)), UNIT, epsilon=1.0, rng=rng, **wrong)  # type: ignore[arg-type]
+            ldp_kdtree(rng.random((60, 2)), UNIT, epsilon=1.0, rng=rng, **wrong)

@@ -13,40 +13,15 @@ from scipy.stats import chi2, kstest, laplace
 from semilocal.baselines import central_mean, local_mean
 from semilocal.domain import Box
 from semilocal.errors import InvalidInput, OutsideDomain
+from semilocal.functions import BoundedFunction, function, linear, squared_norm
 
 Floats = npt.NDArray[np.float64]
 BOX = Box((-10.0, -10.0), (10.0, 10.0))
 
 
-class SquaredNorm:
-    """Squared distance from the origin."""
-
-    def __call__(self, points: Floats) -> Floats:
-        return np.asarray((points**2).sum(axis=1))
-
-    def range_over(self, boxes: Floats) -> Floats:
-        far = np.maximum(boxes[:, 0] ** 2, boxes[:, 1] ** 2).sum(axis=1)
-        near = np.where(
-            (boxes[:, 0] <= 0) & (boxes[:, 1] >= 0), 0.0, np.minimum(boxes[:, 0] ** 2, boxes[:, 1] ** 2)
-        )
-        return np.stack((near.sum(axis=1), far), axis=1)
-
-
-class Wrong(SquaredNorm):
+def wrong() -> BoundedFunction:
     """States a range that its values leave."""
-
-    def range_over(self, boxes: Floats) -> Floats:
-        return np.tile([0.0, 1.0], (len(boxes), 1))
-
-
-class Constant(SquaredNorm):
-    """The same everywhere."""
-
-    def __call__(self, points: Floats) -> Floats:
-        return np.full(len(points), 3.0)
-
-    def range_over(self, boxes: Floats) -> Floats:
-        return np.tile([3.0, 3.0], (len(boxes), 1))
+    return function(lambda x: (x**2).sum(axis=1), lambda boxes: np.tile([0.0, 1.0], (len(boxes), 1)))
 
 
 def people(rng: np.random.Generator, n: int) -> Floats:
@@ -59,7 +34,7 @@ def test_central_noise_is_laplace_with_range_over_n_epsilon() -> None:
     points = people(rng, 400)
     truth = float((points**2).sum(axis=1).mean())
     errors = [
-        central_mean(points, SquaredNorm(), BOX, epsilon=0.5, rng=rng).value - truth for _ in range(3000)
+        central_mean(points, squared_norm(), BOX, epsilon=0.5, rng=rng).value - truth for _ in range(3000)
     ]
     assert kstest(errors, laplace(scale=200 / (400 * 0.5)).cdf).pvalue > 1e-6
     assert kstest(errors, laplace(scale=100 / (400 * 0.5)).cdf).pvalue < 1e-6
@@ -73,7 +48,7 @@ def test_local_noise_has_the_variance_of_range_over_epsilon() -> None:
     rng = np.random.default_rng(1)
     points = people(rng, 400)
     truth = float((points**2).sum(axis=1).mean())
-    results = [local_mean(points, SquaredNorm(), BOX, epsilon=2.0, rng=rng) for _ in range(1500)]
+    results = [local_mean(points, squared_norm(), BOX, epsilon=2.0, rng=rng) for _ in range(1500)]
     assert results[0].stderr == pytest.approx(math.sqrt(2) * 100 / 20)
     total = sum(((r.value - truth) / r.stderr) ** 2 for r in results)
     low, high = chi2.ppf([0.5e-6, 1 - 0.5e-6], 1500)
@@ -97,7 +72,9 @@ def upper_probability(position: list[float], epsilon: float) -> float:
     for _ in range(60):
         middle = (low + high) / 2
         rng = cast(np.random.Generator, cast(Any, Fixed(middle)))
-        report = local_mean([position], SquaredNorm(), BOX, epsilon=epsilon, rng=rng, mechanism="duchi").value
+        report = local_mean(
+            [position], squared_norm(), BOX, epsilon=epsilon, rng=rng, mechanism="duchi"
+        ).value
         low, high = (middle, high) if report > 100 else (low, middle)
     return low
 
@@ -118,11 +95,11 @@ def test_two_point_reports_cost_epsilon_and_are_unbiased(epsilon: float) -> None
 def test_intervals_have_their_level() -> None:
     rng = np.random.default_rng(2)
     points = people(rng, 50)
-    central = central_mean(points, SquaredNorm(), BOX, epsilon=1.0, rng=rng)
+    central = central_mean(points, squared_norm(), BOX, epsilon=1.0, rng=rng)
     low, high = central.interval(0.9)
     noise = laplace(loc=central.value, scale=200 / 50)
     assert noise.cdf(high) - noise.cdf(low) == pytest.approx(0.9, rel=1e-9)
-    local = local_mean(points, SquaredNorm(), BOX, epsilon=1.0, rng=rng)
+    local = local_mean(points, squared_norm(), BOX, epsilon=1.0, rng=rng)
     low, high = local.interval()
     assert high - low == pytest.approx(2 * 1.959964 * local.stderr, rel=1e-6)
     for level in (0.0, 1.0, math.nan):
@@ -133,8 +110,8 @@ def test_intervals_have_their_level() -> None:
 def test_guarantees_name_trust_and_adjacency() -> None:
     rng = np.random.default_rng(3)
     points = people(rng, 5)
-    central = central_mean(points, SquaredNorm(), BOX, epsilon=0.5, rng=rng).guarantee
-    local = local_mean(points, SquaredNorm(), BOX, epsilon=0.5, rng=rng).guarantee
+    central = central_mean(points, squared_norm(), BOX, epsilon=0.5, rng=rng).guarantee
+    local = local_mean(points, squared_norm(), BOX, epsilon=0.5, rng=rng).guarantee
     for guarantee, trust in ((central, "curator"), (local, "nobody")):
         text = str(guarantee)
         assert guarantee.any_move == guarantee.epsilon == 0.5
@@ -145,8 +122,8 @@ def test_guarantees_name_trust_and_adjacency() -> None:
 @pytest.mark.parametrize("mechanism", ["laplace", "duchi"])
 def test_a_constant_function_needs_no_noise(mechanism: str) -> None:
     rng = np.random.default_rng(4)
-    result = local_mean(people(rng, 5), Constant(), BOX, epsilon=0.5, rng=rng, mechanism=mechanism)
-    assert (result.value, result.stderr) == (3.0, 0.0)
+    result = local_mean(people(rng, 5), linear((0.0, 0.0)), BOX, epsilon=0.5, rng=rng, mechanism=mechanism)
+    assert (result.value, result.stderr) == (0.0, 0.0)
 
 
 def test_bad_arguments_are_refused() -> None:
@@ -154,14 +131,14 @@ def test_bad_arguments_are_refused() -> None:
     points = people(rng, 5)
     for mean in (central_mean, local_mean):
         with pytest.raises(InvalidInput, match="epsilon"):
-            mean(points, SquaredNorm(), BOX, epsilon=0.0, rng=rng)
-        with pytest.raises(InvalidInput, match="range_over"):
+            mean(points, squared_norm(), BOX, epsilon=0.0, rng=rng)
+        with pytest.raises(InvalidInput, match="range"):
             mean(points, lambda x: x[:, 0], BOX, epsilon=1.0, rng=rng)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="outside the range"):
-            mean(points, Wrong(), BOX, epsilon=1.0, rng=rng)
+        with pytest.raises(InvalidInput, match="leave the range"):
+            mean(points, wrong(), BOX, epsilon=1.0, rng=rng)
         with pytest.raises(OutsideDomain):
-            mean(points + 20, SquaredNorm(), BOX, epsilon=1.0, rng=rng)
+            mean(points + 20, squared_norm(), BOX, epsilon=1.0, rng=rng)
         with pytest.raises(InvalidInput, match="at least one"):
-            mean(np.empty((0, 2)), SquaredNorm(), BOX, epsilon=1.0, rng=rng)
+            mean(np.empty((0, 2)), squared_norm(), BOX, epsilon=1.0, rng=rng)
     with pytest.raises(InvalidInput, match="mechanism"):
-        local_mean(points, SquaredNorm(), BOX, epsilon=1.0, rng=rng, mechanism="gauss")
+        local_mean(points, squared_norm(), BOX, epsilon=1.0, rng=rng, mechanism="gauss")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import combinations, product
 
@@ -41,11 +41,11 @@ def tally_probabilities(oracle: Oracle, holders: list[int]) -> dict[tuple[int, .
     result = {(0,) * oracle.size: 1.0}
     for item, number in enumerate(holders):
         for _ in range(number):
-            added: dict[tuple[int, ...], float] = Counter()
+            added: defaultdict[tuple[int, ...], float] = defaultdict(float)
             for tally, chance in result.items():
                 for report, part in report_probabilities(oracle, item).items():
                     added[tuple(a + b for a, b in zip(tally, report, strict=True))] += chance * part
-            result = added
+            result = dict(added)
     return result
 
 

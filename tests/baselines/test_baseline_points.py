@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import lambertw
 from scipy.stats import gamma, kstest, laplace, uniform
 
 from semilocal.baselines import laplace_points, planar_laplace
@@ -22,6 +23,8 @@ def test_the_radius_inverts_its_distribution_function(epsilon: float) -> None:
     radius = _radius(chance, epsilon)
     np.testing.assert_allclose(1 - (1 + epsilon * radius) * np.exp(-epsilon * radius), chance, atol=1e-12)
     assert (radius >= 0).all()
+    closed = -(lambertw((chance[3:] - 1) / math.e, k=-1).real + 1) / epsilon  # what the literature computes
+    np.testing.assert_allclose(radius[4:], closed[1:], rtol=1e-6)
 
 
 def test_planar_noise_is_isotropic_with_gamma_distance_on_the_unit_square() -> None:

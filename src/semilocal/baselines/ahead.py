@@ -18,8 +18,8 @@ from ..hierarchy import ROOT, Quadtree
 from ..rectangles import BoxCounts
 from .checks import check_depth, check_epsilon, check_people
 from .consistency import make_consistent, project_to_total
+from .counted_tree import CountedTree, deepest
 from .oracles import best_oracle, estimate, variance
-from .quadtrees import CountedTree, deepest
 from .results import MOVE, NOBODY, Guarantee, SpatialCounts
 
 __all__ = ["ahead"]

@@ -11,21 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ..domain import Box
-from .checks import RangedFunction, check_epsilon, evaluate
+from ..functions import BoundedFunction
+from .checks import check_epsilon, evaluate
 from .results import CURATOR, MOVE, Guarantee, MeanEstimate
 
 __all__ = ["central_mean"]
 
 
 def central_mean(
-    points: npt.ArrayLike, f: RangedFunction, box: Box, *, epsilon: float, rng: np.random.Generator
+    points: npt.ArrayLike, f: BoundedFunction, box: Box, *, epsilon: float, rng: np.random.Generator
 ) -> MeanEstimate:
     """Mean of f with one Laplace draw of scale (range of f over the box) / (n epsilon).
 
     Parameters
     ----------
     points : array_like, shape (n, d)
-    f : RangedFunction
+    f : BoundedFunction
         Its range over the whole box sets the noise: moving one participant changes the mean by at most range
         / n.
     box : Box

@@ -6,27 +6,18 @@ Knows what arguments may look like. Knows no mechanism.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..domain import Box
 from ..errors import InvalidInput
+from ..functions import BoundedFunction, check_values
 
-__all__ = ["RangedFunction", "check_depth", "check_epsilon", "check_people", "evaluate"]
+__all__ = ["check_depth", "check_epsilon", "check_people", "evaluate"]
 
 Floats = npt.NDArray[np.float64]
-
-
-class RangedFunction(Protocol):
-    """A real function of a position that knows its range over a box."""
-
-    def __call__(self, points: Floats, /) -> Floats:
-        """Values float64[n] at points float64[n, d]."""
-
-    def range_over(self, boxes: Floats, /) -> Floats:
-        """Lower and upper bound of the values in each box: float64[m, 2] for boxes float64[m, 2, d]."""
 
 
 class Evaluated(NamedTuple):
@@ -61,28 +52,7 @@ def check_depth(name: str, depth: int, most: int) -> int:
     return int(depth)
 
 
-def evaluate(points: npt.ArrayLike, f: RangedFunction, box: Box) -> Evaluated:
+def evaluate(points: npt.ArrayLike, f: BoundedFunction, box: Box) -> Evaluated:
     """Values at the points and the range over the whole box; a value outside the stated range is refused."""
-    positions = check_people(points, box)
-    if not callable(f) or not hasattr(f, "range_over"):
-        raise InvalidInput(
-            f"f must be a function that knows its range over a box (with range_over), such as "
-            f"semilocal.functions.squared_norm(); got {f!r}"
-        )
-    values = np.asarray(f(positions), dtype=np.float64)
-    bounds = np.asarray(f.range_over(np.array([[box.lower, box.upper]])), dtype=np.float64)
-    if values.shape != (len(positions),) or bounds.shape != (1, 2):
-        raise InvalidInput(
-            f"f must return one value per point and range_over one pair per box; got shapes {values.shape} and "
-            f"{bounds.shape}"
-        )
-    low, high = float(bounds[0, 0]), float(bounds[0, 1])
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise InvalidInput(f"f needs a finite range over the domain; range_over gave [{low}, {high}]")
-    inside = (values >= low) & (values <= high)
-    if not inside.all():
-        raise InvalidInput(
-            f"{int(np.count_nonzero(~inside))} values of f lie outside the range [{low}, {high}] it states for the "
-            f"domain, the first {values[int(np.argmin(inside))]}; correct its range_over"
-        )
-    return Evaluated(values, low, high)
+    values, ranges = check_values(f, check_people(points, box), [[box.lower, box.upper]])
+    return Evaluated(values, float(ranges[0, 0]), float(ranges[0, 1]))

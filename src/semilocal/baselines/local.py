@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from ..domain import Box
 from ..errors import InvalidInput
-from .checks import RangedFunction, check_epsilon, evaluate
+from ..functions import BoundedFunction
+from .checks import check_epsilon, evaluate
 from .results import MOVE, NOBODY, Guarantee, MeanEstimate
 
 __all__ = ["local_mean"]
@@ -21,7 +22,7 @@ __all__ = ["local_mean"]
 
 def local_mean(
     points: npt.ArrayLike,
-    f: RangedFunction,
+    f: BoundedFunction,
     box: Box,
     *,
     epsilon: float,
@@ -33,7 +34,7 @@ def local_mean(
     Parameters
     ----------
     points : array_like, shape (n, d)
-    f : RangedFunction
+    f : BoundedFunction
     box : Box
         The public domain.
     epsilon : float

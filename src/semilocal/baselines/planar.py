@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import lambertw
+from scipy.special import gammaincinv
 
 from ..domain import Box
 from ..errors import InvalidInput
@@ -90,9 +90,13 @@ def laplace_points(
 
 
 def _radius(uniform: Floats, epsilon: float) -> Floats:
-    """Inverse of the distance's distribution function 1 - (1 + epsilon r) exp(-epsilon r)."""
-    branch: Floats = lambertw((uniform - 1) / math.e, k=-1).real
-    return np.maximum(-(branch + 1) / epsilon, 0.0)
+    """Inverse of the distance's distribution function 1 - (1 + epsilon r) exp(-epsilon r).
+
+    In closed form it is -(W((uniform - 1) / e) + 1) / epsilon with the lower branch of Lambert's W, which loses all
+    digits for small distances; the inverse of the incomplete gamma function is the same number, precisely.
+    """
+    radius: Floats = gammaincinv(2.0, uniform) / epsilon
+    return radius
 
 
 def _release(positions: Floats, shift: Floats, box: Box, clip: bool, guarantee: Guarantee) -> ReleasedPoints:

@@ -17,7 +17,7 @@ from ..errors import InvalidInput
 from ..hierarchy import Cells, Quadtree
 from ..rectangles import BoxCounts
 from .checks import check_depth, check_epsilon, check_people
-from .quadtrees import CountedTree, deepest
+from .counted_tree import CountedTree, deepest
 from .results import CURATOR, Guarantee, SpatialCounts
 
 __all__ = ["privtree"]

@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..domain import Box
+from ..errors import InvalidInput
 from ..hierarchy import Quadtree
 from ..rectangles import BoxCounts
 from .checks import check_depth, check_epsilon, check_people
 from .consistency import project_to_total, share_out
+from .counted_tree import deepest
 from .oracles import UnaryEncoding, best_oracle, estimate, variance
-from .quadtrees import deepest
 from .results import MOVE, NOBODY, Guarantee, SpatialCounts
 
 __all__ = ["ldp_quadtree"]
@@ -62,6 +63,8 @@ def ldp_quadtree(
         epsilon-locally differentially private; trusts nobody. Counts add up to n, which is public.
     """
     epsilon = check_epsilon(epsilon)
+    if not (math.isfinite(cut) and cut >= 0):
+        raise InvalidInput(f"cut must be a number of standard deviations, at least 0; got {cut!r}")
     positions = check_people(points, box)
     people = len(positions)
     most = min(deepest(box), MOST_BITS // box.dimensions)
@@ -80,7 +83,7 @@ def ldp_quadtree(
     going = np.array([0])
     for depth, here in enumerate(sums):
         inside = number // len(here)  # cells of the finest level in each cell of this one
-        stops = here[going] < cut * math.sqrt(noise * inside)
+        stops = (here[going] < cut * math.sqrt(noise * inside)) & (cut > 0)
         if depth == 0 or depth == tree.max_depth:
             stops[:] = depth > 0
         leaves = going[stops]

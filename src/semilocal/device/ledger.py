@@ -24,9 +24,10 @@ from ..errors import BudgetExceeded, InvalidInput
 __all__ = ["Ledger", "Line", "exact"]
 
 Account = Literal["epsilon", "exposure"]
+Amount = float | str | Fraction
 
 
-def exact(amount: float | str | Fraction) -> Fraction:
+def exact(amount: Amount) -> Fraction:
     """The number that people read: 0.1 is one tenth, not the float next to it.
 
     Examples
@@ -118,7 +119,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         """The line of a task, or None."""
         return next((line for line in self.lines if line.task == task), None)
 
-    def with_caps(self, max_epsilon: float | str | Fraction | None, max_exposure: float | str | Fraction | None) -> Ledger:
+    def with_caps(self, max_epsilon: Amount | None, max_exposure: Amount | None) -> Ledger:
         """The ledger with other caps.
 
         Raises
@@ -130,7 +131,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         exposure = None if max_exposure is None else str(exact(max_exposure))
         return Ledger(epsilon, exposure, self.lines)._checked("the tasks joined before")
 
-    def reserve(self, task: bytes, *, epsilon: float | str | Fraction, exposure: float | str | Fraction) -> Ledger:
+    def reserve(self, task: bytes, *, epsilon: Amount, exposure: Amount) -> Ledger:
         """Reserve the worst case of a task; the same reservation again changes nothing.
 
         Raises
@@ -146,7 +147,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
             return self
         return Ledger(self.max_epsilon, self.max_exposure, (*self.lines, line))._checked("joining this task")
 
-    def spend(self, task: bytes, *, epsilon: float | str | Fraction, exposure: float | str | Fraction) -> Ledger:
+    def spend(self, task: bytes, *, epsilon: Amount, exposure: Amount) -> Ledger:
         """Record what a task has cost so far; both amounts are totals and can only grow.
 
         Raises

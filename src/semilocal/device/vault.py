@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 
@@ -26,7 +25,7 @@ from ..errors import InvalidInput
 from ..protocol.keys import SECRET_BYTES
 from ..protocol.participant import State
 from .disk import Disk, FileDisk, VaultError, replace_file
-from .ledger import Ledger
+from .ledger import Amount, Ledger
 
 __all__ = ["Contents", "Membership", "Vault", "VaultError"]
 
@@ -44,8 +43,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Where the task runs.
     task : bytes
         Canonical bytes of the task, pinned.
-    campaign : bytes
-        The campaign as the server described it when the device joined, pinned: what may be released at the end.
+    plan : bytes
+        Canonical bytes of the plan of releases, pinned: what may be asked after the partition.
     position : tuple of float
         The private position, fixed for the task. It never leaves.
     state : State
@@ -54,8 +53,12 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Whether the server has acknowledged the enrolment.
     closings : tuple of bytes
         SHA-256 of every closing that was followed, from round 1.
-    released : tuple of bytes
-        SHA-256 of every question for a value that was answered.
+    values_from : int
+        The first round that asks for values; 0 until it is known.
+    released : tuple of (int, bytes)
+        Index in the plan and SHA-256 of every question for a value that was answered.
+    checkpoint : bytes
+        The last checkpoint that the server published, pinned; empty until the task is over.
     over : bool
         Whether nothing is left to do.
     refusal : str
@@ -64,12 +67,14 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     server: str
     task: bytes
-    campaign: bytes
+    plan: bytes
     position: tuple[float, ...]
     state: State
     enrolled: bool = False
     closings: tuple[bytes, ...] = ()
-    released: tuple[bytes, ...] = ()
+    values_from: int = 0
+    released: tuple[tuple[int, bytes], ...] = ()
+    checkpoint: bytes = b""
     over: bool = False
     refusal: str = ""
 
@@ -165,9 +170,7 @@ class Vault:
         """Save one task, and perhaps the ledger."""
         self.save(self.contents.with_membership(membership, ledger))
 
-    def set_caps(
-        self, *, max_epsilon: float | str | Fraction | None, max_exposure: float | str | Fraction | None
-    ) -> None:
+    def set_caps(self, *, max_epsilon: Amount | None, max_exposure: Amount | None) -> None:
         """Set the owner's caps on what all tasks together may cost; None for no cap."""
         ledger = self.contents.ledger.with_caps(max_epsilon, max_exposure)
         if ledger != self.contents.ledger:

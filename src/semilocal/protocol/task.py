@@ -24,7 +24,7 @@ Rule = Literal["all", "trim", "each"]
 Accounting = Literal["core", "uniform"]
 
 _TICK_BITS = 20  # default resolution: 2**20 slices per axis
-_MAX_TRIMS = {"core": 8, "uniform": 1}
+_MAX_TRIMS = {"core": 16, "uniform": 3}
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="task", forbid_unknown_fields=True):
@@ -159,7 +159,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         --------
         >>> task = Task.build(Box((0, 0), (1, 1)), epsilon=1.0, delta=1e-6, k=50)
         >>> task.epsilon, task.epsilon_worst
-        (1.0, 9.0)
+        (1.0, 17.0)
         """
         _check(isinstance(box, Box), "box", "a semilocal.Box", box)
         if max_trims is None:

@@ -34,10 +34,10 @@ class Layout(NamedTuple):
 
 # Window, end, gap and bend, found by minimising the worst-case variance at epsilon from 0.25 to 14.
 _GOOD = (
-    (8, 4, 100, 0),
-    (8, 8, 100, 0),
-    (8, 13, 100, 0),
-    (8, 19, 100, 0),
+    (8, 4, 200, 0),
+    (8, 8, 200, 0),
+    (8, 13, 200, 0),
+    (8, 19, 200, 0),
     (11, 160, 2000, 0),
     (7, 440, 4500, 0),
     (10, 274, 4600, 0),

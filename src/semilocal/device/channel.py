@@ -1,0 +1,300 @@
+"""The channel of a device: requests that are tried until they are answered, and public messages read once.
+
+Knows HTTP, waiting and caching (``spec/http.md``). Knows no secrets, positions or participants: when it retries, how
+long it waits and what it asks for depend on the server's answers and on jitter alone.
+
+Many agents of one process share a channel: one pool of connections, one copy of every public message, one long poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from ..errors import InvalidInput, MissingExtra, SemilocalError, ServerViolation
+
+try:
+    import httpx
+except ImportError:  # pragma: no cover
+    raise MissingExtra("httpx", "service") from None
+
+__all__ = ["Answer", "Channel", "Clock", "Retry", "Status", "Unreachable", "WallClock", "new_client"]
+
+T = TypeVar("T")
+
+LONGEST_POLL = 25  # seconds a server may keep a poll waiting
+_MOST_BYTES = 64 << 20  # no message of a sensible campaign is longer
+_CACHED = 8  # public messages kept: agents of one process are never far apart
+_TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_NOT_YET = frozenset({"not-open-yet", "not-closed-yet"})
+_SYSTEM = random.SystemRandom()
+
+
+class Unreachable(SemilocalError):
+    """The server gave no usable answer for too long. Nothing is lost: the vault knows where to go on."""
+
+
+class Clock(Protocol):
+    """Time as the channel sees it."""
+
+    def time(self) -> float:
+        """Seconds that only grow."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class WallClock:
+    """The real one."""
+
+    def time(self) -> float:
+        """Seconds that only grow."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """How often to try again: after U(0, min(longest, first * 2**n)) seconds ("full jitter").
+
+    Attributes
+    ----------
+    first, longest : float
+        Seconds.
+    patience : float
+        Seconds without a usable answer after which :class:`Unreachable` is raised.
+    """
+
+    first: float = 0.25
+    longest: float = 60.0
+    patience: float = 3600.0
+
+
+class Answer(NamedTuple):
+    """What came back: the status, the body, what a problem says of itself, and Retry-After in seconds."""
+
+    status: int
+    body: bytes
+    token: str = ""
+    detail: str = ""
+    wait: float = 0.0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Where a task is, as its server says (``spec/http.md`` 5). A hint when to look, never a reason to answer."""
+
+    task: str
+    phase: Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
+    round: int
+    closed: int
+    poll_after: float
+    kind: str | None = None
+    enrolled: int = 0
+    deadline: int | None = None
+    now: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will be asked."""
+        return self.phase in ("finished", "cancelled")
+
+
+class _Problem(msgspec.Struct):
+    token: str = ""
+    detail: str = ""
+
+
+def new_client(*, connections: int = 64, **options: Any) -> httpx.AsyncClient:
+    """A client for one or many agents: a pool of connections, no redirects, nothing in the headers that identifies."""
+    return httpx.AsyncClient(
+        limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+        timeout=httpx.Timeout(20.0, read=LONGEST_POLL + 20.0, pool=None),
+        headers={"User-Agent": "semilocal", "Accept": "*/*"},
+        follow_redirects=False,
+        **options,
+    )
+
+
+class Channel:
+    """Requests to one server.
+
+    Parameters
+    ----------
+    url : str
+        The server, without a path of a task.
+    client : httpx.AsyncClient
+        Closed by whoever made it.
+    clock : Clock
+    jitter : callable
+        Gives a number in [0, 1); must know nothing of positions.
+    retry : Retry
+    at_once : int
+        Requests in flight at the same time, long polls not counted.
+    """
+
+    def __init__(
+        self, url: str, client: httpx.AsyncClient, *, clock: Clock | None = None,
+        jitter: Callable[[], float] = _SYSTEM.random, retry: Retry | None = None, at_once: int = 64,
+    ) -> None:  # fmt: skip
+        self.url = url.rstrip("/")
+        self.clock: Clock = WallClock() if clock is None else clock
+        self.jitter = jitter
+        self._client = client
+        self._retry = Retry() if retry is None else retry
+        self._slots = asyncio.Semaphore(at_once)
+        self._messages: OrderedDict[str, Any] = OrderedDict()
+        self._flights: dict[object, asyncio.Task[Any]] = {}
+
+    # -- requests ----------------------------------------------------------------------------------------------
+
+    async def send(
+        self, method: str, path: str, *, content: bytes | None = None, headers: Mapping[str, str] | None = None,
+        polling: bool = False,
+    ) -> Answer:  # fmt: skip
+        """Send a request until it is answered; every try sends the same bytes.
+
+        Lost connections, time-outs, 429 and 5xx are tried again, "not yet" too if there is content to deliver.
+
+        Raises
+        ------
+        Unreachable
+            If that takes longer than the owner's patience.
+        """
+        began, failures = self.clock.time(), 0
+        while True:
+            if polling:
+                answer = await self._once(method, path, content, headers)
+            else:
+                async with self._slots:
+                    answer = await self._once(method, path, content, headers)
+            if answer.status and answer.status not in _TRY_AGAIN and not (content and answer.token in _NOT_YET):
+                return answer
+            pause = min(self._retry.longest, self._retry.first * 2.0 ** min(failures, 60)) * self.jitter()
+            pause += answer.wait  # Retry-After is obeyed; jitter comes on top
+            if self.clock.time() + pause - began > self._retry.patience:
+                raise Unreachable(
+                    f"{self.url} gave no usable answer for {self._retry.patience:g} s ({answer.token}); start again later, "
+                    "the vault knows where to go on"
+                )
+            failures += 1
+            await self.clock.sleep(pause)
+
+    async def _once(
+        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None
+    ) -> Answer:
+        """One try; status 0 if nothing came back."""
+        try:
+            async with self._client.stream(method, self.url + path, content=content, headers=headers) as response:
+                body = b"" if response.headers.get("content-length") == "0" else await _limited(response)
+        except httpx.TransportError as error:
+            return Answer(0, b"", type(error).__name__)
+        except httpx.HTTPError as error:
+            raise ServerViolation("bad-answer", f"the answer to {method} {path} cannot be read: {error}") from None
+        if response.status_code < 300:
+            return Answer(response.status_code, body)
+        problem = _problem(body)
+        token = problem.token or f"status-{response.status_code}"
+        return Answer(response.status_code, b"", token, problem.detail, _seconds(response.headers.get("retry-after")))
+
+    # -- the public channel ------------------------------------------------------------------------------------
+
+    async def message(self, path: str, read: Callable[[bytes], T]) -> T | None:
+        """A public, immutable message: fetched once, read once, shared. None if it does not exist yet.
+
+        Raises
+        ------
+        ServerViolation
+            If the server has no such message, or what it sent cannot be read.
+        """
+        if path in self._messages:
+            self._messages.move_to_end(path)
+            kept: T = self._messages[path]
+            return kept
+        fetched: T | None = await self._shared(path, lambda: self._fetch(path, read))
+        return fetched
+
+    async def _fetch(self, path: str, read: Callable[[bytes], T]) -> T | None:
+        answer = await self.send("GET", path)
+        if answer.token in _NOT_YET:
+            await self.clock.sleep(answer.wait + self._retry.first * self.jitter())
+            return None
+        if answer.status != 200:
+            raise ServerViolation(answer.token or f"status-{answer.status}", answer.detail or f"GET {path} failed")
+        try:
+            message = read(answer.body)
+        except InvalidInput as error:
+            raise ServerViolation("malformed", f"{path}: {error}") from None
+        self._messages[path] = message
+        while len(self._messages) > _CACHED:
+            self._messages.popitem(last=False)
+        return message
+
+    async def status(self, task: str, *, after: int | None = None) -> Status:
+        """Where the task is; with ``after``, as soon as more rounds than that are closed, or after some seconds."""
+        query = "" if after is None else f"?after={after}&wait={LONGEST_POLL}"
+        path = f"/tasks/{task}/state{query}"
+        status: Status = await self._shared(path, lambda: self._look(path, task))
+        return status
+
+    async def _look(self, path: str, task: str) -> Status:
+        answer = await self.send("GET", path, polling=True)
+        if answer.status != 200:
+            raise ServerViolation(answer.token or f"status-{answer.status}", answer.detail or f"GET {path} failed")
+        try:
+            status = msgspec.json.decode(answer.body, type=Status)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ServerViolation("malformed", f"the state of the task cannot be read: {error}") from None
+        if status.task != task:
+            raise ServerViolation("other-task", "the server sent the state of another task")
+        return status
+
+    async def _shared(self, key: object, start: Callable[[], Any]) -> Any:
+        """Let all who ask for the same thing at the same time wait for one request."""
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = asyncio.ensure_future(start())
+            self._flights[key] = flight
+            flight.add_done_callback(lambda done: self._landed(key, done))
+        return await asyncio.shield(flight)
+
+    def _landed(self, key: object, flight: asyncio.Task[Any]) -> None:
+        del self._flights[key]
+        if not flight.cancelled():
+            flight.exception()  # seen by whoever waits; nobody may be left
+
+    async def aclose(self) -> None:
+        """End what is in flight."""
+        flights = list(self._flights.values())
+        for flight in flights:
+            flight.cancel()
+        await asyncio.gather(*flights, return_exceptions=True)
+
+
+async def _limited(response: httpx.Response) -> bytes:
+    parts, size = [], 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > _MOST_BYTES:
+            raise ServerViolation("too-large", f"the server sent more than {_MOST_BYTES >> 20} MiB at once")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _problem(body: bytes) -> _Problem:
+    try:
+        return msgspec.json.decode(body, type=_Problem)
+    except (msgspec.DecodeError, ValueError):
+        return _Problem()
+
+
+def _seconds(header: str | None) -> float:
+    """Retry-After in seconds; 0 if there is none or it is a date, which a device's clock need not share."""
+    plain = header is not None and header.isascii() and header.isdigit() and len(header) < 10
+    return float(header) if plain and header is not None else 0.0

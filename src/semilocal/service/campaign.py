@@ -1,0 +1,166 @@
+"""A campaign: a task, its releases and its schedule, and where it stands.
+
+    phase        ends when                                                  next phase
+    enrolling    capacity is reached, its time is over, or it is started    collecting
+    collecting   the partition is finished                                  releasing, or finished without rounds of values
+    releasing    the last round of values is closed                         finished
+    any of these cancelled by the administrator                             cancelled
+
+Knows values and their checks. Knows no database, clock or socket.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Literal
+
+import msgspec
+
+from ..errors import InvalidInput
+from ..protocol.release import Plan, Release
+from ..protocol.task import Task
+
+__all__ = ["Campaign", "Checkpoint", "Phase", "Status", "new_token", "token_hash", "used_by"]
+
+Phase = Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
+ENDED: tuple[Phase, ...] = ("finished", "cancelled")
+MAX_NAME = 200
+MAX_ENROLMENT_SECONDS = 10**8
+
+
+class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an administrator creates.
+
+    Attributes
+    ----------
+    name : str
+        For people; at most 200 characters.
+    task : Task
+        Holds the quorum and the window of a round.
+    releases : tuple of Release
+        What is asked and published after the partition; fixed here so that devices know the whole loss beforehand.
+    enrolment : {"tokens", "open"}
+        Who may enrol: holders of a one-time token, or anybody. Fake participants can fill a crowd, so "open" is for
+        tests and demonstrations.
+    capacity : int or None
+        Round 1 opens when so many are enrolled.
+    enrolment_seconds : int or None
+        Round 1 opens after this time at the latest; None: when the capacity is reached or the administrator starts it.
+    """
+
+    name: str
+    task: Task
+    releases: tuple[Release, ...] = ()
+    enrolment: Literal["tokens", "open"] = "tokens"
+    capacity: int | None = None
+    enrolment_seconds: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.name) <= MAX_NAME or not self.name.isprintable():
+            raise InvalidInput(f"name must be 1 to {MAX_NAME} printable characters; got {self.name[:MAX_NAME]!r}")
+        if self.capacity is not None and not 1 <= self.capacity <= 10**9:
+            raise InvalidInput(f"capacity must be an integer from 1 to 10^9, or null; got {self.capacity}")
+        seconds = self.enrolment_seconds
+        if seconds is not None and not 1 <= seconds <= MAX_ENROLMENT_SECONDS:
+            raise InvalidInput(f"enrolment_seconds must be 1 to {MAX_ENROLMENT_SECONDS}, or null; got {seconds}")
+        self.plan.check(self.task)
+
+    @property
+    def plan(self) -> Plan:
+        """The releases as devices pin them."""
+        return Plan(self.task.id, self.releases)
+
+    @property
+    def total_epsilon(self) -> float:
+        """Bound on the loss inside the region for everybody: partition and releases."""
+        return self.plan.total_epsilon(self.task)
+
+    def statement(self) -> str:
+        """The promise in plain words, releases included."""
+        lines = [self.task.statement()]
+        if self.releases:
+            lines.append("Releases after the partition: " + "; ".join(str(release) for release in self.releases) + ".")
+            lines.append(
+                f"Together with the partition at most epsilon = {self.total_epsilon:g} inside your region "
+                f"(delta = {self.task.delta:g} for the crowd); "
+                f"{self.task.epsilon + self.plan.epsilon:g} for a participant who is never moved."
+            )
+        return "\n".join(lines)
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Where a campaign stands.
+
+    Attributes
+    ----------
+    phase : Phase
+    round : int
+        The open round; 0 while enrolling; the last one at the end.
+    closed : int
+        Number of closed rounds.
+    received : int
+        Reports in the open round; while enrolling, participants.
+    needed : int or None
+        Received that end the open round (or enrolment) before its deadline; None: only the deadline does.
+    deadline : int or None
+        Unix time in whole seconds.
+    enrolled : int
+    """
+
+    phase: Phase
+    round: int
+    closed: int
+    received: int
+    needed: int | None
+    deadline: int | None
+    enrolled: int
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will change any more."""
+        return self.phase in ENDED
+
+    def due(self, now: float) -> bool:
+        """Whether the open round, or enrolment, is to be closed now."""
+        if self.ended:
+            return False
+        full = self.needed is not None and self.received >= self.needed
+        return full or (self.deadline is not None and now >= self.deadline)
+
+
+class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True):
+    """The transcript's root after a round.
+
+    Attributes
+    ----------
+    task : bytes
+    round : int
+    size : int
+        Number of events so far.
+    root : bytes
+        Merkle tree hash over them.
+    """
+
+    task: bytes
+    round: int
+    size: int
+    root: bytes
+
+
+# -- enrolment tokens ---------------------------------------------------------------------------------------------
+
+
+def new_token() -> str:
+    """A one-time token: 256 bits from the operating system."""
+    return "slt_" + secrets.token_urlsafe(32)
+
+
+def token_hash(token: str) -> bytes:
+    """What is stored of a token. It has 256 random bits, so a plain hash cannot be searched."""
+    return hashlib.sha256(b"semilocal/1/token" + token.encode()).digest()
+
+
+def used_by(token: str, pseudonym: bytes, verifier: bytes) -> bytes:
+    """What is stored of a used token: without the token it does not tell the pseudonym."""
+    return hashlib.sha256(b"semilocal/1/used" + token.encode() + pseudonym + verifier).digest()

@@ -1,0 +1,88 @@
+"""Errors on the wire: stable tokens, their status, and the problem+json body.
+
+Knows tokens. Knows no routes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["PROBLEMS", "Problem"]
+
+# token: (status, title)
+PROBLEMS: dict[str, tuple[int, str]] = {
+    "malformed": (400, "the request is not of the form that this route takes"),
+    "unauthorized": (401, "no valid key"),
+    "bad-token": (403, "the enrolment token is not known"),
+    "no-such-route": (404, "there is no such route"),
+    "no-such-task": (404, "there is no such task"),
+    "no-such-round": (404, "there is no such round"),
+    "not-open-yet": (404, "not open yet"),
+    "not-closed-yet": (404, "not closed yet"),
+    "method-not-allowed": (405, "the method is not allowed here"),
+    "other-answer": (409, "another report is stored for this pseudonym and round"),
+    "token-used": (409, "the enrolment token was used by someone else"),
+    "pseudonym-taken": (409, "the pseudonym is enrolled with another key"),
+    "task-exists": (409, "there is a campaign with this task"),
+    "wrong-phase": (409, "not possible in this phase"),
+    "round-closed": (410, "the round is closed"),
+    "missed-round": (410, "the pseudonym missed a round and is out"),
+    "enrolment-closed": (410, "enrolment is closed"),
+    "campaign-ended": (410, "the campaign was cancelled"),
+    "too-large": (413, "the request is too large"),
+    "not-canonical": (422, "not the canonical bytes of a report"),
+    "other-task": (422, "the report belongs to another task"),
+    "other-round": (422, "the report belongs to another round"),
+    "other-pseudonym": (422, "the report belongs to another pseudonym"),
+    "unknown-cell": (422, "the cell is not asked about"),
+    "bad-answer": (422, "no participant can have given this answer"),
+    "wrong-kind": (422, "the round takes reports of another kind"),
+    "wrong-path": (422, "the cell does not follow from the round before"),
+    "too-fast": (429, "too many requests"),
+    "overloaded": (503, "too much to do"),
+    "unavailable": (503, "not available now"),
+}
+
+
+class Problem(Exception):
+    """A request that is answered with an error.
+
+    Parameters
+    ----------
+    token : str
+        One of ``PROBLEMS``.
+    detail : str, optional
+        For a person.
+    retry_after : int, optional
+        Seconds after which to try again.
+    headers : sequence of (bytes, bytes)
+        More headers.
+    """
+
+    def __init__(
+        self, token: str, detail: str = "", *, retry_after: int | None = None,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(token)
+        self.token, self.detail = token, detail
+        self.status, self.title = PROBLEMS[token]
+        if retry_after is None and self.status in (429, 503):
+            retry_after = 1
+        self.headers = [(b"content-type", b"application/problem+json"), (b"cache-control", b"no-store"), *headers]
+        if retry_after is not None:
+            self.headers.append((b"retry-after", str(retry_after).encode()))
+        if self.status == 401:
+            self.headers.append((b"www-authenticate", b"Bearer"))
+
+    @property
+    def body(self) -> bytes:
+        """The problem+json document."""
+        return msgspec.json.encode(
+            {
+                "type": f"urn:semilocal:problem:{self.token}",
+                "token": self.token,
+                "title": self.title,
+                "status": self.status,
+                "detail": self.detail or self.title,
+            }
+        )

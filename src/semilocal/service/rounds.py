@@ -1,0 +1,339 @@
+"""Opening and closing rounds: what happens inside the one transaction that holds a campaign.
+
+``advance`` is called by every worker, as often as it likes: under the lock it looks again whether something is due, so
+exactly one of them closes a round, and calling it twice changes nothing. A server that was away past a deadline closes the
+round with the reports it has; the next round gets its full window.
+
+The state is a fold over the closings (``Curator.replay``); nothing is kept in memory between two closings. Reports are
+read as a stream, by ascending pseudonym, once: for the tally and for the transcript's tree.
+
+Knows a store's transaction and the machines of the protocol. The time is an argument. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..protocol.curator import Curator
+from ..protocol.messages import Closed, Query, Report, decode, encode
+from ..protocol.release import Plan, ValueClosed, ValueQuery, ValueReport, decode_value, encode_value
+from ..protocol.task import Task
+from .campaign import Campaign, Checkpoint, Status
+from .merkle import MerkleFold
+from .store import Locked, ReportRow, Store
+
+__all__ = ["advance", "cancel", "decode_query", "report_bytes", "start", "verify"]
+
+_CHUNK = 4096
+_answers = msgspec.msgpack.Decoder(int | tuple[int, ...] | None)
+
+
+def advance(store: Store, task: bytes, now: float) -> bool:
+    """Do what is due: open round 1, or close the open round and open the next. Whether anything changed."""
+    return _move_on(store, task, now, forced=False)
+
+
+def start(store: Store, task: bytes, now: float) -> bool:
+    """End enrolment now and open round 1; False if it has ended already."""
+    return _move_on(store, task, now, forced=True)
+
+
+def cancel(store: Store, task: bytes) -> bool:
+    """Cancel a campaign that has not ended. Closed rounds stay as they are."""
+    with store.lock(task) as held:
+        if held is None or held.status.ended:
+            return False
+        status = held.status
+        held.move(
+            "cancelled", round_=status.closed, closed=status.closed, needed=None, deadline=None, fold=held.fold
+        )
+        return True
+
+
+def _move_on(store: Store, task: bytes, now: float, *, forced: bool) -> bool:
+    with store.lock(task) as held:
+        if held is None or held.status.ended:
+            return False
+        status = held.status
+        if status.phase == "enrolling":
+            if not (forced or status.due(now)):
+                return False
+            _open_first(held, now)
+            return True
+        if forced or not status.due(now):
+            return False
+        _close(held, now)
+        return True
+
+
+def _open_first(held: Locked, now: float) -> None:
+    task = held.campaign.task
+    fold = MerkleFold()
+    fold.append(encode(task))
+    query = Curator(task).query()
+    assert query is not None
+    held.open_round(1, encode(query))
+    expected = held.status.enrolled
+    held.move(
+        "collecting", round_=1, closed=0, needed=_needed(task, expected), deadline=_deadline(task, now),
+        fold=fold.to_bytes(),
+    )  # fmt: skip
+
+
+def _close(held: Locked, now: float) -> None:
+    campaign, status = held.campaign, held.status
+    task, plan = campaign.task, campaign.plan
+    fold = MerkleFold.from_bytes(held.fold)
+    question = held.query(status.round)
+    assert question is not None
+    fold.append(question)
+    query = decode_query(question)
+    history = History.of(campaign, held.closings())
+    reports = held.reports(status.round)
+    closing: bytes
+    following: bytes | None
+    if isinstance(query, Query):
+        curator = history.curator
+        closed = curator.close(*_tally(task, query, reports, fold))
+        closing = encode(closed)
+        following, expected = _after_partition_round(history, closed, plan)
+        # The plan enters the transcript once, before the first value query.
+        pinned = encode_value(plan) if curator.finished and following is not None else None
+    else:
+        closing = encode_value(_count_values(query, task, reports, fold))
+        following, expected = _value_query(plan, status.round + 1, history.values + 1), history.regions
+        pinned = None
+    fold.append(closing)
+    checkpoint = Checkpoint(task.id, status.round, fold.size, fold.root())
+    held.close_round(status.round, closing, msgspec.msgpack.encode(checkpoint))
+    if pinned is not None:
+        fold.append(pinned)
+    if following is None:
+        held.move(
+            "finished", round_=status.round, closed=status.round, needed=None, deadline=None, fold=fold.to_bytes()
+        )
+        return
+    held.open_round(status.round + 1, following)
+    phase = "collecting" if not history.curator.finished else "releasing"
+    held.move(
+        phase, round_=status.round + 1, closed=status.round, needed=_needed(task, expected),
+        deadline=_deadline(task, now), fold=fold.to_bytes(),
+    )  # fmt: skip
+
+
+class History:
+    """What follows from the closings so far.
+
+    Attributes
+    ----------
+    curator : Curator
+    values : int
+        Rounds of values that are closed.
+    regions : int
+        Participants whose path has ended (for rule "each": who answered round 1, at most).
+    """
+
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign = campaign
+        self.curator = Curator(campaign.task)
+        self.values = 0
+        self.regions = 0
+
+    @classmethod
+    def of(cls, campaign: Campaign, closings: Iterable[bytes]) -> History:
+        """Fold over closings in order."""
+        history = cls(campaign)
+        for data in closings:
+            if history.curator.finished:
+                history.values += 1
+                continue
+            event = decode(data, Closed)
+            if history.curator.close(event.responders, event.tally) != event:
+                raise InvalidInput(f"the closing of round {event.round} does not follow from its tally")
+            history.note(event)
+        return history
+
+    def note(self, closed: Closed) -> None:
+        """Count whose path ended in a round."""
+        if self.campaign.task.rule == "each":
+            self.regions = sum(closed.responders) if closed.round == 1 else self.regions
+            return
+        self.regions += sum(size for size, kept in zip(closed.responders, closed.kept, strict=True) if not kept)
+
+
+def _after_partition_round(history: History, closed: Closed, plan: Plan) -> tuple[bytes | None, int]:
+    """The next query, and how many are expected to answer it."""
+    history.note(closed)
+    query = history.curator.query()
+    if query is not None:
+        return encode(query), sum(size for size, kept in zip(closed.responders, closed.kept, strict=True) if kept)
+    return _value_query(plan, closed.round + 1, 0), history.regions
+
+
+def _value_query(plan: Plan, round_: int, number: int) -> bytes | None:
+    if number >= len(plan.asked):
+        return None
+    return encode_value(ValueQuery(plan.task, round_, plan.digest, plan.asked[number]))
+
+
+def _tally(
+    task: Task, query: Query, reports: Iterable[ReportRow], fold: MerkleFold
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    cells = np.array(query.cells, dtype=np.uint64)
+    roll_call = query.round > task.max_rounds
+    responders = np.zeros(len(cells), dtype=np.int64)
+    tally = np.zeros((len(cells), 0 if roll_call else task.randomizer.fanout), dtype=np.int64)
+    for chunk in _chunks(reports):
+        answers = []
+        for row in chunk:
+            answer = _answers.decode(row.answer)
+            answers.append(answer)
+            fold.append(encode(Report(query.task, query.round, row.pseudonym, row.cell, answer)))
+        rows = np.searchsorted(cells, np.array([row.cell for row in chunk], dtype=np.uint64)).astype(np.int64)
+        responders += np.bincount(rows, minlength=len(cells))
+        if not roll_call:
+            tally += task.randomizer.tally(np.array(answers, dtype=np.int64), rows, len(cells))
+    return responders, tally
+
+
+def _count_values(query: ValueQuery, task: Task, reports: Iterable[ReportRow], fold: MerkleFold) -> ValueClosed:
+    counts: dict[int, dict[int, int]] = {}
+    for row in reports:
+        answer = _answers.decode(row.answer)
+        assert isinstance(answer, int)
+        fold.append(encode_value(ValueReport(query.task, query.round, row.pseudonym, row.cell, answer)))
+        outputs = counts.setdefault(row.cell, {})
+        outputs[answer] = outputs.get(answer, 0) + 1
+    cells = tuple(sorted(counts))
+    return ValueClosed(
+        query.task, query.round, query.plan, query.index, cells,
+        tuple(tuple(sorted(counts[cell].items())) for cell in cells),
+    )  # fmt: skip
+
+
+def _chunks(rows: Iterable[ReportRow]) -> Iterator[list[ReportRow]]:
+    chunk: list[ReportRow] = []
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _needed(task: Task, expected: int) -> int:
+    # Rounded down by a hair first: 0.7 * 10 is a little more than 7 in floats.
+    return max(1, math.ceil(task.quorum * expected - 1e-9))
+
+
+def _deadline(task: Task, now: float) -> int:
+    return math.ceil(now) + task.window
+
+
+def decode_query(data: bytes) -> Query | ValueQuery:
+    """The query of a round of either kind."""
+    tag = msgspec.msgpack.decode(data)[0]
+    return decode_value(data, ValueQuery) if tag == "value-query" else decode(data, Query)
+
+
+def report_bytes(row: ReportRow, query: Query | ValueQuery) -> bytes:
+    """Canonical bytes of a stored report."""
+    answer = _answers.decode(row.answer)
+    if isinstance(query, Query):
+        return encode(Report(query.task, query.round, row.pseudonym, row.cell, answer))
+    assert isinstance(answer, int)
+    return encode_value(ValueReport(query.task, query.round, row.pseudonym, row.cell, answer))
+
+
+class Verified(NamedTuple):
+    """What a replay of all events gives."""
+
+    status: Status
+    root: bytes
+    size: int
+
+
+def verify(store: Store, task: bytes) -> Verified:
+    """Replay every event of a campaign and compare with what is stored.
+
+    Tallies are counted again from the single reports, verdicts decided again, queries, closings, checkpoints and the
+    campaign's phase compared.
+
+    Raises
+    ------
+    InvalidInput
+        If anything stored does not follow from the events before it.
+    """
+    with store.lock(task) as held:
+        if held is None:
+            raise InvalidInput("there is no campaign with this task")
+        return _verify(store, held)
+
+
+def _verify(store: Store, held: Locked) -> Verified:
+    campaign, status = held.campaign, held.status
+    task, plan = campaign.task, campaign.plan
+    fold = MerkleFold()
+    root, size = fold.root(), 0
+    if status.round or status.closed:
+        fold.append(encode(task))
+    history = History(campaign)
+    expected_query: bytes | None = encode(Query(task.id, 1, (1,)))
+    for number, closing in enumerate(held.closings(), start=1):
+        question = held.query(number)
+        if question is None or question != expected_query:
+            raise InvalidInput(f"the query of round {number} does not follow from the round before")
+        fold.append(question)
+        query = decode_query(question)
+        finished_before = history.curator.finished
+        if isinstance(query, Query):
+            event = history.curator.close(*_tally(task, query, held.reports(number), fold))
+            again = encode(event)
+            expected_query, _ = _after_partition_round(history, event, plan)
+        else:
+            again = encode_value(_count_values(query, task, held.reports(number), fold))
+            history.values += 1
+            expected_query = _value_query(plan, number + 1, history.values)
+        if again != closing:
+            raise InvalidInput(f"the closing of round {number} does not follow from its reports")
+        fold.append(closing)
+        root, size = fold.root(), fold.size
+        stored = store.message(task.id, number, "checkpoint")
+        if stored != msgspec.msgpack.encode(Checkpoint(task.id, number, size, root)):
+            raise InvalidInput(f"the checkpoint of round {number} is not the root of its events")
+        if history.curator.finished and not finished_before and expected_query is not None:
+            fold.append(encode_value(plan))
+        if number == status.closed:
+            break
+    _compare(held, history, expected_query, fold)
+    return Verified(status, root, size)
+
+
+def _compare(held: Locked, history: History, expected_query: bytes | None, fold: MerkleFold) -> None:
+    status = held.status
+    if status.phase == "enrolling":
+        wanted: tuple[str, int] = ("enrolling", 0)
+    elif status.phase == "cancelled":
+        wanted = ("cancelled", status.closed)
+    elif expected_query is None:
+        wanted = ("finished", status.closed)
+    else:
+        wanted = ("releasing" if history.curator.finished else "collecting", status.closed + 1)
+    if (status.phase, status.round) != wanted:
+        raise InvalidInput(f"the campaign should be {wanted}; it is {(status.phase, status.round)}")
+    if not status.ended and status.round and held.query(status.round) != expected_query:
+        raise InvalidInput(f"the query of round {status.round} does not follow from the round before")
+    if status.round and status.phase != "cancelled" and held.fold != fold.to_bytes():
+        raise InvalidInput("the transcript's tree does not hold the events")
+    if not status.ended:
+        received = sum(1 for _ in held.reports(status.round)) if status.round else status.enrolled
+        if received != status.received:
+            raise InvalidInput(f"{received} reports are stored, {status.received} were counted")

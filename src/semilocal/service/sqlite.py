@@ -1,0 +1,335 @@
+"""The store on SQLite: one file, one process, no set-up.
+
+Write-ahead log with ``synchronous=FULL``: a commit is on disk, whether the process is killed or the power fails.
+Whoever writes takes the write lock first (``BEGIN IMMEDIATE``), so closing a round and adding reports exclude each other.
+
+Knows SQL. Knows no HTTP and decides nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import msgspec
+
+from ..errors import InvalidInput
+from .campaign import ENDED, Campaign, Phase, Status
+from .store import (
+    Applied,
+    Enrolment,
+    Incoming,
+    Item,
+    Outcome,
+    ReportRow,
+    StoreUnavailable,
+    check_version,
+    judge,
+    judge_enrolment,
+    migrations,
+)
+
+__all__ = ["SQLiteStore"]
+
+BUSY_SECONDS = 60
+_STATUS = """
+SELECT c.task, c.phase, c.round, c.closed,
+       (SELECT coalesce(sum(received), 0) FROM counters n WHERE n.campaign = c.id AND n.round = c.round),
+       c.needed, c.deadline,
+       (SELECT coalesce(sum(received), 0) FROM counters n WHERE n.campaign = c.id AND n.round = 0)
+FROM campaigns c
+"""
+_REPORT = """
+SELECT p.verifier, r.cell, r.answer, b.cell
+FROM participants p
+LEFT JOIN reports r ON r.campaign = p.campaign AND r.round = ? AND r.pseudonym = p.pseudonym
+LEFT JOIN reports b ON b.campaign = p.campaign AND b.round = ? AND b.pseudonym = p.pseudonym
+WHERE p.campaign = ? AND p.pseudonym = ?
+"""
+_COUNT = """
+INSERT INTO counters (campaign, round, worker, received) VALUES (?, ?, ?, ?)
+ON CONFLICT (campaign, round, worker) DO UPDATE SET received = received + excluded.received
+"""
+
+
+class SQLiteStore:
+    """A store in one file.
+
+    Parameters
+    ----------
+    path : str
+    worker : str
+        Name of this process in the counters.
+    """
+
+    def __init__(self, path: str, *, worker: str = "0") -> None:
+        self._path, self._worker = path, worker
+        self._local = threading.local()
+        self._all: list[sqlite3.Connection] = []
+        self._guard = threading.Lock()
+        self._closed = False
+        self._migrate()
+
+    # -- connections -------------------------------------------------------------------------------------------
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
+            try:
+                connection = sqlite3.connect(
+                    self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False,
+                    cached_statements=64,
+                )  # fmt: skip
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA foreign_keys = ON")
+            except sqlite3.Error as error:
+                raise StoreUnavailable(f"cannot open {self._path}: {error}") from error
+            self._local.connection = connection
+            with self._guard:
+                self._all.append(connection)
+        return connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        connection = self._connection()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise StoreUnavailable(f"{self._path}: {error}") from error
+
+    def _read(self, sql: str, *values: Any) -> list[Any]:
+        try:
+            return self._connection().execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"{self._path}: {error}") from error
+
+    def _migrate(self) -> None:
+        steps = migrations("sqlite")
+        version = self._read("PRAGMA user_version")[0][0]
+        check_version(version, newest=len(steps), where=self._path)
+        if version == 0 and self._read("SELECT count(*) FROM sqlite_schema")[0][0]:
+            raise InvalidInput(f"{self._path} is a database of another program; name a new file")
+        for number, script in steps[version:]:
+            with self._writing() as connection:
+                if connection.execute("PRAGMA user_version").fetchone()[0] >= number:
+                    continue
+                for statement in script.split(";\n"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {number}")
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        with self._guard:
+            self._closed = True
+            for connection in self._all:
+                connection.close()
+            self._all.clear()
+        self._local = threading.local()
+
+    def ping(self) -> None:
+        """Raise ``StoreUnavailable`` if the database does not answer."""
+        self._read("SELECT 1")
+
+    # -- campaigns ---------------------------------------------------------------------------------------------
+
+    def setting(self, key: str, *, default: bytes) -> bytes:
+        """The stored value; the default is stored if there is none."""
+        with self._writing() as connection:
+            connection.execute("INSERT INTO settings VALUES (?, ?) ON CONFLICT DO NOTHING", (key, default))
+        return bytes(self._read("SELECT value FROM settings WHERE key = ?", key)[0][0])
+
+    def create(self, campaign: Campaign, *, needed: int | None, deadline: int | None) -> bool:
+        """Add a campaign in phase "enrolling"; False if its task is there already."""
+        with self._writing() as connection:
+            done = connection.execute(
+                "INSERT INTO campaigns (task, body, phase, round, closed, needed, deadline, fold) "
+                "VALUES (?, ?, 'enrolling', 0, 0, ?, ?, x'') ON CONFLICT DO NOTHING",
+                (campaign.task.id, msgspec.msgpack.encode(campaign), needed, deadline),
+            )
+            return done.rowcount == 1
+
+    def tasks(self) -> list[bytes]:
+        """Ids of all tasks in the order of creation."""
+        return [row[0] for row in self._read("SELECT task FROM campaigns ORDER BY id")]
+
+    def statuses(self, *, active: bool = False) -> dict[bytes, Status]:
+        """Where all campaigns stand; only those that have not ended if ``active``."""
+        where = f"WHERE c.phase NOT IN {ENDED}" if active else ""
+        return {row[0]: Status(*row[1:]) for row in self._read(f"{_STATUS} {where} ORDER BY c.id")}
+
+    def campaign(self, task: bytes) -> Campaign | None:
+        """The campaign of a task."""
+        rows = self._read("SELECT body FROM campaigns WHERE task = ?", task)
+        return msgspec.msgpack.decode(rows[0][0], type=Campaign) if rows else None
+
+    def status(self, task: bytes) -> Status | None:
+        """Where a campaign stands."""
+        rows = self._read(f"{_STATUS} WHERE c.task = ?", task)
+        return Status(*rows[0][1:]) if rows else None
+
+    def add_tokens(self, task: bytes, hashes: Sequence[bytes]) -> None:
+        """Add one-time tokens."""
+        with self._writing() as connection:
+            row = connection.execute("SELECT id FROM campaigns WHERE task = ?", (task,)).fetchone()
+            if row is None:
+                raise InvalidInput("tokens belong to a campaign; there is none with this task")
+            connection.executemany("INSERT INTO tokens VALUES (?, ?, NULL)", [(digest, row[0]) for digest in hashes])
+
+    # -- what participants send ----------------------------------------------------------------------------------
+
+    def apply(self, batch: Sequence[Item]) -> Applied:
+        """Judge and store a batch in one transaction."""
+        with self._writing() as connection:
+            known: dict[bytes, tuple[int, Campaign, Phase, int, int] | None] = {}
+            outcomes: list[Outcome] = []
+            added: dict[tuple[int, int], int] = {}
+            for item in batch:
+                if item.task not in known:
+                    row = connection.execute(
+                        "SELECT id, body, phase, round, closed FROM campaigns WHERE task = ?", (item.task,)
+                    ).fetchone()
+                    known[item.task] = row and (row[0], msgspec.msgpack.decode(row[1], type=Campaign), *row[2:])
+                place = known[item.task]
+                if place is None:
+                    outcomes.append("no-such-task")
+                    continue
+                if isinstance(item, Incoming):
+                    outcome = _add_report(connection, item, place)
+                    key = (place[0], item.round)
+                else:
+                    outcome = _add_participant(connection, item, place)
+                    key = (place[0], 0)
+                if outcome == "stored":
+                    added[key] = added.get(key, 0) + 1
+                outcomes.append(outcome)
+            connection.executemany(_COUNT, [(*key, self._worker, number) for key, number in added.items()])
+            full = set()
+            for task, place in known.items():
+                if place is not None and (place[0], place[3]) in added:
+                    status = Status(*connection.execute(f"{_STATUS} WHERE c.task = ?", (task,)).fetchone()[1:])
+                    if status.needed is not None and status.received >= status.needed:
+                        full.add(task)
+        return Applied(outcomes, full)
+
+    # -- rounds ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock(self, task: bytes) -> Iterator[_Locked | None]:
+        """A transaction that holds the campaign alone: others wait. None if there is no such task."""
+        with self._writing() as connection:
+            row = connection.execute(f"{_STATUS} WHERE c.task = ?", (task,)).fetchone()
+            if row is None:
+                yield None
+                return
+            number, body, fold = connection.execute(
+                "SELECT id, body, fold FROM campaigns WHERE task = ?", (task,)
+            ).fetchone()
+            campaign = msgspec.msgpack.decode(body, type=Campaign)
+            yield _Locked(connection, number, campaign, Status(*row[1:]), fold)
+
+    def message(self, task: bytes, round_: int, what: Literal["query", "closed", "checkpoint"]) -> bytes | None:
+        """A stored message of a round."""
+        sql = f"SELECT r.{what} FROM rounds r JOIN campaigns c ON c.id = r.campaign WHERE c.task = ? AND r.round = ?"
+        rows = self._read(sql, task, round_)
+        return rows[0][0] if rows else None
+
+    def reports(self, task: bytes, round_: int, *, after: bytes, limit: int) -> list[ReportRow]:
+        """A page of reports by ascending pseudonym."""
+        sql = (
+            "SELECT r.pseudonym, r.cell, r.answer FROM reports r JOIN campaigns c ON c.id = r.campaign "
+            "WHERE c.task = ? AND r.round = ? AND r.pseudonym > ? ORDER BY r.pseudonym LIMIT ?"
+        )
+        return [ReportRow(*row) for row in self._read(sql, task, round_, after, limit)]
+
+
+class _Locked:
+    """One campaign inside a transaction."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, number: int, campaign: Campaign, status: Status, fold: bytes
+    ) -> None:
+        self.campaign, self.status, self.fold = campaign, status, fold
+        self._connection, self._id = connection, number
+
+    def query(self, round_: int) -> bytes | None:
+        sql = "SELECT query FROM rounds WHERE campaign = ? AND round = ?"
+        row = self._connection.execute(sql, (self._id, round_)).fetchone()
+        return row[0] if row else None
+
+    def closings(self) -> Iterator[bytes]:
+        sql = "SELECT closed FROM rounds WHERE campaign = ? AND closed IS NOT NULL ORDER BY round"
+        for row in self._connection.execute(sql, (self._id,)):
+            yield row[0]
+
+    def reports(self, round_: int) -> Iterator[ReportRow]:
+        sql = "SELECT pseudonym, cell, answer FROM reports WHERE campaign = ? AND round = ? ORDER BY pseudonym"
+        for row in self._connection.execute(sql, (self._id, round_)):
+            yield ReportRow(*row)
+
+    def close_round(self, round_: int, closed: bytes, checkpoint: bytes) -> None:
+        done = self._connection.execute(
+            "UPDATE rounds SET closed = ?, checkpoint = ? WHERE campaign = ? AND round = ? AND closed IS NULL",
+            (closed, checkpoint, self._id, round_),
+        )
+        if done.rowcount != 1:
+            raise InvalidInput(f"round {round_} is not open")
+
+    def open_round(self, round_: int, query: bytes) -> None:
+        self._connection.execute(
+            "INSERT INTO rounds (campaign, round, query) VALUES (?, ?, ?)", (self._id, round_, query)
+        )
+
+    def move(
+        self, phase: Phase, *, round_: int, closed: int, needed: int | None, deadline: int | None, fold: bytes
+    ) -> None:
+        self._connection.execute(
+            "UPDATE campaigns SET phase = ?, round = ?, closed = ?, needed = ?, deadline = ?, fold = ? WHERE id = ?",
+            (phase, round_, closed, needed, deadline, fold, self._id),
+        )
+
+
+def _add_report(
+    connection: sqlite3.Connection, item: Incoming, place: tuple[int, Campaign, Phase, int, int]
+) -> Outcome:
+    number, _, phase, _, closed = place
+    row = connection.execute(_REPORT, (item.round, item.before, number, item.pseudonym)).fetchone()
+    verifier, cell, answer, before = row or (None, None, None, None)
+    stored = None if cell is None else (cell, answer)
+    outcome = judge(item, phase=phase, closed=closed, verifier=verifier, stored=stored, before_cell=before)
+    if outcome == "stored":
+        connection.execute(
+            "INSERT INTO reports VALUES (?, ?, ?, ?, ?)", (number, item.round, item.pseudonym, item.cell, item.answer)
+        )
+    return outcome
+
+
+def _add_participant(
+    connection: sqlite3.Connection, item: Enrolment, place: tuple[int, Campaign, Phase, int, int]
+) -> Outcome:
+    number, campaign, phase, _, _ = place
+    known = connection.execute(
+        "SELECT verifier FROM participants WHERE campaign = ? AND pseudonym = ?", (number, item.pseudonym)
+    ).fetchone()
+    token = connection.execute(
+        "SELECT used_by FROM tokens WHERE hash = ? AND campaign = ?", (item.token, number)
+    ).fetchone()
+    outcome = judge_enrolment(item, campaign=campaign, phase=phase, verifier=known and known[0], token=token)
+    if outcome == "stored":
+        connection.execute("INSERT INTO participants VALUES (?, ?, ?)", (number, item.pseudonym, item.verifier))
+        if campaign.enrolment == "tokens":
+            connection.execute("UPDATE tokens SET used_by = ? WHERE hash = ?", (item.used_by, item.token))
+    return outcome

@@ -1,0 +1,110 @@
+"""Group commit: many requests, one writer, one transaction per batch.
+
+While a batch is being committed the next one gathers, so a commit's cost is shared by all who wait for it. A request is
+answered after its transaction is on disk. The queue is bounded; when it is full, requests are refused at once.
+
+Knows a store's ``apply``. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from ..errors import SemilocalError
+from .store import Applied, Item, Outcome, Store
+
+__all__ = ["Overloaded", "Writer"]
+
+
+class Overloaded(SemilocalError):
+    """The queue is full, or the service is shutting down."""
+
+
+class Writer:
+    """Queues items and applies them in batches in a thread of its own.
+
+    Parameters
+    ----------
+    store : Store
+    on_full : callable
+        Called with the tasks whose open round may be full.
+    max_queue, max_batch : int
+    """
+
+    def __init__(
+        self, store: Store, on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192, max_batch: int = 1024
+    ) -> None:
+        self._store, self._on_full = store, on_full
+        self._max_queue, self._max_batch = max_queue, max_batch
+        self._items: list[Item] = []
+        self._waiters: list[asyncio.Future[Outcome]] = []
+        self._wake: asyncio.Event | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.batches = 0
+        self.written = 0
+
+    @property
+    def waiting(self) -> int:
+        """Items in the queue."""
+        return len(self._items)
+
+    def start(self) -> None:
+        """Begin to write; needs a running event loop."""
+        if self._task is None:
+            self._wake = asyncio.Event()
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="semilocal-writer")
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Write what is queued, then stop."""
+        if self._task is None or self._wake is None or self._pool is None:
+            return
+        task, self._task = self._task, None
+        self._wake.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        self._pool.shutdown(wait=True)
+
+    async def put(self, item: Item) -> Outcome:
+        """Queue one item; returns when it is on disk.
+
+        Raises
+        ------
+        Overloaded, StoreUnavailable
+        """
+        if self._task is None or self._wake is None or len(self._items) >= self._max_queue:
+            raise Overloaded("the queue of reports is full")
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._items.append(item)
+        self._waiters.append(future)
+        self._wake.set()
+        return await future
+
+    async def _run(self) -> None:
+        assert self._wake is not None
+        loop = asyncio.get_running_loop()
+        while self._task is not None or self._items:
+            if not self._items:
+                await self._wake.wait()
+                self._wake.clear()
+                continue
+            items, self._items = self._items[: self._max_batch], self._items[self._max_batch :]
+            waiters, self._waiters = self._waiters[: self._max_batch], self._waiters[self._max_batch :]
+            try:
+                applied: Applied = await loop.run_in_executor(self._pool, self._store.apply, items)
+            except Exception as error:  # the batch failed as a whole: everybody in it is told
+                for waiter in waiters:
+                    if not waiter.done():
+                        waiter.set_exception(error)
+                continue
+            self.batches += 1
+            self.written += len(items)
+            for waiter, outcome in zip(waiters, applied.outcomes, strict=True):
+                if not waiter.done():
+                    waiter.set_result(outcome)
+            if applied.full:
+                self._on_full(applied.full)

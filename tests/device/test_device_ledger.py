@@ -1,0 +1,104 @@
+"""The ledger never lets reserved and spent amounts exceed a cap, in exact arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semilocal.device.ledger import Ledger, exact
+from semilocal.errors import BudgetExceeded, InvalidInput, SemilocalError
+
+A, B = bytes(32), bytes(31) + b"\x01"
+
+
+def test_ten_tenths_fill_a_cap_of_one_exactly_and_the_eleventh_is_refused() -> None:
+    ledger = Ledger("1", "1")
+    for number in range(10):
+        ledger = ledger.reserve(bytes([number]) * 32, epsilon=0.1, exposure=0.1)
+    assert ledger.left("epsilon") == 0
+    with pytest.raises(BudgetExceeded, match="cap of this vault is 1"):
+        ledger.reserve(b"x" * 32, epsilon=1e-12, exposure=0)
+    # planted bug: in floats the same ten tenths leave something over
+    assert 1.0 - sum([0.1] * 10) > 0
+
+
+def test_settling_frees_what_was_not_spent_and_nothing_else() -> None:
+    ledger = Ledger("10", "40").reserve(A, epsilon=9.0, exposure=40.0)
+    with pytest.raises(BudgetExceeded, match="epsilon"):
+        ledger.reserve(B, epsilon=2.0, exposure=0.0)
+    settled = ledger.spend(A, epsilon=2.0, exposure=14.0).settle(A)
+    assert settled.left("epsilon") == 8
+    assert settled.left("exposure") == 26
+    assert settled.settle(A) == settled
+    with pytest.raises(InvalidInput, match="settled"):
+        settled.spend(A, epsilon=3.0, exposure=14.0)
+
+
+def test_spending_beyond_the_reservation_or_backwards_is_refused() -> None:
+    ledger = Ledger().reserve(A, epsilon="0.3", exposure="0.3").spend(A, epsilon=0.2, exposure=0.2)
+    with pytest.raises(BudgetExceeded, match=r"0\.4 is more than the 0\.3 reserved"):
+        ledger.spend(A, epsilon=0.4, exposure=0.2)
+    with pytest.raises(BudgetExceeded, match="exposure"):
+        ledger.spend(A, epsilon=0.2, exposure=0.30000000000000004)
+    with pytest.raises(InvalidInput, match="cannot fall"):
+        ledger.spend(A, epsilon=0.1, exposure=0.2)
+
+
+def test_a_task_is_reserved_once_and_its_worst_case_cannot_change() -> None:
+    ledger = Ledger().reserve(A, epsilon=1.0, exposure=2.0)
+    assert ledger.reserve(A, epsilon=1.0, exposure=2.0) is ledger
+    with pytest.raises(InvalidInput, match="another worst case"):
+        ledger.reserve(A, epsilon=0.5, exposure=2.0)
+
+
+def test_caps_cannot_be_set_below_what_is_reserved() -> None:
+    ledger = Ledger().reserve(A, epsilon=3.0, exposure=5.0)
+    assert ledger.with_caps(3, None).left("epsilon") == 0
+    with pytest.raises(BudgetExceeded):
+        ledger.with_caps("2.999999999999999999", None)
+    with pytest.raises(BudgetExceeded):
+        ledger.with_caps(None, 4)
+
+
+@pytest.mark.parametrize("amount", ["-1", -0.5, "nan", float("nan"), float("inf"), "1/0", "one"])
+def test_amounts_that_are_no_amounts_are_refused(amount: float | str) -> None:
+    with pytest.raises(InvalidInput):
+        exact(amount)
+
+
+amounts = st.decimals(min_value=0, max_value=3, places=3).map(str)
+
+
+@given(
+    cap=amounts,
+    steps=st.lists(st.tuples(st.sampled_from(["reserve", "spend", "settle"]), st.integers(0, 4), amounts), max_size=30),
+)
+def test_no_sequence_of_operations_exceeds_the_cap(cap: str, steps: list[tuple[str, int, str]]) -> None:
+    """Against a model with plain fractions: what may still be lost plus what was lost stays within the cap."""
+    ledger = Ledger(str(Fraction(cap)), None)
+    reserved: dict[int, Fraction] = {}
+    spent: dict[int, Fraction] = {}
+    settled: set[int] = set()
+    for kind, number, amount in steps:
+        task, value = bytes([number]) * 32, Fraction(amount)
+        try:
+            if kind == "reserve":
+                ledger = ledger.reserve(task, epsilon=amount, exposure=0)
+                reserved.setdefault(number, value)
+            elif kind == "spend":
+                ledger = ledger.spend(task, epsilon=amount, exposure=0)
+                assert number in reserved
+                assert number not in settled
+                assert spent.get(number, 0) <= value <= reserved[number]
+                spent[number] = value
+            else:
+                ledger = ledger.settle(task)
+                settled.add(number)
+        except SemilocalError:
+            pass
+        worst = sum((spent.get(n, Fraction(0)) if n in settled else reserved[n] for n in reserved), Fraction(0))
+        assert worst <= Fraction(cap)
+        assert ledger.charged("epsilon") == worst
