@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semilocal import Box
@@ -17,6 +17,7 @@ from semilocal.domain import MAX_DIMENSIONS
 from semilocal.errors import InvalidInput, OutsideDomain
 
 SQUARE = Box((-10, -10), (10, 10), names=("x", "y"))
+fixed = settings(derandomize=True, deadline=None)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -147,6 +148,7 @@ def test_a_wrong_shape_is_refused_with_the_shape_it_wants(points: npt.ArrayLike)
         SQUARE.check(points)
 
 
+@fixed
 @given(st.lists(st.tuples(finite, finite), max_size=30))
 def test_clip_moves_exactly_the_points_outside_to_the_nearest_point(points: list[tuple[float, float]]) -> None:
     clipped, moved = SQUARE.clip(points)
@@ -156,6 +158,7 @@ def test_clip_moves_exactly_the_points_outside_to_the_nearest_point(points: list
     assert SQUARE.check(clipped) is not None
 
 
+@fixed
 @given(st.lists(st.tuples(finite, finite), max_size=30))
 def test_check_refuses_exactly_what_lies_outside_and_changes_nothing(points: list[tuple[float, float]]) -> None:
     outside = [i for i, point in enumerate(points) if not all(-10 <= x <= 10 for x in point)]

@@ -71,9 +71,9 @@ def plan_split(participants: int, *, epsilon: float, accounting: Accounting = "c
     wanted = _TRIM_SLACK * TRIM_QUANTILE * math.sqrt(_TRIM_LEVELS * noise / participants)
     if wanted > _TAU_HOPELESS:
         return Split(0.0, epsilon, _TAU_RANGE[1])
-    # What a mechanism cannot take goes to the partition.
-    value = min(epsilon - tree, MAX_EPSILON)
-    return Split(epsilon - value, value, min(max(wanted, _TAU_RANGE[0]), _TAU_RANGE[1]))
+    if epsilon - tree > MAX_EPSILON:  # what a mechanism cannot take goes to the partition
+        tree = epsilon - MAX_EPSILON
+    return Split(tree, epsilon - tree, min(max(wanted, _TAU_RANGE[0]), _TAU_RANGE[1]))
 
 
 def mean(
@@ -123,7 +123,7 @@ def mean(
     >>> points = rng.normal(0, 1.5, size=(64_000, 2)).clip(-10, 10)
     >>> result = sl.mean(points, sl.functions.squared_norm(), sl.Box((-10, -10), (10, 10)),
     ...                  epsilon=2.0, delta=0.05, k=20, rng=rng)
-    >>> abs(result.value - (points**2).sum(axis=1).mean()) < 0.2
+    >>> bool(abs(result.value - (points**2).sum(axis=1).mean()) < 0.2)
     True
     """
     run, split, ledger = _partition_for_values(points, box, epsilon, delta, k, rng, cap, options)

@@ -63,7 +63,9 @@ def ahead(
     The frequency oracle of each layer is the better one of optimised unary encoding (as published) and
     randomized response. All estimates of a cell are averaged, and the tree is made consistent by weighted
     least squares, which includes the published bottom-up averaging. Non-negativity comes last, on the leaves;
-    imposed on every layer, as published, it gave larger errors in our experiments.
+    imposed on every layer as well, it raised the mean relative error on the clustered experiment by 17 to 47
+    % for epsilon 0.5 to 3 (40 paired runs each, 5 000 and 20 000 people; at 0.1 the difference is within the
+    noise).
     """
     epsilon = check_epsilon(epsilon)
     positions = check_people(points, box)

@@ -5,7 +5,9 @@ participants are dealt out at random to the levels and report once with the whol
 everybody reporting at every level with epsilon / height: noise then grows with the height instead of its
 square. And the counts of the leaves come from a group of their own instead of being passed down from the
 histograms that chose the medians, where a median always seems to halve the people. On the clustered
-experiment the two together halve the error.
+experiment (height 6, 40 paired runs) the two together lower the mean relative error from 8.9 to 3.9 at 20 000
+people and epsilon 1 and from 10.9 to 7.6 at 5 000 and 0.5; at 5 000 and 0.1 they make no difference that
+shows. Most of the gain is due to the second choice.
 """
 
 from __future__ import annotations

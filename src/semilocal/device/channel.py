@@ -180,8 +180,8 @@ class Channel:
             pause += answer.wait  # Retry-After is obeyed; jitter comes on top
             if self.clock.time() + pause - began > self._retry.patience:
                 raise Unreachable(
-                    f"{self.url} gave no usable answer for {self._retry.patience:g} s ({answer.token}); start again later, "
-                    "the vault knows where to go on"
+                    f"{self.url} gave no usable answer for {self._retry.patience:g} s ({answer.token}); start again "
+                    "later, the vault knows where to go on"
                 )
             failures += 1
             await self.clock.sleep(pause)

@@ -177,6 +177,13 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
             return self
         return self._replaced(msgspec.structs.replace(self._open_line(task), settled=True))
 
+    def cancel(self, task: bytes) -> Ledger:
+        """Take back the reservation of a task that was never answered; anything else is settled, not cancelled."""
+        line = self._open_line(task)
+        if line.spent("epsilon") or line.spent("exposure"):
+            raise InvalidInput("this task was answered: it can be settled, not cancelled")
+        return Ledger(self.max_epsilon, self.max_exposure, tuple(old for old in self.lines if old.task != task))
+
     def _open_line(self, task: bytes) -> Line:
         line = self.line(task)
         if line is None or line.settled:

@@ -49,8 +49,10 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         The private position, fixed for the task. It never leaves.
     state : State
         Where the participant is between two messages.
+    token : str
+        The one-time token to enrol with; empty once the server has acknowledged the enrolment.
     enrolled : bool
-        Whether the server has acknowledged the enrolment.
+        Whether it has.
     closings : tuple of bytes
         SHA-256 of every closing that was followed, from round 1.
     values_from : int
@@ -70,6 +72,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     plan: bytes
     position: tuple[float, ...]
     state: State
+    token: str = ""
     enrolled: bool = False
     closings: tuple[bytes, ...] = ()
     values_from: int = 0
@@ -94,6 +97,11 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def membership(self, task: bytes) -> Membership | None:
         """The device in the task with this id, or None."""
         return next((entry for entry in self.memberships if entry.task_id == task), None)
+
+    def without(self, task: bytes, ledger: Ledger) -> Contents:
+        """The contents without a task that was never answered."""
+        others = tuple(entry for entry in self.memberships if entry.task_id != task)
+        return Contents(secret=self.secret, ledger=ledger, memberships=others)
 
     def with_membership(self, membership: Membership, ledger: Ledger | None = None) -> Contents:
         """The contents with one task, and perhaps the ledger, replaced."""

@@ -106,7 +106,7 @@ def counts(run: Run, *, ledger: Ledger | None = None) -> CountsRelease:
     >>> rng = np.random.default_rng(1)
     >>> points = rng.random((20_000, 2))
     >>> run = sl.simulate(points, sl.Task.build(sl.Box((0, 0), (1, 1)), epsilon=1.0, delta=0.01, k=50), rng=rng)
-    >>> float(counts(run).query([[[0, 0], [1, 1]]]).value[0])
+    >>> round(float(counts(run).query([[[0, 0], [1, 1]]]).value[0]), 6)
     20000.0
     """
     return CountsRelease(run.partition, ledger or Ledger.of(run.task))

@@ -5,6 +5,8 @@ Knows the open round and bytes. Knows no HTTP, clock or store.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from ..errors import InvalidInput
@@ -28,19 +30,19 @@ class Asked:
     campaign : Campaign
     query : Query or ValueQuery
         Of the open round.
-    regions : frozenset of int
-        Where paths ended; used in release rounds.
+    regions : mapping of int to (int, int)
+        Where paths ended, and the last report that leads there: its round and cell. Used in release rounds.
     """
 
-    __slots__ = ("_bits", "_each", "_round", "_task", "cells", "is_value", "mechanism", "roll_call")
+    __slots__ = ("_bits", "_regions", "_round", "_task", "cells", "is_value", "mechanism", "roll_call")
 
-    def __init__(self, campaign: Campaign, query: Query | ValueQuery, regions: frozenset[int] = frozenset()) -> None:
+    def __init__(self, campaign: Campaign, query: Query | ValueQuery, regions: Mapping[int, tuple[int, int]]) -> None:
         self._task = campaign.task
         self._round = query.round
         self._bits = campaign.task.hierarchy.level_bits
-        self._each = campaign.task.rule == "each"
+        self._regions = regions
         self.is_value = isinstance(query, ValueQuery)
-        self.cells = regions if isinstance(query, ValueQuery) else frozenset(query.cells)
+        self.cells = frozenset(regions if isinstance(query, ValueQuery) else query.cells)
         self.roll_call = not self.is_value and query.round > campaign.task.max_rounds
         self.mechanism = campaign.plan.releases[query.index].mechanism if isinstance(query, ValueQuery) else None
 
@@ -54,7 +56,7 @@ class Asked:
         if self.is_value:
             if self.mechanism is None or report.answer not in self.mechanism.alphabet:
                 raise Problem("bad-answer", "the answer is not in the mechanism's alphabet")
-            return self._end_of_path(report.cell)
+            return self._regions[report.cell]
         if (report.answer is None) != self.roll_call:
             raise Problem("bad-answer", "a roll call takes no answer" if self.roll_call else "the round takes an answer")
         if report.answer is not None:
@@ -63,14 +65,6 @@ class Asked:
             except InvalidInput as error:
                 raise Problem("bad-answer", str(error)) from None
         return (self._round - 1, report.cell >> self._bits) if self._round > 1 else (0, 0)
-
-    def _end_of_path(self, region: int) -> tuple[int, int]:
-        depth = (region.bit_length() - 1) // self._bits
-        if self._each and depth <= self._task.max_rounds:
-            # Rule "each" leaves failing children behind: the last report was for the parent, unless the path went to
-            # the end and was called by name there.
-            return (depth, region >> self._bits) if depth < self._task.max_rounds or not depth else (depth + 1, region)
-        return depth + 1, region
 
 
 def check_report(

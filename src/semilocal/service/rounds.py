@@ -29,7 +29,7 @@ from .campaign import Campaign, Checkpoint, Status
 from .merkle import MerkleFold
 from .store import Locked, ReportRow, Store
 
-__all__ = ["advance", "cancel", "decode_query", "report_bytes", "start", "verify"]
+__all__ = ["advance", "cancel", "decode_query", "regions_of", "report_bytes", "start", "verify"]
 
 _CHUNK = 4096
 _answers = msgspec.msgpack.Decoder(int | tuple[int, ...] | None)
@@ -166,6 +166,21 @@ class History:
             self.regions = sum(closed.responders) if closed.round == 1 else self.regions
             return
         self.regions += sum(size for size, kept in zip(closed.responders, closed.kept, strict=True) if not kept)
+
+
+def regions_of(task: Task, closings: Iterable[Closed]) -> dict[int, tuple[int, int]]:
+    """Every region, with the round and the cell of the last report that leads to it."""
+    regions: dict[int, tuple[int, int]] = {}
+    for closed in closings:
+        roll_call = closed.round > task.max_rounds
+        for cell, kept in zip(closed.cells, closed.kept, strict=True):
+            if task.rule == "each" and not roll_call:
+                # A failing child is left behind: whoever is there last reported for the parent.
+                left = set(range(task.hierarchy.fanout)).difference(kept)
+                regions.update({cell * task.hierarchy.fanout + child: (closed.round, cell) for child in left})
+            elif not kept:
+                regions[cell] = (closed.round, cell)
+    return regions
 
 
 def _after_partition_round(history: History, closed: Closed, plan: Plan) -> tuple[bytes | None, int]:

@@ -1,0 +1,554 @@
+"""The agent of a device: follows one task over HTTP, from enrolment to the last release.
+
+    it does                         and before that, the vault has
+    enrol                           the task and the plan pinned, and the worst case reserved in the ledger
+    send an answer                  the digest of the question, and the loss booked
+    go on to the next round         the closing's digest and the new state
+    stop                            the reason
+
+So after a crash between any two steps the same agent goes on where it was: it sends the same bytes again, and never
+answers two different questions in one round. Every decision is the participant's (``protocol/participant.py``); the
+server's word about where the task is only tells when to look. What is sent, when and how often depends on the public
+transcript and on jitter, never on the position inside the cell.
+
+Knows the order of things. Knows no sockets (``channel.py``) and no files (``vault.py``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from ..errors import BudgetExceeded, InvalidInput, ServerViolation
+from ..protocol.keys import derive
+from ..protocol.messages import Closed, Query, Report, decode, encode
+from ..protocol.participant import Participant, Policy
+from ..protocol.release import (
+    Plan,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    decode_value,
+    encode_value,
+    respond_value,
+)
+from ..protocol.task import Task
+from .channel import Answer, Channel, Status, new_client
+from .ledger import exact
+from .summary import Outcome, Summary
+from .vault import Membership, Vault
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Agent", "split_url", "summarise"]
+
+T = TypeVar("T")
+
+_KEY = b"semilocal/1/key"
+_TASK_URL = re.compile(r"(?P<server>https?://.*?)(?:/tasks/(?P<task>[0-9a-f]{64}))?/?")
+_OUT = ("round-closed", "missed-round")
+
+
+class _Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True):
+    task: bytes
+    round: int
+    size: int
+    root: bytes
+
+
+class Agent:
+    """One device in one task.
+
+    Parameters
+    ----------
+    url : str
+        The task: ``https://server/tasks/{id}``. With the server alone, it must have exactly one task that enrols; the
+        first form is better, because then the owner, not the server, says which task it is.
+    vault : Vault
+        Open, and not used by another agent.
+    position : sequence of float
+        One number per axis, in the order of the task's axes. It never leaves. Fixed when the device joins.
+    policy : Policy
+        What the owner allows; its ``max_epsilon`` holds for the partition and all releases together.
+    token : str
+        The one-time token to enrol with; empty where enrolment is open or done.
+    client : httpx.AsyncClient, optional
+        Talks to the server; one is made (and closed) if left out.
+    channel : Channel, optional
+        Instead of a client: shared by many agents.
+    notify : callable
+        Takes a sentence for the owner now and then.
+    spread : float
+        Answers are sent up to this many seconds late, by jitter, so that their time tells nothing about the device.
+    """
+
+    def __init__(
+        self, url: str, vault: Vault, *, position: Sequence[float], policy: Policy, token: str = "",
+        client: httpx.AsyncClient | None = None, channel: Channel | None = None,
+        notify: Callable[[str], None] = lambda line: None, spread: float = 0.0,
+    ) -> None:  # fmt: skip
+        self._server, self._name = split_url(url)
+        self._vault = vault
+        self._position = tuple(float(number) for number in position)
+        self._policy = policy
+        self._token = token
+        self._client = client
+        self._channel = channel
+        self._notify = notify
+        self._spread = spread
+        self._entry: Membership | None = None
+        self._task: Task | None = None
+        self._status: Status | None = None
+        self._delivered: set[int] = set()  # rounds whose answer the server has acknowledged
+
+    # -- for the owner -----------------------------------------------------------------------------------------
+
+    async def run(self) -> Summary:
+        """Follow the task to its end, or to a refusal, and say how it went.
+
+        Cancelling this and running a new agent on the same vault later is safe at any moment.
+
+        Raises
+        ------
+        InvalidInput, OutsideDomain
+            If the position does not fit the task.
+        BudgetExceeded
+            If the vault's caps do not allow the task.
+        Unreachable
+            If the server is away for too long.
+        """
+        if self._channel is not None:
+            return await self._run(self._channel)
+        client = new_client(connections=4) if self._client is None else self._client
+        channel = Channel(self._server, client)
+        try:
+            return await self._run(channel)
+        finally:
+            await channel.aclose()
+            if self._client is None:
+                await client.aclose()
+
+    def summary(self) -> Summary:
+        """What the vault knows of this task now."""
+        if self._entry is None:
+            return Summary(outcome="unfinished")
+        return summarise(self._vault, self._entry)
+
+    # -- the whole way -----------------------------------------------------------------------------------------
+
+    async def _run(self, channel: Channel) -> Summary:
+        self._link = channel
+        try:
+            await self._join()
+            if not self._joined.over:
+                await self._enrol()
+                outcome = await self._partition()
+                if outcome == "finished":
+                    await self._values()
+                    await self._pin_checkpoint()
+                self._settle()
+        except ServerViolation as refusal:
+            return self._refuse(refusal)
+        return self.summary()
+
+    @property
+    def _joined(self) -> Membership:
+        assert self._entry is not None
+        return self._entry
+
+    async def _join(self) -> None:
+        """Pin task and plan, check them against the policy, reserve the worst case."""
+        if not self._name:
+            self._name = await self._only_task()
+        entry = self._vault.contents.membership(bytes.fromhex(self._name))
+        if entry is None:
+            path = f"/tasks/{self._name}"
+            self._task = task = await self._read(path, lambda data: _pinned_task(data, self._name))
+            plan = await self._read(f"{path}/plan", lambda data: decode_value(data, Plan))
+            self._resume(self._new_entry(task, plan))
+            self._notify(f"Joined task {self._name[:12]}…: {_cost(task, plan)}")
+            return
+        self._task = _pinned_task(entry.task, self._name)
+        if self._position != entry.position:
+            raise InvalidInput(
+                "this vault joined the task with another position; a position is fixed for a task, or two answers could "
+                "be compared. Give the same one"
+            )
+        self._resume(entry)
+
+    def _resume(self, entry: Membership) -> None:
+        assert self._task is not None
+        self._plan = _pinned_plan(entry.plan)
+        line = self._vault.contents.ledger.line(self._task.id)
+        assert line is not None
+        policy = msgspec.structs.replace(
+            self._policy, max_epsilon=float(line.reserved("epsilon")), max_exposure=float(line.reserved("exposure"))
+        )
+        secret = self._vault.contents.secret
+        self._participant = Participant(self._task, entry.position, secret, policy, state=entry.state)
+        self._entry = entry
+
+    def _new_entry(self, task: Task, plan: Plan) -> Membership:
+        try:
+            plan.check(task)
+        except InvalidInput as error:
+            raise ServerViolation("bad-plan", str(error)) from None
+        point = task.box.check([self._position])[0]
+        values = sum(exact(release.epsilon) for release in plan.releases)
+        worst = (1 + task.max_trims) * exact(task.epsilon) + values
+        if worst > exact(self._policy.max_epsilon):
+            raise ServerViolation("over-budget", f"{_cost(task, plan)}; you allow {self._policy.max_epsilon:g}")
+        ledger = self._vault.contents.ledger
+        limits = [(task.max_rounds + 1) * exact(task.epsilon) + values]
+        if self._policy.max_exposure is not None:
+            limits.append(exact(self._policy.max_exposure))
+        left = ledger.left("exposure")
+        if left is not None:
+            limits.append(max(left, exact(0.0)))
+        if min(limits) < exact(task.epsilon):
+            raise BudgetExceeded(
+                f"one answer exposes epsilon = {task.epsilon:g} to a server that lies; your cap leaves {float(min(limits)):g}"
+            )
+        # the participant checks the rest of the policy, before anything is reserved
+        participant = Participant(task, point, self._vault.contents.secret, self._policy)
+        entry = Membership(
+            server=self._server, task=task.to_bytes(), plan=encode_value(plan), position=self._position,
+            state=participant.state, token=self._token,
+        )  # fmt: skip
+        self._vault.put(entry, ledger.reserve(task.id, epsilon=worst, exposure=min(limits)))
+        return entry
+
+    async def _enrol(self) -> None:
+        entry = self._joined
+        if entry.enrolled:
+            return
+        token = self._token or entry.token
+        body = {"token": token} if token else {}
+        body["verifier"] = hashlib.sha256(self._key()).hexdigest()
+        path = f"/tasks/{self._name}/participants/{self._participant.pseudonym.hex()}"
+        answer = await self._link.send(
+            "PUT", path, content=msgspec.json.encode(body), headers={"Content-Type": "application/json"}
+        )
+        if answer.status not in (200, 201):
+            # nothing was answered yet, so the reservation is taken back
+            ledger = self._vault.contents.ledger.cancel(bytes.fromhex(self._name))
+            self._vault.save(self._vault.contents.without(bytes.fromhex(self._name), ledger))
+            self._entry = None
+            raise ServerViolation(answer.token, _enrolment_advice(answer))
+        self._save(enrolled=True, token="")
+        self._notify("Enrolled; waiting for the first round.")
+
+    async def _partition(self) -> Outcome:
+        participant = self._participant
+        while participant.state.phase in ("waiting", "answered"):
+            number = participant.state.round
+            status = await self._until(lambda status, t=number: _asks(status, t), after=number - 1)
+            if status.phase == "cancelled":
+                return "cancelled"
+            if participant.state.phase == "waiting":
+                if status.closed >= number:
+                    await self._follow(number)  # too late for an answer: it would be seen and not counted
+                elif status.phase != "collecting":
+                    raise ServerViolation("ended-early", f"the task ended before round {number}, which your cell goes on to")
+                elif await self._answer(number) == "cancelled":
+                    return "cancelled"
+            elif number not in self._delivered:
+                if await self._answer(number) == "cancelled":
+                    return "cancelled"
+            else:
+                status = await self._until(lambda status, t=number: status.ended or status.closed >= t, after=number - 1)
+                if status.closed >= number:
+                    await self._follow(number)
+                elif status.phase == "finished":
+                    raise ServerViolation("ended-early", f"the task ended without closing round {number}")
+        if participant.state.phase == "lost":
+            self._notify("A round closed without your answer: you are out.")
+            return "lost"
+        return "finished"
+
+    async def _answer(self, number: int) -> Outcome:
+        query = await self._link.message(f"{self._rounds(number)}/query", lambda data: decode(data, Query))
+        if query is None:
+            self._status = None  # the server was ahead of itself; look again
+            return "unfinished"
+        before = self._participant.state
+        report = self._participant.receive(query)
+        assert report is not None
+        if self._participant.state != before:
+            self._save()
+        answer = await self._deliver(number, report)
+        if answer.token in _OUT:
+            # booked as spent all the same: the server has seen it
+            self._participant.state = msgspec.structs.replace(self._participant.state, phase="lost")
+            self._save()
+        return "cancelled" if answer.token == "campaign-ended" else "unfinished"
+
+    async def _follow(self, number: int) -> None:
+        closed = await self._link.message(f"{self._rounds(number)}/closed", _read_closed)
+        if closed is None:
+            self._status = None
+            return
+        message, digest = closed
+        self._participant.receive(message)
+        self._save(closings=(*self._joined.closings, digest))
+
+    # -- releases ----------------------------------------------------------------------------------------------
+
+    async def _values(self) -> None:
+        """Answer every value that the pinned plan asks for, each once."""
+        last = 0
+        asked = self._plan.asked
+        while asked and last < (self._joined.values_from or 1) + len(asked) - 1:
+            status = await self._until(
+                lambda status, t=last: status.ended or (status.phase == "releasing" and status.round > t), after=None
+            )
+            if status.ended:
+                return
+            number = status.round
+            query = await self._link.message(f"{self._rounds(number)}/query", lambda data: decode_value(data, ValueQuery))
+            if query is None:
+                self._status = None
+                continue
+            report = self._value(query, number)
+            answer = await self._deliver(number, report)
+            if answer.token == "campaign-ended":
+                return
+            last = number
+            if answer.token in _OUT:
+                continue
+            status = await self._until(lambda status, t=number: status.ended or status.closed >= t, after=number - 1)
+            if status.closed >= number:
+                closed = await self._link.message(f"{self._rounds(number)}/closed", _read_value_closed)
+                if closed is not None:
+                    _check_counted(closed[0], report)
+                    self._save(closings=(*self._joined.closings, closed[1]))
+
+    def _value(self, query: ValueQuery, number: int) -> ValueReport:
+        """The report for a value; the question is in the vault when this returns."""
+        entry, participant, plan = self._joined, self._participant, self._plan
+        if query.round != number:
+            raise ServerViolation("skipped-round", f"round {number} holds the query of round {query.round}")
+        first = entry.values_from
+        if not first and query.index in plan.asked:
+            first = number - plan.asked.index(query.index)
+            if not participant.state.round < first <= participant.task.max_rounds + 2:
+                raise ServerViolation("skipped-round", f"the partition cannot have ended with round {first - 1}")
+        assert participant.region is not None
+        report = respond_value(
+            query, plan, task=participant.task, secret=self._vault.contents.secret, pseudonym=participant.pseudonym,
+            region=participant.region, point=entry.position, first_round=first,
+        )  # fmt: skip
+        digest = hashlib.sha256(encode_value(query)).digest()
+        known = dict(entry.released).get(query.index)
+        if known is None:
+            release = plan.releases[query.index]
+            self._save(values_from=first, released=(*entry.released, (query.index, digest)))
+            self._notify(f"Released {release}.")
+        elif known != digest:
+            raise ServerViolation("changed-query", f"release {query.index} was asked before in other words")
+        return report
+
+    # -- steps -------------------------------------------------------------------------------------------------
+
+    async def _deliver(self, number: int, report: Report | ValueReport) -> Answer:
+        """Send a report until the server has it for good, or says why not."""
+        if number in self._delivered:
+            return Answer(200, b"")
+        if self._spread:
+            await self._link.clock.sleep(self._spread * self._link.jitter())
+        answer = await self._link.send(
+            "PUT",
+            f"{self._rounds(number)}/reports/{report.pseudonym.hex()}",
+            content=encode(report) if isinstance(report, Report) else encode_value(report),
+            headers={"Content-Type": "application/msgpack", "Authorization": f"Bearer {self._key().hex()}"},
+        )
+        if answer.status in (200, 201):
+            self._delivered.add(number)
+        elif answer.status != 410:
+            raise ServerViolation(answer.token, f"the server refused the answer to round {number}: {answer.detail}")
+        return answer
+
+    async def _until(self, done: Callable[[Status], bool], *, after: int | None) -> Status:
+        """Poll until the server says so; ``after`` None waits for whatever is closed next."""
+        if self._status is None:
+            self._status = await self._link.status(self._name)
+        while not done(self._status):
+            began = self._link.clock.time()
+            mark = self._status.closed if after is None else after
+            status = await self._link.status(self._name, after=mark)
+            if not done(status) and self._link.clock.time() - began < 1.0:
+                # answered at once, and not what we wait for: the server tells when to look again
+                await self._link.clock.sleep(max(status.poll_after, 0.1) * (1.0 + 0.5 * self._link.jitter()))
+            self._status = status
+        return self._status
+
+    async def _read(self, path: str, read: Callable[[bytes], T]) -> T:
+        message = await self._link.message(path, read)
+        if message is None:
+            raise ServerViolation("malformed", f"{path} must exist from the start")
+        return message
+
+    async def _only_task(self) -> str:
+        answer = await self._link.send("GET", "/tasks")
+        try:
+            tasks = msgspec.json.decode(answer.body, type=list[dict[str, object]])
+            names = [str(task["task"]) for task in tasks if task.get("phase") == "enrolling"]
+        except (msgspec.DecodeError, KeyError, ValueError):
+            raise ServerViolation("malformed", f"{self._server} does not list its tasks") from None
+        if len(names) != 1 or not re.fullmatch("[0-9a-f]{64}", names[0]):
+            found = ", ".join(f"{self._server}/tasks/{name}" for name in names) or "none"
+            raise InvalidInput(f"{self._server} must have one task that enrols; got {found}. Give the URL of the task")
+        return names[0]
+
+    async def _pin_checkpoint(self) -> None:
+        """Pin the transcript's root after the round in which this device's region was fixed."""
+        number = self._participant.state.round
+        point = await self._link.message(f"{self._rounds(number)}/checkpoint", _read_checkpoint)
+        if point is None:
+            return
+        if point.task != self._participant.task.id or point.round != number:
+            raise ServerViolation("other-checkpoint", f"the checkpoint of round {number} belongs to something else")
+        self._save(checkpoint=point.root)
+
+    # -- bookkeeping -------------------------------------------------------------------------------------------
+
+    def _save(self, **changes: object) -> None:
+        entry = msgspec.structs.replace(self._joined, state=self._participant.state, **changes)
+        ledger = self._vault.contents.ledger
+        line = ledger.line(self._participant.task.id)
+        epsilon, exposure = _spent(entry, self._participant.task, self._plan)
+        if line is not None and (line.spent("epsilon"), line.spent("exposure")) != (epsilon, exposure):
+            try:
+                ledger = ledger.spend(self._participant.task.id, epsilon=epsilon, exposure=exposure)
+            except BudgetExceeded as error:
+                raise ServerViolation("over-exposure", str(error)) from None
+        self._vault.put(entry, ledger)
+        self._entry = entry
+
+    def _settle(self) -> None:
+        entry = msgspec.structs.replace(self._joined, over=True)
+        self._vault.put(entry, self._vault.contents.ledger.settle(self._participant.task.id))
+        self._entry = entry
+
+    def _refuse(self, refusal: ServerViolation) -> Summary:
+        self._notify(f"Refused: {refusal.reason} [{refusal.token}]")
+        if self._entry is None:
+            return Summary(outcome="refused", token=refusal.token, reason=refusal.reason, task=self._task)
+        # not settled: against a server that breaks the protocol the whole reservation stays booked
+        entry = msgspec.structs.replace(self._entry, over=True, refusal=f"{refusal.token}: {refusal.reason}")
+        self._vault.put(entry)
+        self._entry = entry
+        return self.summary()
+
+    def _key(self) -> bytes:
+        return derive(self._vault.contents.secret, _KEY + bytes.fromhex(self._name), 32)
+
+    def _rounds(self, number: int) -> str:
+        return f"/tasks/{self._name}/rounds/{number}"
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """Server and task id (empty if the URL names none).
+
+    Examples
+    --------
+    >>> split_url("https://here.example/")
+    ('https://here.example', '')
+    """
+    match = _TASK_URL.fullmatch(url)
+    if match is None:
+        raise InvalidInput(f"url must be http(s)://server or http(s)://server/tasks/{{64 hex digits}}; got {url!r}")
+    return match["server"].rstrip("/"), match["task"] or ""
+
+
+def summarise(vault: Vault, entry: Membership) -> Summary:
+    """What a vault knows of one task, for its owner."""
+    task, plan, state = _pinned_task(entry.task, entry.task_id.hex()), _pinned_plan(entry.plan), entry.state
+    outcome: Outcome = "cancelled" if entry.over else "unfinished"
+    if state.phase in ("finished", "lost"):
+        outcome = state.phase
+    if entry.refusal:
+        outcome = "refused"
+    token, _, reason = entry.refusal.partition(": ")
+    line = vault.contents.ledger.line(task.id)
+    return Summary(
+        outcome=outcome, token=token, reason=reason, task=task, cell=state.cell, crowd=state.crowd, moves=state.moves,
+        rounds=state.answered, epsilon=float(line.spent("epsilon")) if line else 0.0,
+        exposure=float(line.spent("exposure")) if line else 0.0,
+        values=tuple(str(plan.releases[index]) for index, _ in entry.released), checkpoint=entry.checkpoint,
+    )  # fmt: skip
+
+
+def _spent(entry: Membership, task: Task, plan: Plan) -> tuple[Fraction, Fraction]:
+    """Loss so far inside the region, and against a server that lies."""
+    values = sum((exact(plan.releases[index].epsilon) for index, _ in entry.released), Fraction(0))
+    answered = entry.state.answered
+    reports = 1 + entry.state.moves if answered else 0
+    return reports * exact(task.epsilon) + values, answered * exact(task.epsilon) + values
+
+
+def _cost(task: Task, plan: Plan) -> str:
+    return (
+        f"at most epsilon = {plan.total_epsilon(task):g} inside your region (releases: {plan.epsilon:g}; "
+        f"{task.epsilon + plan.epsilon:g} if you are never moved), crowd of k = {task.k} "
+        + (f"except with probability delta = {task.delta:g}" if task.keeps_crowd else "NOT kept")
+    )
+
+
+@lru_cache(maxsize=64)
+def _pinned_task(data: bytes, name: str) -> Task:
+    if hashlib.sha256(data).hexdigest() != name:
+        raise ServerViolation("other-task", "the task's bytes do not have the id that was asked for")
+    return decode(data, Task)
+
+
+@lru_cache(maxsize=64)
+def _pinned_plan(data: bytes) -> Plan:
+    return decode_value(data, Plan)
+
+
+def _read_closed(data: bytes) -> tuple[Closed, bytes]:
+    return decode(data, Closed), hashlib.sha256(data).digest()
+
+
+def _read_value_closed(data: bytes) -> tuple[ValueClosed, bytes]:
+    return decode_value(data, ValueClosed), hashlib.sha256(data).digest()
+
+
+def _read_checkpoint(data: bytes) -> _Checkpoint:
+    try:
+        return msgspec.msgpack.decode(data, type=_Checkpoint)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InvalidInput(f"not a checkpoint: {error}") from None
+
+
+def _check_counted(closed: ValueClosed, report: ValueReport) -> None:
+    """A report that was acknowledged must be in the published counts."""
+    rows = dict(zip(closed.cells, closed.counts, strict=True))
+    if closed.round != report.round or dict(rows.get(report.cell, ())).get(report.answer, 0) < 1:
+        raise ServerViolation("not-counted", "the closing does not count a value that was acknowledged")
+
+
+def _asks(status: Status, number: int) -> bool:
+    """Whether there is something to do for a device that waits for this round, or answered it."""
+    if status.ended or status.phase == "releasing" or status.closed >= number:
+        return True
+    return status.phase == "collecting" and status.round >= number
+
+
+def _enrolment_advice(answer: Answer) -> str:
+    advice = {
+        "bad-token": "the server does not know this token; ask whoever runs the campaign for one",
+        "token-used": "the token has enrolled someone else. If your vault was wiped, this device is a new participant "
+        "and needs a new token",
+        "pseudonym-taken": "this participant is enrolled with another key; use the vault it enrolled with",
+        "enrolment-closed": "enrolment is over; nobody may join after the first round has begun",
+    }
+    return advice.get(answer.token, f"the server refused the enrolment: {answer.detail}")

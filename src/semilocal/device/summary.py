@@ -1,0 +1,119 @@
+"""What a device tells its owner at the end: region, crowd, what was spent and what was revealed.
+
+Knows numbers and words. Knows no secrets; the position is not in here either.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from ..protocol.task import Task
+
+__all__ = ["Outcome", "Summary"]
+
+Outcome = Literal["finished", "lost", "cancelled", "refused", "unfinished"]
+
+_WORDS: dict[Outcome, str] = {
+    "finished": "You have a region.",
+    "lost": "A round closed without your answer, so you are out. You have no region.",
+    "cancelled": "The campaign was cancelled.",
+    "refused": "This device refused to go on.",
+    "unfinished": "The campaign goes on; start again to follow it.",
+}
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a device's part in a task.
+
+    Attributes
+    ----------
+    outcome : {"finished", "lost", "cancelled", "refused", "unfinished"}
+    token, reason : str
+        Which check failed and why, if the device refused something; empty otherwise.
+    task : Task or None
+        None if not even the task could be accepted.
+    cell : int
+        The region, or the cell that was reached.
+    crowd : int or None
+        How many answered for the region, oneself included; None if nobody counted them.
+    moves : int
+        How often a TRIM moved the participant.
+    rounds : int
+        Rounds answered.
+    epsilon : float
+        Loss inside the region if the server followed the protocol, values included.
+    exposure : float
+        Loss if it did not: every report counts.
+    values : tuple of str
+        The values that were released, in words.
+    checkpoint : bytes
+        Root of the transcript as the server published it; empty if there is none.
+    """
+
+    outcome: Outcome
+    token: str = ""
+    reason: str = ""
+    task: Task | None = None
+    cell: int = 1
+    crowd: int | None = None
+    moves: int = 0
+    rounds: int = 0
+    epsilon: float = 0.0
+    exposure: float = 0.0
+    values: tuple[str, ...] = ()
+    checkpoint: bytes = b""
+
+    @property
+    def region(self) -> int | None:
+        """The cell it ended in; None if it did not end in one."""
+        return self.cell if self.outcome == "finished" else None
+
+    @property
+    def delta(self) -> float:
+        """Bound on the chance that the region has no crowd of k; doubles with the first move under accounting "core"."""
+        if self.task is None:
+            return 0.0
+        return min(1.0, self.task.delta_test * (1 + self.moves))
+
+    def place(self) -> str:
+        """The region as intervals per axis."""
+        assert self.task is not None
+        lower, upper = self.task.hierarchy.boxes(np.array([self.cell], dtype=np.uint64))[0]
+        names = self.task.box.names
+        return " × ".join(f"{name} [{a:.6g}, {b:.6g}]" for name, a, b in zip(names, lower, upper, strict=True))
+
+    def text(self) -> str:
+        """All of it, in plain words."""
+        lines = [_WORDS[self.outcome] + (f" Reason: {self.reason} [{self.token}]" if self.reason else "")]
+        task = self.task
+        if task is None or not self.rounds:
+            return "\n".join([*lines, "What you spent: nothing. No answer has left this device."])
+        name = "Your region" if self.outcome == "finished" else "Reached so far"
+        lines.append(f"{name}: {self.place()} (cell {self.cell}).")
+        if self.crowd is not None:
+            lines.append(f"Your crowd: {self.crowd} answered for this region, you included.")
+        elif self.outcome == "finished":
+            lines.append("Your crowd: unknown; this task keeps no crowd, you may be alone.")
+        promise = f"fewer than k = {task.k} share it with probability at most delta = {self.delta:g}"
+        moved = f", moved {self.moves} x by TRIM" if self.moves else ""
+        lines.append(
+            f"What you spent: epsilon = {self.epsilon:g} between any two positions inside your region{moved}, if the "
+            f"server followed the protocol; {promise if task.keeps_crowd else 'no crowd is promised'}."
+        )
+        revealed = "this region, its crowd, and in which rounds you answered; these are unprotected by design"
+        if self.values:
+            revealed += f". Through noise: {'; '.join(self.values)}"
+        lines.append(f"What was revealed: {revealed}.")
+        lines.append(
+            f"Your exposure: at most epsilon = {self.exposure:g} (delta = 0, any two positions in the domain) even if the "
+            f"server lied about everyone else, from {self.rounds} answered rounds."
+        )
+        if self.checkpoint:
+            lines.append(
+                f"The transcript's root is {self.checkpoint.hex()}. Everybody who answered the same round must see the "
+                "same one."
+            )
+        return "\n".join(lines)

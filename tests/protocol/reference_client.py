@@ -1,0 +1,368 @@
+"""A second client, written from spec/protocol.md alone: plain integers, decimals and the standard library.
+
+It exists to show that the text is enough, and as an oracle for the vectors: nothing here shares code, arrays or
+floating-point tails with the package. It is slow and small, and it trusts its input; refusals are the package's.
+Section numbers are those of the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import struct
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from functools import lru_cache
+from typing import Any
+
+WORD = 2**64
+QUANTILE = 1.6448536269514722
+
+
+# -- 3. bytes ----------------------------------------------------------------------------------------------------
+
+
+def pack(value: Any) -> bytes:
+    """Canonical MessagePack."""
+    if value is None:
+        return b"\xc0"
+    if isinstance(value, bool):
+        raise TypeError("the protocol has no booleans")
+    if isinstance(value, int):
+        return _pack_int(value)
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
+    if isinstance(value, str):
+        data = value.encode()
+        return _header(len(data), (0xA0, 32), (0xD9, 0xDA, 0xDB)) + data
+    if isinstance(value, bytes):
+        return _header(len(value), None, (0xC4, 0xC5, 0xC6)) + value
+    if isinstance(value, list | tuple):
+        return _header(len(value), (0x90, 16), (None, 0xDC, 0xDD)) + b"".join(map(pack, value))
+    items = b"".join(pack(key) + pack(item) for key, item in value.items())
+    return _header(len(value), (0x80, 16), (None, 0xDE, 0xDF)) + items
+
+
+def _pack_int(value: int) -> bytes:
+    if -32 <= value < 128:
+        return struct.pack(">b", value) if value < 0 else bytes([value])
+    forms = (0xCC, ">B", 1), (0xCD, ">H", 2), (0xCE, ">I", 4), (0xCF, ">Q", 8)
+    if value < 0:
+        forms = (0xD0, ">b", 1), (0xD1, ">h", 2), (0xD2, ">i", 4), (0xD3, ">q", 8)
+    for code, form, size in forms:
+        if (0 <= value < 1 << 8 * size) if value >= 0 else value >= -(1 << 8 * size - 1):
+            return bytes([code]) + struct.pack(form, value)
+    raise OverflowError(value)
+
+
+def _header(size: int, short: tuple[int, int] | None, codes: tuple[int | None, int, int]) -> bytes:
+    if short is not None and size < short[1]:
+        return bytes([short[0] | size])
+    if codes[0] is not None and size < 256:
+        return bytes([codes[0], size])
+    return struct.pack(">BH", codes[1], size) if size < 65536 else struct.pack(">BI", codes[2], size)
+
+
+# -- 4. cells ----------------------------------------------------------------------------------------------------
+
+
+class Tree:
+    """The hierarchy of a task given as plain maps."""
+
+    def __init__(self, hierarchy: dict[str, Any]) -> None:
+        self.lower, self.upper = hierarchy["box"]["lower"], hierarchy["box"]["upper"]
+        self.axes = len(self.lower)
+        self.max_depth = hierarchy["max_depth"]
+        self.level_bits = 1 if hierarchy["kind"] == "binary" else self.axes
+        self.fanout = 2**self.level_bits
+        self.path_bits = self.level_bits * self.max_depth
+        self.tick_bits = -(-self.path_bits // self.axes)
+
+    def edge(self, axis: int, tick: int) -> float:
+        """Lower edge of a slice."""
+        low, high = self.lower[axis], self.upper[axis]
+        return float(low + (high - low) * (tick * 2.0**-self.tick_bits))
+
+    def ticks(self, point: list[float]) -> list[int]:
+        """Slice numbers, by bisection on the edges."""
+        out = []
+        for axis, x in enumerate(point):
+            low, high = 0, 2**self.tick_bits
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if self.edge(axis, middle) <= x else (low, middle)
+            out.append(low)
+        return out
+
+    def code(self, ticks: list[int]) -> int:
+        """Deepest cell."""
+        code = 1
+        for step in range(self.path_bits):
+            code = code << 1 | ticks[step % self.axes] >> (self.tick_bits - 1 - step // self.axes) & 1
+        return code
+
+    def bounds(self, cell: int) -> list[tuple[int, int]]:
+        """First and last tick on each axis."""
+        path = bin(cell)[3:]
+        out = []
+        for axis in range(self.axes):
+            fixed = path[axis :: self.axes]
+            out.append((int(fixed.ljust(self.tick_bits, "0"), 2), int(fixed.ljust(self.tick_bits, "1"), 2)))
+        return out
+
+    def child(self, code: int, depth: int) -> int:
+        """Which child of its ancestor of this depth a code lies in."""
+        return int(code // self.fanout ** (self.max_depth - depth - 1) % self.fanout)
+
+    def move(self, code: int, cell: int, kept: list[int]) -> int:
+        """The code after a TRIM (11)."""
+        ticks = [first for first, _ in self.bounds(code)]
+        best = None
+        for child in kept:
+            inside = [
+                min(max(t, first), last)
+                for t, (first, last) in zip(ticks, self.bounds(cell * self.fanout + child), strict=True)
+            ]
+            distance = sum((a - b) ** 2 for a, b in zip(inside, ticks, strict=True))
+            if best is None or distance < best[0]:
+                best = distance, inside
+        assert best is not None
+        return self.code(best[1])
+
+
+# -- 7. entropy --------------------------------------------------------------------------------------------------
+
+
+def derive(secret: bytes, label: bytes, length: int) -> bytes:
+    """Keyed bytes."""
+    out = b""
+    while len(out) < length:
+        out += hmac.new(secret, (len(out) // 32).to_bytes(4, "big") + label, hashlib.sha256).digest()
+    return out[:length]
+
+
+def pseudonym(secret: bytes, task: bytes) -> bytes:
+    """The name of a device in a task."""
+    return derive(secret, b"semilocal/1/pseudonym" + task, 16)
+
+
+def report_words(secret: bytes, task: bytes, number: int, cell: int, words: int) -> list[int]:
+    """The words of one report."""
+    label = b"semilocal/1/report" + task + number.to_bytes(4, "big") + cell.to_bytes(8, "big")
+    data = derive(secret, label, 8 * words)
+    return [int.from_bytes(data[i : i + 8], "big") for i in range(0, len(data), 8)]
+
+
+# -- 8. randomizers ----------------------------------------------------------------------------------------------
+
+
+@lru_cache
+def response_weights(epsilon: float, fanout: int) -> tuple[int, int]:
+    """Weights of the true child and of each other child."""
+    with localcontext(Context(prec=90)):
+        share = WORD / (Decimal(epsilon).exp() + fanout - 1)
+        other = int(share.to_integral_value(ROUND_CEILING))
+    return WORD - (fanout - 1) * other, other
+
+
+@lru_cache
+def laplace_weights(epsilon: float) -> dict[int, int]:
+    """Value -> weight for a true entry of 0, from the smallest value up."""
+    edge = max(1, math.ceil(-math.log(2.0**-44) / (epsilon / 2)))
+    with localcontext(Context(prec=90)):
+        growth = (Decimal(epsilon) / 2).exp() * (1 - Decimal(10) ** -55)
+        decay = 1 / growth
+        near, far = {}, {}
+        for i in range(edge + 1):
+            height = WORD * (1 - decay) / (1 + decay) * decay**i / ((1 - decay) if i == edge else 1)
+            far[i] = _floor(height * decay)
+            near[i] = min(_floor(height), _floor(far[i] * growth))
+    left = WORD - sum(near.values()) - sum(far.values())
+    near[0] += left // 2
+    far[0] += left - left // 2
+    return {-i: near[i] for i in range(edge, -1, -1)} | {1 + i: far[i] for i in range(edge + 1)}
+
+
+def _floor(value: Decimal) -> int:
+    return int(value.to_integral_value(ROUND_FLOOR))
+
+
+def word_count(randomizer: dict[str, Any]) -> int:
+    """Words that one report takes."""
+    return 1 if randomizer["kind"] == "randomized-response" else int(randomizer["fanout"])
+
+
+def respond(randomizer: dict[str, Any], child: int, words: list[int]) -> int | list[int]:
+    """One answer."""
+    if randomizer["kind"] == "randomized-response":
+        true, other = response_weights(randomizer["epsilon"], randomizer["fanout"])
+        if words[0] < true:
+            return child
+        skipped = (words[0] - true) // other
+        return skipped if skipped < child else skipped + 1
+    out = []
+    for entry, word in enumerate(words):
+        total = 0
+        for value, weight in laplace_weights(randomizer["epsilon"]).items():
+            total += weight
+            if word < total:
+                out.append(1 - value if entry == child else value)
+                break
+    return out
+
+
+# -- 9. the crowd test -------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def threshold(kind: str, epsilon: float, fanout: int, n: int, k: int, delta: float) -> int:
+    """Smallest tally that passes; n + 1 or a huge number if none does."""
+    if n < k:
+        return n + 1 if kind == "randomized-response" else 2**63 - 1
+    if kind == "randomized-response":
+        return _response_threshold(response_weights(epsilon, fanout), n, k, Decimal(delta) * (1 - Decimal(10) ** -6))
+    return math.ceil(k - 1 + _chernoff_margin(epsilon, n, delta))
+
+
+def _response_threshold(weights: tuple[int, int], n: int, k: int, allowed: Decimal) -> int:
+    with localcontext(Context(prec=50, Emin=-(10**9), Emax=10**9)):
+        true, other = (Decimal(weight) / WORD for weight in weights)
+        members, others = _masses(k - 1, true), _masses(n - k + 1, other)
+        tail, count = Decimal(0), n + 1
+        while count > 0:
+            low = max(0, count - 1 - (n - k + 1))
+            mass = sum(members[x] * others[count - 1 - x] for x in range(low, min(k - 1, count - 1) + 1))
+            if tail + mass > allowed:
+                # Two clients may only differ within 1e-7 of the bound; the vectors stay clear of it.
+                assert abs((tail + mass) / allowed - 1) > Decimal("1e-7") < abs(tail / allowed - 1)
+                break
+            tail, count = tail + mass, count - 1
+        return count
+
+
+def _masses(size: int, p: Decimal) -> list[Decimal]:
+    mass = (1 - p) ** size
+    out = [mass]
+    for y in range(size):
+        mass = mass * (size - y) / (y + 1) * p / (1 - p)
+        out.append(mass)
+    return out
+
+
+@lru_cache
+def _log_moments(epsilon: float) -> list[tuple[float, float]]:
+    weights = [(value, weight / WORD) for value, weight in laplace_weights(epsilon).items()]
+    grid = [1e-5 * (0.9 / 1e-5) ** (i / 2499) for i in range(2500)]
+    grid += [1 - 1e-6 * (0.1 / 1e-6) ** (i / 499) for i in range(500)]
+    out = []
+    for share in grid:
+        x = epsilon / 2 * share
+        excess = max(math.fsum(w * math.expm1(sign * x * value) for value, w in weights) for sign in (1, -1))
+        out.append((x, math.log1p(excess)))
+    return out
+
+
+def _chernoff_margin(epsilon: float, n: int, delta: float) -> float:
+    return min((n * moment + math.log(1 / delta)) / x for x, moment in _log_moments(epsilon))
+
+
+# -- 10. verdicts ------------------------------------------------------------------------------------------------
+
+
+def sparse(task: dict[str, Any], n: int, tally: list[int], failing: list[int]) -> bool:
+    """Whether the failing children together are surely at most a share tau."""
+    randomizer, tau, m = task["randomizer"], task["tau"], len(failing)
+    if randomizer["kind"] == "randomized-response":
+        p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], randomizer["fanout"]))
+        total = sum((tally[child] - n * p0) / (p - p0) for child in failing)
+        u, v = p + (m - 1) * p0, m * p0
+        variance = (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / (p - p0) ** 2
+    else:
+        weights = [(value, weight / WORD) for value, weight in laplace_weights(randomizer["epsilon"]).items()]
+        mean = math.fsum(w * value for value, w in weights)
+        variance = m * (math.fsum(w * value * value for value, w in weights) - mean * mean)
+        total = float(sum(tally[child] for child in failing))
+    return bool(total + QUANTILE * math.sqrt(n * variance) <= tau * n)
+
+
+def verdict(task: dict[str, Any], n: int, tally: list[int], trims: int) -> tuple[list[int], bool]:
+    """Children that go on, and whether that is a TRIM."""
+    randomizer = task["randomizer"]
+    delta = task["delta"] / (1 + task["max_trims"]) if task["accounting"] == "uniform" else task["delta"]
+    least = threshold(randomizer["kind"], randomizer["epsilon"], randomizer["fanout"], n, task["k"], delta)
+    passing = [child for child, count in enumerate(tally) if count >= least]
+    if task["rule"] == "each" or len(passing) == len(tally):
+        return passing, False
+    failing = [child for child in range(len(tally)) if child not in passing]
+    if task["rule"] == "trim" and passing and trims < task["max_trims"] and sparse(task, n, tally, failing):
+        return passing, True
+    return [], False
+
+
+# -- 11, 12. the device ------------------------------------------------------------------------------------------
+
+
+class Device:
+    """A device that plays along: asks no policy, but follows only verdicts that it finds itself."""
+
+    def __init__(self, task: dict[str, Any], point: list[float], secret: bytes) -> None:
+        self.task, self.secret = task, secret
+        self.tree = Tree(task["hierarchy"])
+        self.id = hashlib.sha256(pack(task)).digest()
+        self.pseudonym = pseudonym(secret, self.id)
+        self.code = self.tree.code(self.tree.ticks(point))
+        self.cell, self.round, self.trims, self.moves = 1, 1, 0, 0
+        self.finished = self.lost = self.answered = False
+        self.crowd: int | None = None
+
+    def report(self) -> list[Any]:
+        """The report of the open round, as a list for :func:`pack`."""
+        self.answered = True
+        answer: Any = None
+        if self.round <= self.task["max_rounds"]:
+            randomizer = self.task["randomizer"]
+            words = report_words(self.secret, self.id, self.round, self.cell, word_count(randomizer))
+            answer = respond(randomizer, self.tree.child(self.code, self.round - 1), words)
+        return ["report", self.id, self.round, self.pseudonym, self.cell, answer]
+
+    def follow(self, cells: list[int], responders: list[int], tally: list[list[int]], kept: list[list[int]]) -> None:
+        """Take the closing of the open round."""
+        if self.finished or self.lost:
+            return
+        if not self.answered:
+            self.lost = True
+            return
+        row = cells.index(self.cell)
+        if self.round > self.task["max_rounds"]:
+            self.finished, self.crowd = True, responders[row]
+            return
+        found, trimmed = verdict(self.task, responders[row], tally[row], self.trims)
+        assert found == kept[row], "a verdict that does not follow from the tally"
+        child = self.tree.child(self.code, self.round - 1)
+        if self.task["rule"] == "each" and child not in found:
+            self.finished, self.cell = True, self.cell * self.tree.fanout + child
+        elif not found:
+            self.finished, self.crowd = True, responders[row]
+        else:
+            if child not in found:
+                self.code = self.tree.move(self.code, self.cell, found)
+                child = self.tree.child(self.code, self.round - 1)
+                self.moves += 1
+            self.cell = self.cell * self.tree.fanout + child
+            self.round, self.trims, self.answered = self.round + 1, self.trims + trimmed, False
+
+
+# -- 14. the transcript ------------------------------------------------------------------------------------------
+
+
+def merkle_tree_hash(entries: list[bytes]) -> bytes:
+    """RFC 6962, section 2.1, by its definition."""
+    if not entries:
+        return hashlib.sha256(b"").digest()
+    if len(entries) == 1:
+        return hashlib.sha256(b"\x00" + entries[0]).digest()
+    split = 1
+    while split * 2 < len(entries):
+        split *= 2
+    left, right = merkle_tree_hash(entries[:split]), merkle_tree_hash(entries[split:])
+    return hashlib.sha256(b"\x01" + left + right).digest()
