@@ -17,10 +17,10 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from .domain import MAX_DIMENSIONS, Box
 from .errors import InvalidInput
+from .intervals import standard_errors
 from .rectangle_index import DominanceSum, Pairs, PlanarIndex, TreeIndex
 
 __all__ = ["Answers", "BoxCounts", "count_points", "mean_relative_error"]
@@ -62,9 +62,7 @@ class Answers:
             Between 0 and 1; 0.95 means that 95 % of such intervals cover, as far as the standard error is
             right.
         """
-        if not 0 < level < 1:
-            raise InvalidInput(f"level must lie strictly between 0 and 1; got {level!r}")
-        half = float(ndtri((1 + level) / 2)) * self.stderr
+        half = standard_errors(level) * self.stderr
         return np.stack((self.value - half, self.value + half), axis=1)
 
 

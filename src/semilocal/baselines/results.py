@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from ..domain import Box
 from ..errors import InvalidInput
+from ..intervals import standard_errors
 from ..rectangles import Answers, BoxCounts
 
 __all__ = ["CURATOR", "MOVE", "NOBODY", "Guarantee", "MeanEstimate", "ReleasedPoints", "SpatialCounts"]
@@ -98,7 +98,7 @@ class MeanEstimate:
         if self.shape == "laplace":
             half = -math.log1p(-level) * self.stderr / math.sqrt(2)
         else:
-            half = float(ndtri((1 + level) / 2)) * self.stderr
+            half = standard_errors(level) * self.stderr
         return self.value - half, self.value + half
 
 

@@ -19,19 +19,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from ..errors import BudgetExceeded, InvalidInput, ServerViolation
 from ..protocol.keys import derive
-from ..protocol.messages import Closed, Query, Report, decode, encode
+from ..protocol.messages import Query, Report, decode, encode
 from ..protocol.participant import Participant, Policy
 from ..protocol.release import (
     Plan,
-    ValueClosed,
     ValueQuery,
     ValueReport,
     decode_value,
@@ -41,26 +38,30 @@ from ..protocol.release import (
 from ..protocol.task import Task
 from .channel import Answer, Channel, Status, new_client
 from .ledger import exact
+from .pinned import (
+    check_counted,
+    cost,
+    enrolment_advice,
+    pinned_plan,
+    pinned_task,
+    read_checkpoint,
+    read_closed,
+    read_value_closed,
+    spent,
+    split_url,
+)
 from .summary import Outcome, Summary
 from .vault import Membership, Vault
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Agent", "split_url", "summarise"]
+__all__ = ["Agent", "summarise"]
 
 T = TypeVar("T")
 
 _KEY = b"semilocal/1/key"
-_TASK_URL = re.compile(r"(?P<server>https?://.*?)(?:/tasks/(?P<task>[0-9a-f]{64}))?/?")
 _OUT = ("round-closed", "missed-round")
-
-
-class _Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True):
-    task: bytes
-    round: int
-    size: int
-    root: bytes
 
 
 class Agent:
@@ -170,22 +171,22 @@ class Agent:
         entry = self._vault.contents.membership(bytes.fromhex(self._name))
         if entry is None:
             path = f"/tasks/{self._name}"
-            self._task = task = await self._read(path, lambda data: _pinned_task(data, self._name))
+            self._task = task = await self._read(path, lambda data: pinned_task(data, self._name))
             plan = await self._read(f"{path}/plan", lambda data: decode_value(data, Plan))
             self._resume(self._new_entry(task, plan))
-            self._notify(f"Joined task {self._name[:12]}…: {_cost(task, plan)}")
+            self._notify(f"Joined task {self._name[:12]}…: {cost(task, plan)}")
             return
-        self._task = _pinned_task(entry.task, self._name)
+        self._task = pinned_task(entry.task, self._name)
         if self._position != entry.position:
             raise InvalidInput(
-                "this vault joined the task with another position; a position is fixed for a task, or two answers could "
-                "be compared. Give the same one"
+                "this vault joined the task with another position; a position is fixed for a task, or two answers "
+                "could be compared. Give the same one"
             )
         self._resume(entry)
 
     def _resume(self, entry: Membership) -> None:
         assert self._task is not None
-        self._plan = _pinned_plan(entry.plan)
+        self._plan = pinned_plan(entry.plan)
         line = self._vault.contents.ledger.line(self._task.id)
         assert line is not None
         policy = msgspec.structs.replace(
@@ -204,7 +205,7 @@ class Agent:
         values = sum(exact(release.epsilon) for release in plan.releases)
         worst = (1 + task.max_trims) * exact(task.epsilon) + values
         if worst > exact(self._policy.max_epsilon):
-            raise ServerViolation("over-budget", f"{_cost(task, plan)}; you allow {self._policy.max_epsilon:g}")
+            raise ServerViolation("over-budget", f"{cost(task, plan)}; you allow {self._policy.max_epsilon:g}")
         ledger = self._vault.contents.ledger
         limits = [(task.max_rounds + 1) * exact(task.epsilon) + values]
         if self._policy.max_exposure is not None:
@@ -214,7 +215,8 @@ class Agent:
             limits.append(max(left, exact(0.0)))
         if min(limits) < exact(task.epsilon):
             raise BudgetExceeded(
-                f"one answer exposes epsilon = {task.epsilon:g} to a server that lies; your cap leaves {float(min(limits)):g}"
+                f"one answer exposes epsilon = {task.epsilon:g} to a server that lies; your cap leaves "
+                f"{float(min(limits)):g}"
             )
         # the participant checks the rest of the policy, before anything is reserved
         participant = Participant(task, point, self._vault.contents.secret, self._policy)
@@ -241,7 +243,7 @@ class Agent:
             ledger = self._vault.contents.ledger.cancel(bytes.fromhex(self._name))
             self._vault.save(self._vault.contents.without(bytes.fromhex(self._name), ledger))
             self._entry = None
-            raise ServerViolation(answer.token, _enrolment_advice(answer))
+            raise ServerViolation(answer.token, enrolment_advice(answer))
         self._save(enrolled=True, token="")
         self._notify("Enrolled; waiting for the first round.")
 
@@ -249,21 +251,21 @@ class Agent:
         participant = self._participant
         while participant.state.phase in ("waiting", "answered"):
             number = participant.state.round
-            status = await self._until(lambda status, t=number: _asks(status, t), after=number - 1)
+            status = await self._until(_something_to_do(number), after=number - 1)
             if status.phase == "cancelled":
                 return "cancelled"
             if participant.state.phase == "waiting":
                 if status.closed >= number:
                     await self._follow(number)  # too late for an answer: it would be seen and not counted
                 elif status.phase != "collecting":
-                    raise ServerViolation("ended-early", f"the task ended before round {number}, which your cell goes on to")
+                    raise ServerViolation("ended-early", f"the task ended, but your cell goes on to round {number}")
                 elif await self._answer(number) == "cancelled":
                     return "cancelled"
             elif number not in self._delivered:
                 if await self._answer(number) == "cancelled":
                     return "cancelled"
             else:
-                status = await self._until(lambda status, t=number: status.ended or status.closed >= t, after=number - 1)
+                status = await self._until(_closed(number), after=number - 1)
                 if status.closed >= number:
                     await self._follow(number)
                 elif status.phase == "finished":
@@ -291,7 +293,7 @@ class Agent:
         return "cancelled" if answer.token == "campaign-ended" else "unfinished"
 
     async def _follow(self, number: int) -> None:
-        closed = await self._link.message(f"{self._rounds(number)}/closed", _read_closed)
+        closed = await self._link.message(f"{self._rounds(number)}/closed", read_closed)
         if closed is None:
             self._status = None
             return
@@ -306,13 +308,12 @@ class Agent:
         last = 0
         asked = self._plan.asked
         while asked and last < (self._joined.values_from or 1) + len(asked) - 1:
-            status = await self._until(
-                lambda status, t=last: status.ended or (status.phase == "releasing" and status.round > t), after=None
-            )
+            status = await self._until(_values_after(last), after=None)
             if status.ended:
                 return
             number = status.round
-            query = await self._link.message(f"{self._rounds(number)}/query", lambda data: decode_value(data, ValueQuery))
+            path = f"{self._rounds(number)}/query"
+            query = await self._link.message(path, lambda data: decode_value(data, ValueQuery))
             if query is None:
                 self._status = None
                 continue
@@ -323,11 +324,11 @@ class Agent:
             last = number
             if answer.token in _OUT:
                 continue
-            status = await self._until(lambda status, t=number: status.ended or status.closed >= t, after=number - 1)
+            status = await self._until(_closed(number), after=number - 1)
             if status.closed >= number:
-                closed = await self._link.message(f"{self._rounds(number)}/closed", _read_value_closed)
+                closed = await self._link.message(f"{self._rounds(number)}/closed", read_value_closed)
                 if closed is not None:
-                    _check_counted(closed[0], report)
+                    check_counted(closed[0], report)
                     self._save(closings=(*self._joined.closings, closed[1]))
 
     def _value(self, query: ValueQuery, number: int) -> ValueReport:
@@ -410,7 +411,7 @@ class Agent:
     async def _pin_checkpoint(self) -> None:
         """Pin the transcript's root after the round in which this device's region was fixed."""
         number = self._participant.state.round
-        point = await self._link.message(f"{self._rounds(number)}/checkpoint", _read_checkpoint)
+        point = await self._link.message(f"{self._rounds(number)}/checkpoint", read_checkpoint)
         if point is None:
             return
         if point.task != self._participant.task.id or point.round != number:
@@ -423,7 +424,7 @@ class Agent:
         entry = msgspec.structs.replace(self._joined, state=self._participant.state, **changes)
         ledger = self._vault.contents.ledger
         line = ledger.line(self._participant.task.id)
-        epsilon, exposure = _spent(entry, self._participant.task, self._plan)
+        epsilon, exposure = spent(entry, self._participant.task, self._plan)
         if line is not None and (line.spent("epsilon"), line.spent("exposure")) != (epsilon, exposure):
             try:
                 ledger = ledger.spend(self._participant.task.id, epsilon=epsilon, exposure=exposure)
@@ -454,23 +455,9 @@ class Agent:
         return f"/tasks/{self._name}/rounds/{number}"
 
 
-def split_url(url: str) -> tuple[str, str]:
-    """Server and task id (empty if the URL names none).
-
-    Examples
-    --------
-    >>> split_url("https://here.example/")
-    ('https://here.example', '')
-    """
-    match = _TASK_URL.fullmatch(url)
-    if match is None:
-        raise InvalidInput(f"url must be http(s)://server or http(s)://server/tasks/{{64 hex digits}}; got {url!r}")
-    return match["server"].rstrip("/"), match["task"] or ""
-
-
 def summarise(vault: Vault, entry: Membership) -> Summary:
     """What a vault knows of one task, for its owner."""
-    task, plan, state = _pinned_task(entry.task, entry.task_id.hex()), _pinned_plan(entry.plan), entry.state
+    task, plan, state = pinned_task(entry.task, entry.task_id.hex()), pinned_plan(entry.plan), entry.state
     outcome: Outcome = "cancelled" if entry.over else "unfinished"
     if state.phase in ("finished", "lost"):
         outcome = state.phase
@@ -486,69 +473,22 @@ def summarise(vault: Vault, entry: Membership) -> Summary:
     )  # fmt: skip
 
 
-def _spent(entry: Membership, task: Task, plan: Plan) -> tuple[Fraction, Fraction]:
-    """Loss so far inside the region, and against a server that lies."""
-    values = sum((exact(plan.releases[index].epsilon) for index, _ in entry.released), Fraction(0))
-    answered = entry.state.answered
-    reports = 1 + entry.state.moves if answered else 0
-    return reports * exact(task.epsilon) + values, answered * exact(task.epsilon) + values
+Condition = Callable[[Status], bool]
 
 
-def _cost(task: Task, plan: Plan) -> str:
-    return (
-        f"at most epsilon = {plan.total_epsilon(task):g} inside your region (releases: {plan.epsilon:g}; "
-        f"{task.epsilon + plan.epsilon:g} if you are never moved), crowd of k = {task.k} "
-        + (f"except with probability delta = {task.delta:g}" if task.keeps_crowd else "NOT kept")
-    )
+def _something_to_do(number: int) -> Condition:
+    """For a device that waits for this round, or has answered it and not heard that the answer arrived."""
+
+    def done(status: Status) -> bool:
+        over = status.ended or status.phase == "releasing" or status.closed >= number
+        return over or (status.phase == "collecting" and status.round >= number)
+
+    return done
 
 
-@lru_cache(maxsize=64)
-def _pinned_task(data: bytes, name: str) -> Task:
-    if hashlib.sha256(data).hexdigest() != name:
-        raise ServerViolation("other-task", "the task's bytes do not have the id that was asked for")
-    return decode(data, Task)
+def _closed(number: int) -> Condition:
+    return lambda status: status.ended or status.closed >= number
 
 
-@lru_cache(maxsize=64)
-def _pinned_plan(data: bytes) -> Plan:
-    return decode_value(data, Plan)
-
-
-def _read_closed(data: bytes) -> tuple[Closed, bytes]:
-    return decode(data, Closed), hashlib.sha256(data).digest()
-
-
-def _read_value_closed(data: bytes) -> tuple[ValueClosed, bytes]:
-    return decode_value(data, ValueClosed), hashlib.sha256(data).digest()
-
-
-def _read_checkpoint(data: bytes) -> _Checkpoint:
-    try:
-        return msgspec.msgpack.decode(data, type=_Checkpoint)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidInput(f"not a checkpoint: {error}") from None
-
-
-def _check_counted(closed: ValueClosed, report: ValueReport) -> None:
-    """A report that was acknowledged must be in the published counts."""
-    rows = dict(zip(closed.cells, closed.counts, strict=True))
-    if closed.round != report.round or dict(rows.get(report.cell, ())).get(report.answer, 0) < 1:
-        raise ServerViolation("not-counted", "the closing does not count a value that was acknowledged")
-
-
-def _asks(status: Status, number: int) -> bool:
-    """Whether there is something to do for a device that waits for this round, or answered it."""
-    if status.ended or status.phase == "releasing" or status.closed >= number:
-        return True
-    return status.phase == "collecting" and status.round >= number
-
-
-def _enrolment_advice(answer: Answer) -> str:
-    advice = {
-        "bad-token": "the server does not know this token; ask whoever runs the campaign for one",
-        "token-used": "the token has enrolled someone else. If your vault was wiped, this device is a new participant "
-        "and needs a new token",
-        "pseudonym-taken": "this participant is enrolled with another key; use the vault it enrolled with",
-        "enrolment-closed": "enrolment is over; nobody may join after the first round has begun",
-    }
-    return advice.get(answer.token, f"the server refused the enrolment: {answer.detail}")
+def _values_after(number: int) -> Condition:
+    return lambda status: status.ended or (status.phase == "releasing" and status.round > number)

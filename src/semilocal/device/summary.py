@@ -73,7 +73,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delta(self) -> float:
-        """Bound on the chance that the region has no crowd of k; doubles with the first move under accounting "core"."""
+        """Bound on the chance that the region has no crowd of k; it grows with every move."""
         if self.task is None:
             return 0.0
         return min(1.0, self.task.delta_test * (1 + self.moves))
@@ -108,8 +108,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             revealed += f". Through noise: {'; '.join(self.values)}"
         lines.append(f"What was revealed: {revealed}.")
         lines.append(
-            f"Your exposure: at most epsilon = {self.exposure:g} (delta = 0, any two positions in the domain) even if the "
-            f"server lied about everyone else, from {self.rounds} answered rounds."
+            f"Your exposure: if the server lied about everyone else, your crowd may be made up; the loss is at most "
+            f"epsilon = {self.exposure:g} (delta = 0) between positions that are led along the same cells: "
+            f"{self.rounds} rounds answered."
         )
         if self.checkpoint:
             lines.append(

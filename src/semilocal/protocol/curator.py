@@ -12,12 +12,13 @@ The state is a fold over the closings: ``Curator.replay`` gives back the same cu
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import DeviceViolation, InvalidInput
-from .messages import Closed, Message, Query, Report
+from .messages import MAX_RESPONDERS, MAX_SUM, Closed, Message, Query, Report
 from .rule import Frontier, decide, first_frontier, no_frontier
 from .task import Task
 
@@ -91,14 +92,8 @@ class Curator:
             raise InvalidInput("the task is finished; there is no round to close")
         cells = self._query.cells
         width = 0 if self.roll_call else self.task.randomizer.fanout
-        size = np.asarray(responders, dtype=np.int64)
-        sums = (
-            np.asarray(tally, dtype=np.int64).reshape(len(cells), -1) if len(cells) else np.empty((0, width), np.int64)
-        )
-        if size.shape != (len(cells),) or sums.shape != (len(cells), width):
-            raise InvalidInput(
-                f"round {self.round} has {len(cells)} cells with {width} sums each; got {size.shape} and {sums.shape}"
-            )
+        size = _integers(responders, "responders", (len(cells),), MAX_RESPONDERS + 1)
+        sums = _integers(tally, "tally", (len(cells), width), MAX_SUM)
         if np.any(size < 0) or (width and not self.task.randomizer.possible(sums, size).all()):
             raise InvalidInput("no set of reports has these responders and this tally")
         if self.roll_call:
@@ -134,12 +129,15 @@ def count_reports(
     Raises
     ------
     DeviceViolation
-        If a pseudonym reports twice.
+        If a pseudonym reports twice, or a report is for a cell that was not asked about.
     """
     names = [report.pseudonym for report in reports]
     if len(set(names)) != len(names):
         raise DeviceViolation("reported-twice", "a pseudonym has more than one report in this round")
-    rows = np.searchsorted(np.array(query.cells, dtype=np.uint64), np.array([r.cell for r in reports], dtype=np.uint64))
+    cells, named = (np.array(column, dtype=np.uint64) for column in (query.cells, [r.cell for r in reports]))
+    rows = np.searchsorted(cells, named)
+    if not np.array_equal(np.append(cells, 0)[rows], named):  # no cell is 0
+        raise DeviceViolation("unknown-cell", f"a report is for a cell that round {query.round} does not ask about")
     responders = np.bincount(rows, minlength=len(query.cells)).astype(np.int64)
     if query.round > task.max_rounds:
         return responders, np.empty((len(query.cells), 0), dtype=np.int64)
@@ -147,3 +145,16 @@ def count_reports(
     if not len(reports):
         return responders, np.zeros((len(query.cells), task.randomizer.fanout), dtype=np.int64)
     return responders, task.randomizer.tally(answers, rows.astype(np.int64), len(query.cells))
+
+
+def _integers(values: npt.ArrayLike, name: str, shape: tuple[int, ...], limit: int) -> npt.NDArray[np.int64]:
+    """The values as int64 of this shape, below the limit in absolute value; nothing is rounded or reshaped."""
+    try:
+        array: npt.NDArray[Any] = np.asarray(values)
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be integers of shape {shape}: {error}") from None
+    if array.shape != shape or (array.size and array.dtype.kind not in "iu"):
+        raise InvalidInput(f"{name} must be integers of shape {shape}; got {array.dtype} of shape {array.shape}")
+    if np.any(array >= limit) or np.any(array <= -limit):
+        raise InvalidInput(f"{name} must be below {limit} in absolute value")
+    return array.astype(np.int64)

@@ -22,6 +22,9 @@ __all__ = ["Closed", "Message", "Query", "Report", "decode", "encode"]
 ID_BYTES = 32
 PSEUDONYM_BYTES = 16
 MAX_ROUND = 2**16
+MAX_RESPONDERS = 2**32
+MAX_SUM = 2**53  # sums stay exact in doubles, and no sum of them leaves 64 bits
+MAX_FANOUT = 256
 
 
 class Query(msgspec.Struct, frozen=True, array_like=True, tag="query", forbid_unknown_fields=True):
@@ -102,11 +105,13 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, tag="closed", forbid_
         _check_cells(self.cells)
         if not len(self.cells) == len(self.responders) == len(self.tally) == len(self.kept):
             raise InvalidInput("cells, responders, tally and kept must have one entry per cell each")
-        if any(number < 0 for number in self.responders):
-            raise InvalidInput("responders must not be negative")
+        if not all(0 <= number <= MAX_RESPONDERS for number in self.responders):
+            raise InvalidInput(f"responders must be from 0 to {MAX_RESPONDERS}")
+        if not all(len(row) <= MAX_FANOUT and all(-MAX_SUM < number < MAX_SUM for number in row) for row in self.tally):
+            raise InvalidInput(f"a tally has at most {MAX_FANOUT} numbers below 2^53 in absolute value")
         for children in self.kept:
-            if list(children) != sorted(set(children)) or (children and children[0] < 0):
-                raise InvalidInput(f"kept children must be ascending and different; got {children}")
+            if list(children) != sorted(set(children)) or (children and not 0 <= children[0] <= children[-1] < MAX_FANOUT):
+                raise InvalidInput(f"kept children must be ascending, different and from 0 to {MAX_FANOUT - 1}")
 
 
 Message = Task | Query | Report | Closed

@@ -51,13 +51,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         task's number of rounds.
     min_k : int
         Smallest crowd that the task must promise.
+    max_delta : float
+        Largest chance of missing that crowd, however often the participant is moved: ``delta_test * (1 + max_trims)``.
     allow_no_crowd, allow_simulation : bool
-        Whether to join tasks that keep no crowd (rule "each"), or whose noise is for simulation only.
+        Whether to join tasks that keep no crowd (as with rule "each"), or whose noise is for simulation only.
     """
 
     max_epsilon: float
     max_exposure: float | None = None
     min_k: int = 2
+    max_delta: float = 1.0
     allow_no_crowd: bool = False
     allow_simulation: bool = False
 
@@ -137,8 +140,14 @@ class Participant:
 
     @property
     def exposure(self) -> float:
-        """Loss so far against a server that lied about everything it did not show: every report counts."""
-        return self.state.answered * self.task.epsilon
+        """Loss so far, inside the smallest cell it named, against a server that lied about everything it did not show.
+
+        Every report counts but that of a roll call, which tells nothing about the place inside the cell.
+        """
+        return self._exposure(self.state.answered)
+
+    def _exposure(self, answered: int) -> float:
+        return min(answered, self.task.max_rounds) * self.task.epsilon
 
     # -- messages ----------------------------------------------------------------------------------------------
 
@@ -154,6 +163,8 @@ class Participant:
         """
         if message.task != self.task.id:
             raise ServerViolation("other-task", "the message belongs to another task than the one pinned")
+        if not isinstance(message, Query | Closed):
+            raise InvalidInput(f"a device takes a Query or a Closed; got {type(message).__name__}")
         if self.state.phase in ("finished", "lost"):
             return None
         if isinstance(message, Query):
@@ -179,7 +190,7 @@ class Participant:
         if state.cell not in query.cells:
             raise ServerViolation("foreign-cells", "the query leaves out the cell that the last verdict led to")
         cap = self.policy.max_exposure
-        if cap is not None and (state.answered + 1) * task.epsilon > cap * (1 + 1e-12):
+        if cap is not None and not self._exposure(state.answered + 1) <= cap * (1 + 1e-12):  # NaN allows nothing
             raise ServerViolation(
                 "over-exposure", f"another answer would expose more than the owner's limit of {cap:g}"
             )
@@ -219,10 +230,9 @@ class Participant:
 
     def _next_state(self, closed: Closed, row: int, responders: int) -> State:
         state, task = self.state, self.task
-        size, tally = np.array([responders]), np.array([closed.tally[row]], dtype=object)
-        if tally.shape != (1, task.randomizer.fanout) or not _fits(tally):
+        size, tally = np.array([responders]), np.array([closed.tally[row]], dtype=np.int64)
+        if tally.shape != (1, task.randomizer.fanout):
             raise ServerViolation("impossible-tally", "the tally does not have one number per child")
-        tally = tally.astype(np.int64)
         if not task.randomizer.possible(tally, size)[0]:
             raise ServerViolation("impossible-tally", "no set of reports adds up to this tally")
         cell = np.array([state.cell], dtype=np.uint64)
@@ -258,11 +268,18 @@ class Participant:
 def _check_policy(task: Task, policy: Policy) -> None:
     if task.randomizer.simulation_only and not policy.allow_simulation:
         raise ServerViolation("simulation-only", "the task's noise is in floats, for simulation only")
-    if task.rule == "each" and not policy.allow_no_crowd:
-        raise ServerViolation("no-crowd", 'rule "each" keeps no crowd: it may show where a participant is, alone')
+    if not task.keeps_crowd and not policy.allow_no_crowd:
+        raise ServerViolation("no-crowd", "the task keeps no crowd: it may show where a participant is, alone")
     if task.k < policy.min_k:
         raise ServerViolation("small-crowd", f"the task promises a crowd of {task.k}; the owner wants {policy.min_k}")
-    if task.epsilon_worst > policy.max_epsilon * (1 + 1e-12):
+    # Written as "not within", so that a limit that is not a number refuses.
+    if not task.delta_test * (1 + task.max_trims) <= policy.max_delta * (1 + 1e-12):
+        raise ServerViolation(
+            "weak-crowd",
+            f"the crowd may fail with probability {task.delta_test * (1 + task.max_trims):g} in the worst case; "
+            f"the owner allows {policy.max_delta:g}",
+        )
+    if not task.epsilon_worst <= policy.max_epsilon * (1 + 1e-12):
         raise ServerViolation(
             "over-budget",
             f"the task may cost up to epsilon = {task.epsilon_worst:g} inside the region (delta = {task.delta:g}); "
@@ -274,7 +291,3 @@ def _check_depth(task: Task, query: Query) -> None:
     bits = task.hierarchy.level_bits * (query.round - 1) + 1
     if any(cell.bit_length() != bits for cell in query.cells):
         raise ServerViolation("wrong-depth", f"cells of round {query.round} have depth {query.round - 1}")
-
-
-def _fits(tally: npt.NDArray[np.object_]) -> bool:
-    return all(isinstance(value, int) and abs(value) < 2**62 for value in tally.ravel())

@@ -102,7 +102,9 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
     randomizer = task.randomizer
     estimates = randomizer.estimate(sums, size)
     measured = np.where(np.isnan(frontier.expected), size, frontier.expected) if task.size_from == "estimate" else size
-    passing = randomizer.passes(sums, measured, k=task.k, delta=task.delta_test)
+    # Whatever liars say, each adds at most one to a tally: without them the rest must still prove a crowd.
+    liars = task.tolerate_liars
+    passing = randomizer.passes(sums - liars, measured - liars, k=task.k, delta=task.delta_test)
     kept = passing if task.rule == "each" else np.broadcast_to(passing.all(axis=1, keepdims=True), passing.shape)
     trimmed = np.zeros(len(size), dtype=bool)
     if task.rule == "trim":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -23,6 +22,8 @@ __all__ = ["Accounting", "Rule", "Task"]
 Rule = Literal["all", "trim", "each"]
 Accounting = Literal["core", "uniform"]
 
+MAX_K = 2**20  # a device must be able to compute the crowd test of any task
+KEY_BYTES = 32
 _TICK_BITS = 20  # default resolution: 2**20 slices per axis
 _MAX_TRIMS = {"core": 16, "uniform": 3}
 
@@ -58,6 +59,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         Seconds that a round stays open.
     size_from : {"responders", "estimate"}
         What the margin of the crowd test takes as the cell's size; "estimate" only for the published code's rule.
+    tolerate_liars : int
+        Crowds keep k honest participants even if so many devices lie; randomized response only.
+    server_key : bytes
+        Ed25519 public key (32 bytes) that signs the transcript's checkpoints; empty: they are not signed.
     """
 
     hierarchy: BinaryTree | Quadtree
@@ -72,6 +77,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
     quorum: float = 1.0
     window: int = 3600
     size_from: Literal["responders", "estimate"] = "responders"
+    tolerate_liars: int = 0
+    server_key: bytes = b""
 
     def __post_init__(self) -> None:
         _check(
@@ -88,7 +95,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
             )
         _check(self.rule in ("all", "trim", "each"), "rule", "'all', 'trim' or 'each'", self.rule)
         _check(self.accounting in ("core", "uniform"), "accounting", "'core' or 'uniform'", self.accounting)
-        _check(_is_int(self.k) and 1 <= self.k < 2**31, "k", "an integer of at least 1", self.k)
+        _check(_is_int(self.k) and 1 <= self.k <= MAX_K, "k", f"an integer from 1 to {MAX_K}", self.k)
         _check(
             _is_number(self.delta) and 1e-15 <= self.delta < 0.5,
             "delta",
@@ -112,6 +119,19 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
             _is_int(self.window) and 1 <= self.window <= 10**8, "window", "a positive number of seconds", self.window
         )
         _check(self.size_from in ("responders", "estimate"), "size_from", "'responders' or 'estimate'", self.size_from)
+        liars = self.tolerate_liars
+        _check(_is_int(liars) and 0 <= liars < 2**31, "tolerate_liars", "an integer of at least 0", liars)
+        if liars and not isinstance(self.randomizer, RandomizedResponse):
+            raise InvalidInput(
+                f"tolerate_liars is {liars}, but only with randomized response is a liar's weight in a tally at most one; "
+                "use RandomizedResponse, or leave it at 0"
+            )
+        _check(
+            isinstance(self.server_key, bytes) and len(self.server_key) in (0, KEY_BYTES),
+            "server_key", f"an Ed25519 public key of {KEY_BYTES} bytes, or empty", self.server_key,
+        )  # fmt: skip
+        for name in ("delta", "tau", "quorum"):  # 1 and 1.0 must have the same bytes
+            msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
         if self.rule != "trim" and self.max_trims:
             raise InvalidInput(f"max_trims is {self.max_trims}, but rule {self.rule!r} never trims; leave it at 0")
         paper_margin = isinstance(self.randomizer, PaperLaplace) and self.randomizer.margin == "paper"
@@ -140,6 +160,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         max_rounds: int | None = None,
         quorum: float = 1.0,
         window: int = 3600,
+        tolerate_liars: int = 0,
+        server_key: bytes = b"",
     ) -> Task:
         """A task with our defaults: binary splits, randomized response, rule "trim", accounting "core".
 
@@ -181,7 +203,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         return cls(
             hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta,
             max_trims=max_trims, tau=tau, accounting=accounting, max_rounds=max_rounds or max_depth, quorum=quorum,
-            window=window,
+            window=window, tolerate_liars=tolerate_liars, server_key=server_key,
         )  # fmt: skip
 
     @classmethod
@@ -224,7 +246,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
     @property
     def id(self) -> bytes:
         """SHA-256 of the canonical bytes (32 bytes)."""
-        return _task_id(self)
+        return hashlib.sha256(self.to_bytes()).digest()  # no cache: equal tasks may differ in bytes, as 0.0 and -0.0 do
 
     @property
     def box(self) -> Box:
@@ -259,11 +281,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         return "\n".join(_statement(self))
 
 
-@lru_cache(maxsize=1024)
-def _task_id(task: Task) -> bytes:
-    return hashlib.sha256(task.to_bytes()).digest()
-
-
 def _statement(task: Task) -> list[str]:
     name = {"all": "blocked by sparse siblings", "trim": "the sparse move along", "each": "the sparse are exposed"}
     factor = f"{math.exp(min(task.epsilon, 700.0)):.3g}"
@@ -286,6 +303,7 @@ def _statement(task: Task) -> list[str]:
         lines.append(
             f"Crowd: a region is shared by at least k = {task.k} participants, except with probability delta = "
             f"{task.delta:g} {whom}."
+            + (f" Up to {task.tolerate_liars} lying devices are not counted among them." if task.tolerate_liars else "")
         )
     else:
         why = "a failing child is left behind" if task.rule == "each" else "the printed margin fails for small delta"

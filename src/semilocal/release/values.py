@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from ..accounting import Ledger
 from ..errors import InvalidInput
 from ..functions import as_function, check_values
+from ..intervals import standard_errors
 from ..partition import Partition
 from ..simulate import LOST, Run
 from .mechanism import AnyMechanism, best
@@ -51,7 +51,7 @@ class ValuesRelease:
 
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each value: float64[n, 2]."""
-        half = _quantile(level) * self.stderr
+        half = standard_errors(level) * self.stderr
         return np.stack([self.value - half, self.value + half], axis=-1)
 
 
@@ -95,7 +95,7 @@ class MeanRelease:
         widen : bool
             Add the bias bound on both sides, so that it covers the mean over the true positions.
         """
-        half = _quantile(level) * self.stderr + (self.bias_bound if widen else 0.0)
+        half = standard_errors(level) * self.stderr + (self.bias_bound if widen else 0.0)
         return self.value - half, self.value + half
 
 
@@ -256,8 +256,3 @@ def _bias_bound(partition: Partition, f: Any, count: int) -> float:
     ranges = as_function(f).range_over(partition.task.hierarchy.boxes(trims.cells))
     return float(np.sum(np.clip(moved, 0.0, trims.responders) * (ranges[:, 1] - ranges[:, 0])) / count)
 
-
-def _quantile(level: float) -> float:
-    if not 0.0 < level < 1.0:
-        raise InvalidInput(f"level must be above 0 and below 1; got {level!r}")
-    return float(ndtri(0.5 + level / 2))

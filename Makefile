@@ -1,0 +1,53 @@
+# Two commands matter: `make demo` and `make test`. Both set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: demo test unit lint format bench system clean
+
+$(VENV)/.demo: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --editable '.[plots,service]'
+	touch $@
+
+$(VENV)/.test: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --editable '.[all,test]'
+	touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	$(BIN)/semilocal demo
+	$(BIN)/semilocal demo --live
+
+test: $(VENV)/.test system lint
+	$(BIN)/python -m pytest
+
+unit: $(VENV)/.test
+	$(BIN)/python -m pytest -m "not slow" --ignore=tests/service --ignore=tests/contract --ignore=tests/stateful \
+	  --ignore=tests/e2e --ignore=tests/statistical --ignore=tests/experiments
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test
+	for script in bench/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+# What tests need from the system, where it can be installed; elsewhere those tests skip and say why.
+system:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  missing=""; \
+	  ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
+	  command -v chromium >/dev/null || missing="$$missing chromium"; \
+	  if [ -n "$$missing" ]; then echo "installing:$$missing"; \
+	    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $$missing; } \
+	      >/dev/null 2>&1 || echo "could not install:$$missing; the tests that need it will skip"; fi; fi
+
+clean:
+	rm -rf $(VENV) demo-output results .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,128 @@
+"""What a device reads from the server and holds on to: task, plan, closings, checkpoint, and what they cost.
+
+Knows how to check bytes against what was pinned. Knows no requests, no state and no secrets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+import msgspec
+
+from ..errors import InvalidInput, ServerViolation
+from ..protocol.messages import Closed, decode
+from ..protocol.release import Plan, ValueClosed, ValueReport, decode_value
+from ..protocol.task import Task
+from .channel import Answer
+from .ledger import exact
+from .vault import Membership
+
+__all__ = [
+    "Checkpoint",
+    "check_counted",
+    "cost",
+    "enrolment_advice",
+    "pinned_plan",
+    "pinned_task",
+    "read_checkpoint",
+    "read_closed",
+    "read_value_closed",
+    "spent",
+    "split_url",
+]
+
+_TASK_URL = re.compile(r"(?P<server>https?://.*?)(?:/tasks/(?P<task>[0-9a-f]{64}))?/?")
+
+
+class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True):
+    """Root of the transcript's first ``size`` events, after a round."""
+
+    task: bytes
+    round: int
+    size: int
+    root: bytes
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """Server and task id (empty if the URL names none).
+
+    Examples
+    --------
+    >>> split_url("https://here.example/")
+    ('https://here.example', '')
+    """
+    match = _TASK_URL.fullmatch(url)
+    if match is None:
+        raise InvalidInput(f"url must be http(s)://server or http(s)://server/tasks/{{64 hex digits}}; got {url!r}")
+    return match["server"].rstrip("/"), match["task"] or ""
+
+
+def spent(entry: Membership, task: Task, plan: Plan) -> tuple[Fraction, Fraction]:
+    """Loss so far inside the region, and against a server that lies."""
+    values = sum((exact(plan.releases[index].epsilon) for index, _ in entry.released), Fraction(0))
+    answered = entry.state.answered
+    reports = 1 + entry.state.moves if answered else 0
+    return reports * exact(task.epsilon) + values, answered * exact(task.epsilon) + values
+
+
+def cost(task: Task, plan: Plan) -> str:
+    """What joining may cost, in words."""
+    return (
+        f"at most epsilon = {plan.total_epsilon(task):g} inside your region (releases: {plan.epsilon:g}; "
+        f"{task.epsilon + plan.epsilon:g} if you are never moved), crowd of k = {task.k} "
+        + (f"except with probability delta = {task.delta:g}" if task.keeps_crowd else "NOT kept")
+    )
+
+
+@lru_cache(maxsize=64)
+def pinned_task(data: bytes, name: str) -> Task:
+    """The task in these bytes, whose SHA-256 must be the id that was asked for."""
+    if hashlib.sha256(data).hexdigest() != name:
+        raise ServerViolation("other-task", "the task's bytes do not have the id that was asked for")
+    return decode(data, Task)
+
+
+@lru_cache(maxsize=64)
+def pinned_plan(data: bytes) -> Plan:
+    """The plan in these bytes."""
+    return decode_value(data, Plan)
+
+
+def read_closed(data: bytes) -> tuple[Closed, bytes]:
+    """A closing and its SHA-256."""
+    return decode(data, Closed), hashlib.sha256(data).digest()
+
+
+def read_value_closed(data: bytes) -> tuple[ValueClosed, bytes]:
+    """A closing of a round of values and its SHA-256."""
+    return decode_value(data, ValueClosed), hashlib.sha256(data).digest()
+
+
+def read_checkpoint(data: bytes) -> Checkpoint:
+    """A checkpoint."""
+    try:
+        return msgspec.msgpack.decode(data, type=Checkpoint)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InvalidInput(f"not a checkpoint: {error}") from None
+
+
+def check_counted(closed: ValueClosed, report: ValueReport) -> None:
+    """A report that was acknowledged must be in the published counts."""
+    rows = dict(zip(closed.cells, closed.counts, strict=True))
+    if closed.round != report.round or dict(rows.get(report.cell, ())).get(report.answer, 0) < 1:
+        raise ServerViolation("not-counted", "the closing does not count a value that was acknowledged")
+
+
+def enrolment_advice(answer: Answer) -> str:
+    """Why the server did not enrol the device, and what to do."""
+    advice = {
+        "bad-token": "the server does not know this token; ask whoever runs the campaign for one",
+        "token-used": "the token has enrolled someone else. If your vault was wiped, this device is a new participant "
+        "and needs a new token",
+        "pseudonym-taken": "this participant is enrolled with another key; use the vault it enrolled with",
+        "enrolment-closed": "enrolment is over; nobody may join after the first round has begun",
+    }
+    return advice.get(answer.token, f"the server refused the enrolment: {answer.detail}")

@@ -1,0 +1,21 @@
+"""Shared by all tests: a skip for something missing on the machine is a failure where everything must be there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+REQUIRE_ALL = os.environ.get("SEMILOCAL_REQUIRE_ALL") == "1"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Turn skips into failures when SEMILOCAL_REQUIRE_ALL=1."""
+    report = yield
+    if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, but SEMILOCAL_REQUIRE_ALL=1: {report.longrepr}"
+    return report
