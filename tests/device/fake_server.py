@@ -22,6 +22,7 @@ from semilocal import Box, Closed, Curator, Query, Report, Task
 from semilocal.device.agent import Agent
 from semilocal.device.channel import Channel, Retry
 from semilocal.device.disk import MemoryDisk
+from semilocal.device.summary import Summary
 from semilocal.device.vault import Vault
 from semilocal.errors import DeviceViolation, InvalidInput
 from semilocal.protocol.curator import count_reports
@@ -40,8 +41,9 @@ from semilocal.protocol.release import (
 from semilocal.protocol.transcript import leaf_hash, merkle_root
 
 BOX = Box((0.0, 0.0), (1.0, 1.0), names=("lat", "lon"))
-TASK = Task.build(BOX, epsilon=4.0, delta=1e-3, k=4, max_depth=6)
-POLICY = Policy(max_epsilon=1000.0)
+TASK = Task.build(BOX, epsilon=6.0, delta=0.1, k=2, max_depth=6)
+SMALL = Task.build(BOX, epsilon=8.0, delta=0.4, k=1, max_depth=3)
+POLICY = Policy(max_epsilon=1000.0, min_k=1)
 MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 URL = "http://server"
 
@@ -396,9 +398,23 @@ class World:
         return vault
 
     def agent(self, vault: Vault, position: tuple[float, ...], **options: Any) -> Agent:
+        """A new agent on a vault, with a channel of its own unless one is given."""
         options.setdefault("policy", POLICY)
         options.setdefault("channel", self.channel())
         return Agent(f"{URL}/tasks/{self.server.name}", vault, position=position, **options)
+
+
+async def play(world: World, points: list[tuple[float, ...]]) -> list[Summary]:
+    """All devices at once, on one channel."""
+    channel = world.channel()
+    vaults = [world.vault(f"device{number}") for number in range(len(points))]
+    agents = [world.agent(vault, point, channel=channel) for vault, point in zip(vaults, points, strict=True)]
+    try:
+        return await asyncio.gather(*(agent.run() for agent in agents))
+    finally:
+        await channel.aclose()
+        for vault in vaults:
+            vault.close()
 
 
 def crowd(size: int, seed: int = 3) -> list[tuple[float, ...]]:

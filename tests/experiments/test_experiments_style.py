@@ -47,7 +47,7 @@ def rgb(colour: str) -> list[float]:
 def test_all_methods_of_the_figures_have_a_look() -> None:
     named = {name for group in TOGETHER for name in group}
     assert named <= set(style.METHODS)
-    assert len(style.METHODS) == 14
+    assert len(style.METHODS) == 18
 
 
 def test_no_two_methods_look_the_same_even_without_colour() -> None:

@@ -97,4 +97,4 @@ def cluster(size: int, dimensions: int, seed: int = 1, *, centre: float = 0.3, s
 
 def unit(dimensions: int) -> Box:
     """The unit cube."""
-    return Box([0.0] * dimensions, [1.0] * dimensions)
+    return Box((0.0,) * dimensions, (1.0,) * dimensions)

@@ -289,8 +289,9 @@ def verdict(task: dict[str, Any], n: int, tally: list[int], trims: int) -> tuple
     """Children that go on, and whether that is a TRIM."""
     randomizer = task["randomizer"]
     delta = task["delta"] / (1 + task["max_trims"]) if task["accounting"] == "uniform" else task["delta"]
-    least = threshold(randomizer["kind"], randomizer["epsilon"], randomizer["fanout"], n, task["k"], delta)
-    passing = [child for child, count in enumerate(tally) if count >= least]
+    liars = task["tolerate_liars"]
+    least = threshold(randomizer["kind"], randomizer["epsilon"], randomizer["fanout"], n - liars, task["k"], delta)
+    passing = [child for child, count in enumerate(tally) if n - liars >= task["k"] and count - liars >= least]
     if task["rule"] == "each" or len(passing) == len(tally):
         return passing, False
     failing = [child for child in range(len(tally)) if child not in passing]

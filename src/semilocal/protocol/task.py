@@ -123,7 +123,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         _check(_is_int(liars) and 0 <= liars < 2**31, "tolerate_liars", "an integer of at least 0", liars)
         if liars and not isinstance(self.randomizer, RandomizedResponse):
             raise InvalidInput(
-                f"tolerate_liars is {liars}, but only with randomized response is a liar's weight in a tally at most one; "
+                f"tolerate_liars is {liars}, but only in randomized response does a liar add at most one to a tally; "
                 "use RandomizedResponse, or leave it at 0"
             )
         _check(

@@ -21,7 +21,9 @@ from ..errors import InvalidInput
 from ..protocol.release import Plan, Release
 from ..protocol.task import Task
 
-__all__ = ["Campaign", "Checkpoint", "Phase", "Status", "new_token", "token_hash", "used_by"]
+__all__ = [
+    "Campaign", "CampaignForm", "Checkpoint", "Phase", "ReleaseForm", "Status", "new_token", "token_hash", "used_by",
+]  # fmt: skip
 
 Phase = Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
 ENDED: tuple[Phase, ...] = ("finished", "cancelled")
@@ -64,6 +66,8 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         seconds = self.enrolment_seconds
         if seconds is not None and not 1 <= seconds <= MAX_ENROLMENT_SECONDS:
             raise InvalidInput(f"enrolment_seconds must be 1 to {MAX_ENROLMENT_SECONDS}, or null; got {seconds}")
+        if self.task.randomizer.simulation_only:
+            raise InvalidInput("the task's noise is in floats, for simulation only; use Task.build for real devices")
         self.plan.check(self.task)
 
     @property
@@ -87,6 +91,43 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"{self.task.epsilon + self.plan.epsilon:g} for a participant who is never moved."
             )
         return "\n".join(lines)
+
+
+class ReleaseForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A release as an administrator writes it; the best mechanism for the epsilon is filled in."""
+
+    kind: Literal["mean", "values", "counts", "points"]
+    function: str = ""
+    parameters: tuple[float, ...] = ()
+    epsilon: float | None = None
+
+    def build(self) -> Release:
+        """The release with its mechanism."""
+        if self.kind in ("counts", "points"):
+            if self.epsilon is not None:
+                raise InvalidInput(f"{self.kind} follow from the crowds and cost nothing: leave epsilon out")
+            return Release(self.kind, None, self.function, self.parameters)
+        if self.epsilon is None:
+            raise InvalidInput(f"a release of kind {self.kind!r} needs an epsilon")
+        return Release.ask(self.kind, self.function, epsilon=self.epsilon, parameters=self.parameters)
+
+
+class CampaignForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A campaign as an administrator writes it (JSON)."""
+
+    name: str
+    task: Task
+    releases: tuple[ReleaseForm, ...] = ()
+    enrolment: Literal["tokens", "open"] = "tokens"
+    capacity: int | None = None
+    enrolment_seconds: int | None = None
+
+    def build(self) -> Campaign:
+        """The campaign, checked."""
+        return Campaign(
+            self.name, self.task, tuple(release.build() for release in self.releases), self.enrolment, self.capacity,
+            self.enrolment_seconds,
+        )  # fmt: skip
 
 
 class Status(msgspec.Struct, frozen=True):

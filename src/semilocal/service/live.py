@@ -28,7 +28,7 @@ from .problems import Problem
 from .store import Store, StoreUnavailable
 from .writer import Overloaded, Writer
 
-__all__ = ["LiveCampaign", "Service"]
+__all__ = ["LiveCampaign", "Overloaded", "Service", "poll_after"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -235,8 +235,9 @@ class Service:
         if data is None:
             token = "not-open-yet" if what == "query" else "not-closed-yet"
             raise Problem(token, f"round {round_} has no {what} yet", retry_after=poll_after(live.status, self.clock()))
+        if key not in self._cache:
+            self._cached += len(data)
         self._cache[key] = data
-        self._cached += len(data)
         while self._cached > CACHE_BYTES and len(self._cache) > 1:
             self._cached -= len(self._cache.popitem(last=False)[1])
         return data
@@ -260,6 +261,3 @@ def _asked(store: Store, campaign: Campaign, status: Status) -> Asked | None:
         found = (store.message(campaign.task.id, number, "closed") for number in range(1, last + 1))
         regions = rounds.regions_of(campaign.task, (decode(data, Closed) for data in found if data is not None))
     return Asked(campaign, query, regions)
-
-
-__all__ += ["Overloaded", "poll_after"]

@@ -1,0 +1,190 @@
+"""tables.json: single steps of the protocol, each with its result."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import msgspec
+import numpy as np
+from vector_common import Json, plain, secret, unit
+
+from semilocal import BinaryTree, Box, DiscreteLaplace, Quadtree, RandomizedResponse, Task
+from semilocal.protocol.keys import derive, pseudonym, report_entropy
+from semilocal.protocol.moves import move_codes
+from semilocal.protocol.rule import Frontier, decide
+from semilocal.protocol.transcript import leaf_hash, merkle_root
+
+__all__ = ["make_tables"]
+
+
+def make_tables() -> Json:
+    """Single steps of the protocol."""
+    return {
+        "about": "Single steps. Integers that may exceed 2^53 are decimal strings.",
+        "integers": [[str(value), msgspec.msgpack.encode(value).hex()] for value in _integer_examples()],
+        "floats": [[value, msgspec.msgpack.encode(value).hex()] for value in (0.0, 1.0, 0.05, -3.5, 1e-15)],
+        "cells": [cell_table(tree, points) for tree, points in _cell_examples()],
+        "moves": move_table(),
+        "response_weights": [
+            {"epsilon": epsilon, "fanout": fanout, "true": str(true), "other": str(other)}
+            for epsilon, fanout in ((0.001, 2), (0.1, 2), (1.0, 2), (1.0, 4), (2.5, 8), (4.0, 256), (40.0, 2))
+            for true, other in [RandomizedResponse(epsilon, fanout).weights]
+        ],
+        "laplace_weights": [
+            {"epsilon": epsilon, "smallest": int(values[0]), "weights": [str(weight) for weight in weights]}
+            for epsilon in (1.0, 4.0, 40.0)
+            for values, weights in [DiscreteLaplace(epsilon, 2).alphabet]
+        ],
+        "entropy": entropy_table(),
+        "answers": answer_table(),
+        "thresholds": threshold_table(),
+        "verdicts": verdict_table(),
+        "merkle": [
+            {"entries": [entry.hex() for entry in entries], "root": merkle_root(list(map(leaf_hash, entries))).hex()}
+            for size in (0, 1, 2, 3, 4, 5, 7, 8)
+            for entries in [[bytes([number]) * number for number in range(size)]]
+        ],
+    }
+
+
+def _integer_examples() -> list[int]:
+    edges = [0, 1, 127, 128, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**64 - 1]
+    return [*edges, -1, -32, -33, -128, -129, -32768, -32769, -(2**31), -(2**31) - 1, -(2**53) + 1]
+
+
+def _cell_examples() -> list[tuple[BinaryTree | Quadtree, list[list[float]]]]:
+    box = Box((-3.0, 0.1), (7.0, 0.7))
+    tilted = [[-3.0, 0.1], [7.0, 0.7], [2.0, 0.4], [1.9999999999999998, 0.39999999999999997], [0.0, 0.1 + 0.2]]
+    third = [[1 / 3], [2 / 3], [0.1], [0.30000000000000004], [0.7], [0.7999999999999999], [0.8], [1.0]]
+    cube = [[0.2, 0.55, 0.9], [0.999, 0.001, 0.5], [1.0, 1.0, 1.0]]
+    return [
+        (BinaryTree(unit(1), 3), [[0.0], [0.124], [0.125], [0.5], [0.99], [1.0]]),
+        (BinaryTree(Box((0.0,), (0.8,)), 20), [point for point in third if point[0] <= 0.8]),
+        (BinaryTree(Box((0.1,), (1.0,)), 40), third),
+        (BinaryTree(box, 3), tilted),
+        (BinaryTree(box, 40), tilted),
+        (Quadtree(box, 5), tilted),
+        (BinaryTree(unit(3), 7), cube),
+        (Quadtree(unit(3), 20), cube),
+        (Quadtree(unit(8), 7), [[0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]]),
+    ]
+
+
+def cell_table(tree: BinaryTree | Quadtree, points: list[list[float]]) -> Json:
+    """Positions with their ticks and deepest cells, and the box of each deepest cell."""
+    codes = tree.codes(points)
+    return {
+        "hierarchy": plain(tree), "tick_bits": tree.tick_bits, "points": points,
+        "ticks": [[str(tick) for tick in row] for row in tree.ticks(points).tolist()],
+        "codes": [str(code) for code in codes.tolist()], "boxes": tree.boxes(codes).tolist(),
+    }  # fmt: skip
+
+
+def move_table() -> Json:
+    """Codes before and after a TRIM."""
+    out = []
+    for tree, cell, kept in (
+        (BinaryTree(unit(2), 5), 1, [0]), (BinaryTree(unit(2), 5), 2, [1]), (BinaryTree(unit(2), 5), 5, [0]),
+        (Quadtree(unit(2), 4), 1, [0]), (Quadtree(unit(2), 4), 1, [1, 2]), (Quadtree(unit(2), 4), 6, [0, 3]),
+        (Quadtree(unit(3), 3), 1, [1, 2, 4]), (Quadtree(unit(3), 3), 9, [0, 7]),
+    ):  # fmt: skip
+        task = Task(
+            hierarchy=tree, randomizer=RandomizedResponse(1.0, tree.fanout), rule="trim", k=2, delta=0.05, max_trims=4,
+            tau=0.2, accounting="core", max_rounds=tree.max_depth,
+        )  # fmt: skip
+        first, last = (int(bound[0]) for bound in tree.span(np.array([cell], dtype=np.uint64)))
+        codes = np.array(sorted({first, last, (first + last) // 2, (2 * first + last) // 3}), dtype=np.uint64)
+        depth = int(tree.depth([cell])[0])
+        codes = codes[~np.isin(tree.child_of(codes, depth), kept)]
+        rows = np.tile(np.isin(np.arange(tree.fanout), kept), (len(codes), 1))
+        moved = move_codes(task, codes, np.full(len(codes), cell, dtype=np.uint64), rows)
+        out.append(
+            {"hierarchy": plain(tree), "cell": cell, "kept": kept, "codes": codes.tolist(), "moved": moved.tolist()}
+        )
+    return out
+
+
+def entropy_table() -> Json:
+    """Derived bytes."""
+    key, task = secret("entropy"), bytes(range(32))
+    cells = [(1, 1, 1), (2, 3, 1), (7, 2**60 + 5, 4), (65536, 2**63, 9)]
+    return {
+        "secret": key.hex(), "task": task.hex(), "pseudonym": pseudonym(key, task).hex(),
+        "derive": [["", 0, ""], ["61", 40, derive(key, b"a", 40).hex()]],
+        "reports": [
+            {"round": number, "cell": str(cell), "words": words,
+             "entropy": report_entropy(key, task, number, cell, words).hex()}
+            for number, cell, words in cells
+        ],
+    }  # fmt: skip
+
+
+def answer_table() -> Json:
+    """Answers at the edges of the weights, and somewhere inside."""
+    out = []
+    for epsilon, fanout in ((1.0, 2), (1.0, 4), (4.0, 8)):
+        randomizer = RandomizedResponse(epsilon, fanout)
+        true, other = randomizer.weights
+        words = [0, true - 1, true, true + other - 1, 2**64 - other, 2**64 - 1]
+        words += [true + other] if fanout > 2 else []
+        for child in sorted({0, 1, fanout - 1}):
+            answers = [randomizer.respond(child, word.to_bytes(8, "big")) for word in words]
+            out.append({"randomizer": plain(randomizer), "child": child, "words": [[str(w)] for w in words],
+                        "answers": answers})  # fmt: skip
+    laplace = DiscreteLaplace(4.0, 2)
+    sums = [0, *accumulate(laplace.alphabet[1])]
+    pairs = [(0, 2**64 - 1), (sums[1] - 1, sums[1]), (sums[-2] - 1, sums[-2]), (2**63, 2**62), (2**63 - 1, 3 * 2**62)]
+    for child in (0, 1):
+        answers = [laplace.respond(child, b"".join(word.to_bytes(8, "big") for word in pair)) for pair in pairs]
+        out.append({"randomizer": plain(laplace), "child": child, "words": [[str(w) for w in pair] for pair in pairs],
+                    "answers": plain(answers)})  # fmt: skip
+    return out
+
+
+def threshold_table() -> Json:
+    """Smallest tallies that pass. With fewer than k responders nothing passes: null."""
+    out = []
+    sizes = [1, 2, 3, 5, 10, 19, 20, 21, 30, 50, 100, 200, 500, 1000, 2000, 5000]
+    for randomizer, k, delta in (
+        (RandomizedResponse(1.0, 2), 1, 0.05), (RandomizedResponse(1.0, 2), 20, 0.05),
+        (RandomizedResponse(1.0, 2), 20, 1e-9), (RandomizedResponse(4.0, 2), 3, 0.05),
+        (RandomizedResponse(0.1, 2), 5, 0.01), (RandomizedResponse(1.0, 4), 20, 1e-6),
+        (RandomizedResponse(2.0, 8), 50, 0.001), (RandomizedResponse(40.0, 2), 20, 0.05),
+        (DiscreteLaplace(1.0, 2), 20, 0.05), (DiscreteLaplace(4.0, 4), 3, 1e-6), (DiscreteLaplace(40.0, 2), 20, 0.01),
+    ):  # fmt: skip
+        thresholds = randomizer.threshold(sizes, k=k, delta=delta).tolist()
+        out.append(
+            {"randomizer": plain(randomizer), "k": k, "delta": delta, "responders": sizes,
+             "thresholds": [least if size >= k else None for size, least in zip(sizes, thresholds, strict=True)]}
+        )  # fmt: skip
+    return out
+
+
+def verdict_table() -> Json:
+    """[responders, tally, trims so far, kept, whether it is a TRIM]."""
+    out = []
+    for name, task in (
+        ("all", Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all")),
+        ("trim", Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_trims=2)),
+        ("trim, four children", Task.build(unit(2), epsilon=2.0, delta=0.01, k=10, tree="quad", tau=0.4)),
+        ("trim, Laplace", Task.build(unit(1), epsilon=2.0, delta=0.05, k=20, randomizer="discrete-laplace", tau=0.3)),
+        ("all, 30 liars", Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all", tolerate_liars=30)),
+        ("each", Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="each")),
+        ("uniform", Task.build(unit(1), epsilon=3.0, delta=0.05, k=20, accounting="uniform", max_trims=2)),
+    ):
+        if task.randomizer.fanout == 4:
+            tallies = [[250, 250, 250, 250], [600, 200, 110, 90], [700, 120, 90, 90], [820, 60, 60, 60]]
+            tallies += [[100, 100, 700, 100]]
+        elif isinstance(task.randomizer, DiscreteLaplace):
+            tallies = [[500, 500], [1010, -30], [900, 90], [905, 160], [160, 905], [150, 150]]
+        else:
+            tallies = [[500, 500], [690, 310], [700, 300], [710, 290], [720, 280], [731, 269], [269, 731], [1000, 0]]
+        rows = []
+        for tally in tallies:
+            for trims in (0, task.max_trims) if task.max_trims else (0,):
+                frontier = Frontier(np.array([1], dtype=np.uint64), np.array([trims]), np.array([np.nan]))
+                ruling = decide(task, frontier, [1000], [tally])
+                kept = np.flatnonzero(ruling.kept[0]).tolist()
+                rows.append([1000, tally, trims, kept, bool(len(kept)) and int(ruling.frontier.trims[0]) > trims])
+        out.append({"name": name, "task": plain(task), "verdicts": rows})
+    return out

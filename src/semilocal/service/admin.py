@@ -1,0 +1,47 @@
+"""What an administrator does, on a store: used by the routes and by the command line on a database.
+
+Knows campaigns and the store. The time is an argument. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+
+from ..errors import InvalidInput
+from .campaign import Campaign, new_token, token_hash
+from .store import Store
+
+__all__ = ["MAX_TOKENS", "admin_hash", "create_campaign", "first_admin_token", "new_tokens"]
+
+MAX_TOKENS = 10_000
+
+
+def create_campaign(store: Store, campaign: Campaign, *, now: float) -> bool:
+    """Add a campaign in phase "enrolling"; False if its task is there already."""
+    seconds = campaign.enrolment_seconds
+    deadline = None if seconds is None else math.ceil(now) + seconds
+    return store.create(campaign, needed=campaign.capacity, deadline=deadline)
+
+
+def new_tokens(store: Store, task: bytes, *, count: int) -> list[str]:
+    """Fresh one-time tokens; only their hashes are stored."""
+    if not 1 <= count <= MAX_TOKENS:
+        raise InvalidInput(f"count must be 1 to {MAX_TOKENS}; got {count}")
+    tokens = [new_token() for _ in range(count)]
+    store.add_tokens(task, [token_hash(token) for token in tokens])
+    return tokens
+
+
+def admin_hash(token: str) -> bytes:
+    """What is stored of an admin token (256 random bits, so a plain hash cannot be searched)."""
+    return hashlib.sha256(b"semilocal/1/admin" + token.encode()).digest()
+
+
+def first_admin_token(store: Store) -> tuple[bytes, str | None]:
+    """The stored hash, and the token itself if it was made just now: it is not shown again."""
+    token = "sla_" + secrets.token_urlsafe(32)
+    mine = admin_hash(token)
+    stored = store.setting("admin", default=mine)
+    return stored, token if stored == mine else None

@@ -1,0 +1,490 @@
+"""The service as an ASGI application: one list of routes (``spec/http.md``).
+
+Nothing gets past ``App.__call__``: a refused request becomes problem+json, an unexpected fault is logged and answered with 503. No address or
+user agent is looked at. Knows HTTP. Decides nothing about reports: that is ``check`` and the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from ..errors import InvalidInput, MissingExtra
+from ..protocol.messages import encode
+from ..protocol.release import encode_value
+from . import rounds
+from .admin import admin_hash, create_campaign, new_tokens
+from .campaign import CampaignForm, token_hash, used_by
+from .check import check_report
+from .limits import RateLimit
+from .live import Overloaded, Service, poll_after
+from .metrics import Metrics
+from .openapi import describe
+from .problems import Problem
+from .results import geojson, results
+from .store import Enrolment, StoreUnavailable
+
+try:
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import Response
+    from starlette.routing import Route, Router
+    from starlette.types import Receive, Scope, Send
+except ImportError:
+    raise MissingExtra("starlette", "service") from None
+
+__all__ = ["App", "create_app"]
+
+log = logging.getLogger("semilocal.service")
+T = TypeVar("T")
+
+REPORT_BYTES = 4096
+ADMIN_BYTES = 65_536
+QUERY_BYTES = 256
+LONGEST_WAIT = 25
+PAGE = 1000
+MSGPACK = "application/msgpack"
+
+_TASK = re.compile(r"[0-9a-f]{64}\Z")
+_PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
+_ROUND = re.compile(r"[1-9][0-9]{0,5}\Z")
+_KEY = re.compile(rb"[Bb]earer ([0-9a-f]{64})\Z")
+_CREATED = [(b"content-length", b"0"), (b"cache-control", b"no-store")]
+
+
+class EnrolmentForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of an enrolment."""
+
+    verifier: str
+    token: str | None = None
+
+
+class TokensForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a request for tokens."""
+
+    count: int
+
+
+class App:
+    """The application.
+
+    Parameters
+    ----------
+    service : Service
+    admin : bytes
+        ``admin_hash`` of the admin token.
+    """
+
+    def __init__(self, service: Service, *, admin: bytes) -> None:
+        self.service, self._admin = service, admin
+        self.metrics = Metrics()
+        self._by_key = RateLimit(rate=20.0, burst=60)
+        self._by_token = RateLimit(rate=2.0, burst=20)
+        self.router = Router(self._routes(), redirect_slashes=False, default=_no_such_route)
+
+    def _routes(self) -> list[Route]:
+        task, round_ = "/tasks/{task}", "/tasks/{task}/rounds/{round}"
+        return [
+            Route(f"{round_}/reports/{{pseudonym}}", _Endpoint(self._put_report), methods=["PUT"], name="report"),
+            Route(f"{task}/state", self._state, methods=["GET"], name="state"),
+            Route(f"{round_}/query", self._query, methods=["GET"], name="query"),
+            Route(f"{round_}/closed", self._closed, methods=["GET"], name="closed"),
+            Route(f"{round_}/checkpoint", self._checkpoint, methods=["GET"], name="checkpoint"),
+            Route(f"{round_}/reports", self._reports, methods=["GET"], name="reports"),
+            Route(f"{task}/participants/{{pseudonym}}", self._enrol, methods=["PUT"], name="enrol"),
+            Route(task, self._task, methods=["GET"], name="task"),
+            Route(f"{task}/plan", self._plan, methods=["GET"], name="plan"),
+            Route(f"{task}/statement", self._statement, methods=["GET"], name="statement"),
+            Route(f"{task}/results", self._results, methods=["GET"], name="results"),
+            Route(f"{task}/regions.geojson", self._geojson, methods=["GET"], name="geojson"),
+            Route("/tasks", self._tasks, methods=["GET", "POST"], name="tasks"),
+            Route(f"{task}/tokens", self._tokens, methods=["POST"], name="tokens"),
+            Route(f"{task}/start", self._start, methods=["POST"], name="start"),
+            Route(f"{task}/close", self._close, methods=["POST"], name="close"),
+            Route("/healthz", self._healthz, methods=["GET"], name="healthz"),
+            Route("/metrics", self._metrics, methods=["GET"], name="metrics"),
+            Route("/openapi.json", self._openapi, methods=["GET"], name="openapi"),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        begun = False
+
+        async def watched(message: Any) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                self.metrics.answered(message["status"])
+            await send(message)
+
+        try:
+            if len(scope["query_string"]) > QUERY_BYTES:
+                raise Problem("too-large", f"a query string has at most {QUERY_BYTES} bytes")
+            scope["app"] = self  # makes the router raise, so that every refusal is put into words here
+            await self.router(scope, receive, watched)
+            return
+        except Problem as error:
+            problem = error
+        except HTTPException as error:
+            problem = _from_http(error)
+        except (StoreUnavailable, Overloaded) as error:
+            problem = Problem("overloaded" if isinstance(error, Overloaded) else "unavailable", str(error.args[0])[:200])
+            if isinstance(error, StoreUnavailable):
+                log.warning("the database is away: %s", error)
+                problem = Problem("unavailable", "the database does not answer now")
+        except ClientDisconnect:
+            return
+        except Exception:
+            log.exception("unexpected fault")
+            problem = Problem("unavailable", "an unexpected fault; it was logged")
+        if not begun:
+            await _answer(watched, problem.status, problem.headers, problem.body, scope["method"])
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.service.start()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.service.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    # -- devices -----------------------------------------------------------------------------------------------
+
+    async def _put_report(self, scope: Scope, receive: Receive, send: Send) -> None:
+        parameters = scope["path_params"]
+        task, round_ = _task_of(parameters), _round_of(parameters)
+        pseudonym = _pseudonym_of(parameters)
+        key, size = b"", 0
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                key = value
+            elif name == b"content-length":
+                size = int(value)
+        body = await _body(receive, size, REPORT_BYTES)
+        match = _KEY.match(key)
+        if match is None:
+            raise Problem("unauthorized", "send Authorization: Bearer <key, 64 hex digits>")
+        service = self.service
+        if not self._by_key.allow(key, service.clock()):
+            raise Problem("too-fast", "more than 20 requests a second with one key")
+        verifier = hashlib.sha256(bytes.fromhex(match[1].decode())).digest()
+        live = await service.campaign(task)
+        if round_ > live.status.round or (live.asked is None and not live.status.ended):
+            live = await service.refresh(task)
+        status = live.status
+        asked = live.asked if round_ == status.round and round_ > status.closed else None
+        item = check_report(
+            body, task=task, round_=round_, pseudonym=pseudonym, verifier=verifier, asked=asked
+        )
+        if round_ > max(status.round, status.closed) or status.phase == "enrolling":
+            if status.ended:
+                raise Problem("campaign-ended" if status.phase == "cancelled" else "no-such-round", "the campaign has ended")
+            raise Problem("not-open-yet", f"round {round_} is not open", retry_after=poll_after(status, service.clock()))
+        outcome = await service.writer.put(item)
+        self.metrics.judged(outcome)
+        if outcome == "stored" or outcome == "again":
+            await send({"type": "http.response.start", "status": 201 if outcome == "stored" else 200, "headers": _CREATED})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        raise Problem(outcome, retry_after=1 if outcome == "not-open-yet" else None)
+
+    async def _enrol(self, request: Request) -> Response:
+        task, pseudonym = _task_of(request.path_params), _pseudonym_of(request.path_params)
+        form = _decode(await _read(request, REPORT_BYTES), EnrolmentForm)
+        if not _TASK.match(form.verifier):
+            raise Problem("malformed", "verifier must be SHA-256 of the key: 64 lower-case hex digits")
+        verifier = bytes.fromhex(form.verifier)
+        if form.token is not None and not (form.token.isascii() and 8 <= len(form.token) <= 128):
+            raise Problem("bad-token", "a token has 8 to 128 plain characters")
+        limited = form.token.encode() if form.token is not None else verifier
+        if not self._by_token.allow(limited, self.service.clock()):
+            raise Problem("too-fast", "more than 2 enrolments a second with one token")
+        await self.service.campaign(task)
+        digest, mark = None, None
+        if form.token is not None:
+            digest, mark = token_hash(form.token), used_by(form.token, pseudonym, verifier)
+        outcome = await self.service.writer.put(Enrolment(task, pseudonym, verifier, digest, mark))
+        self.metrics.judged(outcome)
+        if outcome not in ("stored", "again"):
+            raise Problem(outcome)
+        return _json({"enrolled": True}, status=201 if outcome == "stored" else 200)
+
+    async def _state(self, request: Request) -> Response:
+        task = _task_of(request.path_params)
+        after = _number(request, "after", default=None, low=-1, high=10**6)
+        seconds = _number(request, "wait", default=0, low=0, high=LONGEST_WAIT)
+        if after is not None and seconds:
+            live = await self.service.wait(task, after=after, seconds=seconds)
+        else:
+            live = await self.service.fresh(task)
+        status, now = live.status, self.service.clock()
+        kind = None if live.asked is None or status.ended else "value-query" if live.asked.is_value else "query"
+        return _json(
+            {
+                "task": task.hex(), "phase": status.phase, "round": status.round, "kind": kind, "closed": status.closed,
+                "enrolled": status.enrolled, "deadline": status.deadline, "poll_after": poll_after(status, now),
+                "now": int(now),
+            }  # fmt: skip
+        )
+
+    # -- what everybody may read -------------------------------------------------------------------------------
+
+    async def _task(self, request: Request) -> Response:
+        live = await self.service.campaign(_task_of(request.path_params))
+        return _immutable(request, encode(live.campaign.task))
+
+    async def _plan(self, request: Request) -> Response:
+        live = await self.service.campaign(_task_of(request.path_params))
+        return _immutable(request, encode_value(live.campaign.plan))
+
+    async def _statement(self, request: Request) -> Response:
+        live = await self.service.campaign(_task_of(request.path_params))
+        return _immutable(request, live.campaign.statement().encode(), media_type="text/plain; charset=utf-8")
+
+    async def _query(self, request: Request) -> Response:
+        return await self._message(request, "query")
+
+    async def _closed(self, request: Request) -> Response:
+        return await self._message(request, "closed")
+
+    async def _checkpoint(self, request: Request) -> Response:
+        return await self._message(request, "checkpoint")
+
+    async def _message(self, request: Request, what: Literal["query", "closed", "checkpoint"]) -> Response:
+        task, round_ = _task_of(request.path_params), _round_of(request.path_params)
+        return _immutable(request, await self.service.message(task, round_, what))
+
+    async def _reports(self, request: Request) -> Response:
+        task, round_ = _task_of(request.path_params), _round_of(request.path_params)
+        after = request.query_params.get("after", "")
+        if after and not _PSEUDONYM.match(after):
+            raise Problem("malformed", "after must be a pseudonym: 32 lower-case hex digits")
+        limit = _number(request, "limit", default=PAGE, low=1, high=PAGE)
+        await self.service.message(task, round_, "closed")
+        query = rounds.decode_query(await self.service.message(task, round_, "query"))
+        rows = await self.service.read(
+            self.service.store.reports, task, round_, after=bytes.fromhex(after), limit=limit or PAGE
+        )
+        return _immutable(request, msgspec.msgpack.encode([rounds.report_bytes(row, query) for row in rows]))
+
+    async def _results(self, request: Request) -> Response:
+        return await self._published(request, results, "application/json")
+
+    async def _geojson(self, request: Request) -> Response:
+        live = await self.service.campaign(_task_of(request.path_params))
+        if live.campaign.task.box.dimensions != 2 or live.campaign.task.rule == "each":
+            raise Problem("no-such-route", 'GeoJSON needs two dimensions and rule "all" or "trim"')
+        return await self._published(request, geojson, "application/geo+json")
+
+    async def _published(self, request: Request, make: Callable[..., dict[str, Any]], media_type: str) -> Response:
+        task = _task_of(request.path_params)
+        live = await self.service.fresh(task)
+        if live.status.phase != "finished":
+            wait = poll_after(live.status, self.service.clock())
+            raise Problem("not-closed-yet", f"the campaign is {live.status.phase}", retry_after=wait)
+        document = await self.service.read(make, self.service.store, task)
+        return _immutable(request, msgspec.json.encode(document), media_type=media_type)
+
+    # -- administrators ----------------------------------------------------------------------------------------
+
+    def _check_admin(self, request: Request) -> None:
+        given = request.headers.get("authorization", "")
+        token = given[7:] if given[:7].lower() == "bearer " else ""
+        if not hmac.compare_digest(admin_hash(token), self._admin):
+            raise Problem("unauthorized", "this route takes the admin token: Authorization: Bearer <token>")
+
+    async def _tasks(self, request: Request) -> Response:
+        if request.method == "POST":
+            return await self._create(request)
+        statuses = await self.service.read(self.service.store.statuses)
+        rows = []
+        for task, status in statuses.items():
+            live = await self.service.campaign(task)
+            rows.append(
+                {"task": task.hex(), "name": live.campaign.name, "phase": status.phase, "enrolled": status.enrolled}
+            )
+        return _json(rows)
+
+    async def _create(self, request: Request) -> Response:
+        self._check_admin(request)
+        body = await _read(request, ADMIN_BYTES)
+        form = _decode(body, CampaignForm)
+        try:
+            campaign = form.build()
+        except InvalidInput as error:
+            raise Problem("malformed", str(error)) from None
+        task = campaign.task.id
+        if not await self.service.read(create_campaign, self.service.store, campaign, now=self.service.clock()):
+            raise Problem("task-exists", "change the task, for example its delta, to run it again")
+        return _json({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
+
+    async def _tokens(self, request: Request) -> Response:
+        self._check_admin(request)
+        task = _task_of(request.path_params)
+        form = _decode(await _read(request, ADMIN_BYTES), TokensForm)
+        await self.service.campaign(task)
+        try:
+            tokens = await self.service.read(new_tokens, self.service.store, task, count=form.count)
+        except InvalidInput as error:
+            raise Problem("malformed", str(error)) from None
+        return _json({"tokens": tokens}, status=201)
+
+    async def _start(self, request: Request) -> Response:
+        self._check_admin(request)
+        task = _task_of(request.path_params)
+        await self.service.campaign(task)
+        await self.service.read(rounds.start, self.service.store, task, self.service.clock())
+        live = await self.service.refresh(task)
+        if live.status.phase == "cancelled":
+            raise Problem("campaign-ended", "the campaign was cancelled")
+        return _json({"phase": live.status.phase, "round": live.status.round})
+
+    async def _close(self, request: Request) -> Response:
+        self._check_admin(request)
+        task = _task_of(request.path_params)
+        await self.service.campaign(task)
+        await self.service.read(rounds.cancel, self.service.store, task)
+        live = await self.service.refresh(task)
+        return _json({"phase": live.status.phase, "round": live.status.round})
+
+    # -- operation ---------------------------------------------------------------------------------------------
+
+    async def _healthz(self, request: Request) -> Response:
+        await self.service.read(self.service.store.ping)
+        return _json({"status": "ok"})
+
+    async def _metrics(self, request: Request) -> Response:
+        statuses = await self.service.read(self.service.store.statuses)
+        text = self.metrics.text(
+            statuses.values(), waiting=self.service.writer.waiting, batches=self.service.writer.batches,
+            written=self.service.writer.written, closings=self.service.closings,
+        )  # fmt: skip
+        return Response(text, media_type="text/plain; version=0.0.4", headers={"Cache-Control": "no-store"})
+
+    async def _openapi(self, request: Request) -> Response:
+        return _json(describe())
+
+
+def create_app(service: Service, *, admin: bytes) -> App:
+    """The application over a service; ``admin`` is the hash of the admin token."""
+    return App(service, admin=admin)
+
+
+class _Endpoint:
+    """Hands a plain ASGI function to the router without the cost of a request object."""
+
+    def __init__(self, call: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._call = call
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._call(scope, receive, send)
+
+
+# -- parts of requests and answers -------------------------------------------------------------------------------
+
+
+def _task_of(parameters: dict[str, Any]) -> bytes:
+    if not _TASK.match(parameters["task"]):
+        raise Problem("no-such-route", "a task is named by 64 lower-case hex digits")
+    return bytes.fromhex(parameters["task"])
+
+
+def _round_of(parameters: dict[str, Any]) -> int:
+    if not _ROUND.match(parameters["round"]):
+        raise Problem("no-such-route", "a round is a number from 1")
+    return int(parameters["round"])
+
+
+def _pseudonym_of(parameters: dict[str, Any]) -> bytes:
+    if not _PSEUDONYM.match(parameters["pseudonym"]):
+        raise Problem("no-such-route", "a pseudonym has 32 lower-case hex digits")
+    return bytes.fromhex(parameters["pseudonym"])
+
+
+def _number(request: Request, name: str, *, default: int | None, low: int, high: int) -> int | None:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"-?[0-9]{1,7}", text, re.ASCII) or not low <= int(text) <= high:
+        raise Problem("malformed", f"{name} must be a whole number from {low} to {high}")
+    return int(text)
+
+
+async def _body(receive: Receive, size: int, limit: int) -> bytes:
+    if size > limit:
+        raise Problem("too-large", f"the body has {size} bytes; {limit} are allowed")
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        if len(body) > limit:
+            raise Problem("too-large", f"{limit} bytes are allowed")
+        return body
+    parts, length = [body], len(body)
+    while message.get("more_body", False):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        length += len(parts[-1])
+        if length > limit:
+            raise Problem("too-large", f"{limit} bytes are allowed")
+    return b"".join(parts)
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    size = request.headers.get("content-length", "0")
+    return await _body(request.receive, int(size) if size.isdigit() else 0, limit)
+
+
+def _decode(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+        raise Problem("malformed", str(error)) from None
+
+
+def _json(document: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    more = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(msgspec.json.encode(document), status_code=status, media_type="application/json", headers=more)
+
+
+def _immutable(request: Request, data: bytes, *, media_type: str = MSGPACK) -> Response:
+    etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+    headers = {"Cache-Control": "public, max-age=31536000, immutable", "ETag": etag}
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=media_type, headers=headers)
+
+
+async def _no_such_route(scope: Scope, receive: Receive, send: Send) -> None:
+    raise Problem("no-such-route", "see /openapi.json")
+
+
+def _from_http(error: HTTPException) -> Problem:
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return Problem("method-not-allowed", f"allowed: {allowed}", headers=((b"allow", allowed.encode()),))
+    return Problem("no-such-route" if error.status_code == 404 else "malformed", error.detail)
+
+
+async def _answer(send: Any, status: int, headers: list[tuple[bytes, bytes]], body: bytes, method: str) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
