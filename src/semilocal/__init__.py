@@ -18,7 +18,8 @@ from .protocol.messages import Closed, Query, Report
 from .protocol.participant import Participant, Policy
 from .protocol.task import Task
 from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
-from .simulate import Run, simulate
+from .run import Run
+from .simulate import simulate
 
 __version__ = "0.1.0"
 

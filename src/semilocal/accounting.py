@@ -169,5 +169,5 @@ def exact(number: float | Fraction) -> Fraction:
     return number if isinstance(number, Fraction) else Fraction(repr(float(number)))
 
 
-def _row(what: str, epsilon: Fraction, worst: Fraction, delta: Fraction, adjacency: str) -> tuple[str, ...]:
+def _row(what: str, epsilon: Fraction, worst: Fraction, delta: Fraction, adjacency: str) -> tuple[str, str, str, str, str]:
     return (what, f"{float(epsilon):g}", f"{float(worst):g}", f"{float(delta):g}", adjacency)

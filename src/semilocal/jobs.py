@@ -20,7 +20,8 @@ from .partition import Partition, Trims
 from .protocol.rule import TRIM_QUANTILE
 from .protocol.task import Accounting, Task
 from .release.mechanism import MAX_EPSILON
-from .simulate import Run, simulate
+from .run import Run
+from .simulate import simulate
 
 __all__ = ["Split", "counts", "mean", "plan_split", "points", "values"]
 

@@ -38,6 +38,7 @@ _EPSILON_RANGE = (1e-3, 40.0)
 _MAX_FANOUT = 256
 _FIXED_POINT = 1 << 20  # PaperLaplace: units per one, so that float noise still adds up exactly
 _EDGE_MASS = 2.0**-44  # DiscreteLaplace: clamp where the remaining tail has about this mass
+_LEAST_MASS = 2.0**-60  # DiscreteLaplace: the rarest value has at least about this mass, a few words
 
 
 class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
@@ -501,7 +502,8 @@ def _laplace_weights(epsilon: float) -> tuple[int, ...]:
         context.prec = 60
         growth = _exp(decimal.Decimal(epsilon) / 2)
         decay = 1 / growth
-        edge = max(1, math.ceil(-math.log(_EDGE_MASS) / (epsilon / 2)))
+        deepest = math.floor(-math.log(_LEAST_MASS) / (epsilon / 2)) - 1  # beyond it, a weight would be no word at all
+        edge = min(math.ceil(-math.log(_EDGE_MASS) / (epsilon / 2)), deepest)
         near, far = [], []  # pairs of y <= 0 and 1 - y >= 1
         mass = _WORD * (1 - decay) / (1 + decay)
         for i in range(edge + 1):
@@ -532,7 +534,7 @@ def _laplace_thresholds(epsilon: float) -> Words:
 
 def _exponents(limit: float) -> Floats:
     """A grid of exponents below ``limit``, fine near both ends."""
-    return limit * np.unique(np.concatenate([np.geomspace(1e-5, 0.9, 2500), 1.0 - np.geomspace(1e-6, 0.1, 500)]))
+    return limit * np.unique(np.concatenate([np.geomspace(1e-5, 0.9, 1000), 1.0 - np.geomspace(1e-6, 0.1, 200)]))
 
 
 @lru_cache(maxsize=64)
@@ -546,16 +548,17 @@ def _laplace_curve(scale: float) -> ChernoffCurve:
 @lru_cache(maxsize=64)
 def _discrete_curve(epsilon: float) -> ChernoffCurve:
     values, chances = DiscreteLaplace(epsilon, 2)._chances()
+    moments = chances * values
     exponent = _exponents(epsilon / 2)
     log_mgf, slope = np.empty_like(exponent), np.empty_like(exponent)
     for i, power in enumerate(exponent):
-        worst = -np.inf
-        for noise in (values, -values):  # an entry of 0, and an entry of 1 less its one
-            excess = chances @ np.expm1(power * noise)
-            if excess > worst:
-                worst = excess
+        # An entry of 0 has the noise, an entry of 1 its negative; the larger of the two bounds both.
+        for sign in (1.0, -1.0):
+            growth = np.expm1(sign * power * values)
+            excess = float(chances @ growth)
+            if sign > 0 or np.log1p(excess) > log_mgf[i]:
                 log_mgf[i] = np.log1p(excess)
-                slope[i] = (chances * noise) @ np.exp(power * noise) / (1.0 + excess)
+                slope[i] = sign * (moments @ growth + moments.sum()) / (1.0 + excess)
     return ChernoffCurve(exponent, log_mgf, np.maximum.accumulate(exponent * slope - log_mgf))
 
 

@@ -104,8 +104,10 @@ def read_reports(data: bytes, bounds: Integers, *, kind: Kind, task: bytes, roun
     joined = names[events].tobytes()
     pseudonyms = [joined[start : start + 16] for start in range(0, len(joined), 16)]
     if width is not None:
-        rows = [vectors[place] for place in events.tolist()] if width else np.empty((len(events), 0))
-        return Columns(pseudonyms, cells[events], np.array(rows, np.int64).reshape(-1, width), events, refused)
+        rows = np.zeros((len(events), width), dtype=np.int64)
+        for row, place in enumerate(events.tolist() if width else []):
+            rows[row] = vectors[place]
+        return Columns(pseudonyms, cells[events], rows, events, refused)
     return Columns(pseudonyms, cells[events], answers[events], events, refused)
 
 

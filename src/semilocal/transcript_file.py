@@ -100,9 +100,7 @@ class TranscriptWriter:
 
     def add(self, events: Iterable[bytes]) -> None:
         """Add events, given their canonical bytes."""
-        fresh = list(events)
-        self.log.extend([leaf_hash(data) for data in fresh])
-        for data in fresh:
+        for data in events:
             if self._bytes + len(data) + 4 > MAX_RAW or len(self._waiting) == _PER_FRAME:
                 self._flush()
             if len(data) + 4 > MAX_RAW:
@@ -112,6 +110,7 @@ class TranscriptWriter:
 
     def close_round(self, round_: int) -> Seal:
         """Seal everything written so far, with one's own key or none."""
+        self._flush()
         seal = seal_round(
             self.head, Checkpoint(self._task.id, round_, self.log.size, self.log.root()), key=self._key
         )
@@ -131,6 +130,7 @@ class TranscriptWriter:
 
     def _flush(self) -> None:
         if self._waiting:
+            self.log.extend([leaf_hash(data) for data in self._waiting])
             self._frame(EVENTS, self._waiting)
         self._waiting, self._bytes = [], 0
 

@@ -41,9 +41,9 @@ from semilocal.protocol.release import (
 from semilocal.protocol.transcript import leaf_hash, merkle_root
 
 BOX = Box((0.0, 0.0), (1.0, 1.0), names=("lat", "lon"))
-TASK = Task.build(BOX, epsilon=6.0, delta=0.1, k=2, max_depth=6)
-SMALL = Task.build(BOX, epsilon=8.0, delta=0.4, k=1, max_depth=3)
-POLICY = Policy(max_epsilon=1000.0, min_k=1)
+TASK = Task.build(BOX, epsilon=6.0, delta=0.1, k=2, max_depth=6, max_trims=8)
+SMALL = Task.build(BOX, epsilon=8.0, delta=0.4, k=1, max_depth=3, max_trims=8)
+POLICY = Policy(max_epsilon=1000.0, min_k=1, max_delta=float("inf"))
 MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 URL = "http://server"
 
@@ -410,7 +410,7 @@ async def play(world: World, points: list[tuple[float, ...]]) -> list[Summary]:
     vaults = [world.vault(f"device{number}") for number in range(len(points))]
     agents = [world.agent(vault, point, channel=channel) for vault, point in zip(vaults, points, strict=True)]
     try:
-        return await asyncio.gather(*(agent.run() for agent in agents))
+        return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), 60)
     finally:
         await channel.aclose()
         for vault in vaults:

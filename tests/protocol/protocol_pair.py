@@ -87,10 +87,10 @@ def restart(participant: Participant, point: npt.ArrayLike, number: int, state: 
     return Participant(participant.task, point, secret(number), participant.policy, state=state)
 
 
-def cluster(size: int, dimensions: int, seed: int = 1, *, centre: float = 0.3, spread: float = 0.1) -> npt.NDArray[np.float64]:
+def cluster(size: int, dimensions: int, seed: int = 1) -> npt.NDArray[np.float64]:
     """A dense cluster with sparse surroundings in the unit cube, so that splits, stops and trims all happen."""
     rng = np.random.default_rng(seed)
-    points = np.clip(rng.normal(centre, spread, (size, dimensions)), 0, 1)
+    points = np.clip(rng.normal(0.3, 0.1, (size, dimensions)), 0, 1)
     points[: size // 20] = rng.random((size // 20, dimensions))
     return points
 

@@ -7,29 +7,34 @@ one of the two does not play the protocol.
 from __future__ import annotations
 
 from itertools import product
+from typing import Literal
 
 import numpy as np
 import pytest
 from protocol_pair import cluster, crowd, play, secret, unit
 
 from semilocal import Run, Task, simulate
-from semilocal.protocol.messages import encode
+from semilocal.protocol.messages import Message, encode
+from semilocal.protocol.task import Rule
 from semilocal.protocol.transcript import transcript_root
 
-SIZE = 260
+SIZE = 80
+RULES: tuple[Rule, ...] = ("all", "trim", "each")
+TREES: tuple[Literal["binary", "quad"], ...] = ("binary", "quad")
+Noise = Literal["randomized-response", "discrete-laplace"]
+RANDOMIZERS: tuple[Noise, ...] = ("randomized-response", "discrete-laplace")
 
 
 def tasks(dimensions: int) -> dict[str, Task]:
     """Every rule with every randomizer and tree."""
     box = unit(dimensions)
     out = {}
-    for rule, tree, noise in product(
-        ("all", "trim", "each"), ("binary", "quad"), ("randomized-response", "discrete-laplace")
-    ):
+    for rule, tree, noise in product(RULES, TREES, RANDOMIZERS):
         depth = 5 if tree == "binary" else 3
         out[f"{rule}-{tree}-{noise}"] = Task.build(
-            box, epsilon=4.0, delta=0.05, k=5, rule=rule, tree=tree, randomizer=noise, max_depth=depth, max_rounds=depth - 1
-        )  # type: ignore[call-overload]
+            box, epsilon=4.0, delta=0.05, k=5, rule=rule, tree=tree, randomizer=noise, max_depth=depth,
+            max_rounds=depth - 1,
+        )  # fmt: skip
     out["uniform"] = Task.build(box, epsilon=8.0, delta=0.05, k=5, accounting="uniform", max_trims=3, max_depth=6)
     out["paper"] = Task.paper(box, epsilon=4.0, delta=0.05, k=5, max_depth=3)
     out["published"] = Task.published(box, epsilon=4.0, delta=0.05, k=5, max_depth=3)
@@ -43,7 +48,7 @@ CASES = [
 ]
 
 
-def same_transcript(run: Run, events: list) -> None:  # type: ignore[type-arg]
+def same_transcript(run: Run, events: list[Message]) -> None:
     """Message by message, so that a failure names the first one that differs."""
     simulated = list(run.events)
     for number, (one, other) in enumerate(zip(events, simulated, strict=True)):
@@ -67,9 +72,8 @@ def test_machines_and_simulation_give_the_same_transcript(dimensions: int, task:
 @pytest.mark.parametrize(("dimensions", "task"), CASES)
 def test_they_agree_when_participants_drop_out(dimensions: int, task: Task) -> None:
     points = cluster(SIZE, dimensions)
-    run = simulate(
-        points, task, detail="reports", secrets=[secret(i) for i in range(SIZE)], dropout=0.1, rng=np.random.default_rng(3)
-    )
+    secrets, rng = [secret(i) for i in range(SIZE)], np.random.default_rng(3)
+    run = simulate(points, task, detail="reports", secrets=secrets, dropout=0.1, rng=rng)
     there = [set(played.reports.participants.tolist()) for played in run.rounds if played.reports is not None]
     played = play(task, crowd(task, points), answers=lambda number, who: who in there[number - 1])
     same_transcript(run, played.events)

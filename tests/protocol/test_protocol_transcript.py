@@ -69,6 +69,7 @@ def test_the_root_of_a_play_depends_on_every_message_and_on_their_order() -> Non
     root = transcript_root(events)
     assert root == merkle_tree_hash([encode(event) for event in events])
     roots = {transcript_root(events[:i] + events[i + 1 :]) for i in range(len(events))}
-    swapped = {transcript_root([*events[:i], events[i + 1], events[i], *events[i + 2 :]]) for i in range(len(events) - 1)}
+    pairs = range(len(events) - 1)
+    swapped = {transcript_root([*events[:i], events[i + 1], events[i], *events[i + 2 :]]) for i in pairs}
     assert len(roots) == len(events)
     assert root not in roots | swapped

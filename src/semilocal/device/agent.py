@@ -207,7 +207,7 @@ class Agent:
         if worst > exact(self._policy.max_epsilon):
             raise ServerViolation("over-budget", f"{cost(task, plan)}; you allow {self._policy.max_epsilon:g}")
         ledger = self._vault.contents.ledger
-        limits = [(task.max_rounds + 1) * exact(task.epsilon) + values]
+        limits = [task.max_rounds * exact(task.epsilon) + values]
         if self._policy.max_exposure is not None:
             limits.append(exact(self._policy.max_exposure))
         left = ledger.left("exposure")

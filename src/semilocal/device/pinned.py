@@ -65,7 +65,8 @@ def spent(entry: Membership, task: Task, plan: Plan) -> tuple[Fraction, Fraction
     values = sum((exact(plan.releases[index].epsilon) for index, _ in entry.released), Fraction(0))
     answered = entry.state.answered
     reports = 1 + entry.state.moves if answered else 0
-    return reports * exact(task.epsilon) + values, answered * exact(task.epsilon) + values
+    # a roll call tells nothing about the place inside the cell
+    return reports * exact(task.epsilon) + values, min(answered, task.max_rounds) * exact(task.epsilon) + values
 
 
 def cost(task: Task, plan: Plan) -> str:

@@ -120,9 +120,7 @@ def gather(
     """
     version = source_version(work)
     with data_named(options.data):
-        results = run(
-            cells, work, folder=options.out / "cache", workers=options.workers, label=name, show=options.show
-        )
+        results = run(cells, work, folder=options.out / "cache", workers=options.workers, label=name, show=options.show)
     rows = table(results, version=version)
     summary = summarise(rows, by=by, of=of)
     first = {key: rows[0][key] for key in ("version", "figure", "seed")}

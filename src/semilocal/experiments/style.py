@@ -63,7 +63,7 @@ METHODS: Mapping[str, Look] = MappingProxyType(
         "ours-core-100": Look("semilocal, core, k = 100", "#2171b5", "<", ":", filled=False, width=2.0),
         "rule-all": Look("semilocal, rule all (the sparse block)", "#54278f", "d", "-"),
         "rule-each": Look("semilocal, rule each (the sparse are exposed)", "#f16913", "H", "-."),
-        "exact": Look("no privacy", "#404040", "None", (0, (1, 2))),
+        "exact": Look("no privacy", "#404040", "None", ":"),
         "kanonymous": Look("k-anonymous quadtree (no noise)", "#8c4a1f", "p", ":"),
     }
 )

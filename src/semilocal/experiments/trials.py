@@ -23,7 +23,8 @@ from ..jobs import mean, plan_split, values
 from ..partition import Partition
 from ..protocol.task import Task
 from ..rectangles import Answers, BoxCounts
-from ..simulate import Run, simulate
+from ..run import Run
+from ..simulate import simulate
 from . import data, populations
 from .runner import Cell
 

@@ -3,34 +3,73 @@
 - Crowds are exact: who answers for a region is public by design.
 - Inside a region the last round's estimates say how its crowd divides among the children; they are shrunk towards an
   even division by what is known of their noise.
-- A TRIM moved some participants into the region next door. The trim round's estimate, less one standard error, is put
-  back evenly into the trimmed part and taken from the regions that participants there would have been moved into.
+- A TRIM moved some participants into regions next door. The trim round's estimate, less one standard error, is put
+  back evenly into the trimmed part and taken from where participants there would have been moved to.
+
+Answers are cautious about trimmed parts, which mostly are empty. Intervals are not: their centre is what one expects of
+a number that is not negative, given the trim round's estimate and its known noise.
 
 Totals are kept: the whole domain holds exactly the participants of the run.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import log_ndtr
 
 from ..accounting import Ledger
+from ..hierarchy import Cells
 from ..partition import Partition
 from ..rectangles import Answers, BoxCounts
-from ..simulate import Run
+from ..run import Run
 
-__all__ = ["CountsRelease", "counts"]
+__all__ = ["CountAnswers", "CountsRelease", "counts"]
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 _SPREAD = 0.25  # standard deviation of a child's share among real regions; sets how far estimates are shrunk
 _LEAST_SHARE = 0.02  # no child of a region is taken to be quite empty
-_PROBES = 64  # positions per trimmed part that show where its people were moved
-_MOST_TAKEN = 0.5  # at most this part of a crowd is put back into trimmed parts
+_PROBES = 1 << 17  # positions in trimmed parts that show where people were moved; 64 to 4096 in each part
+_MOST_TAKEN = 0.5  # at most this part of a tile is put back into trimmed parts
+_ROUNDING = 1e-9
+_QUERIES_AT_ONCE = 1 << 13
+
+
+@dataclass(frozen=True, eq=False)
+class CountAnswers(Answers):
+    """Answers to q range queries; their intervals have a centre of their own.
+
+    Attributes
+    ----------
+    value : float64[q]
+    stderr : float64[q]
+        Standard error of the centre.
+    uncertain : bool
+        Whether anybody may have been moved.
+    centre : float64[q]
+        Expected number of people, given the transcript.
+    total : int
+        All participants; intervals end there.
+    """
+
+    centre: Floats = field(kw_only=True)
+    total: int = field(kw_only=True)
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Interval for each number, within 0 and the total: float64[q, 2].
+
+        Calibrated for boxes along the edges of regions, of their halves and of trimmed parts. Boxes that cut through
+        a half rest on the assumption that people lie evenly in it.
+        """
+        around = Answers(self.centre, self.stderr).interval(level)
+        return np.clip(around, 0.0, float(self.total))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +94,14 @@ class CountsRelease:
     def guarantee(self) -> str:
         """Trust model and adjacency."""
         task = self.partition.task
+        kept = f"crowd of {task.k} except with delta = {task.delta:g}"
+        crowd = kept if task.keeps_crowd else f"NO crowd of {task.k} is kept (delta = 1)"
         return (
-            f"No trusted curator. epsilon = {task.epsilon:g} inside your region for participants who were never moved, at "
-            f"most {task.epsilon_worst:g} for anybody; crowd of {task.k} except with delta = {task.delta:g}. "
-            "Regions and crowds are public by design."
+            f"No trusted curator. epsilon = {task.epsilon:g} inside your region for participants who were never moved, "
+            f"at most {task.epsilon_worst:g} for anybody; {crowd}. Regions and crowds are public by design."
         )
 
-    def query(self, boxes: npt.ArrayLike) -> Answers:
+    def query(self, boxes: npt.ArrayLike) -> CountAnswers:
         """Number of participants in boxes, with standard errors.
 
         Parameters
@@ -71,30 +111,77 @@ class CountsRelease:
 
         Returns
         -------
-        Answers
+        CountAnswers
             ``value`` float64[q], ``stderr`` float64[q], ``interval(level)`` float64[q, 2]. Queries along the edges of
-            regions are exact but for participants who may have been moved; the marker ``uncertain`` is set if any
-            TRIM was made. Queries that cut regions rest on the assumption that people lie evenly inside the halves of
-            a region.
+            regions are exact (standard error 0) but for participants who may have been moved; ``uncertain`` is set if
+            any TRIM was made. Queries that cut regions rest on the assumption that people lie evenly inside the
+            halves of a region.
         """
-        return self._tiles.query(boxes)
+        model = self._model
+        answers = model.tiles.query(boxes)
+        corners = np.asarray(boxes, dtype=np.float64)
+        variance = answers.stderr**2 - model.regions.query(boxes).stderr ** 2 - model.settled(corners)
+        variance[variance < _ROUNDING * (1.0 + answers.stderr**2)] = 0.0  # what cancels leaves rounding behind
+        centre = answers.value + model.shifts.query(boxes).value
+        return CountAnswers(answers.value, np.sqrt(variance), model.tiles.uncertain, centre=centre, total=self.total)
 
     def density(self, grid: tuple[int, ...]) -> Floats:
         """Expected number of participants in each cell of an even grid over the domain."""
-        return self._tiles.density(grid, self.partition.task.box)
+        return self._model.tiles.density(grid, self.partition.task.box)
 
     @cached_property
-    def _tiles(self) -> BoxCounts:
-        partition = self.partition
-        trimmed = _trimmed(partition)
-        residents = partition.crowds - trimmed.taken
-        asked = ~np.isnan(partition.estimates).any(axis=1)
-        halves = _divided(partition, asked, residents, trimmed.taken_variance)
-        whole = ~asked
-        boxes = np.concatenate([trimmed.boxes, halves.boxes, partition.boxes[whole]])
-        numbers = np.concatenate([trimmed.counts, halves.counts, residents[whole]])
-        variances = np.concatenate([trimmed.variances, halves.variances, trimmed.taken_variance[whole]])
-        return BoxCounts(boxes, numbers, variances=variances, uncertain=len(trimmed.counts) > 0)
+    def _model(self) -> _Model:
+        partition, fanout = self.partition, self.partition.task.randomizer.fanout
+        tiles, parts = _Tiles.of(partition), _Parts.of(partition)
+        flows = _flows(partition, parts, tiles)
+        cautious = np.maximum(parts.estimates - np.sqrt(parts.noise), 0.0)
+        answer = _put_back(tiles, flows, cautious, most=_MOST_TAKEN)
+        mean, variance = _not_negative(parts.estimates, parts.noise, parts.responders)
+        expected = _put_back(tiles, flows, mean, most=np.inf)
+        # People of a part are taken to err together: then all tiles they went to carry the variance of the part.
+        source, weight = flows.source, flows.weight
+        moved = weight * variance[source] + weight * (1.0 - weight) * mean[source]
+        # Children of a region err against each other: their sum is exact. Independent errors of this size, less those
+        # of the whole region, come to the same.
+        against = tiles.variances * fanout / (fanout - 1)
+        divided = np.bincount(tiles.regions, against, minlength=len(partition))
+        region = np.flatnonzero(divided)
+        boxes = np.concatenate([parts.boxes, tiles.boxes])
+        variances = np.concatenate([variance, against + np.bincount(flows.target, moved, minlength=len(against))])
+        shift = np.concatenate([expected.parts - answer.parts, expected.tiles - answer.tiles])
+        shifted = shift != 0
+        return _Model(
+            BoxCounts(
+                boxes,
+                np.concatenate([answer.parts, answer.tiles]),
+                variances=variances,
+                uncertain=len(parts.cells) > 0,
+            ),
+            BoxCounts(partition.boxes[region], np.zeros(len(region)), variances=divided[region]),
+            BoxCounts(boxes[shifted], shift[shifted]),
+            partition.task.hierarchy.boxes(parts.cells),
+            variance + np.bincount(source, moved, minlength=len(variance)),
+        )
+
+
+class _Model(NamedTuple):
+    tiles: BoxCounts  # answers, and variances as if all tiles erred independently
+    regions: BoxCounts  # what that is too much where a query holds several tiles of a region
+    shifts: BoxCounts  # from answers to centres
+    cells: Floats  # trimmed cells: float64[t, 2, d]
+    inside: Floats  # variance of moves inside each of them; a query that holds the cell does not feel it
+
+    def settled(self, queries: Floats) -> Floats:
+        """Variance of the moves that stay inside each query: float64[q]."""
+        out = np.zeros(len(queries))
+        for start in range(0, len(queries) if len(self.cells) else 0, _QUERIES_AT_ONCE):
+            chunk = queries[start : start + _QUERIES_AT_ONCE]
+            holds = np.ones((len(chunk), len(self.cells)), dtype=bool)
+            for axis in range(queries.shape[2]):
+                holds &= chunk[:, None, 0, axis] <= self.cells[:, 0, axis]
+                holds &= chunk[:, None, 1, axis] >= self.cells[:, 1, axis]
+            out[start : start + _QUERIES_AT_ONCE] = holds @ self.inside
+        return out
 
 
 def counts(run: Run, *, ledger: Ledger | None = None) -> CountsRelease:
@@ -112,71 +199,113 @@ def counts(run: Run, *, ledger: Ledger | None = None) -> CountsRelease:
     return CountsRelease(run.partition, ledger or Ledger.of(run.task))
 
 
-@dataclass(frozen=True, eq=False)
-class _Tiles:
+class _Tiles(NamedTuple):
+    """The children of regions that were asked for them, and whole regions that were not."""
+
+    cells: Cells  # in the order of the curve
     boxes: Floats
-    counts: Floats
+    regions: Integers
+    people: Floats  # who act from there; they add up to the crowds
     variances: Floats
 
-
-@dataclass(frozen=True, eq=False)
-class _Trimmed(_Tiles):
-    taken: Floats  # from each region
-    taken_variance: Floats
-
-
-def _trimmed(partition: Partition) -> _Trimmed:
-    """What is put back into trimmed parts, and from which regions."""
-    task, trims = partition.task, partition.trims
-    rows, children = np.nonzero(~trims.kept)
-    regions = len(partition)
-    if not len(rows):
-        empty = np.empty(0)
-        return _Trimmed(np.empty((0, 2, task.box.dimensions)), empty, empty, np.zeros(regions), np.zeros(regions))
-    boxes = task.hierarchy.boxes(trims.cells[rows] << np.uint64(task.hierarchy.level_bits) | children.astype(np.uint64))
-    variance = trims.responders[rows] * task.randomizer.variance(task.tau)
-    wanted = np.maximum(trims.estimates[rows, children] - np.sqrt(variance), 0.0)
-    source, target, weight = _where_moved(partition, boxes)
-    asked = np.bincount(target, wanted[source] * weight, minlength=regions)
-    granted = np.minimum(asked, _MOST_TAKEN * partition.crowds)
-    rate = np.divide(granted, asked, out=np.zeros(regions), where=asked > 0)
-    put_back = np.bincount(source, wanted[source] * weight * rate[target], minlength=len(rows))
-    taken_variance = np.bincount(target, variance[source] * weight**2, minlength=regions)
-    return _Trimmed(boxes, put_back, variance, granted, taken_variance)
+    @staticmethod
+    def of(partition: Partition) -> _Tiles:
+        task = partition.task
+        asked = ~np.isnan(partition.estimates).any(axis=1)
+        fanout = task.randomizer.fanout
+        crowd = np.maximum(partition.crowds[asked], 1).astype(np.float64)
+        noise = task.randomizer.variance(1.0 / fanout) / crowd  # variance of an estimated share
+        trust = _SPREAD**2 / (_SPREAD**2 + noise)
+        even = 1.0 / fanout
+        share = even + (partition.estimates[asked] / crowd[:, None] - even) * trust[:, None]
+        share = np.maximum(share, _LEAST_SHARE)
+        share /= share.sum(axis=1, keepdims=True)
+        people = partition.crowds[asked][:, None] * share
+        variance = np.broadcast_to((partition.crowds[asked] ** 2 * trust * noise)[:, None], share.shape)
+        whole = np.flatnonzero(~asked)
+        cells = np.concatenate([task.hierarchy.children(partition.cells[asked]).ravel(), partition.cells[whole]])
+        regions = np.concatenate([np.repeat(np.flatnonzero(asked), fanout), whole])
+        numbers = np.concatenate([people.ravel(), partition.crowds[whole]])
+        variances = np.concatenate([variance.ravel(), np.zeros(len(whole))])
+        order = np.argsort(task.hierarchy.span(cells)[0])
+        cells = cells[order]
+        return _Tiles(cells, task.hierarchy.boxes(cells), regions[order], numbers[order], variances[order])
 
 
-def _where_moved(
-    partition: Partition, boxes: Floats
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
-    """Pairs (trimmed part, region) and how its people divide among those regions: in proportion to their crowds."""
-    dimensions = boxes.shape[2]
-    steps = max(2, round(_PROBES ** (1 / dimensions)))
+class _Parts(NamedTuple):
+    """Trimmed parts, in the order of rounds."""
+
+    cells: Cells  # the cells that were trimmed
+    children: Integers
+    boxes: Floats
+    estimates: Floats
+    noise: Floats
+    responders: Floats
+
+    @staticmethod
+    def of(partition: Partition) -> _Parts:
+        task, trims = partition.task, partition.trims
+        rows, children = np.nonzero(~trims.kept)
+        cells = trims.cells[rows]
+        boxes = task.hierarchy.boxes(cells << np.uint64(task.hierarchy.level_bits) | children.astype(np.uint64))
+        responders = trims.responders[rows].astype(np.float64)
+        noise = responders * task.randomizer.variance(task.tau)
+        return _Parts(cells, children, boxes, trims.estimates[rows, children], noise, responders)
+
+
+class _Flows(NamedTuple):
+    """Pairs of a trimmed part and a tile that people of the part were moved to."""
+
+    source: Integers
+    target: Integers
+    weight: Floats  # share of the part's people; adds up to 1 for each part
+
+
+def _flows(partition: Partition, parts: _Parts, tiles: _Tiles) -> _Flows:
+    """Move an even grid of positions as participants were moved; people divide as they do where they arrive."""
+    hierarchy = partition.task.hierarchy
+    if not len(parts.cells):
+        return _Flows(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
+    dimensions = parts.boxes.shape[2]
+    steps = max(2, round(min(max(_PROBES / len(parts.cells), 64), 4096) ** (1 / dimensions)))
     grid = np.array(list(product((np.arange(steps) + 0.5) / steps, repeat=dimensions)))
-    probes = boxes[:, None, 0] + grid * (boxes[:, 1] - boxes[:, 0])[:, None]
-    region = partition.locate(probes.reshape(-1, dimensions))
-    part = np.repeat(np.arange(len(boxes)), len(grid))
-    pairs = np.unique(part * len(partition) + region)
-    source, target = np.divmod(pairs, len(partition))
-    crowd = np.maximum(partition.crowds[target], 1).astype(np.float64)
-    weight = crowd / np.bincount(source, crowd, minlength=len(boxes))[source]
-    return source, target, weight
+    probes = parts.boxes[:, None, 0] + grid * (parts.boxes[:, 1] - parts.boxes[:, 0])[:, None]
+    codes = partition.moved_codes(hierarchy.codes(probes.reshape(-1, dimensions)))
+    tile = np.searchsorted(hierarchy.span(tiles.cells)[0], codes, side="right") - 1
+    pairs = np.unique(np.repeat(np.arange(len(parts.cells)), len(grid)) * len(tiles.cells) + tile)
+    source, target = np.divmod(pairs, len(tiles.cells))
+    arriving = np.maximum(tiles.people[target], 1.0)
+    return _Flows(source, target, arriving / np.bincount(source, arriving, minlength=len(parts.cells))[source])
 
 
-def _divided(
-    partition: Partition, asked: npt.NDArray[np.bool_], residents: Floats, resident_variance: Floats
-) -> _Tiles:
-    """Children of the regions whose last round asked for them, with the crowd divided by the shrunk estimates."""
-    task = partition.task
-    cells = partition.cells[asked]
-    children = task.hierarchy.children(cells)
-    fanout = children.shape[1]
-    crowd = np.maximum(partition.crowds[asked], 1).astype(np.float64)
-    noise = task.randomizer.variance(1.0 / fanout) / crowd  # variance of an estimated share
-    trust = _SPREAD**2 / (_SPREAD**2 + noise)
-    even = 1.0 / fanout
-    share = even + (partition.estimates[asked] / crowd[:, None] - even) * trust[:, None]
-    share = np.maximum(share, _LEAST_SHARE)
-    share /= share.sum(axis=1, keepdims=True)
-    people = residents[asked][:, None] * share
-    variance = crowd[:, None] ** 2 * (trust * noise)[:, None] + share**2 * resident_variance[asked][:, None]
-    return _Tiles(task.hierarchy.boxes(children.ravel()), people.ravel(), np.broadcast_to(variance, share.shape).ravel())
+class _Residents(NamedTuple):
+    parts: Floats
+    tiles: Floats
+
+
+def _put_back(tiles: _Tiles, flows: _Flows, acting: Floats, *, most: float) -> _Residents:
+    """People by where they were before all moves, if so many acted from each part when it was trimmed."""
+    wanted = np.bincount(flows.target, acting[flows.source] * flows.weight, minlength=len(tiles.people))
+    granted = wanted if most == np.inf else np.minimum(wanted, most * tiles.people)
+    rate = np.divide(granted, wanted, out=np.zeros(len(wanted)), where=wanted > 0)
+    back = acting[flows.source] * flows.weight * rate[flows.target]
+    parts = np.bincount(flows.source, back, minlength=len(acting)).astype(np.float64)
+    return _Residents(parts, tiles.people - granted)
+
+
+def _not_negative(estimate: Floats, noise: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of a number in [0, most], given its estimate; all were equally likely before.
+
+    That is a normal law cut off at both ends. It does not matter that only small estimates lead to a TRIM: what is
+    expected given an estimate does not depend on what happens because of it.
+    """
+    scale = np.sqrt(noise)
+    low, high = -estimate / scale, (most - estimate) / scale
+    # The mass between them, from the side on which the tails are small.
+    first, last = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
+    log_mass = log_ndtr(last) + np.log1p(-np.exp(log_ndtr(first) - log_ndtr(last)))
+    at_low, at_high = (np.exp(-0.5 * end**2 - log_mass) / np.sqrt(2 * np.pi) for end in (low, high))
+    shift = at_low - at_high
+    variance = 1.0 + low * at_low - high * at_high - shift**2
+    # Far out the terms cancel to rounding; there the law is exponential with rate `low`.
+    return estimate + scale * shift, noise * np.clip(variance, 0.5 / (3.0 + low**2), 1.0)

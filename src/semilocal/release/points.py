@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..accounting import Ledger
 from ..errors import InvalidInput
 from ..partition import Partition
-from ..simulate import LOST, Run
+from ..run import LOST, Run
 
 __all__ = ["PointsRelease", "quantize", "resample"]
 

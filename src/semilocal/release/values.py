@@ -20,7 +20,7 @@ from ..errors import InvalidInput
 from ..functions import as_function, check_values
 from ..intervals import standard_errors
 from ..partition import Partition
-from ..simulate import LOST, Run
+from ..run import LOST, Run
 from .mechanism import AnyMechanism, best
 
 __all__ = ["MeanRelease", "ValuesRelease", "mean", "values"]

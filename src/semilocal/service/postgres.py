@@ -40,6 +40,12 @@ except ImportError:
 __all__ = ["PostgresStore"]
 
 _LOCKS = 0x53_4C_44_50  # first half of the advisory locks' keys: ours
+# Every look-up goes through a primary key. The planner cannot know that for tables that have just begun to grow, and would
+# read them from end to end for every report.
+_PLANS = " ".join(
+    f"-c {setting}"
+    for setting in ("enable_seqscan=off", "enable_bitmapscan=off", "jit=off", "synchronous_commit=on")
+)
 _STATUS = """
 SELECT c.task, c.phase, c.round, c.closed,
        (SELECT coalesce(sum(received), 0)::bigint FROM counters n WHERE n.campaign = c.id AND n.round = c.round),
@@ -47,12 +53,14 @@ SELECT c.task, c.phase, c.round, c.closed,
        (SELECT coalesce(sum(received), 0)::bigint FROM counters n WHERE n.campaign = c.id AND n.round = 0)
 FROM campaigns c
 """
+# Sub-selects and not joins: each is one step down a primary key, whatever the planner believes.
 _LOOK = """
-SELECT p.verifier, r.cell, r.answer, b.cell
-FROM unnest(%b::bytea[], %b::int[], %b::int[]) WITH ORDINALITY AS i (pseudonym, round, before, n)
-LEFT JOIN participants p ON p.campaign = %s AND p.pseudonym = i.pseudonym
-LEFT JOIN reports r ON r.campaign = %s AND r.round = i.round AND r.pseudonym = i.pseudonym
-LEFT JOIN reports b ON b.campaign = %s AND b.round = i.before AND b.pseudonym = i.pseudonym
+SELECT (SELECT verifier FROM participants p WHERE p.campaign = %(id)s AND p.pseudonym = i.pseudonym),
+       (SELECT cell FROM reports r WHERE r.campaign = %(id)s AND r.round = i.round AND r.pseudonym = i.pseudonym),
+       (SELECT answer FROM reports r WHERE r.campaign = %(id)s AND r.round = i.round AND r.pseudonym = i.pseudonym),
+       (SELECT cell FROM reports b WHERE b.campaign = %(id)s AND b.round = i.before AND b.pseudonym = i.pseudonym)
+FROM unnest(%(pseudonyms)b::bytea[], %(rounds)b::int[], %(before)b::int[])
+     WITH ORDINALITY AS i (pseudonym, round, before, n)
 ORDER BY i.n
 """
 # In the order of pseudonyms, so that two workers with the same ones wait for each other in one direction only.
@@ -101,8 +109,7 @@ class PostgresStore:
         try:
             connection = psycopg.connect(
                 self._url, autocommit=True, connect_timeout=5, application_name="semilocal",
-                # Batches are joined with big tables through their primary keys; the planner cannot know it.
-                options="-c enable_hashjoin=off -c enable_mergejoin=off -c synchronous_commit=on",
+                options=_PLANS,
             )  # fmt: skip
         except psycopg.Error as error:
             raise StoreUnavailable(f"cannot reach PostgreSQL: {error}") from error
@@ -327,8 +334,11 @@ def _add_reports(
     """Judge and insert reports of one campaign; again for those that another worker inserted meanwhile."""
     while places:
         items: list[Any] = [batch[place] for place in places]
-        columns = ([i.pseudonym for i in items], [i.round for i in items], [i.before for i in items])
-        rows = connection.execute(_LOOK, (*columns, number, number, number)).fetchall()
+        columns = {
+            "id": number, "pseudonyms": [i.pseudonym for i in items], "rounds": [i.round for i in items],
+            "before": [i.before for i in items],
+        }  # fmt: skip
+        rows = connection.execute(_LOOK, columns).fetchall()
         new: dict[tuple[int, bytes], int] = {}
         for place, item, (verifier, cell, answer, before) in zip(places, items, rows, strict=True):
             key = (item.round, item.pseudonym)

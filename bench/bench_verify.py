@@ -1,0 +1,55 @@
+"""How fast a transcript is verified: reports per second, hashing, decompression and all checks included.
+
+Run with ``python bench/bench_verify.py [--participants N]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from semilocal import Box, Task, simulate
+from semilocal.protocol.checkpoints import public_key
+from semilocal.transcript_file import write_transcript
+from semilocal.verify import verify_file
+
+KEY = bytes(range(32))
+
+
+def measure(participants: int) -> dict[str, float]:
+    """Write a signed transcript of a simulated collection and verify it."""
+    rng = np.random.default_rng(1)
+    task = Task.build(Box((0, 0), (1, 1)), epsilon=1.0, delta=1e-3, k=50, server_key=public_key(KEY))
+    points = np.clip(rng.normal(0.5, 0.15, (participants, 2)), 0, 1)
+    secrets = [bytes(row) for row in rng.integers(0, 256, (participants, 32), dtype=np.uint8)]
+    run = simulate(points, task, secrets=secrets, detail="reports")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.slt"
+        write_transcript(path, run.events, key=KEY)
+        size = path.stat().st_size
+        best = float("inf")
+        for _ in range(3):
+            begin = time.perf_counter()
+            found = verify_file(path)
+            best = min(best, time.perf_counter() - begin)
+    assert found.fine, found.lines()
+    return {
+        "reports": found.reports, "rounds": found.rounds, "seconds": best, "reports per second": found.reports / best,
+        "bytes per report": size / found.reports,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--participants", type=int, default=50_000)
+    for name, value in measure(parser.parse_args().participants).items():
+        print(f"{name:20} {value:,.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The classification task on the map: block groups above and below the median house value.
+
+Knows one picture.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .frame import Made, Options
+from .report import FigureReport
+from .runner import write_csv
+from .style import figure_style, save
+from .trials import housing
+
+__all__ = ["make"]
+
+NAME = "housing_data"
+CLASSES = ((0, "at or below the median value", "#9ecae1", "o"), (1, "above the median value", "#a50f15", "^"))
+
+
+def make(options: Options) -> Made:
+    """Draw the figure."""
+    points, labels, middle = housing()
+    with figure_style() as Figure:
+        figure = Figure(figsize=(4.6, 4.8))
+        axes = figure.subplots()
+        for value, name, colour, marker in CLASSES:
+            chosen = points[labels == value]
+            axes.plot(
+                chosen[:, 0],
+                chosen[:, 1],
+                marker,
+                markersize=1.6,
+                color=colour,
+                markeredgewidth=0,
+                alpha=0.75,
+                rasterized=True,
+            )
+            axes.plot([], [], marker, markersize=6, color=colour, label=f"class {value}: {name} ({len(chosen):,})")
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="longitude, scaled to [0, 1]", ylabel="latitude, scaled to [0, 1]")
+        axes.set_aspect("equal")
+        figure.legend(loc="outside lower center", ncols=1)
+        saved = save(figure, options.out, name=NAME)
+    rows = [
+        {
+            "class": value,
+            "meaning": name,
+            "block_groups": int(np.count_nonzero(labels == value)),
+            "median_value_usd": middle,
+        }
+        for value, name, _, _ in CLASSES
+    ]
+    write_csv(options.out / f"{NAME}.csv", rows)
+    caption = (
+        f"California Housing, {len(points):,} block groups; the median of their median house values is "
+        f"{middle:,.0f} US dollars."
+    )
+    figure_report = FigureReport(
+        "fig:housing_data",
+        "the two classes on the map",
+        caption,
+        (saved.png,),
+        csv=f"{NAME}.csv",
+        seed=options.seed,
+        runs=1,
+    )
+    return Made((figure_report,))

@@ -1,0 +1,73 @@
+"""The real datasets with some of their range queries on the map.
+
+Knows one picture. A dataset that is not there leaves its panel empty, with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .catalogue import dataset
+from .frame import Made, Options, data_named, present
+from .panels import say_missing
+from .queries_synthetic import show_workload, workload_rows
+from .report import FigureReport
+from .runner import stream, write_csv
+from .style import figure_style, save
+from .trials import draw_people
+
+__all__ = ["FULL", "Grid", "make"]
+
+NAME = "spatial_queries_example"
+SHOWN = 40  # queries per panel
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Datasets, and how many participants are drawn."""
+
+    datasets: tuple[str, ...] = ("gowalla", "brightkite", "geolife", "porto")
+    size: int = 20_000
+
+
+FULL = Grid()
+
+
+def make(options: Options, grid: Grid = FULL) -> Made:
+    """Draw the figure."""
+    there, missing = present(grid.datasets, options.data)
+    title = "the datasets with sample queries"
+    if not there:
+        return Made((FigureReport("fig:spatial_queries_example", title, missing="; ".join(missing.values())),))
+    rows: list[dict[str, Any]] = []
+    with figure_style() as Figure, data_named(options.data):
+        figure = Figure(figsize=(3.1 * len(grid.datasets), 3.6))
+        for axes, name in zip(figure.subplots(1, len(grid.datasets), squeeze=False)[0], grid.datasets, strict=True):
+            axes.set_title(name.capitalize())
+            if name in missing:
+                say_missing(axes, f"{name} is left out. {dataset(name).by_hand or 'It is not in the data folder.'}")
+                continue
+            points, boxes, counts, _ = draw_people(name, grid.size, stream("picture", name, options.seed))
+            show_workload(axes, points, boxes[:SHOWN])
+            axes.set(
+                xlim=(0, 1), ylim=(0, 1), xlabel="longitude, scaled to [0, 1]", ylabel="latitude, scaled to [0, 1]"
+            )
+            rows += workload_rows(name, boxes[:SHOWN], counts[:SHOWN])
+        saved = save(figure, options.out, name=NAME)
+    write_csv(options.out / f"{NAME}.csv", rows)
+    return Made(
+        (
+            FigureReport(
+                "fig:spatial_queries_example",
+                title,
+                f"{grid.size:,} positions of each dataset, {SHOWN} of its 200 queries.",
+                (saved.png,),
+                {"N": f"{grid.size:,}", "queries": "each around a data point, sides log-uniform in [1/256, 1/8]"},
+                runs=1,
+                seed=options.seed,
+                csv=f"{NAME}.csv",
+                notes=tuple(f"left out: {why}" for why in missing.values()),
+            ),
+        )
+    )

@@ -1,0 +1,73 @@
+"""All experiments by name, in the order of the report.
+
+Knows the modules and nothing of what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import InvalidInput
+from . import (
+    claims,
+    classifiers,
+    density,
+    housing_map,
+    mean,
+    queries_example,
+    queries_real,
+    queries_synthetic,
+    reference,
+    sensitivity,
+    targets,
+    tradeoff,
+)
+from .frame import Experiment
+
+__all__ = ["EXPERIMENTS", "chosen"]
+
+EXPERIMENTS = (
+    Experiment("density", ("fig:density_reconstruction",), "Figure 1: a function from private reports", density.make),
+    Experiment(
+        "mean",
+        ("fig:mse_and_boxplots", "fig:mse_results_a", "fig:error_boxplots_b"),
+        "Figure 2: error of a mean",
+        mean.make,
+    ),
+    Experiment("classifiers", ("fig:classifiers",), "F1 of three classifiers on California Housing", classifiers.make),
+    Experiment("sensitivity", ("fig:RF_precision_recall",), "precision and recall against k", sensitivity.make),
+    Experiment("housing_map", ("fig:housing_data",), "the two classes on the map", housing_map.make),
+    Experiment("queries_real", ("fig:spatial_queries_error",), "range queries on real positions", queries_real.make),
+    Experiment("queries_example", ("fig:spatial_queries_example",), "the datasets with queries", queries_example.make),
+    Experiment(
+        "queries_synthetic",
+        ("fig:spatial_queries_synthetic", "fig:comparision_synthetic"),
+        "range queries on clusters",
+        queries_synthetic.make,
+    ),
+    Experiment("tradeoff", ("fig:tradeoff",), "our own: what the choices for the sparse cost", tradeoff.make),
+    Experiment("claims", (), "where the paper's text does not hold: a table", claims.make),
+    Experiment("reference", (), "our numbers beside the authors' code's: a table", reference.make),
+    Experiment("targets", (), "who beats whom, panel by panel: a table", targets.make),
+)
+
+
+def chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
+    """Return the experiments of the given names or labels in the registry's order; all if there are none.
+
+    Examples
+    --------
+    >>> [one.name for one in chosen(["fig:tradeoff", "mean"])]
+    ['mean', 'tradeoff']
+    """
+    if not names:
+        return EXPERIMENTS
+    known = {label: one for one in EXPERIMENTS for label in (one.name, *one.labels, *(x[4:] for x in one.labels))}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InvalidInput(
+            f"no figure is called {unknown[0]!r}; there are {', '.join(one.name for one in EXPERIMENTS)}, "
+            "or a label of the paper such as fig:classifiers"
+        )
+    wanted = {known[name].name for name in names}
+    return tuple(one for one in EXPERIMENTS if one.name in wanted)
