@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeAlias
 
 from .errors import BudgetExceeded, InvalidInput
 from .protocol.task import Task
@@ -17,6 +18,7 @@ from .protocol.task import Task
 __all__ = ["Entry", "Ledger"]
 
 INSIDE = "inside your region"
+_ROUNDING = Fraction(1, 10**12)
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Entry:
 
     def loss(self, moves: int) -> Fraction:
         """Loss of a participant who was moved that often."""
-        if not 0 <= moves <= self.max_moves and self.per_move:
+        if not 0 <= moves <= self.max_moves:
             raise InvalidInput(f"moves must be from 0 to {self.max_moves}; got {moves}")
         return self.epsilon + moves * self.per_move
 
@@ -109,7 +111,8 @@ class Ledger:
 
     def _add(self, entry: Entry) -> Ledger:
         after = replace(self, entries=(*self.entries, entry))
-        if self.cap is not None and after.epsilon_worst > self.cap:
+        # A float such as 0.7 / 3 is rounded before it comes here; that must not make three of them exceed 0.7.
+        if self.cap is not None and after.epsilon_worst > self.cap * (1 + _ROUNDING):
             raise BudgetExceeded(
                 f"{entry.what} would bring the worst-case loss {INSIDE} to epsilon = {float(after.epsilon_worst):g}; "
                 f"{float(self.epsilon_worst):g} is spent and the cap is {float(self.cap):g}"
@@ -132,7 +135,10 @@ class Ledger:
         return min(sum((entry.delta for entry in self.entries), Fraction(0)), Fraction(1))
 
     def loss(self, moves: int) -> Fraction:
-        """Loss of a participant who was moved ``moves`` times in each run."""
+        """Loss of a participant who was moved ``moves`` times in each run (or as often as that run can move)."""
+        most = max((entry.max_moves for entry in self.entries), default=0)
+        if not 0 <= moves <= most:
+            raise InvalidInput(f"moves must be from 0 to {most}; got {moves}")
         return sum((entry.loss(min(moves, entry.max_moves)) for entry in self.entries), Fraction(0))
 
     def __str__(self) -> str:
@@ -148,16 +154,16 @@ class Ledger:
     def sentences(self) -> str:
         """The same in words."""
         parts = [
-            f"A participant who was never moved has lost epsilon = {float(self.epsilon):g} {INSIDE}; nobody has lost more "
-            f"than {float(self.epsilon_worst):g}."
+            f"A participant who was never moved has lost epsilon = {float(self.epsilon):g} {INSIDE}; nobody has lost "
+            f"more than {float(self.epsilon_worst):g}."
         ]
         parts += [
             f"{e.what}: {float(e.epsilon):g}" + (f" and {float(e.per_move):g} per move" if e.per_move else "") + "."
             for e in self.entries
         ]
         parts.append(
-            f"The promise of a crowd fails with probability at most delta = {float(self.delta):g} for a participant who "
-            "was never moved."
+            f"The promise of a crowd fails with probability at most delta = {float(self.delta):g} for a participant "
+            "who was never moved."
         )
         if self.cap is not None:
             parts.append(f"The cap is {float(self.cap):g}; {float(self.cap - self.epsilon_worst):g} is left.")
@@ -169,5 +175,10 @@ def exact(number: float | Fraction) -> Fraction:
     return number if isinstance(number, Fraction) else Fraction(repr(float(number)))
 
 
-def _row(what: str, epsilon: Fraction, worst: Fraction, delta: Fraction, adjacency: str) -> tuple[str, str, str, str, str]:
+_Row: TypeAlias = tuple[str, str, str, str, str]
+
+
+def _row(
+    what: str, epsilon: Fraction, worst: Fraction, delta: Fraction, adjacency: str
+) -> tuple[str, str, str, str, str]:
     return (what, f"{float(epsilon):g}", f"{float(worst):g}", f"{float(delta):g}", adjacency)

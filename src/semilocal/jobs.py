@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import release
-from .accounting import Ledger
+from .accounting import Ledger, exact
 from .domain import Box
 from .errors import InvalidInput
 from .partition import Partition, Trims
@@ -50,7 +50,9 @@ class Split:
     tau: float
 
 
-def plan_split(participants: int, *, epsilon: float, accounting: Accounting = "core", max_trims: int | None = None) -> Split:
+def plan_split(
+    participants: int, *, epsilon: float, accounting: Accounting = "core", max_trims: int | None = None
+) -> Split:
     """Divide a budget between partition and values, from public numbers only.
 
     Noise hides a cell's emptiness when tau is not well above the width of the trim test's confidence bound; the crowd
@@ -193,27 +195,25 @@ def _partition_for_values(
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not epsilon > 0:
         raise InvalidInput(f"epsilon must be a positive number; got {epsilon!r}")
     positions = box.check(given)
-    accounting, max_trims = options.get("accounting", "core"), options.get("max_trims")
+    accounting = options.get("accounting", "core")
+    max_trims = options.get("max_trims") if options.get("rule", "trim") == "trim" else 0
     split = plan_split(len(positions), epsilon=epsilon, accounting=accounting, max_trims=max_trims)
     if split.tree:
         task = Task.build(box, epsilon=split.tree, delta=delta, k=k, **({"tau": split.tau} | options))
         return simulate(positions, task, rng=rng), split, Ledger.of(task, cap=cap)
     task = Task.build(box, epsilon=epsilon, delta=delta, k=k, **options)  # checks the parameters; nothing is asked
-    return _whole_domain(task, len(positions)), split, Ledger(cap=Ledger.of(task, cap=cap).cap)
+    return _whole_domain(task, len(positions)), split, Ledger(cap=None if cap is None else exact(cap))
 
 
 def _whole_domain(task: Task, participants: int) -> Run:
     """A run in which nothing was asked: one region, the whole domain, at no cost."""
     fanout = task.randomizer.fanout
-    no_trims = Trims(
-        np.empty(0, dtype=np.uint64), np.empty((0, fanout), dtype=bool), np.empty((0, fanout)), np.empty(0, dtype=np.int64)
-    )
     partition = Partition(
         task,
         np.array([1], dtype=np.uint64),
         np.array([participants], dtype=np.int64),
         np.full((1, fanout), np.nan),
         np.zeros(1, dtype=np.int64),
-        no_trims,
+        Trims.join((), fanout),
     )
     return Run(task, partition, np.zeros(participants, np.int32), np.zeros(participants, np.int16), ())

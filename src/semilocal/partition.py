@@ -52,6 +52,17 @@ class Trims:
     estimates: Floats
     responders: Integers
 
+    @staticmethod
+    def join(parts: Iterable[Trims], fanout: int) -> Trims:
+        """All verdicts of several; none for no parts."""
+        rows = list(parts)
+        return Trims(
+            np.concatenate([np.empty(0, dtype=np.uint64), *(part.cells for part in rows)]),
+            np.concatenate([np.empty((0, fanout), dtype=bool), *(part.kept for part in rows)]),
+            np.concatenate([np.empty((0, fanout)), *(part.estimates for part in rows)]),
+            np.concatenate([np.empty(0, dtype=np.int64), *(part.responders for part in rows)]),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Partition:

@@ -84,7 +84,7 @@ class Run:
 
     @property
     def events(self) -> Iterator[Message]:
-        """The transcript: the task, then query, reports (if simulated one by one, by pseudonym) and closing per round."""
+        """The transcript: the task, then per round the query, the reports (if simulated one by one) and the closing."""
         yield self.task
         for played in self.rounds:
             cells = tuple(played.cells.tolist())

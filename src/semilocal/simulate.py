@@ -86,7 +86,7 @@ def simulate(
         raise InvalidInput(f"secrets must be one per participant: {size}; got {len(secrets)}")
     if size < task.k:
         warnings.warn(
-            f"{size} participants are fewer than k = {task.k}: the only region is the whole domain, and it has no crowd",
+            f"{size} participants are fewer than k = {task.k}: the only region is the whole domain, without a crowd",
             NoCrowdWarning, stacklevel=2,
         )  # fmt: skip
     play = _Play(task, ranks, rng, detail, dropout, secrets)
@@ -218,7 +218,7 @@ class _Play:
             regions[who] = np.where(leaf == LOST, LOST, place[leaf])
         partition = Partition(
             task, leaves.cells[order], leaves.crowds[order], leaves.estimates[order], leaves.trims[order],
-            _join_trims(self.trims, task.randomizer.fanout),
+            Trims.join(self.trims, task.randomizer.fanout),
         )  # fmt: skip
         run = Run(task, partition, regions, self.moves, tuple(self.rounds))
         if self.secrets is None:
@@ -276,7 +276,8 @@ class _Play:
         return Reports(who, rows, randomizer.answers(child, words))
 
     def _drop_out(self) -> None:
-        assert self.present is not None and self.rng is not None
+        assert self.present is not None
+        assert self.rng is not None
         ranks = _concatenate_ranges(self.start, self.stop)
         self.present[ranks[self.rng.random(len(ranks)) < self.dropout]] = False
         stays = self.rng.random(len(self.side_who)) >= self.dropout
@@ -374,22 +375,6 @@ class _Leaves:
             np.concatenate([part.estimates for part in parts]).reshape(-1, fanout),
             np.concatenate([part.trims for part in parts]),
         )
-
-
-def _join_trims(parts: list[Trims], fanout: int) -> Trims:
-    empty = Trims(
-        np.empty(0, dtype=np.uint64),
-        np.empty((0, fanout), dtype=bool),
-        np.empty((0, fanout)),
-        np.empty(0, dtype=np.int64),
-    )
-    parts = [empty, *parts]
-    return Trims(
-        np.concatenate([part.cells for part in parts]),
-        np.concatenate([part.kept for part in parts]),
-        np.concatenate([part.estimates for part in parts]),
-        np.concatenate([part.responders for part in parts]),
-    )
 
 
 def _concatenate_ranges(start: Integers, stop: Integers) -> Integers:

@@ -46,6 +46,7 @@ SMALL = Task.build(BOX, epsilon=8.0, delta=0.4, k=1, max_depth=3, max_trims=8)
 POLICY = Policy(max_epsilon=1000.0, min_k=1, max_delta=float("inf"))
 MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 URL = "http://server"
+Point = tuple[float, ...]
 
 
 class Problem(Exception):
@@ -265,12 +266,16 @@ class FakeServer:
             if number > 1 and (number - 1, who) not in self.stored:
                 raise Problem(410, "missed-round")
             try:
-                self.curator.check(report)
+                self.check(report)
             except DeviceViolation as error:
                 raise Problem(422, error.token) from None
         self.stored[number, who] = body
         self.close_if_complete()
         return 201
+
+    def check(self, report: Report) -> None:
+        """Refuse a report that does not belong to the open round."""
+        self.curator.check(report)
 
     async def __call__(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Any]) -> None:
         body, more = b"", True
@@ -404,7 +409,7 @@ class World:
         return Agent(f"{URL}/tasks/{self.server.name}", vault, position=position, **options)
 
 
-async def play(world: World, points: list[tuple[float, ...]]) -> list[Summary]:
+async def play(world: World, points: list[Point]) -> list[Summary]:
     """All devices at once, on one channel."""
     channel = world.channel()
     vaults = [world.vault(f"device{number}") for number in range(len(points))]
@@ -417,7 +422,7 @@ async def play(world: World, points: list[tuple[float, ...]]) -> list[Summary]:
             vault.close()
 
 
-def crowd(size: int, seed: int = 3) -> list[tuple[float, ...]]:
+def crowd(size: int, seed: int = 3) -> list[Point]:
     """Positions around one place, all inside the box."""
     points = np.clip(np.random.default_rng(seed).normal(0.4, 0.15, (size, 2)), 0, 1)
     return [tuple(row) for row in points.tolist()]

@@ -24,13 +24,13 @@ from semilocal.protocol.messages import Report, decode
 from semilocal.protocol.release import ValueClosed, ValueQuery, respond_value
 from semilocal.protocol.transcript import transcript_root
 
-from .fake_server import MEAN, POLICY, SMALL, TASK, URL, DeviceDies, FakeServer, World, crowd, play
+from .fake_server import MEAN, POLICY, SMALL, TASK, URL, DeviceDies, FakeServer, Point, World, crowd, play
 
 SIZE = 24
 FEW = 10
 
 
-def simulated_root(world: World, points: list[tuple[float, ...]]) -> bytes:
+def simulated_root(world: World, points: list[Point]) -> bytes:
     secrets = [world.secrets[f"device{number}"] for number in range(len(points))]
     run = simulate(np.array(points), world.server.task, secrets=secrets, detail="reports")
     return transcript_root(run.events)
@@ -191,7 +191,7 @@ class DyingDisk(MemoryDisk):
 
 
 async def play_with_deaths(
-    world: World, points: list[tuple[float, ...]], disk: DyingDisk, fate: dict[int, str]
+    world: World, points: list[Point], disk: DyingDisk, fate: dict[int, str]
 ) -> tuple[list[Summary], int]:
     """Device 0 has its own channel and dies as told; it is started again every time. Returns its requests too."""
     requests = 0
@@ -509,7 +509,7 @@ def forms(number: float, code: int) -> list[bytes]:
 def test_the_position_is_in_no_request() -> None:
     task = msgspec.structs.replace(TASK, hierarchy=BinaryTree(TASK.box, 40), max_rounds=40)
     world = World(FakeServer(task=task, capacity=SIZE, releases=(MEAN,)))
-    points = [(0.001 + 0.9 * x, 0.001 + 0.9 * y) for x, y in crowd(SIZE)]
+    points: list[Point] = [(0.001 + 0.9 * x, 0.001 + 0.9 * y) for x, y in crowd(SIZE)]
     asyncio.run(play(world, points))
     codes = task.hierarchy.codes(np.array(points))
     wire = b"\n".join(sent.url.encode() + sent.headers + sent.body for sent in world.network.sent)

@@ -24,7 +24,7 @@ def opened(task: Task = TASK) -> Query:
     return query
 
 
-def report(task: Task, number: int, **changes: Any) -> Report:
+def report(task: Task, number: int, /, **changes: Any) -> Report:
     answer = 0 if task is TASK else (1, 0)
     legal = Report(task.id, 1, number.to_bytes(16, "big"), 1, answer)
     return msgspec.structs.replace(legal, **changes)

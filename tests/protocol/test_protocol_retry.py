@@ -62,7 +62,8 @@ def story(task: Task) -> list[Query | Closed]:
     """What a lying server may say in the first rounds: splits, stops, trims to either side, other cells."""
     fanout = task.randomizer.fanout
     tallies = [(50,) * fanout, (3,) * fanout]
-    tallies += [tuple(90 if child == big else 10 // (fanout - 1) for child in range(fanout)) for big in range(fanout)]
+    for big in range(fanout):
+        tallies += [tuple(90 if child == big else small for child in range(fanout)) for small in (1, 10 // (fanout - 1))]
     messages: list[Query | Closed] = []
     frontiers: list[tuple[int, ...]] = [(1,)]
     for number in range(1, min(task.max_rounds, 2) + 2):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -23,7 +24,7 @@ from .report import Claim
 from .runner import stream, write_csv
 from .trials import CROWD, DELTA, MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
 
-__all__ = ["all_claims", "make", "margin_failure", "one_way_neighbours", "ratio_of_one_report"]
+__all__ = ["all_claims", "make", "margin_failure", "one_way_neighbours", "ratio_of_one_report", "splits_undone"]
 
 COMMAND = "semilocal reproduce claims"
 SIZES = (2_000, 16_000, 32_000, 64_000)
@@ -72,22 +73,34 @@ def margin_failure(responders: int, delta: float) -> float:
 def one_way_neighbours(people: int, k: int) -> tuple[int, int]:
     """Return how many (dataset, moved dataset) pairs are neighbours, and how many of them not the other way round.
 
-    All placements of the people on the two halves of a domain; a domain is split if both halves hold k. X' is a
+    All placements of the people on the two halves of a domain, which is split if both halves hold k. X' is a
     neighbour of X if one user moves inside its region of X.
+
+    Examples
+    --------
+    >>> one_way_neighbours(2, 1)  # two people in one half, one of them moves: both are alone, and cannot move back
+    (4, 4)
     """
     neighbours = one_way = 0
-    for halves in itertools.product((0, 1), repeat=people):
-        for user in range(people):
-            moved = list(halves)
-            moved[user] = 1 - moved[user]
-            if _split(halves, k):
-                continue  # the region is one half: the user cannot leave it
+    for before, after in _moves(people):
+        if not _split(before, k):  # otherwise the region is one half, and the user cannot leave it
             neighbours += 1
-            one_way += _split(moved, k)
+            one_way += _split(after, k)
     return neighbours, one_way
 
 
-def _split(halves: tuple[int, ...] | list[int], k: int) -> bool:
+def splits_undone(people: int, k: int, *, needed: int) -> int:
+    """Return how many moves turn a split that needed `needed` people on each side into one with fewer than k."""
+    return sum(_split(before, needed) and not _split(after, k) for before, after in _moves(people))
+
+
+def _moves(people: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    for halves in itertools.product((0, 1), repeat=people):
+        for user in range(people):
+            yield halves, (*halves[:user], 1 - halves[user], *halves[user + 1 :])
+
+
+def _split(halves: tuple[int, ...], k: int) -> bool:
     return min(sum(halves), len(halves) - sum(halves)) >= k
 
 
@@ -174,7 +187,7 @@ def _rule_all(seed: int, sizes: tuple[int, ...]) -> tuple[Claim, Claim]:
             "With it, a mean is estimated better than under local DP",
             worse == 0,
             f"the expected error is larger than local DP's in {worse} of {len(regions)} settings: half of ε is left "
-            "for the values, and a quarter of the domain has the whole range",
+            "for the values, and f has the range 200 on a quarter of the domain as on all of it",
             COMMAND,
         ),
     )
@@ -203,13 +216,15 @@ def _published_crowds(seed: int) -> Claim:
 
 
 def _neighbours() -> Claim:
-    pairs, one_way = one_way_neighbours(6, 3)
-    same, again = one_way_neighbours(6, 4)
+    people, k = 8, 3
+    pairs, one_way = one_way_neighbours(people, k)
+    undone, repaired = (splits_undone(people, k, needed=needed) for needed in (k, k + 1))
     return Claim(
         "Neighbouring is symmetric, so one inequality gives both directions",
-        False,
-        f"6 people, two halves, k = 3: of {pairs} neighbouring pairs {one_way} are not neighbours the other way round. "
-        f"Asking for k + 1 repairs it (k = 4: {again} of {same})",
+        one_way == 0,
+        f"{people} people, two halves, k = {k}: of {pairs} neighbouring pairs {one_way} are not neighbours the other way "
+        f"round. {undone} moves undo a split that needed k on each side, {repaired} one that needed k + 1: with that "
+        "threshold both directions hold",
         COMMAND,
     )
 

@@ -124,10 +124,13 @@ def gather(
     rows = table(results, version=version)
     summary = summarise(rows, by=by, of=of)
     first = {key: rows[0][key] for key in ("version", "figure", "seed")}
+    members_of: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        members_of.setdefault(tuple(row[key] for key in by), []).append(row)
     for group in summary:
-        members = [row for row in rows if all(row[key] == group[key] for key in by)]
+        members = members_of[tuple(group[key] for key in by)]
         for fact in FACTS:
-            known = [float(row[fact]) for row in members if row.get(fact) is not None]  # type: ignore[arg-type]
+            known = [float(row[fact]) for row in members if row.get(fact) is not None]
             group[fact] = (max(known) if fact == "most_moves" else sum(known) / len(known)) if known else None
     full = [{**first, **group} for group in summary]
     write_csv(options.out / f"{name}.csv", full)

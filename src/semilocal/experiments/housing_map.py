@@ -5,6 +5,8 @@ Knows one picture.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .frame import Made, Options
@@ -42,7 +44,7 @@ def make(options: Options) -> Made:
         axes.set_aspect("equal")
         figure.legend(loc="outside lower center", ncols=1)
         saved = save(figure, options.out, name=NAME)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "class": value,
             "meaning": name,

@@ -54,8 +54,8 @@ class Grid:
 
 FULL = Grid()
 CAPTION = (
-    "Range counts, error on a logarithmic axis. Top: against the share of participants that a TRIM moved; the curves go "
-    "through the values of tau (the number at a point). Bottom: against the largest loss of any participant in a run, "
+    "Range counts, error on a logarithmic axis. Top: against the share of participants that a TRIM moved; the curves "
+    "go through the values of tau (the number at a point). Bottom: against the largest loss of any participant in a run, "
     "averaged over runs; the curves go through max_trims (the number at a point), at tau = 0.2 for core and 0.4 for "
     "uniform. Further left is better for the sparse, lower is better for the analyst."
 )
@@ -138,7 +138,7 @@ def _lines(summary: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
         rows = select(summary, method=method)
         below = [sum(float(row[name]) for row in rows) / len(rows) for name in ("regions_below", "participants_below")]
         adjacency = "any two positions inside the region" + ("; the region may hold one person" if not crowd else "")
-        out.append(Line(method, cost, adjacency, delta, crowd, *below))
+        out.append(Line(method, cost, adjacency, delta, crowd, below[0], below[1]))
     return tuple(out)
 
 

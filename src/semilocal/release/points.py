@@ -33,6 +33,8 @@ class PointsRelease:
         Root mean square distance, per axis, to a position spread evenly over the region.
     clipped : int
         How many draws fell outside the domain and were moved to its edge.
+    regions : int32[n]
+        Index of each participant's region; -1 for participants lost to dropout.
     partition : Partition
     spent : Ledger
     """
@@ -40,14 +42,20 @@ class PointsRelease:
     points: Floats
     stderr: Floats
     clipped: int
+    regions: npt.NDArray[np.int32]
     partition: Partition
     spent: Ledger
 
     def interval(self, level: float = 1.0) -> Floats:
-        """The region that holds each position (with certainty, but for moved participants): float64[n, 2, d]."""
+        """The region that holds each position (with certainty, but for moved participants): float64[n, 2, d].
+
+        NaN for participants lost to dropout.
+        """
         if level > 1.0 or level <= 0.0:
             raise InvalidInput(f"level must be above 0 and at most 1; got {level!r}")
-        return self.partition.boxes[self.partition.locate(self.points)]
+        out = self.partition.boxes[self.regions]
+        out[self.regions == LOST] = np.nan
+        return out
 
 
 def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -> PointsRelease:
@@ -57,7 +65,7 @@ def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -
     out[who] = boxes.mean(axis=1)
     stderr = np.full(out.shape, np.nan)
     stderr[who] = (boxes[:, 1] - boxes[:, 0]) / np.sqrt(12.0)
-    return PointsRelease(out, stderr, 0, run.partition, ledger or Ledger.of(run.task))
+    return PointsRelease(out, stderr, 0, run.regions, run.partition, ledger or Ledger.of(run.task))
 
 
 def resample(
@@ -75,7 +83,7 @@ def resample(
     epsilon : float
         The scale on an axis is the region's width divided by epsilon. It is a parameter of the spread, not a cost.
     """
-    if not epsilon > 0:
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < np.inf:
         raise InvalidInput(f"epsilon must be positive; got {epsilon!r}")
     who, boxes = _regions(run, points)
     widths = boxes[:, 1] - boxes[:, 0]
@@ -84,12 +92,14 @@ def resample(
     out[who] = drawn
     stderr = np.full(out.shape, np.nan)
     stderr[who] = widths * np.sqrt(1.0 / 12.0 + 2.0 / epsilon**2)
-    return PointsRelease(out, stderr, clipped, run.partition, ledger or Ledger.of(run.task))
+    return PointsRelease(out, stderr, clipped, run.regions, run.partition, ledger or Ledger.of(run.task))
 
 
 def _regions(run: Run, points: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], Floats]:
     positions = run.task.box.check(points)
     if len(positions) != len(run.regions):
-        raise InvalidInput(f"points must be the run's {len(run.regions)} participants in their order; got {len(positions)}")
+        raise InvalidInput(
+            f"points must be the run's {len(run.regions)} participants in their order; got {len(positions)}"
+        )
     who = np.flatnonzero(run.regions != LOST)
     return who, run.partition.boxes[run.regions[who]]

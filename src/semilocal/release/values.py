@@ -198,7 +198,9 @@ def _release(
     bounded = as_function(f)
     positions = run.task.box.check(points)
     if len(positions) != len(run.regions):
-        raise InvalidInput(f"points must be the run's {len(run.regions)} participants in their order; got {len(positions)}")
+        raise InvalidInput(
+            f"points must be the run's {len(run.regions)} participants in their order; got {len(positions)}"
+        )
     chosen = best(epsilon) if mechanism is None else mechanism
     if chosen.epsilon != epsilon:
         raise InvalidInput(f"the mechanism costs epsilon = {chosen.epsilon:g}; epsilon must say so, got {epsilon!r}")
@@ -255,4 +257,3 @@ def _bias_bound(partition: Partition, f: Any, count: int) -> float:
     moved = np.where(trims.kept, 0.0, trims.estimates).sum(axis=1) + 2.0 * np.sqrt(trims.responders * variance)
     ranges = as_function(f).range_over(partition.task.hierarchy.boxes(trims.cells))
     return float(np.sum(np.clip(moved, 0.0, trims.responders) * (ranges[:, 1] - ranges[:, 0])) / count)
-
