@@ -344,7 +344,8 @@ def test_estimates_of_discrete_laplace_are_unbiased_with_the_stated_variance(eps
     assert abs(Fraction(mean, WORDS)) < Fraction(1, 10**10)
     assert randomizer.variance() == pytest.approx(float(Fraction(square, WORDS) - Fraction(mean, WORDS) ** 2), rel=1e-9)
     decay = math.exp(-epsilon / 2)
-    assert randomizer.variance() == pytest.approx(2 * decay / (1 - decay) ** 2, rel=1e-6)  # of the unclamped noise
+    if epsilon <= 12:  # the variance of noise without a clamp; beyond, words are too coarse for that
+        assert randomizer.variance() == pytest.approx(2 * decay / (1 - decay) ** 2, rel=1e-6)
     assert randomizer.variance(0.3, members=3) == pytest.approx(3 * randomizer.variance())
     assert randomizer.estimate([[7, -2]], [5]).tolist() == [[7.0, -2.0]]
 
@@ -377,7 +378,7 @@ def laplace_tail(margin: float, size: int, scale: float) -> float:
     binomial with p = 1/2.
     """
     t = margin / scale
-    m = np.arange(0, min(size, int(t + 40 * math.sqrt(t) + 400)))
+    m = np.arange(max(0, int(t - 40 * math.sqrt(t) - 400)), min(size, int(t + 40 * math.sqrt(t) + 400)))
     return float(stats.poisson.pmf(m, t) @ special.betainc(size, size - m, 0.5))
 
 
@@ -389,7 +390,7 @@ def test_the_laplace_oracle_is_right_for_one_and_two_terms() -> None:
 
 
 def laplace_sizes(k: int) -> list[int]:
-    return sorted({n for n in (k, 2 * k, 50, 1000, 10**5, 10**6) if n >= k})
+    return sorted({n for n in (k, 50, 1000, 10**6) if n >= k})
 
 
 @pytest.mark.parametrize("k", [1, 20, 1000])
@@ -494,10 +495,10 @@ def test_the_discrete_oracle_is_a_difference_of_negative_binomials() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 20, 1000])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 12.0])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.1, marks=pytest.mark.slow), 1.0, 4.0, 12.0])
 def test_the_crowd_test_of_discrete_laplace_holds(epsilon: float, k: int) -> None:
     randomizer = DiscreteLaplace(epsilon, 2)
-    sizes = [n for n in laplace_sizes(k) if n not in (2 * k, 10**5)]
+    sizes = laplace_sizes(k)
     for delta in (0.05, 1e-6, 1e-9):
         for n, threshold in zip(sizes, randomizer.threshold(sizes, k=k, delta=delta).tolist(), strict=True):
             for ones in {0, k - 1} if n < 10**6 else {k - 1}:

@@ -114,8 +114,8 @@ def pack(events: list[bytes], task: Task, *, key: bytes | None = KEY) -> bytes:
     return stream.getvalue()
 
 
-def repack(events: list[bytes], original: bytes, task: bytes) -> bytes:
-    """A file of these events with the seals of another file, in the same places: what a forger without the key can do."""
+def repack(events: list[bytes], original: bytes) -> bytes:
+    """A file of these events with the seals of another file in the same places: what a forger without a key can do."""
     from semilocal.transcript_file import END, SEAL, Frame, read_frames
 
     frames: list[Frame] = list(read_frames(io.BytesIO(original)))

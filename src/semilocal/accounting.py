@@ -8,6 +8,7 @@ Knows numbers and words. Knows no positions and no mechanisms.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
@@ -172,7 +173,11 @@ class Ledger:
 
 def exact(number: float | Fraction) -> Fraction:
     """The number as written: 0.1 is one tenth, not the nearest binary fraction."""
-    return number if isinstance(number, Fraction) else Fraction(repr(float(number)))
+    if isinstance(number, Fraction):
+        return number
+    if isinstance(number, bool | str) or not math.isfinite(number):
+        raise InvalidInput(f"a loss or a cap must be a finite number; got {number!r}")
+    return Fraction(repr(float(number)))
 
 
 _Row: TypeAlias = tuple[str, str, str, str, str]

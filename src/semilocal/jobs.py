@@ -6,6 +6,7 @@ The split depends on public numbers only: how many take part, epsilon, delta, k,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from .release.mechanism import MAX_EPSILON
 from .run import Run
 from .simulate import simulate
 
-__all__ = ["Split", "counts", "mean", "plan_split", "points", "values"]
+__all__ = ["Split", "counts", "mean", "partition_for_values", "plan_split", "points", "values"]
 
 _TREE_SHARE = 0.45
 _SMALLEST_EPSILON = 0.01  # least budget worth giving to a part
@@ -129,7 +130,9 @@ def mean(
     >>> bool(abs(result.value - (points**2).sum(axis=1).mean()) < 0.2)
     True
     """
-    run, split, ledger = _partition_for_values(points, box, epsilon, delta, k, rng, cap, options)
+    run, split, ledger = partition_for_values(
+        points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, cap=cap, **options
+    )
     return release.mean(run, points, f, epsilon=split.value, rng=rng, ledger=ledger)
 
 
@@ -146,7 +149,9 @@ def values(
     **options: Any,
 ) -> release.ValuesRelease:
     """One noisy value of f per participant. Parameters are those of :func:`mean`."""
-    run, split, ledger = _partition_for_values(points, box, epsilon, delta, k, rng, cap, options)
+    run, split, ledger = partition_for_values(
+        points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, cap=cap, **options
+    )
     return release.values(run, points, f, epsilon=split.value, rng=rng, ledger=ledger)
 
 
@@ -162,8 +167,9 @@ def points(
     **options: Any,
 ) -> release.PointsRelease:
     """Each position replaced by the centre of its region; all of epsilon goes to the partition."""
-    run = simulate(points, Task.build(box, epsilon=epsilon, delta=delta, k=k, **options), rng=rng)
-    return release.quantize(run, points, ledger=Ledger.of(run.task, cap=cap))
+    task = Task.build(box, epsilon=epsilon, delta=delta, k=k, **options)
+    ledger = Ledger.of(task, cap=cap)  # refuses before anybody is asked
+    return release.quantize(simulate(points, task, rng=rng), points, ledger=ledger)
 
 
 def counts(
@@ -178,29 +184,38 @@ def counts(
     **options: Any,
 ) -> release.CountsRelease:
     """Range counts; all of epsilon goes to the partition."""
-    run = simulate(points, Task.build(box, epsilon=epsilon, delta=delta, k=k, **options), rng=rng)
-    return release.counts(run, ledger=Ledger.of(run.task, cap=cap))
+    task = Task.build(box, epsilon=epsilon, delta=delta, k=k, **options)
+    ledger = Ledger.of(task, cap=cap)  # refuses before anybody is asked
+    return release.counts(simulate(points, task, rng=rng), ledger=ledger)
 
 
-def _partition_for_values(
-    given: npt.ArrayLike,
+def partition_for_values(
+    points: npt.ArrayLike,
     box: Box,
+    *,
     epsilon: float,
     delta: float,
     k: int,
     rng: np.random.Generator,
-    cap: float | None,
-    options: dict[str, Any],
+    cap: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
 ) -> tuple[Run, Split, Ledger]:
+    """Split the budget and find the partition that values will be released on.
+
+    Parameters are those of :func:`mean`; ``progress`` is that of :func:`simulate`. Where no partition can help nothing
+    is asked: the run has one region, the whole domain, and the ledger is empty.
+    """
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not epsilon > 0:
         raise InvalidInput(f"epsilon must be a positive number; got {epsilon!r}")
-    positions = box.check(given)
+    positions = box.check(points)
     accounting = options.get("accounting", "core")
     max_trims = options.get("max_trims") if options.get("rule", "trim") == "trim" else 0
     split = plan_split(len(positions), epsilon=epsilon, accounting=accounting, max_trims=max_trims)
     if split.tree:
         task = Task.build(box, epsilon=split.tree, delta=delta, k=k, **({"tau": split.tau} | options))
-        return simulate(positions, task, rng=rng), split, Ledger.of(task, cap=cap)
+        ledger = Ledger.of(task, cap=cap)  # refuses before anybody is asked
+        return simulate(positions, task, rng=rng, progress=progress), split, ledger
     task = Task.build(box, epsilon=epsilon, delta=delta, k=k, **options)  # checks the parameters; nothing is asked
     return _whole_domain(task, len(positions)), split, Ledger(cap=None if cap is None else exact(cap))
 

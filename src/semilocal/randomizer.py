@@ -330,9 +330,7 @@ class DiscreteLaplace(_Laplace, frozen=True, tag="discrete-laplace"):
 
         When it is 1, value y has the weight of 1 - y.
         """
-        weights = _laplace_weights(self.epsilon)
-        edge = len(weights) // 2 - 1
-        return np.arange(-edge, edge + 2), weights
+        return _laplace_chances(self.epsilon)[0], _laplace_weights(self.epsilon)
 
     @property
     def unit(self) -> int:
@@ -342,12 +340,8 @@ class DiscreteLaplace(_Laplace, frozen=True, tag="discrete-laplace"):
     @property
     def noise_variance(self) -> float:
         """Variance of the noise of one entry."""
-        values, chances = self._chances()
-        return float(chances @ (values.astype(np.float64) ** 2) - (chances @ values) ** 2)
-
-    def _chances(self) -> tuple[Integers, Floats]:
-        values, weights = self.alphabet
-        return values, np.array([weight / _WORD for weight in weights])
+        values, chances = _laplace_chances(self.epsilon)
+        return float(np.sum(chances * values.astype(np.float64) ** 2) - np.sum(chances * values) ** 2)
 
     def answers(self, children: Integers, words: Words) -> Integers:
         """Reports of many participants from their entropy: int64[n, fanout]."""
@@ -360,7 +354,7 @@ class DiscreteLaplace(_Laplace, frozen=True, tag="discrete-laplace"):
     def draw_tally(self, counts: npt.ArrayLike, rng: np.random.Generator) -> Integers:
         """Tallies of whole cells, exact in distribution: int64[m, fanout]."""
         count = np.asarray(counts, dtype=np.int64)
-        values, chances = self._chances()
+        values, chances = _laplace_chances(self.epsilon)
         chances = chances / chances.sum()
         zeros = count.sum(axis=1, keepdims=True) - count
         return np.asarray(rng.multinomial(zeros, chances) @ values + rng.multinomial(count, chances) @ (1 - values))
@@ -521,6 +515,16 @@ def _laplace_weights(epsilon: float) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
+def _laplace_chances(epsilon: float) -> tuple[Integers, Floats]:
+    """The values of an entry and their chances when its true value is 0."""
+    weights = _laplace_weights(epsilon)
+    edge = len(weights) // 2 - 1
+    values, chances = np.arange(-edge, edge + 2), np.array([weight / _WORD for weight in weights])
+    values.flags.writeable = chances.flags.writeable = False
+    return values, chances
+
+
+@lru_cache(maxsize=64)
 def _laplace_thresholds(epsilon: float) -> Words:
     total, thresholds = 0, []
     for weight in _laplace_weights(epsilon)[:-1]:
@@ -547,7 +551,7 @@ def _laplace_curve(scale: float) -> ChernoffCurve:
 
 @lru_cache(maxsize=64)
 def _discrete_curve(epsilon: float) -> ChernoffCurve:
-    values, chances = DiscreteLaplace(epsilon, 2)._chances()
+    values, chances = _laplace_chances(epsilon)
     moments = chances * values
     exponent = _exponents(epsilon / 2)
     log_mgf, slope = np.empty_like(exponent), np.empty_like(exponent)
@@ -555,10 +559,10 @@ def _discrete_curve(epsilon: float) -> ChernoffCurve:
         # An entry of 0 has the noise, an entry of 1 its negative; the larger of the two bounds both.
         for sign in (1.0, -1.0):
             growth = np.expm1(sign * power * values)
-            excess = float(chances @ growth)
+            excess = float(np.sum(chances * growth))
             if sign > 0 or np.log1p(excess) > log_mgf[i]:
                 log_mgf[i] = np.log1p(excess)
-                slope[i] = sign * (moments @ growth + moments.sum()) / (1.0 + excess)
+                slope[i] = sign * np.sum(moments * (1.0 + growth)) / (1.0 + excess)
     return ChernoffCurve(exponent, log_mgf, np.maximum.accumulate(exponent * slope - log_mgf))
 
 

@@ -192,6 +192,9 @@ class Replay:
             trims, expected = np.zeros(len(cells), np.int64), np.full(len(cells), np.nan)
             trims[known], expected[known] = self.frontier.trims[at], self.frontier.expected[at]
             self.frontier = Frontier(cells, trims, expected)
+        self._open(task, cells, data)
+
+    def _open(self, task: Task, cells: Cells, data: bytes) -> None:
         self._begin(_Asked(self.round, "report", cells, None), data)
         self.responders = np.zeros(len(cells), dtype=np.int64)
         width = 0 if self.round > task.max_rounds else task.randomizer.fanout
@@ -284,8 +287,11 @@ class Replay:
     # -- reports -----------------------------------------------------------------------------------------------
 
     def _reports(self, data: bytes, bounds: Integers, kind: Kind) -> None:
-        task, asked, count = self._task_or_none(), self.asked, len(bounds) - 1
+        task, count = self._task_or_none(), len(bounds) - 1
         self.found.reports += count
+        if task is not None and self.asked is None:
+            self._imply(task, kind)
+        asked = self.asked
         if task is None or asked is None or asked.kind != kind:
             self.found.add("unexpected-event", self.round, f"{count} reports that no open round asks for", count)
             return
@@ -308,6 +314,17 @@ class Replay:
             self._count_values(columns, who, asked)
         else:
             self._count(task, columns, who, asked)
+
+    def _imply(self, task: Task, kind: Kind) -> None:
+        """Go on with the round that must have been asked, if its query is missing or cannot be read."""
+        plan = self.found.plan
+        if kind == "report" and len(self.frontier.cells):
+            self.found.add("wrong-query", self.round, "the query is missing or cannot be read")
+            self._open(task, self.frontier.cells, b"")
+        elif kind == "value-report" and plan is not None and self.value_number < len(plan.asked):
+            self.found.add("wrong-value-query", self.round, "the query is missing or cannot be read")
+            release = plan.releases[plan.asked[self.value_number]]
+            self._begin(_Asked(self.round, kind, np.empty(0, dtype=np.uint64), release), b"")
 
     def _one_each(self, columns: Columns) -> None:
         """Check the order, which also shows repetitions; a repeated report stays in the count, as it was published."""
@@ -453,6 +470,16 @@ class Replay:
         if self.found.own is not None:
             self.found.own.messages.append((asked.round, data))
 
+    def _end_without_closing(self, task: Task, asked: _Asked) -> None:
+        """Go on with what the reports say, if the closing is missing or cannot be read."""
+        self._end(asked, b"")
+        token = "wrong-verdict" if asked.kind == "report" else "wrong-values"
+        self.found.add(token, asked.round, "the closing is missing or cannot be read")
+        if asked.kind == "report":
+            self._next(task, asked, self.responders, self.tally, None)
+        else:
+            self.round, self.value_number = asked.round + 1, self.value_number + 1
+
     def _seal(self, data: bytes) -> None:
         found, task = self.found, self._task_or_none()
         if task is None:
@@ -467,8 +494,11 @@ class Replay:
             )
             self.closed_round, self.sealed_size = None, self.log.size
             return
-        point, round_ = seal.checkpoint, self.closed_round
-        if round_ is None or point.task != task.id or point.round != round_:
+        point = seal.checkpoint
+        if self.asked is not None:
+            self._end_without_closing(task, self.asked)
+        round_ = point.round if self.closed_round is None else self.closed_round
+        if self.closed_round is None or point.task != task.id or point.round != round_:
             found.add("wrong-seal", round_, f"the checkpoint is for round {point.round}, another task, or comes twice")
         if point.size != self.log.size:
             found.add("wrong-size", round_, f"the checkpoint is over {point.size} events; there are {self.log.size}")

@@ -392,8 +392,9 @@ class World:
         self.jitter: Callable[[], float] = lambda: float(self._rng.random())
         self.secrets: dict[str, bytes] = {}
 
-    def channel(self) -> Channel:
-        client = httpx.AsyncClient(transport=self.network)
+    def channel(self, transport: httpx.AsyncBaseTransport | None = None, **headers: str) -> Channel:
+        """A channel over the network, or over something that stands before it."""
+        client = httpx.AsyncClient(transport=transport or self.network, headers=headers)
         return Channel(URL, client, clock=self.clock, jitter=self.jitter, retry=self.retry)
 
     def vault(self, name: str) -> Vault:

@@ -201,7 +201,7 @@ async def play_with_deaths(
 
     def count(number: int, request: httpx.Request) -> str:
         nonlocal requests
-        if request.headers.get("x-device") != "0":
+        if request.headers.get("device") != "0":
             return ""
         requests += 1
         return fate.get(requests - 1, "")
@@ -210,9 +210,7 @@ async def play_with_deaths(
 
     async def immortal() -> Summary:
         while True:
-            client = httpx.AsyncClient(transport=world.network, headers={"x-device": "0"})
-            channel = world.channel()
-            channel._client = client
+            channel = world.channel(device="0")
             vault: Vault | None = None
             try:
                 vault = Vault.open("device0", disk=disk, entropy=lambda size: secret)

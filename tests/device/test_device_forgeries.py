@@ -42,8 +42,7 @@ def forged_run(
                     return httpx.Response(200, content=forge(world.server))
                 return await network.handle_async_request(request)
 
-        victim = world.channel()
-        victim._client = httpx.AsyncClient(transport=Forging())
+        victim = world.channel(Forging())
         shared = world.channel()
         vaults = [world.vault(f"device{number}") for number in range(FEW)]
         agents = [
@@ -217,8 +216,7 @@ def test_a_server_that_refuses_the_answer_is_asked_no_more(status: int, token: s
                 return httpx.Response(status, json={"token": token, "detail": "so there"})
             return await world.network.handle_async_request(request)
 
-    channel = world.channel()
-    channel._client = httpx.AsyncClient(transport=Refusing())
+    channel = world.channel(Refusing())
     with world.vault("device") as vault:
         summary = asyncio.run(world.agent(vault, (0.3, 0.3), channel=channel).run())
     assert (summary.outcome, summary.token) == ("refused", token)

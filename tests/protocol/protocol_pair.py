@@ -12,12 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from hypothesis import HealthCheck, settings
 
 from semilocal import Box, Closed, Curator, Participant, Policy, Query, Report, Task
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import Message
 from semilocal.protocol.participant import State
 
+# A busy machine is no failure, and a failure must come back.
+STEADY = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 ANYTHING = Policy(max_epsilon=1e9, min_k=1, allow_no_crowd=True, allow_simulation=True)
 
 

@@ -168,7 +168,8 @@ def response_weights(epsilon: float, fanout: int) -> tuple[int, int]:
 @lru_cache
 def laplace_weights(epsilon: float) -> dict[int, int]:
     """Value -> weight for a true entry of 0, from the smallest value up."""
-    edge = max(1, math.ceil(-math.log(2.0**-44) / (epsilon / 2)))
+    scale = epsilon / 2
+    edge = min(math.ceil(-math.log(2.0**-44) / scale), math.floor(-math.log(2.0**-60) / scale) - 1)
     with localcontext(Context(prec=90)):
         growth = (Decimal(epsilon) / 2).exp() * (1 - Decimal(10) ** -55)
         decay = 1 / growth
@@ -252,8 +253,8 @@ def _masses(size: int, p: Decimal) -> list[Decimal]:
 @lru_cache
 def _log_moments(epsilon: float) -> list[tuple[float, float]]:
     weights = [(value, weight / WORD) for value, weight in laplace_weights(epsilon).items()]
-    grid = [1e-5 * (0.9 / 1e-5) ** (i / 2499) for i in range(2500)]
-    grid += [1 - 1e-6 * (0.1 / 1e-6) ** (i / 499) for i in range(500)]
+    grid = [1e-5 * (0.9 / 1e-5) ** (i / 999) for i in range(1000)]
+    grid += [1 - 1e-6 * (0.1 / 1e-6) ** (i / 199) for i in range(200)]
     out = []
     for share in grid:
         x = epsilon / 2 * share

@@ -127,7 +127,7 @@ def test_close_takes_no_transposed_tally() -> None:
 def test_a_roll_call_takes_presence_only() -> None:
     task = Task.build(unit(1), epsilon=4.0, delta=0.05, k=3, max_depth=2, max_rounds=1)
     curator = Curator(task)
-    assert not curator.roll_call
+    assert not Curator(task).roll_call
     curator.close([100], [[50, 50]])
     assert curator.roll_call
     with pytest.raises(DeviceViolation, match="bad-answer"):

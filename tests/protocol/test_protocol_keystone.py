@@ -69,6 +69,7 @@ def test_machines_and_simulation_give_the_same_transcript(dimensions: int, task:
         assert [p.crowd for p in played.participants] == run.partition.crowds[run.regions].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dimensions", "task"), CASES)
 def test_they_agree_when_participants_drop_out(dimensions: int, task: Task) -> None:
     points = cluster(SIZE, dimensions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import msgspec
 import pytest
@@ -62,8 +63,8 @@ def story(task: Task) -> list[Query | Closed]:
     """What a lying server may say in the first rounds: splits, stops, trims to either side, other cells."""
     fanout = task.randomizer.fanout
     tallies = [(50,) * fanout, (3,) * fanout]
-    for big in range(fanout):
-        tallies += [tuple(90 if child == big else small for child in range(fanout)) for small in (1, 10 // (fanout - 1))]
+    for big, small in product(range(fanout), (1, 10 // (fanout - 1))):
+        tallies.append(tuple(90 if child == big else small for child in range(fanout)))
     messages: list[Query | Closed] = []
     frontiers: list[tuple[int, ...]] = [(1,)]
     for number in range(1, min(task.max_rounds, 2) + 2):

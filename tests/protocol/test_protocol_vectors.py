@@ -42,7 +42,7 @@ def named(entries: list[Json]) -> list[Any]:
 
 def task_fields(task: Json) -> dict[str, Any]:
     """The fields as the protocol has them: JSON has no bytes."""
-    return task | {"server_key": bytes.fromhex(task["server_key"])}
+    return {**task, "server_key": bytes.fromhex(task["server_key"])}
 
 
 def read(data: str) -> Query | Closed:
@@ -52,11 +52,11 @@ def read(data: str) -> Query | Closed:
 
 
 def randomizer(fields: Json) -> RandomizedResponse | DiscreteLaplace | PaperLaplace:
-    return msgspec.convert(fields, RandomizedResponse | DiscreteLaplace | PaperLaplace)  # type: ignore[no-any-return]
+    return msgspec.convert(fields, RandomizedResponse | DiscreteLaplace | PaperLaplace)
 
 
 def tree(fields: Json) -> BinaryTree | Quadtree:
-    return msgspec.convert(fields, BinaryTree | Quadtree)  # type: ignore[no-any-return]
+    return msgspec.convert(fields, BinaryTree | Quadtree)
 
 
 # -- the files ---------------------------------------------------------------------------------------------------
@@ -140,9 +140,9 @@ def test_weights() -> None:
         assert reference.response_weights(entry["epsilon"], entry["fanout"]) == weights
         assert weights[0] + (entry["fanout"] - 1) * weights[1] == 2**64
     for entry in TABLES["laplace_weights"]:
-        values, weights = DiscreteLaplace(entry["epsilon"], 2).alphabet
+        values, masses = DiscreteLaplace(entry["epsilon"], 2).alphabet
         listed = dict(enumerate(map(int, entry["weights"]), start=entry["smallest"]))
-        assert dict(zip(values.tolist(), weights, strict=True)) == reference.laplace_weights(entry["epsilon"]) == listed
+        assert dict(zip(values.tolist(), masses, strict=True)) == reference.laplace_weights(entry["epsilon"]) == listed
         assert sum(listed.values()) == 2**64
 
 

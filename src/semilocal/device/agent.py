@@ -17,7 +17,6 @@ Knows the order of things. Knows no sockets (``channel.py``) and no files (``vau
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -36,12 +35,14 @@ from ..protocol.release import (
     respond_value,
 )
 from ..protocol.task import Task
-from .channel import Answer, Channel, Status, new_client
+from .channel import Answer, Channel, Status
+from .crowd import SharedParticipant, Verdicts
 from .ledger import exact
 from .pinned import (
     check_counted,
     cost,
     enrolment_advice,
+    only_task,
     pinned_plan,
     pinned_task,
     read_checkpoint,
@@ -49,14 +50,16 @@ from .pinned import (
     read_value_closed,
     spent,
     split_url,
+    summarise,
 )
 from .summary import Outcome, Summary
 from .vault import Membership, Vault
+from .wire import new_client
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Agent", "summarise"]
+__all__ = ["Agent"]
 
 T = TypeVar("T")
 
@@ -88,12 +91,14 @@ class Agent:
         Takes a sentence for the owner now and then.
     spread : float
         Answers are sent up to this many seconds late, by jitter, so that their time tells nothing about the device.
+    verdicts : Verdicts, optional
+        Shared by many agents of one process, so that equal checks are made once.
     """
 
     def __init__(
         self, url: str, vault: Vault, *, position: Sequence[float], policy: Policy, token: str = "",
         client: httpx.AsyncClient | None = None, channel: Channel | None = None,
-        notify: Callable[[str], None] = lambda line: None, spread: float = 0.0,
+        notify: Callable[[str], None] = lambda line: None, spread: float = 0.0, verdicts: Verdicts | None = None,
     ) -> None:  # fmt: skip
         self._server, self._name = split_url(url)
         self._vault = vault
@@ -104,6 +109,7 @@ class Agent:
         self._channel = channel
         self._notify = notify
         self._spread = spread
+        self._verdicts = Verdicts(size=4) if verdicts is None else verdicts
         self._entry: Membership | None = None
         self._task: Task | None = None
         self._status: Status | None = None
@@ -167,7 +173,7 @@ class Agent:
     async def _join(self) -> None:
         """Pin task and plan, check them against the policy, reserve the worst case."""
         if not self._name:
-            self._name = await self._only_task()
+            self._name = await only_task(self._link)
         entry = self._vault.contents.membership(bytes.fromhex(self._name))
         if entry is None:
             path = f"/tasks/{self._name}"
@@ -193,7 +199,9 @@ class Agent:
             self._policy, max_epsilon=float(line.reserved("epsilon")), max_exposure=float(line.reserved("exposure"))
         )
         secret = self._vault.contents.secret
-        self._participant = Participant(self._task, entry.position, secret, policy, state=entry.state)
+        self._participant = SharedParticipant(
+            self._task, entry.position, secret, policy, verdicts=self._verdicts, state=entry.state
+        )
         self._entry = entry
 
     def _new_entry(self, task: Task, plan: Plan) -> Membership:
@@ -396,18 +404,6 @@ class Agent:
             raise ServerViolation("malformed", f"{path} must exist from the start")
         return message
 
-    async def _only_task(self) -> str:
-        answer = await self._link.send("GET", "/tasks")
-        try:
-            tasks = msgspec.json.decode(answer.body, type=list[dict[str, object]])
-            names = [str(task["task"]) for task in tasks if task.get("phase") == "enrolling"]
-        except (msgspec.DecodeError, KeyError, ValueError):
-            raise ServerViolation("malformed", f"{self._server} does not list its tasks") from None
-        if len(names) != 1 or not re.fullmatch("[0-9a-f]{64}", names[0]):
-            found = ", ".join(f"{self._server}/tasks/{name}" for name in names) or "none"
-            raise InvalidInput(f"{self._server} must have one task that enrols; got {found}. Give the URL of the task")
-        return names[0]
-
     async def _pin_checkpoint(self) -> None:
         """Pin the transcript's root after the round in which this device's region was fixed."""
         number = self._participant.state.round
@@ -425,7 +421,7 @@ class Agent:
         ledger = self._vault.contents.ledger
         line = ledger.line(self._participant.task.id)
         epsilon, exposure = spent(entry, self._participant.task, self._plan)
-        if line is not None and (line.spent("epsilon"), line.spent("exposure")) != (epsilon, exposure):
+        if line is not None and (line.spent_epsilon, line.spent_exposure) != (str(epsilon), str(exposure)):
             try:
                 ledger = ledger.spend(self._participant.task.id, epsilon=epsilon, exposure=exposure)
             except BudgetExceeded as error:
@@ -453,24 +449,6 @@ class Agent:
 
     def _rounds(self, number: int) -> str:
         return f"/tasks/{self._name}/rounds/{number}"
-
-
-def summarise(vault: Vault, entry: Membership) -> Summary:
-    """What a vault knows of one task, for its owner."""
-    task, plan, state = pinned_task(entry.task, entry.task_id.hex()), pinned_plan(entry.plan), entry.state
-    outcome: Outcome = "cancelled" if entry.over else "unfinished"
-    if state.phase in ("finished", "lost"):
-        outcome = state.phase
-    if entry.refusal:
-        outcome = "refused"
-    token, _, reason = entry.refusal.partition(": ")
-    line = vault.contents.ledger.line(task.id)
-    return Summary(
-        outcome=outcome, token=token, reason=reason, task=task, cell=state.cell, crowd=state.crowd, moves=state.moves,
-        rounds=state.answered, epsilon=float(line.spent("epsilon")) if line else 0.0,
-        exposure=float(line.spent("exposure")) if line else 0.0,
-        values=tuple(str(plan.releases[index]) for index, _ in entry.released), checkpoint=entry.checkpoint,
-    )  # fmt: skip
 
 
 Condition = Callable[[Status], bool]

@@ -1,6 +1,6 @@
 """The channel of a device: requests that are tried until they are answered, and public messages read once.
 
-Knows HTTP, waiting and caching (``spec/http.md``). Knows no secrets, positions or participants: when it retries, how
+Knows routes, waiting and caching (``spec/http.md``). Knows no secrets, positions or participants: when it retries, how
 long it waits and what it asks for depend on the server's answers and on jitter alone.
 
 Many agents of one process share a channel: one pool of connections, one copy of every public message, one long poll.
@@ -12,23 +12,20 @@ import asyncio
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from ..errors import InvalidInput, MissingExtra, SemilocalError, ServerViolation
+from ..errors import InvalidInput, SemilocalError, ServerViolation
+from .wire import LONGEST_POLL, HttpxWire, LeanWire, Lost
 
-try:
+if TYPE_CHECKING:
     import httpx
-except ImportError:  # pragma: no cover
-    raise MissingExtra("httpx", "service") from None
 
-__all__ = ["Answer", "Channel", "Clock", "Retry", "Status", "Unreachable", "WallClock", "new_client"]
+__all__ = ["Answer", "Channel", "Clock", "Retry", "Status", "Unreachable", "WallClock"]
 
 T = TypeVar("T")
 
-LONGEST_POLL = 25  # seconds a server may keep a poll waiting
-_MOST_BYTES = 64 << 20  # no message of a sensible campaign is longer
 _CACHED = 8  # public messages kept: agents of one process are never far apart
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _NOT_YET = frozenset({"not-open-yet", "not-closed-yet"})
@@ -111,17 +108,6 @@ class _Problem(msgspec.Struct):
     detail: str = ""
 
 
-def new_client(*, connections: int = 64, **options: Any) -> httpx.AsyncClient:
-    """A client for one or many agents: a pool of connections, no redirects, nothing in the headers that identifies."""
-    return httpx.AsyncClient(
-        limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-        timeout=httpx.Timeout(20.0, read=LONGEST_POLL + 20.0, pool=None),
-        headers={"User-Agent": "semilocal", "Accept": "*/*"},
-        follow_redirects=False,
-        **options,
-    )
-
-
 class Channel:
     """Requests to one server.
 
@@ -129,7 +115,7 @@ class Channel:
     ----------
     url : str
         The server, without a path of a task.
-    client : httpx.AsyncClient
+    wire : HttpxWire, LeanWire or httpx.AsyncClient
         Closed by whoever made it.
     clock : Clock
     jitter : callable
@@ -140,17 +126,18 @@ class Channel:
     """
 
     def __init__(
-        self, url: str, client: httpx.AsyncClient, *, clock: Clock | None = None,
+        self, url: str, wire: HttpxWire | LeanWire | httpx.AsyncClient, *, clock: Clock | None = None,
         jitter: Callable[[], float] = _SYSTEM.random, retry: Retry | None = None, at_once: int = 64,
     ) -> None:  # fmt: skip
         self.url = url.rstrip("/")
         self.clock: Clock = WallClock() if clock is None else clock
         self.jitter = jitter
-        self._client = client
+        self._wire = wire if isinstance(wire, HttpxWire | LeanWire) else HttpxWire(wire)
         self._retry = Retry() if retry is None else retry
         self._slots = asyncio.Semaphore(at_once)
         self._messages: OrderedDict[str, Any] = OrderedDict()
         self._flights: dict[object, asyncio.Task[Any]] = {}
+        self.delivered = 0  # requests with content that were accepted, for whoever watches
 
     # -- requests ----------------------------------------------------------------------------------------------
 
@@ -175,6 +162,7 @@ class Channel:
                 async with self._slots:
                     answer = await self._once(method, path, content, headers)
             if answer.status and answer.status not in _TRY_AGAIN and not (content and answer.token in _NOT_YET):
+                self.delivered += content is not None and answer.status < 300
                 return answer
             pause = min(self._retry.longest, self._retry.first * 2.0 ** min(failures, 60)) * self.jitter()
             pause += answer.wait  # Retry-After is obeyed; jitter comes on top
@@ -191,17 +179,14 @@ class Channel:
     ) -> Answer:
         """One try; status 0 if nothing came back."""
         try:
-            async with self._client.stream(method, self.url + path, content=content, headers=headers) as response:
-                body = b"" if response.headers.get("content-length") == "0" else await _limited(response)
-        except httpx.TransportError as error:
-            return Answer(0, b"", type(error).__name__)
-        except httpx.HTTPError as error:
-            raise ServerViolation("bad-answer", f"the answer to {method} {path} cannot be read: {error}") from None
-        if response.status_code < 300:
-            return Answer(response.status_code, body)
-        problem = _problem(body)
-        token = problem.token or f"status-{response.status_code}"
-        return Answer(response.status_code, b"", token, problem.detail, _seconds(response.headers.get("retry-after")))
+            response = await self._wire.request(method, self.url + path, content, headers or {})
+        except Lost as error:
+            return Answer(0, b"", str(error))
+        if response.status < 300:
+            return Answer(response.status, response.body)
+        problem = _problem(response.body)
+        token = problem.token or f"status-{response.status}"
+        return Answer(response.status, b"", token, problem.detail, _seconds(response.retry_after))
 
     # -- the public channel ------------------------------------------------------------------------------------
 
@@ -275,16 +260,6 @@ class Channel:
         for flight in flights:
             flight.cancel()
         await asyncio.gather(*flights, return_exceptions=True)
-
-
-async def _limited(response: httpx.Response) -> bytes:
-    parts, size = [], 0
-    async for part in response.aiter_bytes():
-        size += len(part)
-        if size > _MOST_BYTES:
-            raise ServerViolation("too-large", f"the server sent more than {_MOST_BYTES >> 20} MiB at once")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _problem(body: bytes) -> _Problem:

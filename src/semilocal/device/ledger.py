@@ -15,6 +15,7 @@ Knows amounts. Knows no files, messages or clocks.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -27,6 +28,7 @@ Account = Literal["epsilon", "exposure"]
 Amount = float | str | Fraction
 
 
+@lru_cache(maxsize=256)
 def exact(amount: Amount) -> Fraction:
     """The number that people read: 0.1 is one tenth, not the float next to it.
 

@@ -1,6 +1,6 @@
 """What a device reads from the server and holds on to: task, plan, closings, checkpoint, and what they cost.
 
-Knows how to check bytes against what was pinned. Knows no requests, no state and no secrets.
+Knows how to check bytes against what was pinned, and how to sum up. Decides nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from functools import lru_cache
 import msgspec
 
 from ..errors import InvalidInput, ServerViolation
+from ..protocol.checkpoints import Checkpoint
 from ..protocol.messages import Closed, decode
 from ..protocol.release import Plan, ValueClosed, ValueReport, decode_value
 from ..protocol.task import Task
-from .channel import Answer
+from .channel import Answer, Channel
 from .ledger import exact
-from .vault import Membership
+from .summary import Outcome, Summary
+from .vault import Membership, Vault
 
 __all__ = [
-    "Checkpoint",
     "check_counted",
     "cost",
     "enrolment_advice",
+    "only_task",
     "pinned_plan",
     "pinned_task",
     "read_checkpoint",
@@ -32,18 +34,10 @@ __all__ = [
     "read_value_closed",
     "spent",
     "split_url",
+    "summarise",
 ]
 
 _TASK_URL = re.compile(r"(?P<server>https?://.*?)(?:/tasks/(?P<task>[0-9a-f]{64}))?/?")
-
-
-class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True):
-    """Root of the transcript's first ``size`` events, after a round."""
-
-    task: bytes
-    round: int
-    size: int
-    root: bytes
 
 
 def split_url(url: str) -> tuple[str, str]:
@@ -127,3 +121,35 @@ def enrolment_advice(answer: Answer) -> str:
         "enrolment-closed": "enrolment is over; nobody may join after the first round has begun",
     }
     return advice.get(answer.token, f"the server refused the enrolment: {answer.detail}")
+
+
+async def only_task(channel: Channel) -> str:
+    """Id of the one task of a server that enrols; asks for a clear word if there is none or more than one."""
+    answer = await channel.send("GET", "/tasks")
+    try:
+        tasks = msgspec.json.decode(answer.body, type=list[dict[str, object]])
+        names = [str(task["task"]) for task in tasks if task.get("phase") == "enrolling"]
+    except (msgspec.DecodeError, KeyError, ValueError):
+        raise ServerViolation("malformed", f"{channel.url} does not list its tasks") from None
+    if len(names) != 1 or not re.fullmatch("[0-9a-f]{64}", names[0]):
+        found = ", ".join(f"{channel.url}/tasks/{name}" for name in names) or "none"
+        raise InvalidInput(f"{channel.url} must have one task that enrols; got {found}. Give the URL of the task")
+    return names[0]
+
+
+def summarise(vault: Vault, entry: Membership) -> Summary:
+    """What a vault knows of one task, for its owner."""
+    task, plan, state = pinned_task(entry.task, entry.task_id.hex()), pinned_plan(entry.plan), entry.state
+    outcome: Outcome = "cancelled" if entry.over else "unfinished"
+    if state.phase in ("finished", "lost"):
+        outcome = state.phase
+    if entry.refusal:
+        outcome = "refused"
+    token, _, reason = entry.refusal.partition(": ")
+    line = vault.contents.ledger.line(task.id)
+    return Summary(
+        outcome=outcome, token=token, reason=reason, task=task, cell=state.cell, crowd=state.crowd, moves=state.moves,
+        rounds=state.answered, epsilon=float(line.spent("epsilon")) if line else 0.0,
+        exposure=float(line.spent("exposure")) if line else 0.0,
+        values=tuple(str(plan.releases[index]) for index, _ in entry.released), checkpoint=entry.checkpoint,
+    )  # fmt: skip

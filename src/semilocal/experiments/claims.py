@@ -222,9 +222,9 @@ def _neighbours() -> Claim:
     return Claim(
         "Neighbouring is symmetric, so one inequality gives both directions",
         one_way == 0,
-        f"{people} people, two halves, k = {k}: of {pairs} neighbouring pairs {one_way} are not neighbours the other way "
-        f"round. {undone} moves undo a split that needed k on each side, {repaired} one that needed k + 1: with that "
-        "threshold both directions hold",
+        f"{people} people, two halves, k = {k}: of {pairs} neighbouring pairs {one_way} are not neighbours the other "
+        f"way round. {undone} moves undo a split that needed k on each side, {repaired} one that needed k + 1: with "
+        "that threshold both directions hold",
         COMMAND,
     )
 

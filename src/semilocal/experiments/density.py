@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..functions import gaussian_bump
+from ..partition import Partition
 from . import promises
 from .frame import Made, Options, gather, select
 from .report import FigureReport
@@ -59,7 +60,8 @@ def make(options: Options, grid: Grid = FULL) -> Made:
             FigureReport(
                 "fig:density_reconstruction",
                 "a function from private reports (Figure 1)",
-                "Top: true values, and the partitions over the points. Bottom: means of the reports per hexagon. "
+                "Top: true values, and the partitions over the points; who was in a hatched part was moved into the "
+                "region next to it. Bottom: means of the reports per hexagon. "
                 f"Mean squared error of a single report: {worded}.",
                 (saved.png,),
                 {
@@ -94,12 +96,14 @@ def _draw(cells: dict[str, Cell], options: Options) -> Saved:
             assert partition is not None
             said = promises.promise(method, "values")
             kept = "crowd of k kept" if said.crowd else "no crowd kept"
-            _boxes(grid[0, place], points, partition.boxes, f"{look(method).name}\n{len(partition):,} regions, {kept}")
+            _boxes(grid[0, place], points, partition, f"{look(method).name}\n{len(partition):,} regions, {kept}")
             _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{said.cost}")
         for axes in grid[:, 0]:
             axes.set_ylabel("y")
         for axes in grid[1]:
             axes.set_xlabel("x")
+        n, epsilon = len(points), cells["ldp"]["epsilon"]
+        figure.suptitle(f"N = {n:,}, ε = {epsilon:g}, δ = 0.05, k = {MEAN_CROWD}", fontsize=9)
         figure.colorbar(shown, ax=grid, label="f, or the mean of its reports", shrink=0.7, extend="both")
         return save(figure, options.out, name=NAME)
 
@@ -122,13 +126,23 @@ def _hexagons(axes: Any, points: Any, values: Any, title: str) -> Any:
     return shown
 
 
-def _boxes(axes: Any, points: Any, boxes: Any, title: str) -> None:
+def _boxes(axes: Any, points: Any, partition: Partition, title: str) -> None:
     from matplotlib.collections import PolyCollection
 
     axes.plot(points[:, 0], points[:, 1], ".", markersize=0.6, color="#6baed6", alpha=0.4, rasterized=True)
-    rings = [[(x0, y0), (x1, y0), (x1, y1), (x0, y1)] for (x0, y0), (x1, y1) in boxes]
-    axes.add_collection(PolyCollection(rings, facecolor="none", edgecolor="black", linewidth=0.5))
+    axes.add_collection(
+        PolyCollection(_rings(partition.boxes), facecolor="none", edgecolor="black", linewidth=0.5, zorder=3)
+    )
+    moved = _rings(partition.task.hierarchy.boxes(partition.trimmed_cells))
+    if moved:
+        axes.add_collection(
+            PolyCollection(moved, facecolor="none", edgecolor="#a0a0a0", linewidth=0.3, hatch="///", zorder=3)
+        )
     _frame(axes, title)
+
+
+def _rings(boxes: Any) -> list[list[tuple[float, float]]]:
+    return [[(x0, y0), (x1, y0), (x1, y1), (x0, y1)] for (x0, y0), (x1, y1) in boxes.tolist()]
 
 
 def _frame(axes: Any, title: str) -> None:
@@ -136,3 +150,4 @@ def _frame(axes: Any, title: str) -> None:
     axes.set_title(title, fontsize=9)
     axes.set_aspect("equal")
     axes.grid(visible=False)
+    axes.spines[:].set_visible(True)

@@ -11,14 +11,14 @@ import numpy as np
 
 from .frame import Made, Options
 from .report import FigureReport
-from .runner import write_csv
+from .runner import stream, write_csv
 from .style import figure_style, save
 from .trials import housing
 
 __all__ = ["make"]
 
 NAME = "housing_data"
-CLASSES = ((0, "at or below the median value", "#9ecae1", "o"), (1, "above the median value", "#a50f15", "^"))
+CLASSES = ((0, "at or below the median value", "#9ecae1"), (1, "above the median value", "#a50f15"))
 
 
 def make(options: Options) -> Made:
@@ -27,19 +27,12 @@ def make(options: Options) -> Made:
     with figure_style() as Figure:
         figure = Figure(figsize=(4.6, 4.8))
         axes = figure.subplots()
-        for value, name, colour, marker in CLASSES:
-            chosen = points[labels == value]
-            axes.plot(
-                chosen[:, 0],
-                chosen[:, 1],
-                marker,
-                markersize=1.6,
-                color=colour,
-                markeredgewidth=0,
-                alpha=0.75,
-                rasterized=True,
-            )
-            axes.plot([], [], marker, markersize=6, color=colour, label=f"class {value}: {name} ({len(chosen):,})")
+        order = stream("picture", NAME, options.seed).permutation(len(points))  # neither class covers the other
+        colours = np.array([colour for _, _, colour in CLASSES])[labels[order]]
+        axes.scatter(*points[order].T, s=2.5, c=colours, linewidths=0, rasterized=True)
+        for value, name, colour in CLASSES:
+            count = int(np.count_nonzero(labels == value))
+            axes.plot([], [], "o", markersize=6, color=colour, label=f"class {value}: {name} ({count:,})")
         axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="longitude, scaled to [0, 1]", ylabel="latitude, scaled to [0, 1]")
         axes.set_aspect("equal")
         figure.legend(loc="outside lower center", ncols=1)
@@ -51,7 +44,7 @@ def make(options: Options) -> Made:
             "block_groups": int(np.count_nonzero(labels == value)),
             "median_value_usd": middle,
         }
-        for value, name, _, _ in CLASSES
+        for value, name, _ in CLASSES
     ]
     write_csv(options.out / f"{NAME}.csv", rows)
     caption = (

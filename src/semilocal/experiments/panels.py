@@ -101,8 +101,10 @@ def say_missing(axes: Any, why: str) -> None:
     """Write into an empty panel what is missing."""
     import textwrap
 
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, textwrap.fill(why, 34), ha="center", va="center", fontsize=7.5, transform=axes.transAxes)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+    axes.text(0.5, 0.5, textwrap.fill(why, 30), ha="center", va="center", fontsize=8, transform=axes.transAxes)
 
 
 def box_panels(
@@ -116,7 +118,7 @@ def box_panels(
     purpose: Purpose,
     folder: Path,
     name: str,
-    symlog: float | None = None,
+    log: bool = False,
 ) -> Saved:
     """Draw box plots of single runs: groups along the x axis, one box per method in each.
 
@@ -128,12 +130,12 @@ def box_panels(
         The column to draw.
     along : str
         The column that makes groups.
-    symlog : float, optional
-        Draw the y axis logarithmic on both sides of zero, linear within this distance.
+    log : bool
+        Whether the y axis is logarithmic.
     """
     methods = list(dict.fromkeys(row["method"] for row in rows))
     with figure_style() as Figure:
-        figure = Figure(figsize=(max(3.3 * len(panels), 8.0), 4.4))
+        figure = Figure(figsize=(max(3.6 * len(panels), 10.0), 4.6))
         for place, (axes, panel) in enumerate(
             zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True)
         ):
@@ -149,9 +151,8 @@ def box_panels(
             axes.grid(axis="x", visible=False)
             axes.set_title(panel.title)
             axes.set_xlabel(x_label)
-            if symlog is not None:
-                axes.set_yscale("symlog", linthresh=symlog)
-                axes.axhline(0, color="#7f7f7f", linewidth=0.6)
+            if log:
+                axes.set_yscale("log")
             if place == 0 or "value" in panel.picks:
                 axes.set_ylabel(panel.picks.get("value", y_label))
         shared_legend(figure, columns=2)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .catalogue import dataset
+import numpy as np
+import numpy.typing as npt
+
 from .frame import Made, Options, data_named, present
 from .panels import say_missing
 from .queries_synthetic import show_workload, workload_rows
@@ -20,7 +22,7 @@ from .trials import draw_people
 __all__ = ["FULL", "Grid", "make"]
 
 NAME = "spatial_queries_example"
-SHOWN = 40  # queries per panel
+SHOWN = 25  # queries per panel
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,13 @@ class Grid:
 FULL = Grid()
 
 
+def _look_at_most(axes: Any, points: npt.NDArray[np.float64]) -> None:
+    """Show the square that holds all but the outermost percent on each side: a few trips go far."""
+    low, high = np.quantile(points, (0.01, 0.99), axis=0)
+    middle, half = (low + high) / 2, 0.62 * float((high - low).max())
+    axes.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
+
+
 def make(options: Options, grid: Grid = FULL) -> Made:
     """Draw the figure."""
     there, missing = present(grid.datasets, options.data)
@@ -45,14 +54,14 @@ def make(options: Options, grid: Grid = FULL) -> Made:
         figure = Figure(figsize=(3.1 * len(grid.datasets), 3.6))
         for axes, name in zip(figure.subplots(1, len(grid.datasets), squeeze=False)[0], grid.datasets, strict=True):
             axes.set_title(name.capitalize())
+            axes.set_box_aspect(1)
             if name in missing:
-                say_missing(axes, f"{name} is left out. {dataset(name).by_hand or 'It is not in the data folder.'}")
+                say_missing(axes, f"not in the data folder; see: semilocal data describe {name}")
                 continue
             points, boxes, counts, _ = draw_people(name, grid.size, stream("picture", name, options.seed))
             show_workload(axes, points, boxes[:SHOWN])
-            axes.set(
-                xlim=(0, 1), ylim=(0, 1), xlabel="longitude, scaled to [0, 1]", ylabel="latitude, scaled to [0, 1]"
-            )
+            axes.set(xlabel="longitude, scaled to [0, 1]", ylabel="latitude, scaled to [0, 1]")
+            _look_at_most(axes, points)
             rows += workload_rows(name, boxes[:SHOWN], counts[:SHOWN])
         saved = save(figure, options.out, name=NAME)
     write_csv(options.out / f"{NAME}.csv", rows)
@@ -61,7 +70,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
             FigureReport(
                 "fig:spatial_queries_example",
                 title,
-                f"{grid.size:,} positions of each dataset, {SHOWN} of its 200 queries.",
+                f"{grid.size:,} positions of each dataset, {SHOWN} of its 200 queries; the outermost 1 % is cut off.",
                 (saved.png,),
                 {"N": f"{grid.size:,}", "queries": "each around a data point, sides log-uniform in [1/256, 1/8]"},
                 runs=1,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import data, promises
-from .catalogue import dataset
 from .frame import Gathered, Made, Options, data_named, gather, present
 from .panels import Panel, line_panels
 from .queries_synthetic import METHODS
@@ -60,9 +59,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
         Panel(
             f"{name.capitalize()}, N = {n:,}",
             {"source": name, "n": n},
-            f"{name} is left out. {dataset(name).by_hand or 'It is not in the data folder.'}"
-            if name in missing
-            else "",
+            f"not in the data folder; see: semilocal data describe {name}" if name in missing else "",
         )
         for n in grid.sizes
         for name in grid.datasets

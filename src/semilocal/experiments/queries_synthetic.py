@@ -131,7 +131,7 @@ def show_workload(axes: Any, points: Any, boxes: Any) -> None:
 
     axes.plot(points[:, 0], points[:, 1], ".", markersize=1.2, color="#08519c", alpha=0.25, rasterized=True)
     for (x0, y0), (x1, y1) in boxes:
-        axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor="#1b7837", linewidth=1.1, zorder=3))
+        axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor="#1b7837", linewidth=0.9, zorder=3))
     axes.set_aspect("equal")
 
 

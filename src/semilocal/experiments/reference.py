@@ -6,6 +6,7 @@ Knows the reference tables and which of our numbers belongs to which of theirs. 
 from __future__ import annotations
 
 import csv
+import functools
 import importlib.resources
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -170,6 +171,7 @@ def make(options: Options) -> Made:
     return Made(claims=tuple(claims), text="\n".join(lines))
 
 
+@functools.lru_cache(maxsize=8)
 def _laplace_interval(ours: int, theirs: int) -> tuple[float, float]:
     """Return the central 95 % of the ratio of two averages of squared Laplace draws."""
     rng = stream("reference", "laplace", ours, theirs)

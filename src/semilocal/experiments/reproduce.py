@@ -9,14 +9,13 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, SemilocalError
 from ..progress import duration
-from .frame import Made, Options
-from .registry import EXPERIMENTS, chosen
-from .report import write_report
-from .runner import source_version
+
+if TYPE_CHECKING:
+    from .frame import Made
 
 __all__ = ["add_parser", "main", "run"]
 
@@ -27,7 +26,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "reproduce",
         help="make the paper's figures from real data, with our line in each",
         description="Makes PNG, SVG and CSV of each figure, and report.html. An interrupted run goes on where it was.",
-        epilog="figures: " + "; ".join(f"{one.name} ({one.title})" for one in EXPERIMENTS),
+        epilog="--list names the figures.",
     )
     _add_arguments(parser)
     parser.set_defaults(run=run)
@@ -58,6 +57,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _reproduce(args: argparse.Namespace) -> int:
+    # Here and not above: a program that only offers the command need not load the experiments.
+    from .frame import Options
+    from .registry import EXPERIMENTS, chosen
+    from .report import write_report
+    from .runner import source_version
+
     if args.list:
         for one in EXPERIMENTS:
             print(f"{one.name:<18} {one.title}" + (f" ({', '.join(one.labels)})" if one.labels else ""))

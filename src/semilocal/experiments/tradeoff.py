@@ -55,7 +55,7 @@ class Grid:
 FULL = Grid()
 CAPTION = (
     "Range counts, error on a logarithmic axis. Top: against the share of participants that a TRIM moved; the curves "
-    "go through the values of tau (the number at a point). Bottom: against the largest loss of any participant in a run, "
+    "go through the values of tau (the number at a point). Bottom: against the largest loss of anybody in a run, "
     "averaged over runs; the curves go through max_trims (the number at a point), at tau = 0.2 for core and 0.4 for "
     "uniform. Further left is better for the sparse, lower is better for the analyst."
 )

@@ -19,7 +19,7 @@ from ..accounting import Ledger
 from ..domain import Box
 from ..errors import InvalidInput, MissingExtra
 from ..functions import gaussian_bump, squared_norm
-from ..jobs import mean, plan_split, values
+from ..jobs import Split, partition_for_values
 from ..partition import Partition
 from ..protocol.task import Task
 from ..rectangles import Answers, BoxCounts
@@ -63,7 +63,6 @@ NEIGHBOURS = "k nearest neighbours"
 LOGISTIC = "logistic regression"
 FACTS = ("regions", "regions_below", "participants_below", "moved", "moved_often", "most_moves")
 NO_REGIONS: Mapping[str, None] = dict.fromkeys(FACTS)
-ONE_REGION: Mapping[str, float] = {**dict.fromkeys(FACTS, 0.0), "regions": 1}
 
 
 def facts_of(run: Run) -> Row:
@@ -121,16 +120,17 @@ def mean_trial(cell: Cell) -> list[Row]:
 
 
 def _our_mean(cell: Cell, points: Floats, f: Any, rng: np.random.Generator) -> tuple[float, float, Row]:
-    """`semilocal.mean`, step by step where there is a partition: its result does not tell who was moved."""
-    epsilon, k, accounting = float(cell["epsilon"]), cell["k"], _accounting(cell.method)
-    split = plan_split(len(points), epsilon=epsilon, accounting=accounting)
-    if not split.tree:
-        found = mean(points, f, PLANE, epsilon=epsilon, delta=DELTA, k=k, rng=rng, accounting=accounting)
-        return found.value, found.stderr**2, dict(ONE_REGION)
-    task = Task.build(PLANE, epsilon=split.tree, delta=DELTA, k=k, tau=split.tau, accounting=accounting)
-    run = simulate(points, task, rng=rng)
-    found = release.mean(run, points, f, epsilon=split.value, rng=rng, ledger=Ledger.of(task))
+    """`semilocal.mean`, in its two steps: the result of one call does not tell who was moved."""
+    run, split, ledger = _our_partition(cell, points, rng)
+    found = release.mean(run, points, f, epsilon=split.value, rng=rng, ledger=ledger)
     return found.value, found.stderr**2, facts_of(run)
+
+
+def _our_partition(cell: Cell, points: Floats, rng: np.random.Generator) -> tuple[Run, Split, Ledger]:
+    epsilon, accounting = float(cell["epsilon"]), _accounting(cell.method)
+    return partition_for_values(
+        points, PLANE, epsilon=epsilon, delta=DELTA, k=cell["k"], rng=rng, accounting=accounting
+    )
 
 
 def _papers_task(method: str, box: Box, epsilon: float, k: int, depth: int) -> Task:
@@ -181,14 +181,8 @@ def released_values(cell: Cell) -> Released:
     if cell.method in ("paper", "published"):
         run = simulate(points, _papers_task(cell.method, PLANE, epsilon / 2, cell["k"], DEPTHS["density"]), rng=rng)
         return Released(points, _laplace_values(run, points, f, epsilon / 2, rng)[0], run.partition, facts_of(run))
-    accounting = _accounting(cell.method)
-    split = plan_split(len(points), epsilon=epsilon, accounting=accounting)
-    if not split.tree:
-        whole = values(points, f, PLANE, epsilon=epsilon, delta=DELTA, k=cell["k"], rng=rng, accounting=accounting)
-        return Released(points, whole.value, whole.partition, ONE_REGION)
-    task = Task.build(PLANE, epsilon=split.tree, delta=DELTA, k=cell["k"], tau=split.tau, accounting=accounting)
-    run = simulate(points, task, rng=rng)
-    found = release.values(run, points, f, epsilon=split.value, rng=rng)
+    run, split, ledger = _our_partition(cell, points, rng)
+    found = release.values(run, points, f, epsilon=split.value, rng=rng, ledger=ledger)
     return Released(points, found.value, run.partition, facts_of(run))
 
 

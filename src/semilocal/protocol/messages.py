@@ -110,7 +110,8 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, tag="closed", forbid_
         if not all(len(row) <= MAX_FANOUT and all(-MAX_SUM < number < MAX_SUM for number in row) for row in self.tally):
             raise InvalidInput(f"a tally has at most {MAX_FANOUT} numbers below 2^53 in absolute value")
         for children in self.kept:
-            if list(children) != sorted(set(children)) or (children and not 0 <= children[0] <= children[-1] < MAX_FANOUT):
+            inside = not children or 0 <= children[0] <= children[-1] < MAX_FANOUT
+            if list(children) != sorted(set(children)) or not inside:
                 raise InvalidInput(f"kept children must be ascending, different and from 0 to {MAX_FANOUT - 1}")
 
 

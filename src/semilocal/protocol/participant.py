@@ -272,12 +272,12 @@ def _check_policy(task: Task, policy: Policy) -> None:
         raise ServerViolation("no-crowd", "the task keeps no crowd: it may show where a participant is, alone")
     if task.k < policy.min_k:
         raise ServerViolation("small-crowd", f"the task promises a crowd of {task.k}; the owner wants {policy.min_k}")
+    delta_worst = min(task.delta_test * (1 + task.max_trims), 1.0)
     # Written as "not within", so that a limit that is not a number refuses.
-    if not task.delta_test * (1 + task.max_trims) <= policy.max_delta * (1 + 1e-12):
+    if not delta_worst <= policy.max_delta * (1 + 1e-12):
         raise ServerViolation(
             "weak-crowd",
-            f"the crowd may fail with probability {task.delta_test * (1 + task.max_trims):g} in the worst case; "
-            f"the owner allows {policy.max_delta:g}",
+            f"the crowd may fail with probability {delta_worst:g}, moves included; {policy.max_delta:g} is allowed",
         )
     if not task.epsilon_worst <= policy.max_epsilon * (1 + 1e-12):
         raise ServerViolation(

@@ -310,7 +310,7 @@ def _statement(task: Task) -> list[str]:
         lines.append(f"Crowd: NOT kept. A region may hold fewer than {task.k} participants, even one: {why}.")
     lines += [
         "Against: anyone who sees all messages, the server included, that follows the protocol; a server that lies "
-        f"can cost a device at most {task.epsilon:g} per round it answers.",
+        f"can make up a crowd, and cost a device at most {task.epsilon:g} per round it answers, in a smaller cell.",
         "Revealed by design: every participant's region, the crowds, the tallies, and who answered when.",
     ]
     if task.randomizer.simulation_only:

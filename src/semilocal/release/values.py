@@ -127,8 +127,8 @@ def values(
     ledger : Ledger, optional
         What was spent on these people so far, the run included; the run's alone if left out.
     """
+    spent = (ledger or Ledger.of(run.task)).spend(f"values of {as_function(f).name}", epsilon)
     reports = _release(run, points, f, epsilon, rng, mechanism)
-    spent = (ledger or Ledger.of(run.task)).spend(f"values of {reports.name}", epsilon)
     value = np.full(len(run.regions), np.nan)
     stderr = np.full(len(run.regions), np.nan)
     value[reports.who] = reports.low + reports.decoded * reports.width
@@ -160,11 +160,11 @@ def mean(
     >>> bool(abs(result.value - points[:, 0].mean()) < 5 * result.stderr)
     True
     """
+    spent = (ledger or Ledger.of(run.task)).spend(f"mean of {as_function(f).name}", epsilon)
     reports = _release(run, points, f, epsilon, rng, mechanism)
     count = len(reports.who)
     if not count:
         raise InvalidInput("there is nobody to take the mean of")
-    spent = (ledger or Ledger.of(run.task)).spend(f"mean of {reports.name}", epsilon)
     value = float(np.mean(reports.low + reports.decoded * reports.width))
     return MeanRelease(
         value,
@@ -184,7 +184,6 @@ class _Reports:
     low: Floats
     width: Floats
     mechanism: AnyMechanism
-    name: str
 
 
 def _release(
@@ -216,7 +215,7 @@ def _release(
     np.clip(unit, 0.0, 1.0, out=unit)  # the division may round past an end of the range
     words = rng.integers(0, 2**64, size=(len(who), chosen.words), dtype=np.uint64)
     decoded = chosen.decode(chosen.release(unit, words))
-    return _Reports(who, regions, decoded, low, span, chosen, bounded.name)
+    return _Reports(who, regions, decoded, low, span, chosen)
 
 
 def acting_positions(

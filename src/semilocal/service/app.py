@@ -91,7 +91,7 @@ class App:
     def _routes(self) -> list[Route]:
         task, round_ = "/tasks/{task}", "/tasks/{task}/rounds/{round}"
         return [
-            Route(f"{round_}/reports/{{pseudonym}}", _Endpoint(self._put_report), methods=["PUT"], name="report"),
+            Route(f"{round_}/reports/{{pseudonym}}", self._report, methods=["PUT"], name="report"),
             Route(f"{task}/state", self._state, methods=["GET"], name="state"),
             Route(f"{round_}/query", self._query, methods=["GET"], name="query"),
             Route(f"{round_}/closed", self._closed, methods=["GET"], name="closed"),
@@ -120,20 +120,17 @@ class App:
             await receive()
             await send({"type": "websocket.close", "code": 1000})
             return
-        begun = False
-
-        async def watched(message: Any) -> None:
-            nonlocal begun
-            if message["type"] == "http.response.start":
-                begun = True
-                self.metrics.answered(message["status"])
-            await send(message)
-
+        watched = _Watched(send, self.metrics)
         try:
             if len(scope["query_string"]) > QUERY_BYTES:
                 raise Problem("too-large", f"a query string has at most {QUERY_BYTES} bytes")
             scope["app"] = self  # makes the router raise, so that every refusal is put into words here
-            await self.router(scope, receive, watched)
+            # Reports are nearly all there is to do: they go past the router, which has the same route.
+            report = _report_path(scope["path"]) if scope["method"] == "PUT" else None
+            if report is None:
+                await self.router(scope, receive, watched)
+            else:
+                await self._put_report(scope, receive, watched, *report)
             return
         except Problem as error:
             problem = error
@@ -149,7 +146,7 @@ class App:
         except Exception:
             log.exception("unexpected fault")
             problem = Problem("unavailable", "an unexpected fault; it was logged")
-        if not begun:
+        if not watched.begun:
             await _answer(watched, problem.status, problem.headers, problem.body, scope["method"])
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -165,10 +162,9 @@ class App:
 
     # -- devices -----------------------------------------------------------------------------------------------
 
-    async def _put_report(self, scope: Scope, receive: Receive, send: Send) -> None:
-        parameters = scope["path_params"]
-        task, round_ = _task_of(parameters), _round_of(parameters)
-        pseudonym = _pseudonym_of(parameters)
+    async def _put_report(
+        self, scope: Scope, receive: Receive, send: Send, task: bytes, round_: int, pseudonym: bytes
+    ) -> None:
         key, size = b"", 0
         for name, value in scope["headers"]:
             if name == b"authorization":
@@ -178,7 +174,7 @@ class App:
         body = await _body(receive, size, REPORT_BYTES)
         match = _KEY.match(key)
         if match is None:
-            raise Problem("unauthorized", "send Authorization: Bearer <key, 64 hex digits>")
+            raise Problem("unauthorized", "send Authorization: Bearer <key, 64 lower-case hex digits>")
         service = self.service
         if not self._by_key.allow(key, service.clock()):
             raise Problem("too-fast", "more than 20 requests a second with one key")
@@ -202,6 +198,11 @@ class App:
             await send({"type": "http.response.body", "body": b""})
             return
         raise Problem(outcome, retry_after=1 if outcome == "not-open-yet" else None)
+
+    async def _report(self, request: Request) -> Response:
+        # Well-formed ones never get here; this puts into words what is wrong with the others.
+        _task_of(request.path_params), _round_of(request.path_params), _pseudonym_of(request.path_params)
+        raise Problem("no-such-route")
 
     async def _enrol(self, request: Request) -> Response:
         task, pseudonym = _task_of(request.path_params), _pseudonym_of(request.path_params)
@@ -385,17 +386,32 @@ def create_app(service: Service, *, admin: bytes) -> App:
     return App(service, admin=admin)
 
 
-class _Endpoint:
-    """Hands a plain ASGI function to the router without the cost of a request object."""
+class _Watched:
+    """Sends on, and remembers whether an answer has begun."""
 
-    def __init__(self, call: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
-        self._call = call
+    __slots__ = ("_metrics", "_send", "begun")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._call(scope, receive, send)
+    def __init__(self, send: Send, metrics: Metrics) -> None:
+        self._send, self._metrics, self.begun = send, metrics, False
+
+    def __call__(self, message: Any) -> Awaitable[None]:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            self._metrics.answered(message["status"])
+        return self._send(message)
 
 
 # -- parts of requests and answers -------------------------------------------------------------------------------
+
+
+def _report_path(path: str) -> tuple[bytes, int, bytes] | None:
+    """Task, round and pseudonym of a well-formed report's path."""
+    parts = path.split("/")
+    if len(parts) != 7 or parts[0] or parts[1] != "tasks" or parts[3] != "rounds" or parts[5] != "reports":
+        return None
+    if not (_TASK.match(parts[2]) and _ROUND.match(parts[4]) and _PSEUDONYM.match(parts[6])):
+        return None
+    return bytes.fromhex(parts[2]), int(parts[4]), bytes.fromhex(parts[6])
 
 
 def _task_of(parameters: dict[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ Knows SQL. Knows no HTTP and decides nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -27,8 +27,8 @@ from .store import (
     ReportRow,
     StoreUnavailable,
     check_version,
-    judge,
-    judge_enrolment,
+    judge_enrolments,
+    judge_reports,
     migrations,
 )
 
@@ -70,7 +70,15 @@ SELECT %s, i.round, i.pseudonym, i.cell, i.answer
 FROM unnest(%b::int[], %b::bytea[], %b::bigint[], %b::bytea[]) AS i (round, pseudonym, cell, answer)
 ORDER BY i.round, i.pseudonym
 ON CONFLICT DO NOTHING
-RETURNING round, pseudonym
+"""
+_ENROL = """
+INSERT INTO participants (campaign, pseudonym, verifier)
+SELECT %s, i.pseudonym, i.verifier FROM unnest(%b::bytea[], %b::bytea[]) AS i (pseudonym, verifier)
+ORDER BY i.pseudonym
+ON CONFLICT DO NOTHING
+"""
+_USE_TOKENS = """
+UPDATE tokens SET used_by = i.mark FROM unnest(%b::bytea[], %b::bytea[]) AS i (hash, mark) WHERE tokens.hash = i.hash
 """
 _COUNT = """
 INSERT INTO counters (campaign, round, worker, received) VALUES (%s, %s, %s, %s)
@@ -96,7 +104,12 @@ class PostgresStore:
         self._all: set[Connection] = set()
         self._guard = threading.Lock()
         self._closed = False
-        self._migrate()
+        self._ids: dict[bytes, int] = {}
+        try:
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -217,37 +230,40 @@ class PostgresStore:
             groups.setdefault(item.task, []).append(place)
         full = set()
         with self._writing() as connection:
-            ids = dict(connection.execute("SELECT task, id FROM campaigns WHERE task = ANY(%b)", (list(groups),)).fetchall())
-            for task, number in sorted(ids.items(), key=lambda pair: pair[1]):
+            for task, number in sorted(self._numbers(connection, groups).items(), key=lambda pair: pair[1]):
                 connection.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", (_LOCKS, number))
                 body, phase, round_, closed = connection.execute(
                     "SELECT body, phase, round, closed FROM campaigns WHERE id = %s", (number,)
                 ).fetchone()
                 places = groups[task]
-                reports = [place for place in places if isinstance(batch[place], Incoming)]
-                _add_reports(connection, number, phase, closed, batch, reports, outcomes)
-                others = [place for place in places if isinstance(batch[place], Enrolment)]
-                if others:
-                    campaign = msgspec.msgpack.decode(body, type=Campaign)
-                    # By token, so that two workers lock tokens in the same order.
-                    for place in sorted(others, key=lambda place: batch[place].token or b""):  # type: ignore[union-attr]
-                        outcomes[place] = _add_participant(connection, number, campaign, phase, batch[place])
-                if self._count(connection, number, round_, [batch[place] for place in places if outcomes[place] == "stored"]):
-                    full.add(task)
+                reports = [item for place in places if isinstance(item := batch[place], Incoming)]
+                others = [item for place in places if isinstance(item := batch[place], Enrolment)]
+                verdicts = [
+                    iter(_add_reports(connection, number, phase, closed, reports) if reports else ()),
+                    iter(_add_participants(connection, number, body, phase, others) if others else ()),
+                ]
+                counts: dict[int, int] = {}
+                for place in places:
+                    item = batch[place]
+                    outcome = outcomes[place] = next(verdicts[isinstance(item, Enrolment)])
+                    if outcome == "stored":
+                        added = item.round if isinstance(item, Incoming) else 0
+                        counts[added] = counts.get(added, 0) + 1
+                for added, received in counts.items():
+                    connection.execute(_COUNT, (number, added, self._worker, received))
+                if round_ in counts:
+                    status = Status(*connection.execute(f"{_STATUS} WHERE c.id = %s", (number,)).fetchone()[1:])
+                    if status.needed is not None and status.received >= status.needed:
+                        full.add(task)
         return Applied(outcomes, full)
 
-    def _count(self, connection: Connection, number: int, open_round: int, added: Sequence[Item]) -> bool:
-        """Count what was added; whether the open round is full."""
-        counts: dict[int, int] = {}
-        for item in added:
-            round_ = item.round if isinstance(item, Incoming) else 0
-            counts[round_] = counts.get(round_, 0) + 1
-        for round_, received in counts.items():
-            connection.execute(_COUNT, (number, round_, self._worker, received))
-        if open_round not in counts:
-            return False
-        status = Status(*connection.execute(f"{_STATUS} WHERE c.id = %s", (number,)).fetchone()[1:])
-        return status.needed is not None and status.received >= status.needed
+    def _numbers(self, connection: Connection, tasks: Iterable[bytes]) -> dict[bytes, int]:
+        """Row numbers of the tasks that exist; they never change."""
+        unknown = [task for task in tasks if task not in self._ids]
+        if unknown:
+            rows = connection.execute("SELECT task, id FROM campaigns WHERE task = ANY(%b)", (unknown,)).fetchall()
+            self._ids.update((bytes(task), number) for task, number in rows)
+        return {task: self._ids[task] for task in tasks if task in self._ids}
 
     # -- rounds ------------------------------------------------------------------------------------------------
 
@@ -327,56 +343,60 @@ class _Locked:
         )
 
 
-def _add_reports(
-    connection: Connection, number: int, phase: Phase, closed: int, batch: Sequence[Item], places: list[int],
-    outcomes: list[Outcome],
-) -> None:  # fmt: skip
-    """Judge and insert reports of one campaign; again for those that another worker inserted meanwhile."""
-    while places:
-        items: list[Any] = [batch[place] for place in places]
+def _add_reports(connection: Connection, number: int, phase: Phase, closed: int, items: list[Incoming]) -> list[Outcome]:
+    while True:
         columns = {
-            "id": number, "pseudonyms": [i.pseudonym for i in items], "rounds": [i.round for i in items],
-            "before": [i.before for i in items],
+            "id": number, "pseudonyms": [item.pseudonym for item in items], "rounds": [item.round for item in items],
+            "before": [item.before for item in items],
         }  # fmt: skip
         rows = connection.execute(_LOOK, columns).fetchall()
-        new: dict[tuple[int, bytes], int] = {}
-        for place, item, (verifier, cell, answer, before) in zip(places, items, rows, strict=True):
-            key = (item.round, item.pseudonym)
-            stored = None if cell is None else (cell, answer)
-            if stored is None and key in new:  # twice in this batch
-                first: Any = batch[new[key]]
-                stored = (first.cell, first.answer)
-            outcomes[place] = judge(
-                item, phase=phase, closed=closed, verifier=verifier, stored=stored, before_cell=before
-            )
-            if outcomes[place] == "stored":
-                new[key] = place
+        outcomes = judge_reports(items, rows, phase=phase, closed=closed)
+        new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
         if not new:
-            return
-        added: list[Any] = [batch[place] for place in new.values()]
-        values = ([i.round for i in added], [i.pseudonym for i in added], [i.cell for i in added], [i.answer for i in added])
-        done = set(connection.execute(_INSERT, (number, *values)).fetchall())
-        lost = {key for key in new if key not in done}
-        places = [place for place, item in zip(places, items, strict=True) if (item.round, item.pseudonym) in lost]
+            return outcomes
+        # Another worker may have inserted some meanwhile; then nothing of ours stays, and we look again.
+        with connection.transaction() as savepoint:
+            done = connection.execute(
+                _INSERT,
+                (number, [i.round for i in new], [i.pseudonym for i in new], [i.cell for i in new], [i.answer for i in new]),
+            )
+            if done.rowcount == len(new):
+                return outcomes
+            raise psycopg.Rollback(savepoint)
 
 
-def _add_participant(connection: Connection, number: int, campaign: Campaign, phase: Phase, item: Any) -> Outcome:
-    token = None
-    if item.token is not None:
-        sql = "SELECT used_by FROM tokens WHERE hash = %s AND campaign = %s FOR UPDATE"
-        token = connection.execute(sql, (item.token, number)).fetchone()
+def _add_participants(
+    connection: Connection, number: int, body: bytes, phase: Phase, items: list[Enrolment]
+) -> list[Outcome]:
+    campaign = msgspec.msgpack.decode(body, type=Campaign)
+    hashes = [item.token for item in items if item.token is not None]
+    # In the order of hashes, so that two workers lock tokens in the same order.
+    tokens = dict(
+        connection.execute(
+            "SELECT hash, used_by FROM tokens WHERE campaign = %s AND hash = ANY(%b) ORDER BY hash FOR UPDATE", (number, hashes)
+        ).fetchall()
+    )
     while True:
-        known = connection.execute(
-            "SELECT verifier FROM participants WHERE campaign = %s AND pseudonym = %s", (number, item.pseudonym)
-        ).fetchone()
-        outcome = judge_enrolment(item, campaign=campaign, phase=phase, verifier=known and known[0], token=token)
-        if outcome != "stored":
-            return outcome
-        done = connection.execute(
-            "INSERT INTO participants VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (number, item.pseudonym, item.verifier)
+        names = dict(
+            connection.execute(
+                "SELECT pseudonym, verifier FROM participants WHERE campaign = %s AND pseudonym = ANY(%b)",
+                (number, [item.pseudonym for item in items]),
+            ).fetchall()
         )
-        if done.rowcount == 1:
-            break
-    if campaign.enrolment == "tokens":
-        connection.execute("UPDATE tokens SET used_by = %s WHERE hash = %s", (item.used_by, item.token))
-    return outcome
+        rows = [
+            (names.get(item.pseudonym), (tokens[item.token],) if item.token is not None and item.token in tokens else None)
+            for item in items
+        ]
+        outcomes = judge_enrolments(items, rows, campaign=campaign, phase=phase)
+        new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
+        if not new:
+            return outcomes
+        with connection.transaction() as savepoint:
+            done = connection.execute(_ENROL, (number, [item.pseudonym for item in new], [item.verifier for item in new]))
+            if done.rowcount == len(new):
+                break
+            raise psycopg.Rollback(savepoint)
+    used = [item for item in new if item.token is not None and item.token in tokens]
+    if used:
+        connection.execute(_USE_TOKENS, ([item.token for item in used], [item.used_by for item in used]))
+    return outcomes

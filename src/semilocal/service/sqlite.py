@@ -27,8 +27,8 @@ from .store import (
     ReportRow,
     StoreUnavailable,
     check_version,
-    judge,
-    judge_enrolment,
+    judge_enrolments,
+    judge_reports,
     migrations,
 )
 
@@ -42,12 +42,39 @@ SELECT c.task, c.phase, c.round, c.closed,
        (SELECT coalesce(sum(received), 0) FROM counters n WHERE n.campaign = c.id AND n.round = 0)
 FROM campaigns c
 """
-_REPORT = """
-SELECT p.verifier, r.cell, r.answer, b.cell
-FROM participants p
-LEFT JOIN reports r ON r.campaign = p.campaign AND r.round = ? AND r.pseudonym = p.pseudonym
-LEFT JOIN reports b ON b.campaign = p.campaign AND b.round = ? AND b.pseudonym = p.pseudonym
-WHERE p.campaign = ? AND p.pseudonym = ?
+# A batch goes in and out in one piece: json_each gives the rows, keys and answers are cut out of long strings. Each step
+# of a statement lets go of the interpreter's lock and waits for it again; row by row a busy event loop would starve us.
+_LOOK_REPORTS = """
+SELECT json_group_array(json_array(key, hex(verifier), stored, before)) FROM (
+    SELECT key,
+           (SELECT verifier FROM participants WHERE campaign = :id AND pseudonym = name) AS verifier,
+           (SELECT cell || ' ' || hex(answer) FROM reports
+            WHERE campaign = :id AND round = value ->> 0 AND pseudonym = name) AS stored,
+           (SELECT cell FROM reports WHERE campaign = :id AND round = value ->> 1 AND pseudonym = name) AS before
+    FROM (SELECT key, value, substr(:names, key * 16 + 1, 16) AS name FROM json_each(:rows))
+)
+"""
+_ADD_REPORTS = """
+INSERT INTO reports (campaign, round, pseudonym, cell, answer)
+SELECT :id, value ->> 0, substr(:names, key * 16 + 1, 16), value ->> 1, substr(:answers, (value ->> 2) + 1, value ->> 3)
+FROM json_each(:rows)
+"""
+_LOOK_PARTICIPANTS = """
+SELECT json_group_array(json_array(key, hex(verifier), known, hex(used))) FROM (
+    SELECT key,
+           (SELECT verifier FROM participants WHERE campaign = :id AND pseudonym = substr(:names, key * 16 + 1, 16)) AS verifier,
+           (SELECT 1 FROM tokens WHERE hash = substr(:tokens, key * 32 + 1, 32) AND campaign = :id) AS known,
+           (SELECT used_by FROM tokens WHERE hash = substr(:tokens, key * 32 + 1, 32) AND campaign = :id) AS used
+    FROM json_each(:rows)
+)
+"""
+_ADD_PARTICIPANTS = """
+INSERT INTO participants (campaign, pseudonym, verifier)
+SELECT :id, substr(:names, key * 16 + 1, 16), substr(:verifiers, key * 32 + 1, 32) FROM json_each(:rows)
+"""
+_USE_TOKENS = """
+UPDATE tokens SET used_by = substr(:marks, j.key * 32 + 1, 32)
+FROM json_each(:rows) AS j WHERE hash = substr(:tokens, j.key * 32 + 1, 32)
 """
 _COUNT = """
 INSERT INTO counters (campaign, round, worker, received) VALUES (?, ?, ?, ?)
@@ -71,7 +98,11 @@ class SQLiteStore:
         self._all: list[sqlite3.Connection] = []
         self._guard = threading.Lock()
         self._closed = False
-        self._migrate()
+        try:
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -88,6 +119,8 @@ class SQLiteStore:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA foreign_keys = ON")
+                connection.execute("PRAGMA cache_size = -32768")
+                connection.execute("PRAGMA wal_autocheckpoint = 4000")
             except sqlite3.Error as error:
                 raise StoreUnavailable(f"cannot open {self._path}: {error}") from error
             self._local.connection = connection
@@ -193,34 +226,36 @@ class SQLiteStore:
 
     def apply(self, batch: Sequence[Item]) -> Applied:
         """Judge and store a batch in one transaction."""
+        outcomes: list[Outcome] = ["no-such-task"] * len(batch)
+        groups: dict[bytes, list[int]] = {}
+        for place, item in enumerate(batch):
+            groups.setdefault(item.task, []).append(place)
+        full = set()
         with self._writing() as connection:
-            known: dict[bytes, tuple[int, Campaign, Phase, int, int] | None] = {}
-            outcomes: list[Outcome] = []
-            added: dict[tuple[int, int], int] = {}
-            for item in batch:
-                if item.task not in known:
-                    row = connection.execute(
-                        "SELECT id, body, phase, round, closed FROM campaigns WHERE task = ?", (item.task,)
-                    ).fetchone()
-                    known[item.task] = row and (row[0], msgspec.msgpack.decode(row[1], type=Campaign), *row[2:])
-                place = known[item.task]
-                if place is None:
-                    outcomes.append("no-such-task")
+            for task, places in groups.items():
+                row = connection.execute(
+                    "SELECT id, body, phase, round, closed FROM campaigns WHERE task = ?", (task,)
+                ).fetchone()
+                if row is None:
                     continue
-                if isinstance(item, Incoming):
-                    outcome = _add_report(connection, item, place)
-                    key = (place[0], item.round)
-                else:
-                    outcome = _add_participant(connection, item, place)
-                    key = (place[0], 0)
-                if outcome == "stored":
-                    added[key] = added.get(key, 0) + 1
-                outcomes.append(outcome)
-            connection.executemany(_COUNT, [(*key, self._worker, number) for key, number in added.items()])
-            full = set()
-            for task, place in known.items():
-                if place is not None and (place[0], place[3]) in added:
-                    status = Status(*connection.execute(f"{_STATUS} WHERE c.task = ?", (task,)).fetchone()[1:])
+                number, body, phase, round_, closed = row
+                reports = [item for place in places if isinstance(item := batch[place], Incoming)]
+                others = [item for place in places if isinstance(item := batch[place], Enrolment)]
+                verdicts = [
+                    iter(_add_reports(connection, number, phase, closed, reports) if reports else ()),
+                    iter(_add_participants(connection, number, body, phase, others) if others else ()),
+                ]
+                counts: dict[int, int] = {}
+                for place in places:
+                    item = batch[place]
+                    outcome = outcomes[place] = next(verdicts[isinstance(item, Enrolment)])
+                    if outcome == "stored":
+                        added = item.round if isinstance(item, Incoming) else 0
+                        counts[added] = counts.get(added, 0) + 1
+                for added, received in counts.items():
+                    connection.execute(_COUNT, (number, added, self._worker, received))
+                if round_ in counts:
+                    status = Status(*connection.execute(f"{_STATUS} WHERE c.id = ?", (number,)).fetchone()[1:])
                     if status.needed is not None and status.received >= status.needed:
                         full.add(task)
         return Applied(outcomes, full)
@@ -302,34 +337,62 @@ class _Locked:
         )
 
 
-def _add_report(
-    connection: sqlite3.Connection, item: Incoming, place: tuple[int, Campaign, Phase, int, int]
-) -> Outcome:
-    number, _, phase, _, closed = place
-    row = connection.execute(_REPORT, (item.round, item.before, number, item.pseudonym)).fetchone()
-    verifier, cell, answer, before = row or (None, None, None, None)
-    stored = None if cell is None else (cell, answer)
-    outcome = judge(item, phase=phase, closed=closed, verifier=verifier, stored=stored, before_cell=before)
-    if outcome == "stored":
-        connection.execute(
-            "INSERT INTO reports VALUES (?, ?, ?, ?, ?)", (number, item.round, item.pseudonym, item.cell, item.answer)
-        )
-    return outcome
+def _add_reports(
+    connection: sqlite3.Connection, number: int, phase: Phase, closed: int, items: list[Incoming]
+) -> list[Outcome]:
+    rows = [[item.round, item.before] for item in items]
+    found: list[Any] = [None] * len(items)
+    values = {"id": number, "names": b"".join([item.pseudonym for item in items]), "rows": _json(rows)}
+    for key, verifier, stored, before in _only(connection, _LOOK_REPORTS, values):
+        cell, answer = stored.split() if stored else (None, None)
+        found[key] = (
+            bytes.fromhex(verifier) or None, None if cell is None else int(cell),
+            None if answer is None else bytes.fromhex(answer), before,
+        )  # fmt: skip
+    outcomes = judge_reports(items, found, phase=phase, closed=closed)
+    new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
+    if new:
+        rows, start = [], 0
+        for item in new:
+            rows.append([item.round, item.cell, start, len(item.answer)])
+            start += len(item.answer)
+        names, answers = b"".join([item.pseudonym for item in new]), b"".join([item.answer for item in new])
+        connection.execute(_ADD_REPORTS, {"id": number, "names": names, "answers": answers, "rows": _json(rows)})
+    return outcomes
 
 
-def _add_participant(
-    connection: sqlite3.Connection, item: Enrolment, place: tuple[int, Campaign, Phase, int, int]
-) -> Outcome:
-    number, campaign, phase, _, _ = place
-    known = connection.execute(
-        "SELECT verifier FROM participants WHERE campaign = ? AND pseudonym = ?", (number, item.pseudonym)
-    ).fetchone()
-    token = connection.execute(
-        "SELECT used_by FROM tokens WHERE hash = ? AND campaign = ?", (item.token, number)
-    ).fetchone()
-    outcome = judge_enrolment(item, campaign=campaign, phase=phase, verifier=known and known[0], token=token)
-    if outcome == "stored":
-        connection.execute("INSERT INTO participants VALUES (?, ?, ?)", (number, item.pseudonym, item.verifier))
+def _add_participants(
+    connection: sqlite3.Connection, number: int, body: bytes, phase: Phase, items: list[Enrolment]
+) -> list[Outcome]:
+    campaign = msgspec.msgpack.decode(body, type=Campaign)
+    found: list[Any] = [None] * len(items)
+    for key, verifier, known, used in _only(connection, _LOOK_PARTICIPANTS, _columns(number, items)):
+        found[key] = (bytes.fromhex(verifier) or None, (bytes.fromhex(used) or None,) if known else None)
+    outcomes = judge_enrolments(items, found, campaign=campaign, phase=phase)
+    new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
+    if new:
+        columns = _columns(number, new)
+        connection.execute(_ADD_PARTICIPANTS, columns)
         if campaign.enrolment == "tokens":
-            connection.execute("UPDATE tokens SET used_by = ? WHERE hash = ?", (item.used_by, item.token))
-    return outcome
+            connection.execute(_USE_TOKENS, columns)
+    return outcomes
+
+
+def _columns(number: int, items: list[Enrolment]) -> dict[str, Any]:
+    return {
+        "id": number,
+        "rows": _json([0] * len(items)),
+        "names": b"".join([item.pseudonym for item in items]),
+        "verifiers": b"".join([item.verifier for item in items]),
+        "tokens": b"".join([item.token or bytes(32) for item in items]),
+        "marks": b"".join([item.used_by or bytes(32) for item in items]),
+    }
+
+
+def _only(connection: sqlite3.Connection, sql: str, values: dict[str, Any]) -> list[list[Any]]:
+    rows: list[list[Any]] = msgspec.json.decode(connection.execute(sql, values).fetchone()[0])
+    return rows
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -24,7 +24,7 @@ from .campaign import Campaign, Phase, Status
 
 __all__ = [
     "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "SchemaMismatch", "Store",
-    "StoreUnavailable", "check_url", "judge", "judge_enrolment", "migrations", "open_store",
+    "StoreUnavailable", "check_url", "judge", "judge_enrolments", "judge_reports", "migrations", "open_store",
 ]  # fmt: skip
 
 
@@ -213,6 +213,44 @@ def judge_enrolment(
         if token[0] is not None:
             return "token-used"
     return "stored"
+
+
+def judge_reports(
+    items: Sequence[Incoming], rows: Sequence[tuple[bytes | None, int | None, bytes | None, int | None]], *, phase: Phase,
+    closed: int,
+) -> list[Outcome]:  # fmt: skip
+    """What becomes of a batch, given (verifier, stored cell, stored answer, cell before) of each."""
+    outcomes: list[Outcome] = []
+    fresh: dict[tuple[int, bytes], tuple[int, bytes]] = {}
+    for item, (verifier, cell, answer, before) in zip(items, rows, strict=True):
+        key = (item.round, item.pseudonym)
+        stored = fresh.get(key) if cell is None or answer is None else (cell, answer)
+        outcome = judge(item, phase=phase, closed=closed, verifier=verifier, stored=stored, before_cell=before)
+        if outcome == "stored":
+            fresh[key] = (item.cell, item.answer)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def judge_enrolments(
+    items: Sequence[Enrolment], rows: Sequence[tuple[bytes | None, tuple[bytes | None] | None]], *, campaign: Campaign,
+    phase: Phase,
+) -> list[Outcome]:  # fmt: skip
+    """What becomes of a batch, given (verifier, token) of each as in :func:`judge_enrolment`."""
+    outcomes: list[Outcome] = []
+    names: dict[bytes, bytes] = {}
+    used: dict[bytes, bytes | None] = {}
+    for item, (verifier, token) in zip(items, rows, strict=True):
+        known = names.get(item.pseudonym, verifier)
+        if token is not None and item.token in used:
+            token = (used[item.token],)
+        outcome = judge_enrolment(item, campaign=campaign, phase=phase, verifier=known, token=token)
+        if outcome == "stored":
+            names[item.pseudonym] = item.verifier
+            if item.token is not None:
+                used[item.token] = item.used_by
+        outcomes.append(outcome)
+    return outcomes
 
 
 def migrations(kind: Literal["sqlite", "postgres"]) -> list[tuple[int, str]]:

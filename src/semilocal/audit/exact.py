@@ -1,0 +1,167 @@
+"""Losses and failure chances that need no sampling: finite alphabets are enumerated, tails are summed or integrated.
+
+Knows the mechanisms' exact weights. Draws nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from ..protocol.moves import move_codes
+from ..protocol.rule import Frontier, decide, first_frontier
+from ..protocol.task import Task
+from ..randomizer import DiscreteLaplace, RandomizedResponse
+from ..release.unit import Mechanism
+
+__all__ = [
+    "crowd_test_failure", "laplace_sum_tail", "liar_pass_chance", "randomizer_loss", "transcript_losses", "value_loss",
+]  # fmt: skip
+
+
+def randomizer_loss(randomizer: RandomizedResponse | DiscreteLaplace) -> float:
+    """Log of the largest ratio of two children's probabilities of the same report, over the whole alphabet.
+
+    Adjacency: any two children. Delta: 0.
+
+    Examples
+    --------
+    >>> randomizer_loss(RandomizedResponse(1.0, 4)) <= 1.0
+    True
+    """
+    if isinstance(randomizer, RandomizedResponse):
+        true, other = randomizer.weights
+        return _log(Fraction(true, other))
+    weights = randomizer.alphabet[1]
+    # Two entries change: one from 1 to 0, one from 0 to 1. y has the weight of 1 - y when the entry is truly 1.
+    ratios = [Fraction(a, b) for a, b in zip(weights, reversed(weights), strict=True)]
+    return _log(max(ratios)) + _log(max(1 / ratio for ratio in ratios))
+
+
+def value_loss(mechanism: Mechanism, *, grid: int = 64) -> float:
+    """Log of the largest ratio of two values' probabilities of the same output.
+
+    Adjacency: any two values in [0, 1], on a grid of ``grid + 1`` values and both ends. Delta: 0.
+    """
+    rows = [mechanism.probabilities(step / grid) for step in range(grid + 1)]
+    worst = Fraction(1)
+    for column in zip(*rows, strict=True):
+        high, low = max(column), min(column)
+        if low == 0 and high:
+            return math.inf
+        if low:
+            worst = max(worst, Fraction(high, low))
+    return _log(worst)
+
+
+def crowd_test_failure(task: Task, responders: int) -> float:
+    """Exact chance that a child with k - 1 of so many responders passes the crowd test (randomized response)."""
+    return liar_pass_chance(task, responders, honest=task.k - 1, liars=0)
+
+
+def liar_pass_chance(task: Task, responders: int, *, honest: int, liars: int) -> float:
+    """Exact chance that a child passes if so many honest responders and no others are in it, and all liars say they are.
+
+    Liars cannot do better: each adds at most one to a tally. Summed in one convolution of two binomials.
+
+    Parameters
+    ----------
+    responders : int
+        Of the cell, liars included.
+    honest : int
+        Honest responders in the child.
+    """
+    from scipy.stats import binom
+
+    randomizer = task.randomizer
+    assert isinstance(randomizer, RandomizedResponse)
+    p, p0 = randomizer.probabilities
+    tolerated = task.tolerate_liars
+    threshold = int(randomizer.threshold([responders - tolerated], k=task.k, delta=task.delta_test)[0]) + tolerated
+    inside = np.arange(honest + 1)
+    rest = responders - liars - honest
+    needed = threshold - liars - inside
+    return float(binom.pmf(inside, honest, p) @ binom.sf(needed - 1, rest, p0))
+
+
+def laplace_sum_tail(size: int, margin: float) -> float:
+    """Exact chance that the sum of ``size`` Laplace numbers of scale 1 is at least ``margin``.
+
+    The sum is the difference of two gamma numbers of shape ``size``; one is integrated out.
+    """
+    from scipy.stats import gamma
+
+    spread = math.sqrt(size)
+    grid = np.linspace(max(size - 12 * spread, 0.0), size + 12 * spread, 200_001)
+    return float(np.trapezoid(gamma.pdf(grid, size) * gamma.sf(grid + margin, size), grid))
+
+
+# -- whole transcripts ---------------------------------------------------------------------------------------------
+
+
+def transcript_losses(
+    task: Task, others: list[tuple[float, ...]], here: tuple[float, ...], there: tuple[float, ...]
+) -> Iterator[tuple[float, int]]:
+    """Every transcript of a tiny population that both positions can give: log of its probability ratio, and moves.
+
+    Enumerates all reports of everybody in all rounds, in exact integers, for randomized response. Yields, for each
+    transcript whose path both positions follow, the log ratio "here" over "there" and the larger number of moves.
+    """
+    randomizer = task.randomizer
+    assert isinstance(randomizer, RandomizedResponse)
+    codes = [int(code) for code in task.hierarchy.codes(np.array([*others, here, there]))]
+    yield from _transcripts(task, randomizer.weights, codes[:-2], (codes[-2], codes[-1]), Fraction(1), (0, 0), 1)
+
+
+def _transcripts(
+    task: Task, weights: tuple[int, int], others: list[int], victim: tuple[int, int], ratio: Fraction,
+    moves: tuple[int, int], round_: int, frontier: Frontier | None = None,
+) -> Iterator[tuple[float, int]]:  # fmt: skip
+    """Follow the victim's cell; reports outside it do not depend on the victim's position."""
+    frontier = first_frontier() if frontier is None else frontier
+    if round_ > task.max_rounds:
+        yield _log(ratio), max(moves)
+        return
+    fanout, tree = task.hierarchy.fanout, task.hierarchy
+    children = [int(child) for child in tree.child_of(np.array(victim, dtype=np.uint64), round_ - 1)]
+    size = len(others) + 1
+    for reports in product(range(fanout), repeat=size):
+        said = reports[-1]
+        here, there = (weights[0] if said == child else weights[1] for child in children)
+        after = ratio * Fraction(here, there)
+        tally = np.bincount(reports, minlength=fanout)[None, :]
+        ruling = decide(task, frontier, [size], tally)
+        kept = ruling.kept[0]
+        if not kept.any():
+            yield _log(after), max(moves)
+            continue
+        codes = np.array([*others, *victim], dtype=np.uint64)
+        if not kept.all():
+            away = ~kept[tree.child_of(codes, round_ - 1)]
+            moves_now = (moves[0] + int(away[-2]), moves[1] + int(away[-1]))
+            cells = np.repeat(frontier.cells, len(codes))
+            codes = move_codes(task, codes, cells, np.tile(kept, (len(codes), 1)))
+        else:
+            moves_now = moves
+        ends = tree.child_of(codes, round_ - 1)
+        if ends[-1] != ends[-2]:
+            continue  # this transcript tells the positions apart by its regions, which are public
+        place = int(np.searchsorted(np.flatnonzero(kept), ends[-1]))
+        following = Frontier(*(column[place : place + 1] for column in ruling.frontier))
+        stay = [int(code) for code in codes[:-2][ends[:-2] == ends[-1]]]
+        yield from _transcripts(
+            task, weights, stay, (int(codes[-2]), int(codes[-1])), after, moves_now, round_ + 1, following
+        )
+
+
+def _log(ratio: Fraction) -> float:
+    """Natural logarithm, rounded down by a hair so that an exact bound stays one."""
+    return math.log(ratio.numerator / ratio.denominator) if ratio.numerator < 2**900 else _big_log(ratio)
+
+
+def _big_log(ratio: Fraction) -> float:
+    return math.log(ratio.numerator) - math.log(ratio.denominator)

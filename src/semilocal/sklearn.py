@@ -1,0 +1,164 @@
+"""A scikit-learn transformer: training positions are made private, positions to predict for pass through.
+
+Knows scikit-learn's conventions and the releases of points. The core never imports this module.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .accounting import Ledger
+from .domain import Box
+from .errors import InvalidInput, MissingExtra
+from .protocol.task import Accounting, Rule, Task
+from .release.points import PointsRelease, quantize, resample
+from .simulate import simulate
+
+try:
+    from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    raise MissingExtra("scikit-learn", "experiments") from None
+
+__all__ = ["SemiLocalTransformer"]
+
+Method = Literal["quantize", "resample"]
+
+
+class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Replace training positions by what their regions tell; leave positions to predict for as they are.
+
+    ``fit_transform`` plays the protocol for the training positions and returns one position per row that its region
+    alone decides. ``transform`` returns its input unchanged: whoever asks for a prediction uses the model on a position
+    of its own, and sends nothing. In a Pipeline the next step is therefore trained on private features.
+
+    The loss, inside the region: ``epsilon`` for a participant who is never moved, at most ``spent_.epsilon_worst`` for
+    anybody; a crowd of ``k`` except with ``delta``. Labels are not protected.
+
+    Parameters
+    ----------
+    epsilon : float
+        Loss inside the region, all of it for the partition.
+    k : int
+        The smallest crowd.
+    delta : float
+        Chance, per participant, that the crowd fails.
+    box : Box, (lower, upper) or "data"
+        The public domain; ``lower`` and ``upper`` are numbers for all axes or one number per axis. It must not come
+        from the data, which would publish the extremes: ``"data"`` does that, with a warning.
+    method : {"quantize", "resample"}
+        The centre of the region, or a Laplace draw around it.
+    resample_epsilon : float
+        Scale of the draw: width of the region divided by this. It is no cost.
+    rule, accounting, max_trims
+        As in :meth:`semilocal.Task.build`.
+    random_state : int, numpy.random.Generator or None
+        None takes the operating system's randomness; anything else is a simulation and protects nobody.
+
+    Attributes
+    ----------
+    partition_ : Partition
+        Regions and crowds; public by design.
+    spent_ : Ledger
+        What it cost.
+    move_shares_ : dict
+        Share of the training positions for each number of moves.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.random((5_000, 2))
+    >>> private = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), random_state=1).fit_transform(X)
+    >>> len(np.unique(private, axis=0)) < 200
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        k: int = 50,
+        *,
+        delta: float = 1e-6,
+        box: Box | tuple[npt.ArrayLike, npt.ArrayLike] | Literal["data"] | None = None,
+        method: Method = "quantize",
+        resample_epsilon: float = 2.0,
+        rule: Rule = "trim",
+        accounting: Accounting = "core",
+        max_trims: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.k = k
+        self.delta = delta
+        self.box = box
+        self.method = method
+        self.resample_epsilon = resample_epsilon
+        self.rule = rule
+        self.accounting = accounting
+        self.max_trims = max_trims
+        self.random_state = random_state
+
+    def fit(self, X: npt.ArrayLike, y: object = None) -> SemiLocalTransformer:
+        """Find the partition for the training positions, shape (n, d)."""
+        self._release(X)
+        return self
+
+    def fit_transform(self, X: npt.ArrayLike, y: object = None, **fit_params: Any) -> npt.NDArray[np.float64]:
+        """Find the partition and return the private training positions, shape (n, d)."""
+        return self._release(X).points
+
+    def transform(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return positions to predict for unchanged, shape (n, d)."""
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, copy=True))
+
+    def _release(self, X: npt.ArrayLike) -> PointsRelease:
+        if self.method not in ("quantize", "resample"):
+            raise InvalidInput(f"method must be 'quantize' or 'resample'; got {self.method!r}")
+        points = np.asarray(validate_data(self, X, dtype=np.float64, ensure_min_samples=2))
+        rng = _generator(self.random_state)
+        task = Task.build(
+            self._domain(points), epsilon=self.epsilon, delta=self.delta, k=self.k, rule=self.rule,
+            accounting=self.accounting, max_trims=self.max_trims,
+        )  # fmt: skip
+        run = simulate(points, task, rng=rng)
+        self.partition_ = run.partition
+        self.spent_ = Ledger.of(task)
+        self.move_shares_ = run.move_shares
+        if self.method == "quantize":
+            return quantize(run, points, ledger=self.spent_)
+        return resample(run, points, epsilon=self.resample_epsilon, rng=rng, ledger=self.spent_)
+
+    def _domain(self, points: npt.NDArray[np.float64]) -> Box:
+        if isinstance(self.box, Box):
+            return self.box
+        if isinstance(self.box, str) and self.box == "data":
+            warnings.warn(
+                "box='data' publishes the extremes of the training positions without any protection; name a public box",
+                UserWarning,
+                stacklevel=4,
+            )
+            low, high = points.min(axis=0), points.max(axis=0)
+            return Box(tuple(low), tuple(np.where(high > low, high, low + np.maximum(1.0, np.abs(low)))))
+        if isinstance(self.box, tuple | list) and len(self.box) == 2:
+            shape = (points.shape[1],)
+            try:
+                low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), shape) for end in self.box)
+            except (TypeError, ValueError):
+                raise InvalidInput(f"box must have {shape[0]} numbers per corner; got {self.box!r}") from None
+            return Box(tuple(low.tolist()), tuple(high.tolist()))
+        raise InvalidInput(
+            "box must be the public domain of the positions: a Box, (lower, upper), or 'data', which leaks their "
+            f"extremes; got {self.box!r}"
+        )
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):  # what scikit-learn's own tools pass
+        return np.random.default_rng(random_state.randint(0, 2**31))
+    return np.random.default_rng(random_state)

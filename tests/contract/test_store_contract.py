@@ -1,0 +1,332 @@
+"""The contract of a store, on SQLite and on a real PostgreSQL: the same promises, the same tests."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from support_service import Postgres, open_campaign, sample_task
+
+from semilocal import Query
+from semilocal.errors import InvalidInput
+from semilocal.protocol.messages import encode
+from semilocal.service.admin import create_campaign, first_admin_token, new_tokens
+from semilocal.service.campaign import Campaign, token_hash, used_by
+from semilocal.service.rounds import advance, cancel, start, verify
+from semilocal.service.store import Enrolment, Incoming, SchemaMismatch, Store, open_store
+
+TASK = sample_task()
+NAMES = [bytes([number]) * 16 for number in range(1, 20)]
+
+
+def verifier(name: bytes) -> bytes:
+    return name * 2
+
+
+def enrol(name: bytes) -> Enrolment:
+    return Enrolment(TASK.id, name, verifier(name), None, None)
+
+
+def report(name: bytes, *, round_: int = 1, cell: int = 1, answer: bytes = b"\x01", before: tuple[int, int] = (0, 0)) -> Incoming:
+    return Incoming(TASK.id, round_, name, verifier(name), cell, answer, *before)
+
+
+@pytest.fixture
+def opened(store: Store) -> Store:
+    """A store with a campaign whose first round is open for 10 participants."""
+    assert create_campaign(store, open_campaign(TASK), now=1000)
+    assert store.apply([enrol(name) for name in NAMES[:10]]).outcomes == ["stored"] * 10
+    assert start(store, TASK.id, 1000.5)
+    return store
+
+
+def test_a_campaign_comes_back_as_it_was_created(store: Store) -> None:
+    campaign = Campaign("täst", TASK, (), "tokens", 7, 100)
+    assert create_campaign(store, campaign, now=1000.2)
+    assert store.campaign(TASK.id) == campaign
+    assert store.tasks() == [TASK.id]
+    status = store.status(TASK.id)
+    assert status is not None
+    assert (status.phase, status.round, status.closed, status.needed, status.deadline) == ("enrolling", 0, 0, 7, 1101)
+    assert store.statuses() == {TASK.id: status} == store.statuses(active=True)
+    assert store.campaign(bytes(32)) is None
+    assert store.status(bytes(32)) is None
+
+
+def test_a_task_is_there_once(store: Store) -> None:
+    assert create_campaign(store, open_campaign(TASK), now=0)
+    assert not create_campaign(store, open_campaign(TASK, capacity=3), now=0)
+    assert store.campaign(TASK.id) == open_campaign(TASK)
+
+
+def test_enrolling_twice_is_one_participant_and_another_key_is_refused(store: Store) -> None:
+    create_campaign(store, open_campaign(TASK), now=0)
+    mine, stolen = enrol(NAMES[0]), Enrolment(TASK.id, NAMES[0], bytes(32), None, None)
+    assert store.apply([mine, mine, stolen]).outcomes == ["stored", "again", "pseudonym-taken"]
+    assert store.apply([mine, stolen]).outcomes == ["again", "pseudonym-taken"]
+    status = store.status(TASK.id)
+    assert status is not None
+    assert status.enrolled == status.received == 1
+
+
+def test_a_token_works_once_and_is_stored_hashed(store: Store, database: str) -> None:
+    create_campaign(store, Campaign("tokens", TASK), now=0)
+    token, other = new_tokens(store, TASK.id, count=2)
+
+    def ask(name: bytes, text: str | None) -> Enrolment:
+        if text is None:
+            return Enrolment(TASK.id, name, verifier(name), None, None)
+        return Enrolment(TASK.id, name, verifier(name), token_hash(text), used_by(text, name, verifier(name)))
+
+    first, second, third = NAMES[:3]
+    batch = [ask(first, token), ask(second, token), ask(second, "slt_unknown"), ask(third, None)]
+    assert store.apply(batch).outcomes == ["stored", "token-used", "bad-token", "bad-token"]
+    assert store.apply([ask(first, token), ask(second, token), ask(second, other)]).outcomes == ["again", "token-used", "stored"]
+    if database.startswith("sqlite"):
+        raw = b"".join(path.read_bytes() for path in Path(database[10:]).parent.iterdir())
+        assert token.encode() not in raw
+        assert token_hash(token) in raw
+
+
+def test_a_token_is_for_one_task(store: Store) -> None:
+    other = sample_task(delta=0.01)
+    create_campaign(store, Campaign("one", TASK), now=0)
+    create_campaign(store, Campaign("two", other), now=0)
+    (token,) = new_tokens(store, other.id, count=1)
+    item = Enrolment(TASK.id, NAMES[0], verifier(NAMES[0]), token_hash(token), used_by(token, NAMES[0], verifier(NAMES[0])))
+    assert store.apply([item]).outcomes == ["bad-token"]
+
+
+def test_capacity_and_quorum_are_reported_when_reached(store: Store) -> None:
+    create_campaign(store, open_campaign(TASK, capacity=3), now=0)
+    assert store.apply([enrol(NAMES[0]), enrol(NAMES[1])]).full == set()
+    assert store.apply([enrol(NAMES[1]), enrol(NAMES[2])]).full == {TASK.id}
+    assert advance(store, TASK.id, 0.0)
+    assert store.apply([report(name) for name in NAMES[:2]]).full == set()
+    assert store.apply([report(NAMES[2])]).full == {TASK.id}
+
+
+def test_every_outcome_of_a_report(opened: Store) -> None:
+    a, b, stranger = NAMES[0], NAMES[1], NAMES[15]
+    assert opened.apply([report(a)]).outcomes == ["stored"]
+    batch = [
+        report(a),
+        report(a, answer=b"\x00"),
+        report(a, cell=2),
+        report(stranger),
+        report(b)._replace(verifier=bytes(32)),
+        report(b, round_=2, before=(1, 1)),
+        report(b)._replace(task=bytes(32)),
+        report(b),
+        report(b),
+        report(b, answer=b"\x00"),
+    ]
+    assert opened.apply(batch).outcomes == [
+        "again", "other-answer", "other-answer", "unauthorized", "unauthorized", "not-open-yet", "no-such-task", "stored",
+        "again", "other-answer",
+    ]  # fmt: skip
+    status = opened.status(TASK.id)
+    assert status is not None
+    assert status.received == 2
+    assert [row.pseudonym for row in opened.reports(TASK.id, 1, after=b"", limit=10)] == [a, b]
+
+
+def test_closed_rounds_take_nothing_and_still_know_what_they_have(opened: Store) -> None:
+    opened.apply([report(name) for name in NAMES[:9]])
+    assert advance(opened, TASK.id, 10_000.0)
+    before = [opened.message(TASK.id, 1, what) for what in ("query", "closed", "checkpoint")]  # type: ignore[arg-type]
+    assert None not in before
+    late, again, other = report(NAMES[9]), report(NAMES[0]), report(NAMES[0], answer=b"\x00")
+    assert opened.apply([late, again, other]).outcomes == ["round-closed", "again", "other-answer"]
+    assert len(opened.reports(TASK.id, 1, after=b"", limit=100)) == 9
+    advance(opened, TASK.id, 10_000.0)
+    assert [opened.message(TASK.id, 1, what) for what in ("query", "closed", "checkpoint")] == before  # type: ignore[arg-type]
+    verify(opened, TASK.id)
+
+
+def test_paths_of_cells_are_followed(store: Store) -> None:
+    task = sample_task(k=1)
+    create_campaign(store, open_campaign(task), now=0)
+    names = [bytes([n]) * 16 for n in range(1, 200)]
+    store.apply([Enrolment(task.id, name, verifier(name), None, None) for name in names])
+    start(store, task.id, 0.0)
+
+    def one(name: bytes, round_: int, cell: int, answer: int, before: tuple[int, int]) -> Incoming:
+        return Incoming(task.id, round_, name, verifier(name), cell, bytes([answer]), *before)
+
+    store.apply([one(name, 1, 1, name[0] % 2, (0, 0)) for name in names[:-1]])
+    assert advance(store, task.id, 10_000.0)
+    assert store.message(task.id, 2, "query") == encode(Query(task.id, 2, (2, 3)))
+    batch = [
+        one(names[0], 2, 2, 0, (1, 1)), one(names[1], 2, 3, 0, (1, 1)), one(names[2], 2, 2, 0, (1, 7)),
+        one(names[-1], 2, 2, 0, (1, 1)),
+    ]  # fmt: skip
+    assert store.apply(batch).outcomes == ["stored", "stored", "wrong-path", "missed-round"]
+
+
+def test_a_cancelled_campaign_takes_nothing(opened: Store) -> None:
+    opened.apply([report(NAMES[0])])
+    assert cancel(opened, TASK.id)
+    assert not cancel(opened, TASK.id)
+    assert not advance(opened, TASK.id, 1e9)
+    assert opened.apply([report(NAMES[0]), report(NAMES[1]), enrol(NAMES[12])]).outcomes == [
+        "again", "campaign-ended", "campaign-ended",
+    ]  # fmt: skip
+    assert opened.statuses(active=True) == {}
+    verify(opened, TASK.id)
+
+
+def test_a_failed_transaction_leaves_nothing(opened: Store) -> None:
+    with pytest.raises(ZeroDivisionError), opened.lock(TASK.id) as held:
+        assert held is not None
+        held.close_round(1, b"closed", b"checkpoint")
+        raise ZeroDivisionError
+    assert opened.message(TASK.id, 1, "closed") is None
+    with opened.lock(TASK.id) as held:
+        assert held is not None
+        with pytest.raises(InvalidInput):
+            held.close_round(2, b"", b"")
+    assert opened.apply([report(NAMES[0])]).outcomes == ["stored"]
+
+
+def test_pages_of_reports_are_ordered_and_complete(opened: Store) -> None:
+    opened.apply([report(name) for name in reversed(NAMES[:10])])
+    seen, after = [], b""
+    while page := opened.reports(TASK.id, 1, after=after, limit=3):
+        seen += [row.pseudonym for row in page]
+        after = page[-1].pseudonym
+    assert seen == sorted(NAMES[:10])
+
+
+def test_what_was_acknowledged_is_there_after_opening_again(opened: Store, database: str) -> None:
+    opened.apply([report(name) for name in NAMES[:4]])
+    opened.close()
+    again = open_store(database, worker="test")
+    status = again.status(TASK.id)
+    assert status is not None
+    assert status.received == 4
+    assert again.apply([report(NAMES[0]), report(NAMES[4])]).outcomes == ["again", "stored"]
+    again.close()
+
+
+def test_the_admin_token_is_shown_once(store: Store) -> None:
+    stored, token = first_admin_token(store)
+    assert token is not None
+    assert first_admin_token(store) == (stored, None)
+
+
+def test_exactly_one_of_many_closers_closes(opened: Store, database: str) -> None:
+    opened.apply([report(name) for name in NAMES[:10]])
+    done: list[bool] = []
+    gate = threading.Barrier(6)
+
+    def close() -> None:
+        mine = open_store(database, worker="closer")
+        gate.wait()
+        done.append(advance(mine, TASK.id, 2_000.0))  # after the first window, before the second one ends
+        mine.close()
+
+    threads = [threading.Thread(target=close) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [False] * 5 + [True]
+    verify(opened, TASK.id)
+
+
+def test_reports_and_closings_at_once_count_everybody_once(store: Store, database: str) -> None:
+    """Two writers send the same reports while a third closes: what is acknowledged is counted, once."""
+    create_campaign(store, open_campaign(TASK), now=0)
+    names = [number.to_bytes(16, "big") for number in range(1, 401)]
+    store.apply([Enrolment(TASK.id, name, name * 2, None, None) for name in names])
+    start(store, TASK.id, 0.0)
+    stored: list[bytes] = []
+    gate = threading.Barrier(3)
+
+    def send(step: int) -> None:
+        mine = open_store(database, worker=f"worker{step}")
+        gate.wait()
+        order = names[::step]
+        for first in range(0, len(order), 20):
+            batch = [Incoming(TASK.id, 1, name, name * 2, 1, b"\x01", 0, 0) for name in order[first : first + 20]]
+            outcomes = mine.apply(batch).outcomes
+            assert set(outcomes) <= {"stored", "again", "round-closed"}
+            stored.extend(item.pseudonym for item, outcome in zip(batch, outcomes, strict=True) if outcome == "stored")
+        mine.close()
+
+    def close() -> None:
+        mine = open_store(database, worker="closer")
+        gate.wait()
+        assert advance(mine, TASK.id, 1_000.0)
+        mine.close()
+
+    threads = [threading.Thread(target=send, args=(1,)), threading.Thread(target=send, args=(-1,)), threading.Thread(target=close)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(stored) == len(set(stored))
+    assert sorted(stored) == [row.pseudonym for row in store.reports(TASK.id, 1, after=b"", limit=1000)]
+    verify(store, TASK.id)
+
+
+def test_a_newer_schema_is_refused_with_a_sentence(store: Store, database: str) -> None:
+    store.close()
+    if database.startswith("sqlite"):
+        with sqlite3.connect(database[10:]) as connection:
+            connection.execute("PRAGMA user_version = 99")
+        connection.close()
+    else:
+        import psycopg
+
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("INSERT INTO schema_version VALUES (99)")
+    with pytest.raises(SchemaMismatch, match="schema version 99, but this program knows versions up to 1; update"):
+        open_store(database)
+
+
+def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE cats (name TEXT)")
+    connection.close()
+    with pytest.raises(InvalidInput, match="another program"):
+        open_store(f"sqlite:///{path}")
+
+
+@pytest.mark.parametrize("url", ["", "sqlite://", "sqlite:///", "mysql://x", "file.db"])
+def test_a_wrong_database_url_is_refused_with_a_sentence(url: str) -> None:
+    with pytest.raises(InvalidInput, match="sqlite:///file or postgresql://"):
+        open_store(url)
+
+
+def test_no_column_can_hold_an_address_or_the_time_of_a_participant(postgres: Postgres, tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
+    store.close()
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        columns = {
+            (table, row[1])
+            for (table,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+            for row in connection.execute(f"PRAGMA table_info({table})")
+        }
+    connection.close()
+    expected = {
+        "settings": ["key", "value"],
+        "campaigns": ["id", "task", "body", "phase", "round", "closed", "needed", "deadline", "fold"],
+        "tokens": ["hash", "campaign", "used_by"],
+        "participants": ["campaign", "pseudonym", "verifier"],
+        "rounds": ["campaign", "round", "query", "closed", "checkpoint"],
+        "reports": ["campaign", "round", "pseudonym", "cell", "answer"],
+        "counters": ["campaign", "round", "worker", "received"],
+    }
+    assert columns == {(table, name) for table, names in expected.items() for name in names}
+    import psycopg
+
+    url = postgres.new_database()
+    open_store(url, worker="x").close()
+    with psycopg.connect(url) as other:
+        rows = other.execute("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'")
+        assert set(rows.fetchall()) == columns | {("schema_version", "version")}

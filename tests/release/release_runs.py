@@ -1,0 +1,30 @@
+"""Populations with people to move, and runs over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import semilocal as sl
+
+Floats = npt.NDArray[np.float64]
+
+
+def box_of(dimensions: int) -> sl.Box:
+    return sl.Box((0.0,) * dimensions, (1.0,) * dimensions)
+
+
+def crowded(size: int, dimensions: int, rng: np.random.Generator) -> Floats:
+    """Most people in a corner, one in a hundred anywhere: the sparse sides get trimmed."""
+    dense = rng.beta(2, 8, (size, dimensions)) * 0.5
+    return np.where(rng.random((size, 1)) < 0.01, rng.random((size, dimensions)), dense)
+
+
+def run_of(dimensions: int, *, seed: int, size: int = 3_000, **options: Any) -> tuple[Floats, sl.Run]:
+    """A population and a run in which somebody was moved."""
+    rng = np.random.default_rng(seed)
+    points = crowded(size, dimensions, rng)
+    task = sl.Task.build(box_of(dimensions), **({"epsilon": 2.0, "delta": 0.05, "k": 20} | options))
+    return points, sl.simulate(points, task, rng=rng)

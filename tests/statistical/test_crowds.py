@@ -1,0 +1,176 @@
+"""The promise of a crowd, on hard shapes, over thousands of seeded runs.
+
+The promise: with rule "all" a participant's region holds fewer than k participants with probability at most delta; with
+rule "trim" with probability at most delta * E[1 + its moves]. Participants of one run are dependent, so the unit of
+evidence is the run, and every run contributes one number with mean at most 0 under the promise,
+
+    D = [crowd below k] - delta * (1 + moves),
+
+once for a participant in the worst place of the shape and once for the mean over all participants. Test by betting: for
+a fixed stake s the product of (1 + s * D) over independent runs has mean at most 1, so by Markov's inequality it exceeds
+1/ALARM with probability at most ALARM, whatever the distribution of D; so does the mean over several stakes. With ALARM =
+1e-8 and fewer than 100 tests, the false-alarm rate of this file is below 1e-6.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from semilocal import Box, Task, simulate
+from semilocal.errors import NoCrowdWarning
+
+pytestmark = pytest.mark.slow
+
+ALARM = 1e-8
+RUNS = 1000
+K, DELTA, TRIMS = 15, 0.1, 3
+SQUARE = Box((0, 0), (1, 1))
+Floats = npt.NDArray[np.float64]
+Rng = np.random.Generator
+
+
+def wealth(differences: Floats, lowest: float) -> float:
+    """Mean over stakes of the product of 1 + stake * D; D is never below ``lowest``."""
+    assert differences.min() >= lowest
+    stakes = np.geomspace(0.05, 0.95, 6) / -lowest
+    logs = np.log1p(stakes[:, None] * differences).sum(axis=1)
+    return float(np.mean(np.exp(np.minimum(logs, 600.0))))
+
+
+# -- hard shapes; participant 0 is in the worst place --------------------------------------------------------------
+
+
+def half_empty(rng: Rng) -> Floats:
+    """One short of a crowd in the right half."""
+    left, right = rng.random((100, 2)) * [0.5, 1], rng.random((K - 1, 2)) * [0.5, 1] + [0.5, 0]
+    return np.concatenate([right, left])
+
+
+def coastline(rng: Rng) -> Floats:
+    """Land below a wave, and a few swimmers."""
+    x = rng.random(110)
+    land = np.column_stack([x, rng.random(110) * (0.5 + 0.2 * np.sin(6 * x))])
+    return np.concatenate([rng.random((9, 2)) * [1, 0.1] + [0, 0.9], land])
+
+
+def tight_cluster(rng: Rng) -> Floats:
+    """Nearly everybody in one place, and strays far away."""
+    return np.concatenate([0.75 + 0.25 * rng.random((K - 2, 2)), 0.3 + rng.normal(0, 1e-3, (110, 2))])
+
+
+def line(rng: Rng) -> Floats:
+    """On the diagonal, thinning out; participant 0 at its thin end."""
+    t = np.sort(rng.beta(1.5, 5, 120))[::-1]
+    return np.column_stack([t, t])
+
+
+def duplicates(rng: Rng) -> Floats:
+    """Two addresses, one of them one short of a crowd."""
+    return np.concatenate([np.full((K - 1, 2), (0.8, 0.7)), np.full((100, 2), (0.3, 0.7))])
+
+
+def just_a_crowd(rng: Rng) -> Floats:
+    """k = n."""
+    return rng.random((K, 2))
+
+
+def two_too_few(rng: Rng) -> Floats:
+    """Both halves are one short."""
+    return np.concatenate([rng.random((K - 1, 2)) * [0.5, 1], rng.random((K - 1, 2)) * [0.5, 1] + [0.5, 0]])
+
+
+SHAPES: dict[str, Callable[[Rng], Floats]] = {
+    shape.__name__.replace("_", " "): shape
+    for shape in (half_empty, coastline, tight_cluster, line, duplicates, just_a_crowd, two_too_few)
+}
+
+
+def task_of(rule: Any, **options: Any) -> Task:
+    settings: dict[str, Any] = {"epsilon": 2.0, "delta": DELTA, "k": K, "max_depth": 4, **options}
+    return Task.build(SQUARE, rule=rule, max_trims=TRIMS if rule == "trim" else 0, **settings)
+
+
+def evidence(task: Task, shape: Callable[[Rng], Floats], *, delta: float, runs: int) -> tuple[Floats, Floats]:
+    """D of every run: float64[runs] for participant 0, and for the mean over all participants."""
+    worst, mean = np.empty(runs), np.empty(runs)
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, 20240])
+        run = simulate(shape(rng), task, rng=rng)
+        alone = run.partition.crowds[run.regions] < task.k
+        paid = delta * (1.0 + run.moves)
+        worst[seed], mean[seed] = alone[0] - paid[0], np.mean(alone - paid)
+    return worst, mean
+
+
+LOWEST = -DELTA * (1 + TRIMS)
+
+
+@pytest.mark.parametrize("rule", ["all", "trim"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_share_without_a_crowd_stays_within_the_promise(shape: str, rule: str) -> None:
+    worst, mean = evidence(task_of(rule), SHAPES[shape], delta=DELTA, runs=RUNS)
+    assert wealth(worst, LOWEST) < 1 / ALARM
+    assert wealth(mean, LOWEST) < 1 / ALARM
+
+
+@pytest.mark.parametrize("shape", ["half empty", "coastline", "tight cluster", "line", "duplicates", "two too few"])
+def test_the_rule_that_keeps_no_crowd_is_caught(shape: str) -> None:
+    worst, mean = evidence(task_of("each"), SHAPES[shape], delta=DELTA, runs=150)
+    assert max(wealth(worst, LOWEST), wealth(mean, LOWEST)) > 1 / ALARM
+
+
+@pytest.mark.parametrize("rule", ["all", "trim"])
+def test_a_crowd_test_that_is_too_lax_is_caught(rule: str) -> None:
+    """The planted bug: the tests are made for three times the delta that is promised."""
+    lax = msgspec.structs.replace(task_of(rule), delta=3 * DELTA)
+    worst, _ = evidence(lax, SHAPES["half empty"], delta=DELTA, runs=RUNS)
+    assert wealth(worst, LOWEST) > 1 / ALARM
+
+
+def test_the_test_is_not_won_by_waste() -> None:
+    """The promise is nearly used up in the worst place: the share without a crowd is not far below delta."""
+    worst, _ = evidence(task_of("all"), SHAPES["half empty"], delta=DELTA, runs=RUNS)
+    share = float(np.mean(worst + DELTA))
+    # Hoeffding: the observed share is within 0.1 of the true one but for 2 exp(-2 * 1000 * 0.01) < 1e-8.
+    assert 0 < share <= DELTA + 0.1
+
+
+@pytest.mark.parametrize("rule", ["all", "trim"])
+def test_uniform_accounting_promises_delta_to_everybody(rule: str) -> None:
+    task = task_of(rule, accounting="uniform", epsilon=6.0)
+    worst = np.empty(RUNS // 2)
+    for seed in range(len(worst)):
+        rng = np.random.default_rng([seed, 20241])
+        run = simulate(half_empty(rng), task, rng=rng)
+        worst[seed] = float(run.partition.crowds[run.regions[0]] < K) - DELTA
+    assert wealth(worst, -DELTA) < 1 / ALARM
+
+
+@pytest.mark.parametrize("rule", ["all", "trim"])
+@pytest.mark.parametrize("size", [0, 1, K - 1])
+def test_fewer_than_k_share_one_region_and_are_warned_every_time(size: int, rule: str) -> None:
+    task = task_of(rule)
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run = simulate(rng.random((size, 2)), task, rng=rng)
+        assert [warning.category for warning in caught] == [NoCrowdWarning]
+        assert run.partition.cells.tolist() == [1]
+        assert run.partition.crowds.tolist() == [size]
+
+
+def test_the_bet_raises_no_alarm_for_a_promise_that_is_just_kept_and_one_for_a_broken_one() -> None:
+    rng = np.random.default_rng(1)
+    kept = (rng.random(RUNS) < DELTA) - DELTA
+    broken = (rng.random(RUNS) < 2.5 * DELTA) - DELTA
+    assert wealth(kept, LOWEST) < 1 / ALARM < wealth(broken, LOWEST)
+    assert math.isfinite(wealth(np.ones(RUNS) - DELTA, LOWEST))

@@ -1,0 +1,235 @@
+"""What the verdict rules promise, for hand-made tallies and against an oracle in plain Python."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cache
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from scipy import stats
+
+from semilocal import Box, Task
+from semilocal.protocol.rule import Frontier, decide, first_frontier, no_frontier
+
+SQUARE = Box((0, 0), (1, 1))
+
+
+def task_of(rule: Any, **options: Any) -> Task:
+    settings: dict[str, Any] = {"epsilon": 1.0, "delta": 0.05, "k": 20, **options}
+    return Task.build(SQUARE, rule=rule, **settings)
+
+
+def frontier_of(cell: int, trims: int = 0, expected: float = math.nan) -> Frontier:
+    return Frontier(np.array([cell], dtype=np.uint64), np.array([trims]), np.array([expected]))
+
+
+def kept(task: Task, size: int, tally: list[int], trims: int = 0) -> tuple[int, ...]:
+    """Children that go on."""
+    ruling = decide(task, frontier_of(1, trims), [size], [tally])
+    return tuple(np.flatnonzero(ruling.kept[0]).tolist())
+
+
+@cache
+def threshold_of(task: Task, size: int) -> int:
+    return int(task.randomizer.threshold([size], k=task.k, delta=task.delta_test)[0])
+
+
+def oracle(task: Task, size: int, tally: tuple[int, ...], trims: int) -> tuple[int, ...]:
+    """The rules, one cell at a time, for randomized response."""
+    p, p0 = task.randomizer.probabilities  # type: ignore[union-attr]
+    threshold = threshold_of(task, size)
+    every = tuple(range(len(tally)))
+    passing = tuple(child for child in every if tally[child] >= threshold)
+    if task.rule == "each" or passing == every:
+        return passing
+    if task.rule == "all" or not passing or trims >= task.max_trims:
+        return ()
+    failing = [child for child in every if child not in passing]
+    estimate = sum((tally[child] - size * p0) / (p - p0) for child in failing)
+    outside = len(failing) * p0  # chance of naming a failing child without being in one
+    inside = outside + p - p0
+    variance = size * (task.tau * inside * (1 - inside) + (1 - task.tau) * outside * (1 - outside)) / (p - p0) ** 2
+    bound = estimate + float(stats.norm.ppf(0.95)) * math.sqrt(variance)
+    return passing if bound <= task.tau * size else ()
+
+
+# -- by hand -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "size", "tally", "wanted"),
+    [
+        # e^1: p = 0.731, p0 = 0.269. With 1000 responders a child of 19 is expected at 278, and 302 is surely more.
+        ("all", 1000, [500, 500], (0, 1)),
+        ("all", 1000, [730, 270], ()),
+        ("trim", 1000, [500, 500], (0, 1)),
+        ("trim", 1000, [730, 270], (0,)),
+        ("trim", 1000, [270, 730], (1,)),
+        ("each", 1000, [500, 500], (0, 1)),
+        ("each", 1000, [730, 270], (0,)),
+        # Hardly anybody there: nothing passes, whatever the tally says.
+        ("all", 19, [10, 9], ()),
+        ("trim", 19, [19, 0], ()),
+        ("each", 19, [19, 0], ()),
+        ("all", 0, [0, 0], ()),
+        ("trim", 0, [0, 0], ()),
+        ("each", 0, [0, 0], ()),
+    ],
+)
+def test_verdicts_of_hand_made_tallies(rule: str, size: int, tally: list[int], wanted: tuple[int, ...]) -> None:
+    assert kept(task_of(rule), size, tally) == wanted
+
+
+def test_a_failing_child_that_is_not_sparse_blocks_the_other() -> None:
+    task = task_of("trim", k=200)
+    # The second child has about 164 of 1000: too few for 200, and with its error bar of 50 more than a fifth.
+    assert kept(task, 1000, [655, 345]) == ()
+    # The same with hardly anybody in it is trimmed off.
+    assert kept(task, 1000, [731, 269]) == (0,)
+    # A larger tau would let it go.
+    assert kept(msgspec.structs.replace(task, tau=0.3), 1000, [655, 345]) == (0,)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_a_path_is_trimmed_no_more_often_than_the_task_allows(limit: int) -> None:
+    task = task_of("trim", max_trims=limit)
+    for trims in range(5):
+        assert kept(task, 1000, [730, 270], trims) == ((0,) if trims < limit else ())
+        assert kept(task, 1000, [500, 500], trims) == (0, 1)  # a split is always allowed
+
+
+def test_a_quadtree_is_trimmed_to_all_children_that_pass() -> None:
+    task = task_of("trim", tree="quad", epsilon=3.0)
+    p, p0 = task.randomizer.probabilities  # type: ignore[union-attr]
+
+    def tally_of(counts: list[int]) -> list[int]:
+        size = sum(counts)
+        exact = [size * p0 + count * (p - p0) for count in counts]
+        tally = [round(value) for value in exact]
+        tally[0] += size - sum(tally)
+        return tally
+
+    assert kept(task, 4000, tally_of([1000, 1000, 1000, 1000])) == (0, 1, 2, 3)
+    assert kept(task, 4000, tally_of([2000, 2000, 0, 0])) == (0, 1)
+    assert kept(task, 4000, tally_of([0, 2000, 2000, 0])) == (1, 2)
+    assert kept(task, 4000, tally_of([0, 0, 0, 4000])) == (3,)
+    # Three children with 8 % each all pass; with k = 400 they fail, and together they are more than a fifth.
+    mixed = [3040, 320, 320, 320]
+    assert kept(task, 4000, tally_of(mixed)) == (0, 1, 2, 3)
+    assert kept(msgspec.structs.replace(task, k=400), 4000, tally_of(mixed)) == ()
+    assert kept(msgspec.structs.replace(task, k=400, tau=0.4), 4000, tally_of(mixed)) == (0,)
+    assert kept(task_of("all", tree="quad", epsilon=3.0), 4000, tally_of([2000, 2000, 0, 0])) == ()
+    assert kept(task_of("each", tree="quad", epsilon=3.0), 4000, tally_of([2000, 2000, 0, 0])) == (0, 1)
+
+
+def test_the_next_frontier_holds_the_kept_children_their_trims_and_estimates() -> None:
+    task = task_of("trim")
+    cells = np.array([4, 5, 6], dtype=np.uint64)
+    frontier = Frontier(cells, np.array([0, 2, 1]), np.full(3, np.nan))
+    ruling = decide(task, frontier, [1000, 1000, 10], [[500, 500], [730, 270], [5, 5]])
+    assert ruling.kept.tolist() == [[True, True], [True, False], [False, False]]
+    assert ruling.frontier.cells.tolist() == [8, 9, 10]
+    assert ruling.frontier.trims.tolist() == [0, 0, 3]
+    assert ruling.frontier.expected.tolist() == [*ruling.estimates[0], ruling.estimates[1, 0]]
+    assert ruling.frontier.cells.dtype == np.uint64
+    assert (ruling.estimates == task.randomizer.estimate([[500, 500], [730, 270], [5, 5]], [1000, 1000, 10])).all()
+
+
+def test_the_first_frontier_is_the_root_and_the_last_is_empty() -> None:
+    assert first_frontier().cells.tolist() == [1]
+    assert first_frontier().trims.tolist() == [0]
+    assert np.isnan(first_frontier().expected).all()
+    ruling = decide(task_of("trim"), no_frontier(), np.empty(0, dtype=int), np.empty((0, 2), dtype=int))
+    assert ruling.frontier.cells.tolist() == []
+
+
+# -- against the oracle --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["all", "trim", "each"])
+@pytest.mark.parametrize(("size", "k"), [(40, 20), (300, 20), (300, 100), (1000, 20)])
+def test_every_tally_of_two_children_gets_the_oracle_s_verdict(rule: str, size: int, k: int) -> None:
+    task = task_of(rule, k=k, **({"max_trims": 2} if rule == "trim" else {}))
+    tallies = [(count, size - count) for count in range(size + 1)]
+    for trims in (0, 1, 2):
+        frontier = Frontier(
+            np.arange(2048, 2048 + len(tallies), dtype=np.uint64), np.full(len(tallies), trims), np.zeros(len(tallies))
+        )
+        ruling = decide(task, frontier, [size] * len(tallies), tallies)
+        got = [tuple(np.flatnonzero(row).tolist()) for row in ruling.kept]
+        assert got == [oracle(task, size, tally, trims) for tally in tallies]
+    verdicts = {oracle(task, size, tally, 0) for tally in tallies}
+    if rule == "trim" and (size, k) == (300, 100):
+        assert verdicts == {(0, 1), (0,), (1,), ()}  # the scan has met every kind of verdict
+
+
+@pytest.mark.parametrize("rule", ["all", "trim", "each"])
+def test_tallies_of_four_children_get_the_oracle_s_verdict(rule: str) -> None:
+    task = task_of(rule, tree="quad", epsilon=2.0, k=300)
+    shares = [share for share in itertools.product((0.0, 0.02, 0.1, 0.3, 0.6), repeat=4) if sum(share) > 0]
+    p, p0 = task.randomizer.probabilities  # type: ignore[union-attr]
+    size, tallies = 2000, []
+    for share in shares:
+        tally = [math.floor(size * (p0 + (p - p0) * part / sum(share))) for part in share]
+        tally[int(np.argmax(share))] += size - sum(tally)
+        tallies.append(tuple(tally))
+    frontier = Frontier(np.full(len(tallies), 1, dtype=np.uint64), np.zeros(len(tallies), int), np.zeros(len(tallies)))
+    ruling = decide(task, frontier, [size] * len(tallies), tallies)
+    got = [tuple(np.flatnonzero(row).tolist()) for row in ruling.kept]
+    assert got == [oracle(task, size, tally, 0) for tally in tallies]
+    if rule == "trim":
+        assert {len(children) for children in got} >= {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("liars", [0, 1, 30])
+def test_a_crowd_is_proven_even_without_the_liars(liars: int) -> None:
+    """A verdict with L tolerated liars is the verdict about the tallies and responders less L."""
+    task = task_of("all", tolerate_liars=liars)
+    plain = task_of("all")
+    tallies = np.stack([np.arange(1001), 1000 - np.arange(1001)], axis=1)
+    size = np.full(1001, 1000)
+    frontier = Frontier(np.full(1001, 1, dtype=np.uint64), np.zeros(1001, dtype=np.int64), np.zeros(1001))
+    honest = plain.randomizer.passes(tallies - liars, size - liars, k=task.k, delta=task.delta).all(axis=1)
+    assert (decide(task, frontier, size, tallies).kept.all(axis=1) == honest).all()
+    assert honest.any()
+    assert kept(task_of("all", tolerate_liars=2000), 1000, [500, 500]) == ()
+
+
+# -- the published code --------------------------------------------------------------------------------------------
+
+
+def test_the_published_rule_takes_the_estimated_size_where_the_paper_takes_the_responders() -> None:
+    published = Task.published(SQUARE, epsilon=1.0, delta=0.05, k=20)
+    paper = Task.paper(SQUARE, epsilon=1.0, delta=0.05, k=20)
+    unit, budget = 2**20, math.log(1 / 0.05)
+
+    def limit(size: float) -> int:
+        return math.ceil((20 + math.sqrt(2 * size * budget) + 6 * budget) * unit)
+
+    for expected in (100.0, 1000.0, 5000.0):
+        at = limit(expected)
+        ruling = decide(published, frontier_of(4, expected=expected), [1000], [[at, at - 1, 0, at + 1]])
+        assert ruling.kept.tolist() == [[True, False, False, True]]
+    at = limit(1000)
+    first = decide(published, first_frontier(), [1000], [[at, at - 1, 0, at]])
+    assert first.kept.tolist() == [[True, False, False, True]]  # nothing is estimated yet at the root
+    assert decide(paper, frontier_of(4, expected=9.0), [1000], [[at] * 4]).kept.all()
+    assert not decide(paper, frontier_of(4, expected=9.0), [1000], [[at, at, at, at - 1]]).kept.any()
+    # An estimate may be negative; the margin is then that of nobody.
+    nobody = limit(0)
+    ruling = decide(published, frontier_of(4, expected=-50.0), [3], [[nobody, nobody - 1, 0, 0]])
+    assert ruling.kept.tolist() == [[True, False, False, False]]
+
+
+@pytest.mark.parametrize("rule", ["all", "trim", "each"])
+def test_verdicts_of_discrete_laplace_follow_the_same_rules(rule: str) -> None:
+    task = task_of(rule, randomizer="discrete-laplace")
+    (threshold,) = task.randomizer.threshold([5000], k=20, delta=0.05).tolist()
+    assert kept(task, 5000, [threshold, threshold]) == (0, 1)
+    blocked = {"all": (), "trim": (0,), "each": (0,)}[rule]
+    assert kept(task, 5000, [threshold, 0]) == blocked
+    assert kept(task, 5000, [threshold - 1, threshold - 1]) == ()
