@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test unit lint format bench system clean
+.PHONY: demo test unit lint format bench vectors system clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,6 +38,10 @@ format: $(VENV)/.test
 
 bench: $(VENV)/.test
 	for script in bench/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+# After any change to the task's fields or the randomizers.
+vectors: $(VENV)/.test
+	$(BIN)/python spec/make_vectors.py
 
 # What tests need from the system, where it can be installed; elsewhere those tests skip and say why.
 system:
