@@ -3,7 +3,7 @@
     python bench/bench_release.py
 
 The cost of a value release is stated as a multiple of drawing as many Laplace variates with numpy, both measured in
-turns in the same run; the median of the ratios counts, so that a busy machine slows down both.
+turns in the same run; the median of the ratios counts. Times are processor times of one core.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ MOST_SECONDS = 2.0
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Time of one call."""
-    start = time.perf_counter()
+    """Processor time of one call: what others do on the machine does not count."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def value_ratio(rng: np.random.Generator) -> tuple[float, float]:

@@ -66,7 +66,9 @@ def bare_app() -> Any:
                 and report.round == int(path["round"])
                 and report.pseudonym.hex() == path["pseudonym"]
             )
-            await send({"type": "http.response.start", "status": 201 if fine else 422, "headers": [(b"content-length", b"0")]})
+            await send(
+                {"type": "http.response.start", "status": 201 if fine else 422, "headers": [(b"content-length", b"0")]}
+            )
             await send({"type": "http.response.body", "body": b""})
 
     return Router([Route("/tasks/{task}/rounds/{round}/reports/{pseudonym}", Bare(), methods=["PUT"])])
@@ -151,16 +153,17 @@ async def measure(port: int, requests: list[bytes], *, connections: int, seconds
     loop = asyncio.get_running_loop()
     load = Load(requests, seconds)
     begun = time.perf_counter()
-    await asyncio.gather(
-        *(loop.create_connection(lambda: Sender(load), "127.0.0.1", port) for _ in range(connections))
-    )
+    await asyncio.gather(*(loop.create_connection(lambda: Sender(load), "127.0.0.1", port) for _ in range(connections)))
     await load.done
     took = time.perf_counter() - begun
     latencies = sorted(load.latencies)
     if not latencies:
         raise SystemExit("no report was accepted")
     return Measured(
-        len(latencies) / took, 1e3 * latencies[len(latencies) // 2], 1e3 * latencies[int(len(latencies) * 0.99)], load.refused
+        len(latencies) / took,
+        1e3 * latencies[len(latencies) // 2],
+        1e3 * latencies[int(len(latencies) * 0.99)],
+        load.refused,
     )
 
 
@@ -195,7 +198,9 @@ def prepare(database: str, count: int) -> list[bytes]:
 def process(port: int, *arguments: str) -> Iterator[None]:
     """A server in a process group of its own, for as long as the block lasts."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "SEMILOCAL_ADMIN_TOKEN": secrets.token_hex(16)}
-    server = subprocess.Popen([sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
+    server = subprocess.Popen(
+        [sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         for _ in range(600):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
@@ -226,7 +231,17 @@ def bench(database: str | None, *, workers: int, connections: int, seconds: floa
         else:
             url = f"sqlite:///{folder}/bench.db" if database == "sqlite" else database
             requests = prepare(url, count)
-            arguments = ["-m", "semilocal.service.cli", "serve", "--db", url, "--port", str(port), "--workers", str(workers)]
+            arguments = [
+                "-m",
+                "semilocal.service.cli",
+                "serve",
+                "--db",
+                url,
+                "--port",
+                str(port),
+                "--workers",
+                str(workers),
+            ]
         with process(port, *arguments):
             return uvloop.run(measure(port, requests, connections=connections, seconds=seconds))
 
@@ -262,21 +277,32 @@ def main() -> int:
         for turn in range(arguments.repeat):
             for name, where, workers in kinds:
                 one = bench(
-                    where, workers=workers, connections=arguments.connections, seconds=arguments.seconds, count=arguments.count
+                    where,
+                    workers=workers,
+                    connections=arguments.connections,
+                    seconds=arguments.seconds,
+                    count=arguments.count,
                 )
                 found[name].append(one)
-                print(f"{turn + 1}  {name:<22} {one.rate:8.0f} reports/s  p50 {one.p50:6.1f} ms  p99 {one.p99:6.1f} ms  refused {one.refused}", flush=True)
+                print(
+                    f"{turn + 1}  {name:<22} {one.rate:8.0f} reports/s  p50 {one.p50:6.1f} ms  p99 {one.p99:6.1f} ms  refused {one.refused}",
+                    flush=True,
+                )
     finally:
         if cluster is not None:
             cluster.stop()
     rates = {name: median(one.rate for one in runs) for name, runs in found.items()}
     late = {name: median(one.p99 for one in runs) for name, runs in found.items()}
     share = rates["SQLite"] / rates["bare server"]
-    print(f"SQLite / bare server = {share:.2f} (target 0.60); p99 {late['SQLite']:.0f} ms at {arguments.connections} connections (target 300)")
+    print(
+        f"SQLite / bare server = {share:.2f} (target 0.60); p99 {late['SQLite']:.0f} ms at {arguments.connections} connections (target 300)"
+    )
     fine = share >= 0.6 and late["SQLite"] < 300
     if database is not None:
         ratio = rates["PostgreSQL, 2 workers"] / rates["SQLite"]
-        print(f"PostgreSQL with 2 workers / SQLite = {ratio:.2f} (target 1.00); p99 {late['PostgreSQL, 2 workers']:.0f} ms")
+        print(
+            f"PostgreSQL with 2 workers / SQLite = {ratio:.2f} (target 1.00); p99 {late['PostgreSQL, 2 workers']:.0f} ms"
+        )
         fine = fine and ratio >= 1.0
     return 0 if fine else 1
 

@@ -87,7 +87,9 @@ def device_key(secret: bytes, task: bytes) -> bytes:
 class Device:
     """A participant with a key, over any httpx client."""
 
-    def __init__(self, client: httpx.AsyncClient, task: Task, point: Any, secret: bytes, *, plan: Plan | None = None) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, task: Task, point: Any, secret: bytes, *, plan: Plan | None = None
+    ) -> None:
         self.client, self.task, self.plan = client, task, plan or Plan(task.id)
         self.machine = Participant(task, point, secret, POLICY)
         self.point, self.secret = point, secret
@@ -197,7 +199,9 @@ async def transcript(client: httpx.AsyncClient, task: Task, *, rounds: int, plan
         events.append(query)
         after = ""
         while True:
-            page = msgspec.msgpack.decode((await client.get(f"{base}/rounds/{number}/reports?limit=500&after={after}")).content)
+            page = msgspec.msgpack.decode(
+                (await client.get(f"{base}/rounds/{number}/reports?limit=500&after={after}")).content
+            )
             if not page:
                 break
             events += page
@@ -234,7 +238,9 @@ def open_campaign(task: Task, *, releases: Any = (), capacity: int | None = None
     return Campaign("test", task, releases, "open", capacity)
 
 
-async def enrolled(client: httpx.AsyncClient, store: Store, campaign: Campaign, points: Any, secrets: list[bytes]) -> list[Device]:
+async def enrolled(
+    client: httpx.AsyncClient, store: Store, campaign: Campaign, points: Any, secrets: list[bytes]
+) -> list[Device]:
     """Create a campaign and enrol devices."""
     assert create_campaign(store, campaign, now=time.time())
     devices = [
@@ -274,7 +280,13 @@ class Postgres:
             options = {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
         with open(self.home / "log.txt", "ab") as log:
             done = subprocess.run(
-                [str(self.bin / program), *arguments], stdout=log, stderr=log, cwd="/", timeout=60, check=False, **options
+                [str(self.bin / program), *arguments],
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                timeout=60,
+                check=False,
+                **options,
             )
         if check and done.returncode:
             raise RuntimeError((self.home / "log.txt").read_text()[-2000:])

@@ -52,7 +52,7 @@ def test_a_split_spends_all_and_no_more(participants: int, epsilon: float, accou
 def test_more_people_or_a_larger_budget_never_lose_the_partition() -> None:
     for accounting in ("core", "uniform"):
         helped = [
-            [plan_split(size, epsilon=epsilon, accounting=accounting).tree > 0 for epsilon in (0.1, 0.5, 1, 2, 4, 8)]  # type: ignore[arg-type]
+            [plan_split(size, epsilon=epsilon, accounting=accounting).tree > 0 for epsilon in (0.1, 0.5, 1, 2, 4, 8)]
             for size in (100, 1_000, 10_000, 100_000, 10**6)
         ]
         table = np.array(helped)

@@ -75,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = _parser(given).parse_args(given)
         with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)  # ours: each is for the person at the terminal
             warnings.showwarning = _show_warning
             return int(args.run(args) or 0)
     except SemilocalError as error:

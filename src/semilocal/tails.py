@@ -9,6 +9,7 @@ scipy.special is loaded at first use: importing it takes longer than the rest of
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +88,7 @@ def two_binomial_tail(
     return _tails(count, size - members, p_out, _window(members, p_in, floor), delta=floor)[1]
 
 
+@lru_cache(maxsize=64)
 def _window(members: int, p_in: float, delta: float) -> _Window:
     # Hoeffding: beyond this reach lies less than what is dropped anyway.
     reach = math.sqrt(members * math.log(1.0 / (delta * _DROPPED)) / 2.0)
@@ -99,7 +101,9 @@ def _window(members: int, p_in: float, delta: float) -> _Window:
     # Below this point P(X >= value) is taken as 1, which only makes the result larger.
     smallest = int(np.searchsorted(-tail, -(1.0 - delta * _DROPPED), side="left"))
     span = np.arange(largest, min(smallest, largest) - 1, -1)
-    return _Window(first + largest, tail[span], _binomial_mass(values, size, p_in)[span], float(upper[largest]))
+    picked, mass = tail[span], _binomial_mass(values, size, p_in)[span]
+    picked.flags.writeable = mass.flags.writeable = False
+    return _Window(first + largest, picked, mass, float(upper[largest]))
 
 
 def _tails(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from support_service import Postgres, open_campaign, sample_task
@@ -18,6 +19,7 @@ from semilocal.service.rounds import advance, cancel, start, verify
 from semilocal.service.store import Enrolment, Incoming, SchemaMismatch, Store, open_store
 
 TASK = sample_task()
+WHATS: tuple[Literal["query", "closed", "checkpoint"], ...] = ("query", "closed", "checkpoint")
 NAMES = [bytes([number]) * 16 for number in range(1, 20)]
 
 
@@ -29,7 +31,9 @@ def enrol(name: bytes) -> Enrolment:
     return Enrolment(TASK.id, name, verifier(name), None, None)
 
 
-def report(name: bytes, *, round_: int = 1, cell: int = 1, answer: bytes = b"\x01", before: tuple[int, int] = (0, 0)) -> Incoming:
+def report(
+    name: bytes, *, round_: int = 1, cell: int = 1, answer: bytes = b"\x01", before: tuple[int, int] = (0, 0)
+) -> Incoming:
     return Incoming(TASK.id, round_, name, verifier(name), cell, answer, *before)
 
 
@@ -83,7 +87,11 @@ def test_a_token_works_once_and_is_stored_hashed(store: Store, database: str) ->
     first, second, third = NAMES[:3]
     batch = [ask(first, token), ask(second, token), ask(second, "slt_unknown"), ask(third, None)]
     assert store.apply(batch).outcomes == ["stored", "token-used", "bad-token", "bad-token"]
-    assert store.apply([ask(first, token), ask(second, token), ask(second, other)]).outcomes == ["again", "token-used", "stored"]
+    assert store.apply([ask(first, token), ask(second, token), ask(second, other)]).outcomes == [
+        "again",
+        "token-used",
+        "stored",
+    ]
     if database.startswith("sqlite"):
         raw = b"".join(path.read_bytes() for path in Path(database[10:]).parent.iterdir())
         assert token.encode() not in raw
@@ -95,7 +103,9 @@ def test_a_token_is_for_one_task(store: Store) -> None:
     create_campaign(store, Campaign("one", TASK), now=0)
     create_campaign(store, Campaign("two", other), now=0)
     (token,) = new_tokens(store, other.id, count=1)
-    item = Enrolment(TASK.id, NAMES[0], verifier(NAMES[0]), token_hash(token), used_by(token, NAMES[0], verifier(NAMES[0])))
+    item = Enrolment(
+        TASK.id, NAMES[0], verifier(NAMES[0]), token_hash(token), used_by(token, NAMES[0], verifier(NAMES[0]))
+    )
     assert store.apply([item]).outcomes == ["bad-token"]
 
 
@@ -136,13 +146,13 @@ def test_every_outcome_of_a_report(opened: Store) -> None:
 def test_closed_rounds_take_nothing_and_still_know_what_they_have(opened: Store) -> None:
     opened.apply([report(name) for name in NAMES[:9]])
     assert advance(opened, TASK.id, 10_000.0)
-    before = [opened.message(TASK.id, 1, what) for what in ("query", "closed", "checkpoint")]  # type: ignore[arg-type]
+    before = [opened.message(TASK.id, 1, what) for what in WHATS]
     assert None not in before
     late, again, other = report(NAMES[9]), report(NAMES[0]), report(NAMES[0], answer=b"\x00")
     assert opened.apply([late, again, other]).outcomes == ["round-closed", "again", "other-answer"]
     assert len(opened.reports(TASK.id, 1, after=b"", limit=100)) == 9
     advance(opened, TASK.id, 10_000.0)
-    assert [opened.message(TASK.id, 1, what) for what in ("query", "closed", "checkpoint")] == before  # type: ignore[arg-type]
+    assert [opened.message(TASK.id, 1, what) for what in WHATS] == before
     verify(opened, TASK.id)
 
 
@@ -179,10 +189,14 @@ def test_a_cancelled_campaign_takes_nothing(opened: Store) -> None:
 
 
 def test_a_failed_transaction_leaves_nothing(opened: Store) -> None:
-    with pytest.raises(ZeroDivisionError), opened.lock(TASK.id) as held:
-        assert held is not None
-        held.close_round(1, b"closed", b"checkpoint")
-        raise ZeroDivisionError
+    def half_way() -> None:
+        with opened.lock(TASK.id) as held:
+            assert held is not None
+            held.close_round(1, b"closed", b"checkpoint")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        half_way()
     assert opened.message(TASK.id, 1, "closed") is None
     with opened.lock(TASK.id) as held:
         assert held is not None
@@ -263,7 +277,11 @@ def test_reports_and_closings_at_once_count_everybody_once(store: Store, databas
         assert advance(mine, TASK.id, 1_000.0)
         mine.close()
 
-    threads = [threading.Thread(target=send, args=(1,)), threading.Thread(target=send, args=(-1,)), threading.Thread(target=close)]
+    threads = [
+        threading.Thread(target=send, args=(1,)),
+        threading.Thread(target=send, args=(-1,)),
+        threading.Thread(target=close),
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -282,8 +300,8 @@ def test_a_newer_schema_is_refused_with_a_sentence(store: Store, database: str) 
     else:
         import psycopg
 
-        with psycopg.connect(database, autocommit=True) as connection:
-            connection.execute("INSERT INTO schema_version VALUES (99)")
+        with psycopg.connect(database, autocommit=True) as other:
+            other.execute("INSERT INTO schema_version VALUES (99)")
     with pytest.raises(SchemaMismatch, match="schema version 99, but this program knows versions up to 1; update"):
         open_store(database)
 
@@ -328,5 +346,7 @@ def test_no_column_can_hold_an_address_or_the_time_of_a_participant(postgres: Po
     url = postgres.new_database()
     open_store(url, worker="x").close()
     with psycopg.connect(url) as other:
-        rows = other.execute("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'")
+        rows = other.execute(
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+        )
         assert set(rows.fetchall()) == columns | {("schema_version", "version")}

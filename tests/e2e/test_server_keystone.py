@@ -6,9 +6,17 @@ import asyncio
 from pathlib import Path
 
 import httpx
-import pytest
 from support_service import (
-    ADMIN, Device, Postgres, Server, open_campaign, play, postgres, sample_points, sample_secrets, sample_task, transcript,
+    Device,
+    Postgres,
+    Server,
+    open_campaign,
+    play,
+    postgres,
+    sample_points,
+    sample_secrets,
+    sample_task,
+    transcript,
 )  # fmt: skip
 
 from semilocal import Partition, simulate
@@ -26,7 +34,9 @@ __all__ = ["postgres"]
 async def scenario(server: Server, count: int) -> None:
     task = sample_task(k=10)
     campaign = open_campaign(
-        task, releases=(Release.ask("mean", "coordinate", epsilon=4.0, parameters=[0]), Release("counts")), capacity=count
+        task,
+        releases=(Release.ask("mean", "coordinate", epsilon=4.0, parameters=[0]), Release("counts")),
+        capacity=count,
     )
     store = open_store(server.database, worker="test")
     create_campaign(store, campaign, now=0)
@@ -34,7 +44,8 @@ async def scenario(server: Server, count: int) -> None:
     limits = httpx.Limits(max_connections=32)
     async with httpx.AsyncClient(base_url=server.url, limits=limits, timeout=30) as client:
         devices = [
-            Device(client, task, point, secret, plan=campaign.plan) for point, secret in zip(points, secrets, strict=True)
+            Device(client, task, point, secret, plan=campaign.plan)
+            for point, secret in zip(points, secrets, strict=True)
         ]
         answers = await asyncio.gather(*(device.enrol() for device in devices))
         assert {answer.status_code for answer in answers} == {201}
@@ -85,5 +96,3 @@ def test_four_workers_on_postgresql_give_the_root_of_the_simulation(postgres: Po
         asyncio.run(scenario(server, 120))
     finally:
         server.stop()
-
-

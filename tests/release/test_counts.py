@@ -209,9 +209,9 @@ def test_a_hundred_thousand_queries_over_ten_thousand_regions_take_less_than_two
     assert len(result.partition) >= 10_000
     lower = rng.uniform(-10, 8, (100_000, 2))
     boxes = np.stack([lower, lower + rng.uniform(0.01, 4, lower.shape)], axis=1)
-    start = time.perf_counter()
+    start = time.process_time()  # other work on the machine does not count
     ends = result.query(boxes).interval()
-    took = time.perf_counter() - start
+    took = time.process_time() - start
     assert ends.shape == (100_000, 2)
     assert took < 2.0
 

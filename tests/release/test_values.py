@@ -66,8 +66,8 @@ def test_the_standard_error_is_the_spread_of_repeated_means(mechanism: Any) -> N
     rng = np.random.default_rng(4)
     f = functions.squared_norm()
     results = [mean(run, points, f, epsilon=1.5, rng=rng, mechanism=mechanism) for _ in range(600)]
-    spread = np.var([result.value for result in results])
-    stated = np.mean([result.stderr**2 for result in results])
+    spread = float(np.var([result.value for result in results]))
+    stated = float(np.mean([result.stderr**2 for result in results]))
 
     def honest(claim: float) -> bool:
         return bool(0.71 < claim / spread < 1.29 * 1.08)

@@ -12,7 +12,17 @@ import httpx
 import msgspec
 import pytest
 from support_service import (
-    ADMIN, Device, MockClock, client_of, build, enrolled, open_campaign, play, running, sample_points, sample_secrets,
+    ADMIN,
+    Device,
+    MockClock,
+    build,
+    client_of,
+    enrolled,
+    open_campaign,
+    play,
+    running,
+    sample_points,
+    sample_secrets,
     sample_task,
 )  # fmt: skip
 
@@ -243,7 +253,14 @@ def test_enrolment_is_refused_as_the_table_says(sqlite: SQLiteStore) -> None:
         b.pseudonym = a.pseudonym
         problem(await b.enrol(two), "pseudonym-taken")
         path = f"{BASE}/participants/{a.pseudonym.hex()}"
-        for body in (b"", b"[]", b"{}", b'{"verifier": 3}', b'{"verifier": "00"}', b'{"verifier": "%s", "x": 1}' % (b"0" * 64)):
+        for body in (
+            b"",
+            b"[]",
+            b"{}",
+            b'{"verifier": 3}',
+            b'{"verifier": "00"}',
+            b'{"verifier": "%s", "x": 1}' % (b"0" * 64),
+        ):
             problem(await client.put(path, content=body), "malformed")
         problem(await client.put(path, content=b" " * 5000), "too-large")
         for count in (0, -1, 10_001):
@@ -313,11 +330,20 @@ def test_unknown_paths_methods_and_long_requests_are_refused(sqlite: SQLiteStore
         for path in ("/", "/x", f"/tasks/{'0' * 63}", f"/tasks/{'A' * 64}/state", f"{BASE}/rounds/0/query", f"{BASE}/rounds/01/closed",
                      f"{BASE}/rounds/-1/closed", f"{BASE}/rounds/9999999/query", f"{BASE}/rounds/x/reports", f"{BASE}/"):  # fmt: skip
             problem(await client.get(path), "no-such-route")
-        for path in (f"{BASE}/rounds/1/reports/{name[1:]}", f"{BASE}/rounds/0/reports/{name}", f"/tasks/zz/rounds/1/reports/{name}"):
+        for path in (
+            f"{BASE}/rounds/1/reports/{name[1:]}",
+            f"{BASE}/rounds/0/reports/{name}",
+            f"/tasks/zz/rounds/1/reports/{name}",
+        ):
             problem(await client.put(path), "no-such-route")
         for path in ("", "/state", "/plan", "/results", "/statement", "/rounds/1/query"):
             problem(await client.get(f"/tasks/{'0' * 64}{path}"), "no-such-task")
-        problem(await client.put(f"/tasks/{'0' * 64}/rounds/1/reports/{name}", headers={"authorization": f"Bearer {'0' * 64}"}), "no-such-task")
+        problem(
+            await client.put(
+                f"/tasks/{'0' * 64}/rounds/1/reports/{name}", headers={"authorization": f"Bearer {'0' * 64}"}
+            ),
+            "no-such-task",
+        )
         answer = await client.delete(BASE)
         problem(answer, "method-not-allowed")
         assert "GET" in answer.headers["allow"]
@@ -370,7 +396,9 @@ def test_a_full_queue_answers_503_with_retry_after_and_loses_nothing(sqlite: SQL
     run(sqlite, scenario, max_queue=4)
 
 
-def test_a_database_that_is_away_is_503_and_an_unexpected_fault_too(sqlite: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_away_is_503_and_an_unexpected_fault_too(
+    sqlite: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
         (a,) = await enrolled(client, sqlite, open_campaign(TASK), sample_points(1), sample_secrets(1))
         start(sqlite, TASK.id, service.clock())
@@ -437,7 +465,9 @@ def test_health_metrics_and_description(sqlite: SQLiteStore) -> None:
     run(sqlite, scenario)
 
 
-def test_a_server_that_was_down_past_deadlines_catches_up_and_the_next_round_has_its_window(sqlite: SQLiteStore) -> None:
+def test_a_server_that_was_down_past_deadlines_catches_up_and_the_next_round_has_its_window(
+    sqlite: SQLiteStore,
+) -> None:
     clock = MockClock()
 
     async def first(client: httpx.AsyncClient, service: Service, app: App) -> None:
@@ -511,3 +541,22 @@ def test_the_plan_is_pinned_by_its_bytes() -> None:
     other = Plan(TASK.id, (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[1]),))
     assert plan.digest != other.digest
     assert decode_value(encode_value(plan), Plan).digest == plan.digest
+
+
+@pytest.mark.parametrize("length", ["", "-1", "x", "²"])
+def test_a_content_length_that_is_no_number_is_refused(sqlite: SQLiteStore, length: str) -> None:
+    """Found by fuzzing: it was an unexpected fault."""
+
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        (a,) = await enrolled(client, sqlite, open_campaign(TASK), sample_points(1), sample_secrets(1))
+        for path in (a.path(1), f"{BASE}/participants/{a.pseudonym.hex()}"):
+            request = client.build_request("PUT", path, content=b"x", headers=a.headers)
+            request.headers = httpx.Headers(
+                [
+                    *((k.encode(), v.encode()) for k, v in a.headers.items()),
+                    (b"content-length", length.encode("latin-1")),
+                ]
+            )
+            problem(await client.send(request), "malformed")
+
+    run(sqlite, scenario)

@@ -6,7 +6,17 @@ import asyncio
 from typing import Any
 
 import pytest
-from support_service import MockClock, enrolled, open_campaign, play, running, sample_points, sample_secrets, sample_task, transcript
+from support_service import (
+    MockClock,
+    enrolled,
+    open_campaign,
+    play,
+    running,
+    sample_points,
+    sample_secrets,
+    sample_task,
+    transcript,
+)
 
 from semilocal import simulate
 from semilocal.protocol.messages import encode

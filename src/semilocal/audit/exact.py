@@ -64,7 +64,7 @@ def crowd_test_failure(task: Task, responders: int) -> float:
 
 
 def liar_pass_chance(task: Task, responders: int, *, honest: int, liars: int) -> float:
-    """Exact chance that a child passes if so many honest responders and no others are in it, and all liars say they are.
+    """Exact chance that a child passes with so many honest responders in it, if all liars say that they are in it.
 
     Liars cannot do better: each adds at most one to a tally. Summed in one convolution of two binomials.
 
@@ -151,7 +151,9 @@ def _transcripts(
         if ends[-1] != ends[-2]:
             continue  # this transcript tells the positions apart by its regions, which are public
         place = int(np.searchsorted(np.flatnonzero(kept), ends[-1]))
-        following = Frontier(*(column[place : place + 1] for column in ruling.frontier))
+        cells_next, trims, expected = ruling.frontier
+        here_only = slice(place, place + 1)
+        following = Frontier(cells_next[here_only], trims[here_only], expected[here_only])
         stay = [int(code) for code in codes[:-2][ends[:-2] == ends[-1]]]
         yield from _transcripts(
             task, weights, stay, (int(codes[-2]), int(codes[-1])), after, moves_now, round_ + 1, following
@@ -159,9 +161,5 @@ def _transcripts(
 
 
 def _log(ratio: Fraction) -> float:
-    """Natural logarithm, rounded down by a hair so that an exact bound stays one."""
-    return math.log(ratio.numerator / ratio.denominator) if ratio.numerator < 2**900 else _big_log(ratio)
-
-
-def _big_log(ratio: Fraction) -> float:
-    return math.log(ratio.numerator) - math.log(ratio.denominator)
+    """Natural logarithm; Python divides large integers exactly before it rounds."""
+    return math.log(ratio.numerator / ratio.denominator)

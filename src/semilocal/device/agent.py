@@ -392,9 +392,10 @@ class Agent:
             began = self._link.clock.time()
             mark = self._status.closed if after is None else after
             status = await self._link.status(self._name, after=mark)
-            if not done(status) and status.closed <= mark and self._link.clock.time() - began < 1.0:
-                # answered at once, and nothing new: the server tells when to look again
-                await self._link.clock.sleep(max(status.poll_after, 0.1) * (1.0 + 0.5 * self._link.jitter()))
+            if not done(status) and self._link.clock.time() - began < 1.0:
+                # answered at once: with nothing new, the server tells when to look again
+                pause = 0.1 if status.closed > mark else max(status.poll_after, 0.1)
+                await self._link.clock.sleep(pause * (1.0 + 0.5 * self._link.jitter()))
             self._status = status
         return self._status
 

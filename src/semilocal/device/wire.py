@@ -180,8 +180,6 @@ class _Connection(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
-        except ServerViolation as error:
-            self._fail(error)
         except httptools.HttpParserError as error:
             self._fail(ServerViolation("malformed", f"the server does not speak HTTP: {error}"))
 
@@ -196,7 +194,11 @@ class _Connection(asyncio.Protocol):
             self._retry_after = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
-        self._size = _grown(self._size, body)
+        try:
+            self._size = _grown(self._size, body)
+        except ServerViolation as error:  # the parser would hide it
+            self._fail(error)
+            self.close()
         self._parts.append(body)
 
     def on_message_complete(self) -> None:

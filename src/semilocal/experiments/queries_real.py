@@ -37,11 +37,11 @@ def results(options: Options, grid: Grid = FULL) -> tuple[Gathered | None, dict[
     there, missing = present(grid.datasets, options.data)
     cells = [
         Cell.of(NAME, method, seed=options.seed, run=run, source=name, data=fingerprint, n=n, epsilon=epsilon, k=CROWD)
+        for run in range(options.repeats(quick=2))
         for name, fingerprint in there.items()
         for n in grid.sizes
         for epsilon in grid.epsilons
         for method in METHODS
-        for run in range(options.repeats(quick=2))
     ]
     if not cells:
         return None, missing

@@ -49,10 +49,10 @@ def results(options: Options, grid: Grid = FULL) -> Gathered:
     """Run the trials, or read them from the cache."""
     cells = [
         Cell.of(NAME, method, seed=options.seed, run=run, source=SOURCE, n=n, epsilon=epsilon, k=CROWD)
+        for run in range(options.repeats(quick=5))
         for n in grid.sizes
         for epsilon in grid.epsilons
         for method in METHODS
-        for run in range(options.repeats(quick=5))
     ]
     return gather(NAME, cells, counts_trial, options, by=("method", "source", "n", "epsilon", "k"), of=("mre",))
 

@@ -83,9 +83,9 @@ def results(options: Options, grid: Grid = FULL) -> tuple[Gathered, dict[str, st
             tau=choice.tau,
             max_trims=choice.max_trims,
         )
+        for run in range(options.repeats(quick=1, most=20))
         for source, fingerprint in sources.items()
         for choice in CHOICES
-        for run in range(options.repeats(quick=1, most=20))
     ]
     by = ("method", "source", "data", "n", "epsilon", "k", "rule", "accounting", "tau", "max_trims")
     return gather(NAME, cells, tradeoff_trial, options, by=by, of=("mre", "worst_loss", "worst_bound")), missing

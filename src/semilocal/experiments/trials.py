@@ -46,6 +46,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Row = dict[str, Any]
+People = tuple[Floats, Floats, npt.NDArray[np.int64], float]
 Asked = Callable[[npt.ArrayLike], Answers]
 
 PLANE = Box((-10.0, -10.0), (10.0, 10.0), names=("x", "y"))
@@ -189,7 +190,7 @@ def released_values(cell: Cell) -> Released:
 # -- range queries -------------------------------------------------------------------------------------------------
 
 
-def draw_people(source: str, n: int, rng: np.random.Generator) -> tuple[Floats, Floats, npt.NDArray[np.int64], float]:
+def draw_people(source: str, n: int, rng: np.random.Generator) -> People:
     """Return the people of a trial, its queries, their true counts, and the smallest denominator of the error.
 
     Parameters
@@ -207,9 +208,21 @@ def draw_people(source: str, n: int, rng: np.random.Generator) -> tuple[Floats, 
     return points, boxes, counts, populations.anchored_floor(n)
 
 
+def _people_of(cell: Cell) -> People:
+    """The people of a cell; all methods meet the same ones, so neighbouring cells find them drawn."""
+    read = dict(cell.parameters).get("data")
+    return _drawn(cell.figure, cell["source"], cell["n"], cell.seed, cell.run, read)
+
+
+@functools.lru_cache(maxsize=4)
+def _drawn(figure: str, source: str, n: int, seed: int, run: int, _data: Any) -> People:
+    rng = Cell.of(figure, "", seed=seed, run=run, n=n, source=source).shared_rng("n", "source")
+    return draw_people(source, n, rng)
+
+
 def counts_trial(cell: Cell) -> list[Row]:
     """Answer a workload of range queries once; parameters ``source``, ``n``, ``epsilon``, ``k``."""
-    points, boxes, truth, floor = draw_people(cell["source"], cell["n"], cell.shared_rng("n", "source"))
+    points, boxes, truth, floor = _people_of(cell)
     depth = DEPTHS["clusters" if cell["source"] == "clusters" else "real"]
     ask, run = _counted(cell.method, points, float(cell["epsilon"]), cell["k"], cell.rng(), depth)
     facts = NO_REGIONS if run is None else facts_of(run)
@@ -253,7 +266,7 @@ def _noisy_counts(run: Run, epsilon: float, rng: np.random.Generator) -> BoxCoun
 def tradeoff_trial(cell: Cell) -> list[Row]:
     """Answer range queries under one choice for the sparse; parameters also ``rule``, ``accounting``, ``tau``,
     ``max_trims``."""
-    points, boxes, truth, floor = draw_people(cell["source"], cell["n"], cell.shared_rng("n", "source"))
+    points, boxes, truth, floor = _people_of(cell)
     task = Task.build(
         populations.UNIT_SQUARE,
         epsilon=float(cell["epsilon"]),

@@ -35,8 +35,7 @@ from ..functions import (
 )
 from ..release.mechanism import AnyMechanism, best
 from .keys import derive
-from .messages import _check_cells, _check_header
-from .messages import PSEUDONYM_BYTES
+from .messages import PSEUDONYM_BYTES, _check_cells, _check_header
 from .task import Task
 
 __all__ = [
@@ -61,8 +60,8 @@ MAX_RELEASES = 64
 _VALUE = b"semilocal/1/value"
 _FUNCTIONS: dict[str, Callable[[tuple[float, ...]], BoundedFunction]] = {
     "coordinate": lambda numbers: coordinate(_whole(numbers)),
-    "squared_norm": lambda numbers: squared_norm(numbers),
-    "gaussian_bump": lambda numbers: gaussian_bump(numbers[0], numbers[1:]),
+    "squared_norm": lambda numbers: squared_norm(numbers or None),
+    "gaussian_bump": lambda numbers: gaussian_bump(numbers[0], numbers[1:] or None),
     "linear": lambda numbers: linear(numbers[1:], intercept=numbers[0]),
     "indicator": lambda numbers: indicator(Box(numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :])),
 }

@@ -1,7 +1,7 @@
 """The service as an ASGI application: one list of routes (``spec/http.md``).
 
-Nothing gets past ``App.__call__``: a refused request becomes problem+json, an unexpected fault is logged and answered with 503. No address or
-user agent is looked at. Knows HTTP. Decides nothing about reports: that is ``check`` and the store.
+Nothing gets past ``App.__call__``: a refused request becomes problem+json, an unexpected fault is logged and answered
+with 503. No address or user agent is looked at. Knows HTTP. Decides nothing about reports: that is ``check`` and the store.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ class App:
         except HTTPException as error:
             problem = _from_http(error)
         except (StoreUnavailable, Overloaded) as error:
-            problem = Problem("overloaded" if isinstance(error, Overloaded) else "unavailable", str(error.args[0])[:200])
+            problem = Problem(
+                "overloaded" if isinstance(error, Overloaded) else "unavailable", str(error.args[0])[:200]
+            )
             if isinstance(error, StoreUnavailable):
                 log.warning("the database is away: %s", error)
                 problem = Problem("unavailable", "the database does not answer now")
@@ -170,7 +172,7 @@ class App:
             if name == b"authorization":
                 key = value
             elif name == b"content-length":
-                size = int(value)
+                size = _size(value)
         body = await _body(receive, size, REPORT_BYTES)
         match = _KEY.match(key)
         if match is None:
@@ -184,17 +186,21 @@ class App:
             live = await service.refresh(task)
         status = live.status
         asked = live.asked if round_ == status.round and round_ > status.closed else None
-        item = check_report(
-            body, task=task, round_=round_, pseudonym=pseudonym, verifier=verifier, asked=asked
-        )
+        item = check_report(body, task=task, round_=round_, pseudonym=pseudonym, verifier=verifier, asked=asked)
         if round_ > max(status.round, status.closed) or status.phase == "enrolling":
             if status.ended:
-                raise Problem("campaign-ended" if status.phase == "cancelled" else "no-such-round", "the campaign has ended")
-            raise Problem("not-open-yet", f"round {round_} is not open", retry_after=poll_after(status, service.clock()))
+                raise Problem(
+                    "campaign-ended" if status.phase == "cancelled" else "no-such-round", "the campaign has ended"
+                )
+            raise Problem(
+                "not-open-yet", f"round {round_} is not open", retry_after=poll_after(status, service.clock())
+            )
         outcome = await service.writer.put(item)
         self.metrics.judged(outcome)
         if outcome == "stored" or outcome == "again":
-            await send({"type": "http.response.start", "status": 201 if outcome == "stored" else 200, "headers": _CREATED})
+            await send(
+                {"type": "http.response.start", "status": 201 if outcome == "stored" else 200, "headers": _CREATED}
+            )
             await send({"type": "http.response.body", "body": b""})
             return
         raise Problem(outcome, retry_after=1 if outcome == "not-open-yet" else None)
@@ -235,13 +241,12 @@ class App:
             live = await self.service.fresh(task)
         status, now = live.status, self.service.clock()
         kind = None if live.asked is None or status.ended else "value-query" if live.asked.is_value else "query"
-        return _json(
-            {
-                "task": task.hex(), "phase": status.phase, "round": status.round, "kind": kind, "closed": status.closed,
-                "enrolled": status.enrolled, "deadline": status.deadline, "poll_after": poll_after(status, now),
-                "now": int(now),
-            }  # fmt: skip
-        )
+        document = {
+            "task": task.hex(), "phase": status.phase, "round": status.round, "kind": kind, "closed": status.closed,
+            "enrolled": status.enrolled, "deadline": status.deadline, "poll_after": poll_after(status, now),
+            "now": int(now),
+        }  # fmt: skip
+        return _json(document)
 
     # -- what everybody may read -------------------------------------------------------------------------------
 
@@ -465,8 +470,13 @@ async def _body(receive: Receive, size: int, limit: int) -> bytes:
 
 
 async def _read(request: Request, limit: int) -> bytes:
-    size = request.headers.get("content-length", "0")
-    return await _body(request.receive, int(size) if size.isdigit() else 0, limit)
+    return await _body(request.receive, _size(request.headers.get("content-length", "0").encode("latin-1")), limit)
+
+
+def _size(header: bytes) -> int:
+    if not header.isdigit():
+        raise Problem("malformed", "Content-Length must be a whole number")
+    return int(header[:20])
 
 
 def _decode(body: bytes, kind: type[T]) -> T:

@@ -2,7 +2,7 @@
 
     phase        ends when                                                  next phase
     enrolling    capacity is reached, its time is over, or it is started    collecting
-    collecting   the partition is finished                                  releasing, or finished without rounds of values
+    collecting   the partition is finished                                  releasing; finished if no values are asked
     releasing    the last round of values is closed                         finished
     any of these cancelled by the administrator                             cancelled
 

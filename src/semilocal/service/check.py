@@ -58,7 +58,9 @@ class Asked:
                 raise Problem("bad-answer", "the answer is not in the mechanism's alphabet")
             return self._regions[report.cell]
         if (report.answer is None) != self.roll_call:
-            raise Problem("bad-answer", "a roll call takes no answer" if self.roll_call else "the round takes an answer")
+            raise Problem(
+                "bad-answer", "a roll call takes no answer" if self.roll_call else "the round takes an answer"
+            )
         if report.answer is not None:
             try:
                 self._task.randomizer.check_answer(report.answer)

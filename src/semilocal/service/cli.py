@@ -53,9 +53,13 @@ def add_parsers(subparsers: Any) -> None:
     _add_office(listing)
 
     tokens = subparsers.add_parser("tokens", help="make one-time enrolment tokens")
-    making = tokens.add_subparsers(dest="action", required=True).add_parser("new", help="print new tokens, one per line")
+    making = tokens.add_subparsers(dest="action", required=True).add_parser(
+        "new", help="print new tokens, one per line"
+    )
     making.add_argument("--count", type=int, required=True)
-    making.add_argument("--campaign", default="", help="task id, the beginning of one, or name; not needed if there is one")
+    making.add_argument(
+        "--campaign", default="", help="task id, the beginning of one, or name; not needed if there is one"
+    )
     _add_office(making)
     making.set_defaults(run=run_tokens)
 
@@ -86,7 +90,9 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tau", type=float, default=0.2)
     parser.add_argument("--tree", choices=["binary", "quad"], default="binary")
     parser.add_argument("--max-depth", type=int)
-    parser.add_argument("--quorum", type=float, default=1.0, help="share of the expected reports that closes a round early")
+    parser.add_argument(
+        "--quorum", type=float, default=1.0, help="share of the expected reports that closes a round early"
+    )
     parser.add_argument("--window", type=int, default=3600, help="seconds that a round stays open")
     parser.add_argument("--enrolment", choices=["tokens", "open"], default="tokens")
     parser.add_argument("--capacity", type=int, help="round 1 opens when so many are enrolled")
@@ -221,7 +227,9 @@ def parse_release(text: str) -> Any:
             f"mean:coordinate(0):1.0; got {text!r}"
         )
     parameters = _numbers(match[3], "parameters") if match[3] else ()
-    return ReleaseForm("mean" if match[1] == "mean" else "values", match[2], parameters, _numbers(match[4], "epsilon")[0])
+    return ReleaseForm(
+        "mean" if match[1] == "mean" else "values", match[2], parameters, _numbers(match[4], "epsilon")[0]
+    )
 
 
 def _numbers(text: str, name: str) -> tuple[float, ...]:

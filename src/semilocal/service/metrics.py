@@ -29,9 +29,7 @@ class Metrics:
         """Count what became of a report or an enrolment."""
         self._outcomes[outcome] += 1
 
-    def text(
-        self, statuses: Iterable[Status], *, waiting: int, batches: int, written: int, closings: int
-    ) -> str:
+    def text(self, statuses: Iterable[Status], *, waiting: int, batches: int, written: int, closings: int) -> str:
         """The page."""
         worker = f'worker="{os.getpid()}"'
         lines = _family("semilocal_responses_total", "counter", "Answers by status.")
@@ -41,7 +39,12 @@ class Metrics:
         for name, kind, text, value in (
             ("semilocal_queue_length", "gauge", "Reports that wait to be written.", waiting),
             ("semilocal_batches_total", "counter", "Transactions that wrote reports.", batches),
-            ("semilocal_written_total", "counter", "Reports and enrolments that were written or refused by one.", written),
+            (
+                "semilocal_written_total",
+                "counter",
+                "Reports and enrolments that were written or refused by one.",
+                written,
+            ),
             ("semilocal_rounds_closed_total", "counter", "Rounds opened or closed by this worker.", closings),
         ):
             lines += [*_family(name, kind, text), f"{name}{{{worker}}} {value}"]
@@ -52,7 +55,10 @@ class Metrics:
             enrolled += status.enrolled
         lines += _family("semilocal_campaigns", "gauge", "Campaigns by phase.")
         lines += [f'semilocal_campaigns{{phase="{phase}"}} {number}' for phase, number in sorted(phases.items())]
-        lines += [*_family("semilocal_participants", "gauge", "Participants of all campaigns."), f"semilocal_participants {enrolled}"]
+        lines += [
+            *_family("semilocal_participants", "gauge", "Participants of all campaigns."),
+            f"semilocal_participants {enrolled}",
+        ]
         return "\n".join(lines) + "\n"
 
 

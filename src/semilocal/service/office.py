@@ -6,7 +6,7 @@ Knows both ways to one set of calls. Knows no arguments of the command line.
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,9 @@ from .campaign import CampaignForm
 from .results import geojson, results
 from .store import open_store
 
+Rows: TypeAlias = list[dict[str, Any]]  # inside the classes, ``list`` is a call
+Names: TypeAlias = list[str]
+
 __all__ = ["DatabaseOffice", "HttpOffice", "Office"]
 
 
@@ -26,7 +29,7 @@ class Office(Protocol):
     def create(self, form: CampaignForm) -> str:
         """Create a campaign; its task."""
 
-    def list(self) -> list[dict[str, Any]]:
+    def list(self) -> Rows:
         """All campaigns: task, name, phase, enrolled."""
 
     def show(self, task: str) -> dict[str, Any]:
@@ -41,7 +44,7 @@ class Office(Protocol):
     def close(self, task: str) -> None:
         """Cancel."""
 
-    def tokens(self, task: str, count: int) -> list[str]:
+    def tokens(self, task: str, count: int) -> Names:
         """New enrolment tokens."""
 
     def results(self, task: str) -> dict[str, Any]:
@@ -60,10 +63,12 @@ class DatabaseOffice:
     def create(self, form: CampaignForm) -> str:
         campaign = form.build()
         if not create_campaign(self._store, campaign, now=time.time()):
-            raise InvalidInput("there is a campaign with this task; change the task, for example its delta, to run it again")
+            raise InvalidInput(
+                "there is a campaign with this task; change the task, for example its delta, to run it again"
+            )
         return campaign.task.id.hex()
 
-    def list(self) -> list[dict[str, Any]]:
+    def list(self) -> Rows:
         rows = []
         for task, status in self._store.statuses().items():
             campaign = self._store.campaign(task)
@@ -90,7 +95,7 @@ class DatabaseOffice:
     def close(self, task: str) -> None:
         rounds.cancel(self._store, bytes.fromhex(task))
 
-    def tokens(self, task: str, count: int) -> list[str]:
+    def tokens(self, task: str, count: int) -> Names:
         whole, rest = divmod(count, MAX_TOKENS)
         sizes = [MAX_TOKENS] * whole + [rest] * bool(rest)
         return [token for size in sizes for token in new_tokens(self._store, bytes.fromhex(task), count=size)]
@@ -129,7 +134,9 @@ class HttpOffice:
         try:
             answer = self._client.request(method, path, content=body)
         except self._errors as error:
-            raise InvalidInput(f"the server at {self._url} does not answer: {error}; is `semilocal serve` running?") from None
+            raise InvalidInput(
+                f"the server at {self._url} does not answer: {error}; is `semilocal serve` running?"
+            ) from None
         if answer.status_code >= 400:
             try:
                 problem = answer.json()
@@ -141,8 +148,8 @@ class HttpOffice:
     def create(self, form: CampaignForm) -> str:
         return str(self._send("POST", "/tasks", msgspec.json.encode(form)).json()["task"])
 
-    def list(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._send("GET", "/tasks").json()
+    def list(self) -> Rows:
+        rows: Rows = self._send("GET", "/tasks").json()
         return rows
 
     def show(self, task: str) -> dict[str, Any]:
@@ -158,8 +165,8 @@ class HttpOffice:
     def close(self, task: str) -> None:
         self._send("POST", f"/tasks/{task}/close")
 
-    def tokens(self, task: str, count: int) -> list[str]:
-        out: list[str] = []
+    def tokens(self, task: str, count: int) -> Names:
+        out: Names = []
         while len(out) < count:
             body = msgspec.json.encode({"count": min(MAX_TOKENS, count - len(out))})
             out += self._send("POST", f"/tasks/{task}/tokens", body).json()["tokens"]
@@ -171,7 +178,11 @@ class HttpOffice:
 
     def geojson(self, task: str) -> dict[str, Any] | None:
         document = self.results(task)
-        if not document["regions"] or len(document["regions"][0]["lower"]) != 2 or document["regions"][0]["crowd"] is None:
+        if (
+            not document["regions"]
+            or len(document["regions"][0]["lower"]) != 2
+            or document["regions"][0]["crowd"] is None
+        ):
             return None
         out: dict[str, Any] = self._send("GET", f"/tasks/{task}/regions.geojson").json()
         return out

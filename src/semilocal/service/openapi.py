@@ -28,13 +28,13 @@ class Operation(NamedTuple):
 
 _TASK = ("no-such-route", "no-such-task")
 _REPORTS = (
-    *_TASK, "no-such-round", "unauthorized", "not-open-yet", "other-answer", "round-closed", "missed-round", "campaign-ended",
-    "too-large", "not-canonical", "other-task", "other-round", "other-pseudonym", "unknown-cell", "bad-answer",
+    *_TASK, "no-such-round", "unauthorized", "not-open-yet", "other-answer", "round-closed", "missed-round",
+    "campaign-ended", "too-large", "not-canonical", "other-task", "other-round", "other-pseudonym", "unknown-cell", "bad-answer",
     "wrong-kind", "wrong-path", "too-fast", "overloaded", "unavailable",
 )  # fmt: skip
 _ENROL = (
-    *_TASK, "malformed", "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "campaign-ended", "too-large",
-    "too-fast", "overloaded", "unavailable",
+    *_TASK, "malformed", "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "campaign-ended",
+    "too-large", "too-fast", "overloaded", "unavailable",
 )  # fmt: skip
 _ROUND = (*_TASK, "no-such-round", "not-closed-yet", "unavailable")
 _ADMIN = ("unauthorized", "malformed", "too-large", "unavailable")
@@ -52,14 +52,16 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("put", "/tasks/{task}/participants/{pseudonym}", "Enrol", (200, 201), _JSON, _ENROL, _JSON),
     Operation(
-        "put", "/tasks/{task}/rounds/{round}/reports/{pseudonym}", "Report; answered when it is on disk", (200, 201), "",
-        _REPORTS, _BYTES, "device",
+        "put", "/tasks/{task}/rounds/{round}/reports/{pseudonym}", "Report; answered when it is on disk", (200, 201),
+        "", _REPORTS, _BYTES, "device",
     ),
     Operation(
         "get", "/tasks/{task}/rounds/{round}/query", "What a round asks; immutable", (200, 304), _BYTES,
         (*_TASK, "no-such-round", "not-open-yet", "unavailable"),
     ),
-    Operation("get", "/tasks/{task}/rounds/{round}/closed", "Tallies and verdicts; immutable", (200, 304), _BYTES, _ROUND),
+    Operation(
+        "get", "/tasks/{task}/rounds/{round}/closed", "Tallies and verdicts; immutable", (200, 304), _BYTES, _ROUND
+    ),
     Operation(
         "get", "/tasks/{task}/rounds/{round}/checkpoint", "The transcript's root; immutable", (200, 304), _BYTES, _ROUND
     ),
@@ -75,8 +77,13 @@ OPERATIONS: tuple[Operation, ...] = (
         "get", "/tasks/{task}/regions.geojson", "The regions (two dimensions); immutable", (200, 304),
         "application/geo+json", (*_TASK, "not-closed-yet", "unavailable"),
     ),
-    Operation("post", "/tasks/{task}/tokens", "New enrolment tokens, shown once", (201,), _JSON, (*_ADMIN, *_TASK), _JSON, "admin"),
-    Operation("post", "/tasks/{task}/start", "End enrolment", (200,), _JSON, (*_ADMIN, *_TASK, "campaign-ended"), "", "admin"),
+    Operation(
+        "post", "/tasks/{task}/tokens", "New enrolment tokens, shown once", (201,), _JSON, (*_ADMIN, *_TASK), _JSON,
+        "admin",
+    ),
+    Operation(
+        "post", "/tasks/{task}/start", "End enrolment", (200,), _JSON, (*_ADMIN, *_TASK, "campaign-ended"), "", "admin"
+    ),
     Operation("post", "/tasks/{task}/close", "Cancel a campaign", (200,), _JSON, (*_ADMIN, *_TASK), "", "admin"),
     Operation("get", "/healthz", "Whether the service and its database answer", (200,), _JSON, ("unavailable",)),
     Operation("get", "/metrics", "Numbers for monitoring", (200,), _TEXT, ("unavailable",)),
@@ -101,12 +108,13 @@ def describe() -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "semilocal", "version": "1", "summary": "Density-adaptive location analytics without a trusted curator",
+            "title": "semilocal", "version": "1",
+            "summary": "Density-adaptive location analytics without a trusted curator",
         },
         "paths": paths,
         "components": {
             "securitySchemes": {
-                "device": {"type": "http", "scheme": "bearer", "description": "a device's key for the task, 64 hex digits"},
+                "device": {"type": "http", "scheme": "bearer", "description": "a device's key, 64 hex digits"},
                 "admin": {"type": "http", "scheme": "bearer", "description": "the admin token"},
             },
             "schemas": {

@@ -1,8 +1,8 @@
 """The store on PostgreSQL: several workers on one database.
 
 Workers that add reports share an advisory lock on the campaign; whoever closes a round takes it alone. Such locks queue
-fairly, so a closing is not starved by a stream of reports. Every worker counts in a row of its own, so that workers do not wait for
-each other. A batch is one look-up and one insert, however many reports it holds.
+fairly, so a closing is not starved by a stream of reports. Every worker counts in a row of its own, so that workers do
+not wait for each other. A batch is one look-up and one insert, however many reports it holds.
 
 Knows SQL. Knows no HTTP and decides nothing.
 """
@@ -40,11 +40,10 @@ except ImportError:
 __all__ = ["PostgresStore"]
 
 _LOCKS = 0x53_4C_44_50  # first half of the advisory locks' keys: ours
-# Every look-up goes through a primary key. The planner cannot know that for tables that have just begun to grow, and would
-# read them from end to end for every report.
+# Every look-up goes through a primary key. The planner cannot know that for tables that have just begun to grow, and
+# would read them from end to end for every report.
 _PLANS = " ".join(
-    f"-c {setting}"
-    for setting in ("enable_seqscan=off", "enable_bitmapscan=off", "jit=off", "synchronous_commit=on")
+    f"-c {setting}" for setting in ("enable_seqscan=off", "enable_bitmapscan=off", "jit=off", "synchronous_commit=on")
 )
 _STATUS = """
 SELECT c.task, c.phase, c.round, c.closed,
@@ -343,7 +342,9 @@ class _Locked:
         )
 
 
-def _add_reports(connection: Connection, number: int, phase: Phase, closed: int, items: list[Incoming]) -> list[Outcome]:
+def _add_reports(
+    connection: Connection, number: int, phase: Phase, closed: int, items: list[Incoming]
+) -> list[Outcome]:
     while True:
         columns = {
             "id": number, "pseudonyms": [item.pseudonym for item in items], "rounds": [item.round for item in items],
@@ -358,7 +359,13 @@ def _add_reports(connection: Connection, number: int, phase: Phase, closed: int,
         with connection.transaction() as savepoint:
             done = connection.execute(
                 _INSERT,
-                (number, [i.round for i in new], [i.pseudonym for i in new], [i.cell for i in new], [i.answer for i in new]),
+                (
+                    number,
+                    [i.round for i in new],
+                    [i.pseudonym for i in new],
+                    [i.cell for i in new],
+                    [i.answer for i in new],
+                ),
             )
             if done.rowcount == len(new):
                 return outcomes
@@ -373,7 +380,8 @@ def _add_participants(
     # In the order of hashes, so that two workers lock tokens in the same order.
     tokens = dict(
         connection.execute(
-            "SELECT hash, used_by FROM tokens WHERE campaign = %s AND hash = ANY(%b) ORDER BY hash FOR UPDATE", (number, hashes)
+            "SELECT hash, used_by FROM tokens WHERE campaign = %s AND hash = ANY(%b) ORDER BY hash FOR UPDATE",
+            (number, hashes),
         ).fetchall()
     )
     while True:
@@ -384,7 +392,10 @@ def _add_participants(
             ).fetchall()
         )
         rows = [
-            (names.get(item.pseudonym), (tokens[item.token],) if item.token is not None and item.token in tokens else None)
+            (
+                names.get(item.pseudonym),
+                (tokens[item.token],) if item.token is not None and item.token in tokens else None,
+            )
             for item in items
         ]
         outcomes = judge_enrolments(items, rows, campaign=campaign, phase=phase)
@@ -392,7 +403,9 @@ def _add_participants(
         if not new:
             return outcomes
         with connection.transaction() as savepoint:
-            done = connection.execute(_ENROL, (number, [item.pseudonym for item in new], [item.verifier for item in new]))
+            done = connection.execute(
+                _ENROL, (number, [item.pseudonym for item in new], [item.verifier for item in new])
+            )
             if done.rowcount == len(new):
                 break
             raise psycopg.Rollback(savepoint)

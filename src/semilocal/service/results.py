@@ -54,9 +54,7 @@ def results(store: Store, task: bytes) -> dict[str, Any]:
         "rounds": status.closed,
         "checkpoint": {"round": checkpoint.round, "size": checkpoint.size, "root": checkpoint.root.hex()},
         "regions": regions,
-        "releases": [
-            _release(campaign, index, values.get(index), regions) for index in range(len(plan.releases))
-        ],
+        "releases": [_release(campaign, index, values.get(index), regions) for index in range(len(plan.releases))],
     }
 
 
@@ -117,7 +115,12 @@ def _release(
              "weight": region["crowd"]}
             for region in regions
         ]  # fmt: skip
-        return {"kind": "points", "epsilon": 0.0, "note": "the middle of each region, once per participant", "points": points}
+        return {
+            "kind": "points",
+            "epsilon": 0.0,
+            "note": "the middle of each region, once per participant",
+            "points": points,
+        }
     assert closed is not None
     out: dict[str, Any] = {
         "kind": release.kind, "function": release.build().name, "epsilon": release.epsilon, "delta": 0.0,

@@ -1,8 +1,8 @@
 """Opening and closing rounds: what happens inside the one transaction that holds a campaign.
 
 ``advance`` is called by every worker, as often as it likes: under the lock it looks again whether something is due, so
-exactly one of them closes a round, and calling it twice changes nothing. A server that was away past a deadline closes the
-round with the reports it has; the next round gets its full window.
+exactly one of them closes a round, and calling it twice changes nothing. A server that was away past a deadline closes
+the round with the reports it has; the next round gets its full window.
 
 The state is a fold over the closings (``Curator.replay``); nothing is kept in memory between two closings. Reports are
 read as a stream, by ascending pseudonym, once: for the tally and for the transcript's tree.
@@ -25,7 +25,7 @@ from ..protocol.curator import Curator
 from ..protocol.messages import Closed, Query, Report, decode, encode
 from ..protocol.release import Plan, ValueClosed, ValueQuery, ValueReport, decode_value, encode_value
 from ..protocol.task import Task
-from .campaign import Campaign, Checkpoint, Status
+from .campaign import Campaign, Checkpoint, Phase, Status
 from .merkle import MerkleFold
 from .store import Locked, ReportRow, Store
 
@@ -51,9 +51,7 @@ def cancel(store: Store, task: bytes) -> bool:
         if held is None or held.status.ended:
             return False
         status = held.status
-        held.move(
-            "cancelled", round_=status.closed, closed=status.closed, needed=None, deadline=None, fold=held.fold
-        )
+        held.move("cancelled", round_=status.closed, closed=status.closed, needed=None, deadline=None, fold=held.fold)
         return True
 
 
@@ -121,7 +119,7 @@ def _close(held: Locked, now: float) -> None:
         )
         return
     held.open_round(status.round + 1, following)
-    phase = "collecting" if not history.curator.finished else "releasing"
+    phase: Phase = "releasing" if history.curator.finished else "collecting"
     held.move(
         phase, round_=status.round + 1, closed=status.round, needed=_needed(task, expected),
         deadline=_deadline(task, now), fold=fold.to_bytes(),

@@ -47,8 +47,8 @@ def serve(database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: 
 
     Notes
     -----
-    The admin token is taken from the environment variable SEMILOCAL_ADMIN_TOKEN; without it one is made and printed at the
-    first start.
+    The admin token is taken from the environment variable SEMILOCAL_ADMIN_TOKEN; without it one is made and printed at
+    the first start.
     """
     try:
         import uvicorn
@@ -59,7 +59,8 @@ def serve(database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: 
         raise InvalidInput(f"--workers must be 1 to {MAX_WORKERS}; got {workers}")
     if kind == "sqlite" and workers > 1:
         raise InvalidInput(
-            f"SQLite serves one worker; got --workers {workers}. Use --db postgresql://… for several, or leave --workers out"
+            f"SQLite serves one worker; got --workers {workers}. "
+            "Use --db postgresql://… for several, or leave --workers out"
         )
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     admin = _admin(database)

@@ -1,7 +1,8 @@
 """The store on SQLite: one file, one process, no set-up.
 
 Write-ahead log with ``synchronous=FULL``: a commit is on disk, whether the process is killed or the power fails.
-Whoever writes takes the write lock first (``BEGIN IMMEDIATE``), so closing a round and adding reports exclude each other.
+Whoever writes takes the write lock first (``BEGIN IMMEDIATE``), so closing a round and adding reports exclude each
+other.
 
 Knows SQL. Knows no HTTP and decides nothing.
 """
@@ -42,8 +43,9 @@ SELECT c.task, c.phase, c.round, c.closed,
        (SELECT coalesce(sum(received), 0) FROM counters n WHERE n.campaign = c.id AND n.round = 0)
 FROM campaigns c
 """
-# A batch goes in and out in one piece: json_each gives the rows, keys and answers are cut out of long strings. Each step
-# of a statement lets go of the interpreter's lock and waits for it again; row by row a busy event loop would starve us.
+# A batch goes in and out in one piece: json_each gives the rows, keys and answers are cut out of long strings. Each
+# step of a statement lets go of the interpreter's lock and waits for it again; row by row a busy event loop would
+# starve us.
 _LOOK_REPORTS = """
 SELECT json_group_array(json_array(key, hex(verifier), stored, before)) FROM (
     SELECT key,
@@ -62,7 +64,8 @@ FROM json_each(:rows)
 _LOOK_PARTICIPANTS = """
 SELECT json_group_array(json_array(key, hex(verifier), known, hex(used))) FROM (
     SELECT key,
-           (SELECT verifier FROM participants WHERE campaign = :id AND pseudonym = substr(:names, key * 16 + 1, 16)) AS verifier,
+           (SELECT verifier FROM participants
+            WHERE campaign = :id AND pseudonym = substr(:names, key * 16 + 1, 16)) AS verifier,
            (SELECT 1 FROM tokens WHERE hash = substr(:tokens, key * 32 + 1, 32) AND campaign = :id) AS known,
            (SELECT used_by FROM tokens WHERE hash = substr(:tokens, key * 32 + 1, 32) AND campaign = :id) AS used
     FROM json_each(:rows)

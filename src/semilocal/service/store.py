@@ -216,9 +216,12 @@ def judge_enrolment(
 
 
 def judge_reports(
-    items: Sequence[Incoming], rows: Sequence[tuple[bytes | None, int | None, bytes | None, int | None]], *, phase: Phase,
+    items: Sequence[Incoming],
+    rows: Sequence[tuple[bytes | None, int | None, bytes | None, int | None]],
+    *,
+    phase: Phase,
     closed: int,
-) -> list[Outcome]:  # fmt: skip
+) -> list[Outcome]:
     """What becomes of a batch, given (verifier, stored cell, stored answer, cell before) of each."""
     outcomes: list[Outcome] = []
     fresh: dict[tuple[int, bytes], tuple[int, bytes]] = {}

@@ -1,0 +1,303 @@
+"""The catalogue: what is claimed, attacked one by one; our own mechanisms, and wrong ones that must be caught.
+
+Each case is a function of the number of plays and a random generator that returns ``Finding``s. A finding holds if the
+measured bound does not contradict the claim. Cases marked ``broken`` are wrong on purpose: an audit that lets them pass
+is not worth believing.
+
+Knows how to attack. Adjacency is always that of the promise: one participant's position is moved inside the region that
+the transcript publishes for it; everybody else stays. Delta is 0 for losses: the promise inside a region has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..domain import Box
+from ..protocol.messages import Query
+from ..protocol.participant import Participant, Policy
+from ..protocol.task import Task
+from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from ..release.mechanism import best
+from ..simulate import simulate
+from .attacker import Pair, attack, choose_neighbour, play
+from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
+from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, value_loss
+
+__all__ = ["CASES", "Finding", "audit_task", "default_task"]
+
+Points = npt.NDArray[np.float64]
+DEFAULT_RUNS = 200_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the audit.
+
+    Attributes
+    ----------
+    what : str
+    kind : {"epsilon", "share"}
+        A loss inside the region (adjacency: position moved inside the region, delta 0), or the chance of a region
+        without a crowd.
+    claimed, measured : float
+        ``measured`` is a lower bound with the stated confidence, or exact.
+    how : str
+        Confidence and plays, or "exact".
+    broken : bool
+        Whether it is wrong on purpose and has to be caught.
+    upper : float or None
+        For shares that were sampled: the upper bound.
+    """
+
+    what: str
+    kind: Literal["epsilon", "share"]
+    claimed: float
+    measured: float
+    how: str
+    broken: bool = False
+    upper: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is not contradicted. Exact figures may differ by rounding."""
+        return self.measured <= self.claimed * (1 + 1e-9)
+
+    @property
+    def verdict(self) -> str:
+        """For a person."""
+        if self.broken:
+            return "MISSED" if self.holds else "caught"
+        return "holds" if self.holds else "BROKEN"
+
+
+def default_task(**changes: object) -> Task:
+    """The task of the audit: our defaults at epsilon = 1, k = 50, delta = 1e-6 on the unit square."""
+    options = {"epsilon": 1.0, "delta": 1e-6, "k": 50, **changes}
+    return Task.build(Box((0.0, 0.0), (1.0, 1.0)), **options)  # type: ignore[arg-type]
+
+
+def audit_task(
+    task: Task, name: str, *, runs: int, rng: np.random.Generator, claimed: float | None = None, broken: bool = False
+) -> list[Finding]:
+    """Attack the whole transcript of a task, both directions: a victim in the middle of a crowded town, never moved.
+
+    Parameters
+    ----------
+    claimed : float, optional
+        The claim, if it is not ``task.epsilon``.
+    """
+    others = _town(task, rng)
+    here = _inside(task, 0.45)
+    pair = Pair(task, others, here, choose_neighbour(task, others, here, rng=rng))
+    bounds = attack(pair, runs=runs, rng=rng)
+    return [
+        Finding(f"{name}, {direction}", "epsilon", claimed or task.epsilon, bound.epsilon, _how(bound), broken)
+        for direction, bound in bounds.items()
+    ]
+
+
+# -- our mechanisms ------------------------------------------------------------------------------------------------
+
+
+def transcripts(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Whole transcripts of the tasks we offer."""
+    out = audit_task(default_task(), 'transcript, default task (rule "trim", never moved)', runs=runs, rng=rng)
+    fewer = max(runs // 4, 1000)
+    for name, task in (
+        ('rule "all"', default_task(rule="all")), ("quadtree", default_task(tree="quad")),
+        ("discrete Laplace", default_task(randomizer="discrete-laplace")),
+    ):  # fmt: skip
+        out += audit_task(task, f"transcript, {name}", runs=fewer, rng=rng)[:1]
+    return out
+
+
+def moved(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """A victim that is moved once: (1 + moves) reports with accounting "core", the bound for all with "uniform"."""
+    out = []
+    for accounting, claim in (("core", 2.0), ("uniform", 1.0)):
+        scale = 1 if accounting == "core" else 12  # a quarter of the loss per report needs more people
+        task = Task.build(
+            Box((0.0,), (1.0,)), epsilon=1.0, delta=0.05, k=150 * scale, max_rounds=2, max_depth=8,
+            accounting=accounting, max_trims=None if accounting == "core" else 3,  # type: ignore[arg-type]
+        )  # fmt: skip
+        others = np.concatenate([np.full(100 * scale, 0.1), np.full(300 * scale, 0.4)])[:, None]
+        bounds = attack(Pair(task, others, (0.9,), (0.1,)), runs=runs // 2, rng=rng, moves=1)
+        for direction, bound in bounds.items():
+            name = f'transcript, moved once, accounting "{accounting}", {direction}'
+            out.append(Finding(name, "epsilon", claim, bound.epsilon, _how(bound)))
+    return out
+
+
+def values(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Values by themselves, and together with the transcript."""
+    mechanism = best(1.0)
+    out = [Finding("one value, best mechanism, all outputs", "epsilon", 1.0, value_loss(mechanism), "exact")]
+    gain = np.log(np.array(mechanism.probabilities(0.0), float)) - np.log(np.array(mechanism.probabilities(1.0), float))
+
+    def scores(size: int, world: str) -> Points:
+        words = rng.integers(0, 2**64, size=(size, mechanism.words), dtype=np.uint64)
+        outputs = mechanism.release(np.full(size, 0.0 if world == "here" else 1.0), words)
+        return np.asarray(gain[np.asarray(outputs) - mechanism.alphabet.start])
+
+    one, other = scores(runs, "here"), scores(runs, "there")
+    level = float(gain.max()) - 1e-6
+    bound = loss_lower_bound(int((one >= level).sum()), int((other >= level).sum()), runs=runs)
+    out.append(Finding("one value, best mechanism, sampled", "epsilon", 1.0, bound.epsilon, _how(bound)))
+    task = default_task()
+    others, here = _town(task, rng), _inside(task, 0.45)
+    pair = Pair(task, others, here, choose_neighbour(task, others, here, rng=rng))
+    for direction, both in attack(pair, runs=runs // 2, rng=rng, extra=scores).items():
+        out.append(Finding(f"transcript and one value, {direction}", "epsilon", 2.0, both.epsilon, _how(both)))
+    return out
+
+
+def randomizers(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Single reports, enumerated."""
+    out = []
+    for name, randomizer in (
+        ("randomized response, 2 children", RandomizedResponse(1.0, 2)),
+        ("randomized response, 4 children", RandomizedResponse(1.0, 4)),
+        ("discrete Laplace, 4 children", DiscreteLaplace(1.0, 4)),
+    ):
+        out.append(Finding(f"one report, {name}", "epsilon", 1.0, randomizer_loss(randomizer), "exact"))
+    return out
+
+
+def crowds(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """The worst place for a crowd: k - 1 in a child of a large cell."""
+    task = default_task()
+    sizes = np.unique(np.geomspace(task.k, 10**6, 60).astype(int)).tolist()
+    worst = max(crowd_test_failure(task, size) for size in sizes)
+    out = [Finding("chance of a region below k, default task, n up to 10^6", "share", task.delta, worst, "exact")]
+    loose = default_task(delta=0.05)
+    out.append(_crowd_share(loose, "chance of a region below k, default at delta = 0.05", max(runs // 4, 1000), rng))
+    return [*out, _natural_share(loose, min(max(runs // 200, 100), 1000), rng)]
+
+
+# -- wrong on purpose ------------------------------------------------------------------------------------------------
+
+
+def paper_laplace(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Laplace noise of scale 1 / epsilon on a one-hot vector claims epsilon and costs 2 epsilon."""
+    task = Task.paper(Box((0.0, 0.0), (1.0, 1.0)), epsilon=1.0, delta=0.05, k=50)
+    name = "planted: Laplace of scale 1/epsilon on each entry"
+    return audit_task(task, name, runs=max(runs // 8, 1000), rng=rng, claimed=1.0, broken=True)[:1]
+
+
+def no_crowd(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Rule "each" leaves the sparse behind, alone."""
+    task = default_task(rule="each", delta=0.05)
+    return [_crowd_share(task, 'planted: rule "each", chance of a region below k', max(runs // 20, 1000), rng, True)]
+
+
+def retries(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """A question asked three times: our devices give the same bytes, a wrong one draws fresh noise."""
+    task = Task.build(Box((0.0,), (1.0,)), epsilon=1.0, delta=0.05, k=20)
+    size = min(runs, 4000)
+    policy = Policy(max_epsilon=100.0)
+    query = Query(task.id, 1, (1,))
+
+    def all_low(where: float, fresh: bool) -> int:
+        hits = 0
+        for _ in range(size):
+            secret = rng.bytes(32)
+            said = set()
+            for attempt in range(3):
+                key = hashlib.sha256(secret + bytes([attempt])).digest() if fresh else secret
+                report = Participant(task, [where], key, policy).receive(query)
+                assert report is not None
+                said.add(report.answer)
+            hits += said == {0}
+        return hits
+
+    out = []
+    for fresh, name in ((False, "one question asked three times, device"), (True, "planted: fresh noise on a retry")):
+        bound = loss_lower_bound(all_low(0.1, fresh), all_low(0.9, fresh), runs=size)
+        out.append(Finding(name, "epsilon", 1.0, bound.epsilon, _how(bound), broken=fresh))
+    return out
+
+
+def float_noise(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Laplace noise in floats (Mironov 2012): some outputs are reachable from 0 and not from 1."""
+
+    def outputs(value: float) -> Points:
+        uniform = rng.random(runs)
+        sign = np.where(rng.random(runs) < 0.5, -1.0, 1.0)
+        return np.asarray(value - sign * np.log1p(-uniform))
+
+    def too_fine(y: Points) -> int:
+        # 1 + noise is rounded to the spacing of floats near 1 before it cancels; 0 + noise keeps all its bits.
+        return int((((y - 1.0) + 1.0 != y) & (np.abs(y) < 0.5)).sum())
+
+    bound = loss_lower_bound(too_fine(outputs(0.0)), too_fine(outputs(1.0)), runs=runs)
+    return [Finding("planted: float + float Laplace noise", "epsilon", 1.0, bound.epsilon, _how(bound), broken=True)]
+
+
+def paper_margin(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """The printed margin at delta = 1e-6 and a million responders."""
+    size, delta, out = 10**6, 1e-6, []
+    for name, broken in (("paper", True), ("chernoff", False)):
+        randomizer = PaperLaplace(1.0, 4, name)  # type: ignore[arg-type]
+        margin = float(randomizer.margin_of([size], delta=delta)[0])
+        word = "planted: the printed margin" if broken else "the Chernoff margin"
+        what = f"{word}, n = 10^6: chance that a child below k passes"
+        out.append(Finding(what, "share", delta, laplace_sum_tail(size, margin), "exact", broken))
+    return out
+
+
+CASES: tuple[Callable[[int, np.random.Generator], list[Finding]], ...] = (
+    transcripts, moved, values, randomizers, crowds, paper_laplace, no_crowd, retries, float_noise, paper_margin,
+)  # fmt: skip
+
+
+# -- populations -------------------------------------------------------------------------------------------------------
+
+
+def _town(task: Task, rng: np.random.Generator) -> Points:
+    """Everybody else: a town in the middle of the domain, forty crowds large."""
+    low, high = np.array(task.box.lower), np.array(task.box.upper)
+    share = np.clip(rng.normal(0.5, 0.15, (40 * task.k - 1, len(low))), 0.0, 1.0)
+    return np.asarray(np.clip(low + share * (high - low), low, high))
+
+
+def _inside(task: Task, share: float) -> tuple[float, ...]:
+    low, high = np.array(task.box.lower), np.array(task.box.upper)
+    return tuple(float(x) for x in low + share * (high - low))
+
+
+def _crowd_share(task: Task, name: str, runs: int, rng: np.random.Generator, broken: bool = False) -> Finding:
+    """k - 1 participants, the victim among them, in a child of a cell with forty crowds."""
+    few, many = np.full((task.k - 2, 2), 0.9), np.column_stack([rng.random(39 * task.k) * 0.5, rng.random(39 * task.k)])
+    pair = Pair(task, np.concatenate([few, many]), (0.9, 0.9), (0.9, 0.9))
+    hits = int((play(pair, runs=runs, rng=rng).crowds < task.k).sum())
+    low, high = share_bounds(hits, runs)
+    return Finding(name, "share", task.delta, low, f"{_percent(CONFIDENCE)}, {runs} plays", broken, high)
+
+
+def _natural_share(task: Task, runs: int, rng: np.random.Generator) -> Finding:
+    """A participant of a town, drawn anew in every play, so that plays are independent."""
+    hits, moves = 0, 0.0
+    for _ in range(runs):
+        run = simulate(_town(task, rng), task, rng=rng)
+        who = int(rng.integers(len(run.regions)))
+        hits += int(run.partition.crowds[run.regions[who]] < task.k)
+        moves += float(run.moves.mean()) / runs
+    low, high = share_bounds(hits, runs)
+    what = "share of a town's participants without a crowd, delta = 0.05"
+    return Finding(what, "share", task.delta * (1 + moves), low, f"{_percent(CONFIDENCE)}, {runs} plays", upper=high)
+
+
+def _how(bound: LossBound) -> str:
+    return f"{_percent(bound.confidence)}, {bound.runs} plays per world"
+
+
+def _percent(confidence: float) -> str:
+    digits = max(0, round(-math.log10(1 - confidence)) - 2)
+    return f"{100 * confidence:.{digits}f} %"

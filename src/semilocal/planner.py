@@ -1,0 +1,293 @@
+"""The planner: what a collection will give, before anybody is asked.
+
+It plays the protocol a few times on a *reference population* drawn from a stated density (uniform, clustered, Gaussian, or
+positions in a file that are public) and averages. Predictions are as good as the density: they say nothing about people
+who live elsewhere. Private positions must never be used as a reference.
+
+The error of a mean is computed from each play's partition without sampling the values' noise: bias of the moved
+participants squared, plus the mechanism's variance. So a handful of plays is enough.
+
+Knows densities and the one-call jobs. Knows no participants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import functions, jobs, release
+from .domain import Box
+from .errors import InvalidInput
+from .experiments import populations
+from .partition import Partition
+from .protocol.messages import Closed, Message, Query, Report, encode
+from .protocol.task import Accounting, Task
+from .simulate import simulate
+
+__all__ = ["DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture"]
+
+Points = npt.NDArray[np.float64]
+Density = Callable[[int, np.random.Generator], Points]
+DENSITIES = ("uniform", "clustered", "gaussian")
+_PLAYS = 6
+_QUERIES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What to expect of a task; means over plays on the reference population.
+
+    Attributes
+    ----------
+    n : int
+    epsilon, delta, k
+        As asked for: loss inside the region of a participant who is never moved (accounting "core") or of everybody
+        ("uniform"); adjacency is a move inside the region. ``delta`` is about the crowd.
+    epsilon_worst : float
+        Bound on the loss of the partition for everybody.
+    regions : float
+        Number of regions.
+    crowd : float
+        Median crowd of a region.
+    area : float
+        Size of the region of a typical participant (median), as a share of the domain.
+    moved : float
+        Share of participants moved at least once.
+    rounds : float
+    sent, received : float
+        Bytes of protocol messages per device, without HTTP headers.
+    mean_error : float
+        Root mean square error of the mean of ``function``, values released with what the partition leaves of epsilon.
+    function : str
+    count_error : float
+        Mean relative error of range counts: boxes with sides of 10 to 30 % of the domain, floor 10^-4 n.
+    partition : Partition
+        Of the first play, for a picture.
+    """
+
+    n: int
+    epsilon: float
+    delta: float
+    k: int
+    epsilon_worst: float
+    regions: float
+    crowd: float
+    area: float
+    moved: float
+    rounds: float
+    sent: float
+    received: float
+    mean_error: float
+    function: str
+    count_error: float
+    partition: Partition
+
+    def lines(self) -> list[str]:
+        """A table for a person."""
+        rows = [
+            ("participants", f"{self.n}"),
+            ("loss inside the region", f"epsilon = {self.epsilon:g}, at most {self.epsilon_worst:g} for whoever is moved"),
+            ("crowd", f"k = {self.k} except with delta = {self.delta:g}"),
+            ("regions", f"{self.regions:.0f}, median crowd {self.crowd:.0f}"),
+            ("typical region", f"{100 * self.area:.3g} % of the domain"),
+            ("share moved", f"{100 * self.moved:.2g} %"),
+            ("rounds", f"{self.rounds:.1f}"),
+            ("bytes per device", f"{self.sent:.0f} sent, {self.received:.0f} received"),
+            (f"error of the mean of {self.function}", f"{self.mean_error:.3g} (root mean square)"),
+            ("error of range counts", f"{100 * self.count_error:.3g} % (mean relative)"),
+        ]
+        width = max(len(name) for name, _ in rows)
+        return [f"{name:<{width}}  {text}" for name, text in rows]
+
+
+def density_of(name: str, box: Box) -> Density:
+    """A density over a box by name: "uniform", "clustered" (five towns), "gaussian" (one town, 7.5 % of the width wide)."""
+    low, high = np.array(box.lower), np.array(box.upper)
+
+    def clustered(n: int, rng: np.random.Generator) -> Points:
+        unit = populations.clusters(n, rng)
+        if box.dimensions < 2:
+            unit = unit[:, : box.dimensions]
+        elif box.dimensions > 2:
+            unit = np.concatenate([unit, rng.random((n, box.dimensions - 2))], axis=1)
+        return np.asarray(np.clip(low + unit * (high - low), low, high))
+
+    def gaussian(n: int, rng: np.random.Generator) -> Points:
+        unit = populations.truncated_gaussian(
+            n, rng, box=Box((0.0,) * box.dimensions, (1.0,) * box.dimensions), scale=0.075,
+            centre=(0.5,) * box.dimensions,
+        )  # fmt: skip
+        return np.asarray(np.clip(low + unit * (high - low), low, high))
+
+    known: dict[str, Density] = {
+        "uniform": lambda n, rng: populations.uniform(n, rng, box=box), "clustered": clustered, "gaussian": gaussian,
+    }  # fmt: skip
+    if name not in known:
+        raise InvalidInput(f"density must be one of {', '.join(DENSITIES)}, or a file of positions; got {name!r}")
+    return known[name]
+
+
+def resampled(points: npt.ArrayLike, box: Box) -> Density:
+    """A density that draws from public positions with replacement."""
+    checked = box.check(points)
+    if not len(checked):
+        raise InvalidInput("the reference holds no positions; give a file with some, or a named density")
+    return lambda n, rng: checked[rng.integers(0, len(checked), n)]
+
+
+def forecast(
+    density: Density, box: Box, *, n: int, epsilon: float, delta: float, k: int, rng: np.random.Generator,
+    function: functions.BoundedFunction | None = None, plays: int = _PLAYS, accounting: Accounting = "core",
+    **options: Any,
+) -> Forecast:  # fmt: skip
+    """Predict a collection of n participants.
+
+    Parameters
+    ----------
+    density : callable
+        ``density(n, rng)`` gives a reference population: float64[n, d]. See :func:`density_of`.
+    box : Box
+    epsilon, delta, k, accounting
+        As in :meth:`Task.build`.
+    function : BoundedFunction, optional
+        Whose mean is wanted; the first coordinate if left out.
+    plays : int
+        Reference populations to average over.
+    **options
+        Further options of :meth:`Task.build`.
+
+    Examples
+    --------
+    >>> box = Box((0, 0), (1, 1))
+    >>> plan = forecast(density_of("uniform", box), box, n=5000, epsilon=1.0, delta=1e-3, k=50,
+    ...                 rng=np.random.default_rng(1), plays=2)
+    >>> plan.regions > 4, plan.moved < 0.2
+    (True, True)
+    """
+    if n < 1 or plays < 1:
+        raise InvalidInput(f"n and plays must be at least 1; got {n} and {plays}")
+    f = functions.coordinate(0) if function is None else function
+    task = Task.build(box, epsilon=epsilon, delta=delta, k=k, accounting=accounting, **options)
+    rows, first = [], None
+    for _ in range(plays):
+        points = density(n, rng)
+        run = simulate(points, task, rng=rng)
+        first = run.partition if first is None else first
+        counted = release.counts(run)
+        boxes = _queries(box, rng)
+        truth = populations.true_counts(points, boxes)
+        error = populations.mean_relative_error(
+            counted.query(boxes).value, truth, floor=populations.uniform_floor(n)
+        )
+        sizes = _sizes(run.partition)[run.regions]
+        sent, received = _bytes(task, run.events, n)
+        squared = _mean_square(points, f, box, epsilon, delta, k, rng, accounting, options)
+        rows.append(
+            (len(run.partition.cells), float(np.median(run.partition.crowds)), float(np.median(sizes)),
+             float((run.moves > 0).mean()), len(run.rounds), sent, received, squared, error)
+        )  # fmt: skip
+    assert first is not None
+    regions, crowd, area, moved, rounds, sent, received, squared, error = np.array(rows, dtype=np.float64).mean(axis=0)
+    return Forecast(
+        n, float(epsilon), delta, k, task.epsilon_worst, regions, crowd, area, moved, rounds, sent, received,
+        math.sqrt(squared), f.name, error, first,
+    )  # fmt: skip
+
+
+def cheapest(
+    make: Callable[[float], Forecast], *, quantity: str, target: float, lowest: float = 0.05, highest: float = 20.0
+) -> Forecast | None:
+    """The forecast with the smallest epsilon (to 5 %) whose error is at most the target; None if none is.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(epsilon)`` gives a forecast; it should use the same seed each time, so that errors fall smoothly.
+    quantity : {"error", "mean"}
+        "error": of range counts; "mean": of the mean.
+    """
+    if quantity not in ("error", "mean"):
+        raise InvalidInput(f"--want takes error=… (range counts) or mean=… (a mean); got {quantity!r}")
+
+    def value(plan: Forecast) -> float:
+        return plan.count_error if quantity == "error" else plan.mean_error
+
+    best = make(highest)
+    if value(best) > target:
+        return None
+    low, high = lowest, highest
+    while high > low * 1.05:
+        middle = math.sqrt(low * high)
+        plan = make(middle)
+        if value(plan) <= target:
+            best, high = plan, middle
+        else:
+            low = middle
+    return best
+
+
+def picture(plan: Forecast, path: str) -> None:
+    """Draw the regions of one play on the reference population to a file."""
+    axes = plan.partition.plot()
+    axes.set_title(
+        f"One play on a reference population: n = {plan.n}, k = {plan.k},\nepsilon = {plan.epsilon:g} inside the region "
+        f"(at most {plan.epsilon_worst:g} if moved), delta = {plan.delta:g}", fontsize=9,
+    )  # fmt: skip
+    figure = axes.get_figure()
+    assert figure is not None
+    figure.savefig(path)
+
+
+def _mean_square(
+    points: Points, f: functions.BoundedFunction, box: Box, epsilon: float, delta: float, k: int,
+    rng: np.random.Generator, accounting: Accounting, options: dict[str, Any],
+) -> float:  # fmt: skip
+    """Mean square error of a mean given one partition: bias by moves, squared, and the mechanism's variance."""
+    run, split, _ = jobs.partition_for_values(
+        points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, accounting=accounting, **options
+    )
+    released = release.mean(run, points, f, epsilon=split.value, rng=rng)
+    corners = run.partition.boxes[run.regions]
+    inside = np.clip(points, corners[:, 0], corners[:, 1])
+    bias = float(np.mean(f(inside)) - np.mean(f(points)))
+    return bias * bias + released.stderr**2
+
+
+def _queries(box: Box, rng: np.random.Generator) -> Points:
+    low, high = np.array(box.lower), np.array(box.upper)
+    sides = rng.uniform(0.1, 0.3, (_QUERIES, box.dimensions))
+    corner = rng.random((_QUERIES, box.dimensions)) * (1 - sides)
+    return np.stack([low + corner * (high - low), low + (corner + sides) * (high - low)], axis=1)
+
+
+def _sizes(partition: Partition) -> Points:
+    """Share of the domain that each region has."""
+    box = partition.task.box
+    width = np.array(box.upper) - np.array(box.lower)
+    return np.asarray(np.prod((partition.boxes[:, 1] - partition.boxes[:, 0]) / width, axis=1))
+
+
+def _bytes(task: Task, events: Any, n: int) -> tuple[float, float]:
+    """Bytes of messages that one device sends and receives, on average: reports have one size per round."""
+    sent = received = 0.0
+    received += len(encode(task))
+    query: Query | None = None
+    for event in events:
+        message: Message = event
+        if isinstance(message, Query):
+            query = message
+        elif isinstance(message, Closed) and query is not None:
+            share = sum(message.responders) / n
+            answer = None if message.round > task.max_rounds else _answer(task)
+            sent += share * len(encode(Report(task.id, message.round, bytes(16), message.cells[0], answer)))
+            received += share * (len(encode(query)) + len(encode(message)))
+    return sent, received
+
+
+def _answer(task: Task) -> int | tuple[int, ...]:
+    return 0 if task.randomizer.words == 1 else (0,) * task.randomizer.fanout

@@ -1,0 +1,116 @@
+"""The server's commands, against a real server and on a database directly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+from support_service import ADMIN, Device, Server, play, sample_points, sample_secrets
+
+from semilocal import Task
+from semilocal.protocol.messages import decode
+from semilocal.protocol.release import Plan, decode_value
+from semilocal.service.cli import main
+from semilocal.service.server import _admin
+
+CREATE = [
+    "campaign", "create", "--name", "walkers", "--lower=0,0", "--upper", "1,1", "--names", "longitude,latitude",
+    "--epsilon", "4", "--delta", "0.05", "--k", "5", "--max-depth", "6", "--window", "60",
+    "--release", "mean:coordinate(0):2.0", "--release", "counts",
+]  # fmt: skip
+
+
+def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    server.start()
+    office = ["--url", server.url, "--admin-token", ADMIN]
+    try:
+        assert main([*CREATE, *office]) == 0
+        out = capsys.readouterr().out
+        assert "at most epsilon = 38 inside your region (delta = 0.05 for the crowd)" in out  # (1 + 8) * 4 + 2
+        assert main([*CREATE, *office]) == 2
+        assert "task-exists" in capsys.readouterr().err
+        assert main(["tokens", "new", "--count", "60", *office]) == 0
+        tokens = capsys.readouterr().out.split()
+        assert len(set(tokens)) == 60
+
+        async def devices() -> None:
+            async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+                (row,) = (await client.get("/tasks")).json()
+                task = decode((await client.get(f"/tasks/{row['task']}")).content, Task)
+                plan = decode_value((await client.get(f"/tasks/{row['task']}/plan")).content, Plan)
+                crowd = [
+                    Device(client, task, point, secret, plan=plan)
+                    for point, secret in zip(sample_points(60), sample_secrets(60), strict=True)
+                ]
+                for device, token in zip(crowd, tokens, strict=True):
+                    assert (await device.enrol(token)).status_code == 201
+                await asyncio.to_thread(main, ["campaign", "start", "walkers", *office])
+                assert (await play(client, crowd))["phase"] == "finished"
+
+        asyncio.run(devices())
+        assert main(["campaign", "list", *office]) == 0
+        assert "finished" in capsys.readouterr().out
+        assert main(["campaign", "show", "walkers", *office]) == 0
+        assert "Revealed by design" in capsys.readouterr().out
+        folder = tmp_path / "out"
+        assert main(["results", "walkers", "--out", str(folder), *office]) == 0
+        assert "epsilon = 2 for any two positions inside a participant's published region" in capsys.readouterr().out
+        document = json.loads((folder / "results.json").read_text())
+        assert sum(region["crowd"] for region in document["regions"]) == 60
+        drawn = json.loads((folder / "regions.geojson").read_text())
+        assert sum(f["properties"].get("crowd", 0) for f in drawn["features"]) == 60
+        assert "epsilon = 38" in (folder / "statement.txt").read_text()
+        other = tmp_path / "direct"
+        assert main(["results", "walkers", "--out", str(other), "--db", server.database]) == 0
+        for name in ("results.json", "regions.geojson", "statement.txt"):
+            assert (other / name).read_text() == (folder / name).read_text()
+    finally:
+        server.stop()
+
+
+def test_the_office_works_on_a_database_directly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    office = ["--db", f"sqlite:///{tmp_path / 'service.db'}"]
+    assert main([*CREATE, *office]) == 0
+    assert main(["tokens", "new", "--count", "3", "--campaign", "walkers", *office]) == 0
+    assert len(capsys.readouterr().out.split("slt_")) == 4
+    assert main(["results", "walkers", "--out", str(tmp_path), *office]) == 2
+    assert "the campaign is enrolling" in capsys.readouterr().err
+    assert main(["campaign", "start", "walkers", *office]) == 0
+    assert main(["campaign", "close", "walkers", *office]) == 0
+    assert "cancelled" in capsys.readouterr().out
+    assert main(["campaign", "show", "nobody", *office]) == 2
+    assert "0 campaigns match 'nobody'; there are:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["serve", "--db", "sqlite:///{tmp}/a.db", "--workers", "2"], "SQLite serves one worker; got --workers 2"),
+        (["serve", "--db", "oracle://x"], "--db must be sqlite:///file or postgresql://"),
+        (["serve", "--db", "sqlite:///{tmp}/a.db", "--workers", "0"], "--workers must be 1 to 64; got 0"),
+        (["campaign", "list", "--url", "http://127.0.0.1:1"], "does not answer"),
+        (["campaign", "list", "--url", "http://x", "--db", "sqlite:///x"], "not both"),
+        ([*CREATE, "--release", "median:x:1", "--db", "sqlite:///{tmp}/a.db"], "--release must be counts, points, mean:"),
+        ([*CREATE, "--lower=a,b", "--db", "sqlite:///{tmp}/a.db"], "--lower must be numbers"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    assert main([text.replace("{tmp}", str(tmp_path)) for text in arguments]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_the_admin_token_is_printed_at_the_first_start_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SEMILOCAL_ADMIN_TOKEN", raising=False)
+    database = f"sqlite:///{tmp_path / 'service.db'}"
+    first = _admin(database)
+    assert "sla_" in capsys.readouterr().out
+    assert _admin(database) == first
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,189 @@
+"""kill -9 at random moments under load: nothing acknowledged is lost, nobody is counted twice, the transcript verifies.
+
+Devices retry until they are answered, so every campaign must end with the transcript of the simulation, to the last bit,
+however often the server or its database died. The suite kills a few times; SEMILOCAL_LONG=1 kills 20 times each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from support_service import Device, Postgres, Server, open_campaign, sample_points, sample_secrets, sample_task, unmet
+
+from semilocal import simulate
+from semilocal.protocol.messages import Query, decode
+from semilocal.protocol.transcript import transcript_root
+from semilocal.service.admin import create_campaign
+from semilocal.service.rounds import verify
+from semilocal.service.store import Store, open_store
+
+KILLS = 20 if os.environ.get("SEMILOCAL_LONG") == "1" else 3
+DEVICES = 100
+
+
+async def persist(call: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
+    """Ask until there is an answer that is worth something."""
+    for _ in range(1200):
+        try:
+            answer = await call()
+        except httpx.TransportError:
+            await asyncio.sleep(0.05)
+            continue
+        if answer.status_code in (429, 503) or (answer.status_code == 404 and answer.json()["token"].endswith("-yet")):
+            await asyncio.sleep(0.05)
+            continue
+        return answer
+    raise AssertionError("no answer for a minute")
+
+
+class Campaign:
+    """One campaign under load, and what was acknowledged."""
+
+    def __init__(self, url: str, store: Store, seed: int) -> None:
+        self.url, self.store, self.seed = url, store, seed
+        self.task = sample_task(k=8, delta=0.01 + seed / 10_000)
+        self.acknowledged: dict[tuple[int, bytes], bytes] = {}
+        self.points, self.secrets = sample_points(DEVICES, seed=seed), sample_secrets(DEVICES, seed=seed)
+
+    async def run(self) -> None:
+        limits = httpx.Limits(max_connections=24, max_keepalive_connections=24)
+        async with httpx.AsyncClient(base_url=self.url, limits=limits, timeout=10) as client:
+            devices = [Device(client, self.task, p, s) for p, s in zip(self.points, self.secrets, strict=True)]
+            answers = await asyncio.gather(*(persist(device.enrol) for device in devices))
+            assert {answer.status_code for answer in answers} <= {200, 201}, [answer.text for answer in answers]
+            base, done = devices[0].base, 0
+            while True:
+                state = (await persist(lambda: client.get(f"{base}/state"))).json()
+                while done < state["closed"]:
+                    done += 1
+                    path = f"{base}/rounds/{done}/closed"
+                    data = (await persist(lambda path=path: client.get(path))).content  # type: ignore[misc]
+                    for device in devices:
+                        device.follow(data)
+                if state["phase"] == "finished":
+                    return
+                if state["phase"] == "collecting":
+                    path = f"{base}/rounds/{done + 1}/query"
+                    query = (await persist(lambda path=path: client.get(path))).content  # type: ignore[misc]
+                    await asyncio.gather(*(self.answer(device, query) for device in devices))
+                await asyncio.sleep(0.02)
+
+    async def answer(self, device: Device, query: bytes) -> None:
+        if device.machine.state.phase in ("finished", "lost"):
+            return
+        report = device.machine.receive(decode(query, Query))
+        assert report is not None
+        answer = await persist(lambda: device.put(report))
+        assert answer.status_code in (200, 201), answer.text
+        self.acknowledged[report.round, device.pseudonym] = msgspec.msgpack.encode(report)
+
+    def check(self) -> None:
+        """What the store holds is what was acknowledged, and gives the simulation's transcript."""
+        stored = {}
+        status = self.store.status(self.task.id)
+        assert status is not None
+        assert status.enrolled == DEVICES
+        for number in range(1, status.closed + 1):
+            rows = self.store.reports(self.task.id, number, after=b"", limit=10_000)
+            assert len({row.pseudonym for row in rows}) == len(rows)
+            stored.update({(number, row.pseudonym): row for row in rows})
+        assert stored.keys() == self.acknowledged.keys()
+        run = simulate(self.points, self.task, secrets=self.secrets, detail="reports")
+        assert verify(self.store, self.task.id).root == transcript_root(run.events)
+
+
+async def under_fire(url: str, store: Store, kill: Callable[[], Any]) -> int:
+    """Run campaign after campaign while something is killed again and again."""
+    chance = random.Random(7)
+    kills = 0
+
+    async def fire() -> None:
+        nonlocal kills
+        while kills < KILLS:
+            await asyncio.sleep(chance.uniform(0.05, 1.2))
+            await asyncio.to_thread(kill)
+            kills += 1
+
+    firing = asyncio.create_task(fire())
+    campaigns: list[Campaign] = []
+    try:
+        while not firing.done() or not campaigns:
+            campaign = Campaign(url, store, len(campaigns))
+            create_campaign(store, open_campaign(campaign.task, capacity=DEVICES), now=0)
+            await campaign.run()
+            campaigns.append(campaign)
+        await firing
+    finally:
+        firing.cancel()
+    for campaign in campaigns:
+        campaign.check()
+    return kills
+
+
+@pytest.mark.slow
+def test_killing_the_server_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    server.start()
+    store = open_store(server.database, worker="test")
+
+    def kill() -> None:
+        server.kill()
+        server.start()
+
+    try:
+        assert asyncio.run(under_fire(server.url, store, kill)) == KILLS
+    finally:
+        server.kill()
+        store.close()
+
+
+@pytest.mark.slow
+def test_killing_postgresql_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    try:
+        import psycopg  # noqa: F401
+
+        cluster = Postgres()
+    except (RuntimeError, ImportError, KeyError, OSError) as error:
+        unmet(f"no PostgreSQL: {error}")
+        return
+    server = Server(cluster.new_database(), workers=2, log=tmp_path / "log.txt")
+    server.start()
+
+    class Patient:
+        """A store of the test's own that waits while the database is away."""
+
+        def __getattr__(self, name: str) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                from semilocal.service.store import StoreUnavailable
+
+                for _ in range(600):
+                    try:
+                        return getattr(store, name)(*args, **kwargs)
+                    except StoreUnavailable:
+                        import time
+
+                        time.sleep(0.1)
+                raise AssertionError("the database does not come back")
+
+            return call
+
+    store = open_store(server.database, worker="test")
+
+    def kill() -> None:
+        cluster.kill()
+        cluster.start()
+
+    try:
+        assert asyncio.run(under_fire(server.url, Patient(), kill)) == KILLS
+    finally:
+        server.kill()
+        store.close()
+        cluster.stop()

@@ -1,0 +1,386 @@
+"""Random operation lists against the service, with a mock clock, dropped requests and responses, and crashes.
+
+A model keeps what every step must give; after every step: nobody is counted twice in a round, the tally equals the
+model's, closed rounds never change, an honest device sends one answer per round at most, and a replay of all events equals
+the live state. Failures found while building are kept below as named tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support_service import Device, MockClock, Postgres, build, client_of, open_campaign, sample_points, sample_secrets
+
+from semilocal import Box, Closed, Query, Report, Task
+from semilocal.protocol.curator import Curator, count_reports
+from semilocal.protocol.messages import decode, encode
+from semilocal.protocol.release import Release, ValueReport, decode_value, encode_value
+from semilocal.service.admin import create_campaign
+from semilocal.service.rounds import advance, start, verify
+from semilocal.service.store import Applied, Item, Store, open_store
+
+DEVICES = 14
+LONG = os.environ.get("SEMILOCAL_LONG") == "1"
+_numbers = itertools.count(1)
+
+OPERATIONS = (
+    "answer", "answer", "answer", "everybody", "again", "other", "late", "early", "garbage", "stolen-key", "wrong-cell",
+    "drop-request", "drop-response", "crash", "closers", "clock", "clock", "tick", "enrol-late",
+)  # fmt: skip
+operations = st.lists(
+    st.tuples(st.sampled_from(OPERATIONS), st.integers(0, DEVICES - 1), st.integers(0, 255)), min_size=5, max_size=45
+)
+
+
+class Harness:
+    """A server that can crash, devices, and the model."""
+
+    def __init__(self, url: str, wrap: Callable[[Store], Store]) -> None:
+        self.url, self.wrap = url, wrap
+        self.clock = MockClock()
+        number = next(_numbers)
+        self.task = Task.build(
+            Box((0, 0), (1, 1), (f"x{os.getpid()}_{number}", "y")),
+            epsilon=6.0,
+            delta=0.2,
+            k=2,
+            max_depth=3,
+            window=60,
+            quorum=0.9,
+        )
+        self.campaign = open_campaign(
+            self.task, releases=(Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]),)
+        )
+        self.accepted: dict[int, dict[bytes, bytes]] = {}
+        self.finished: dict[str, bytes] = {}
+        self.sent: dict[tuple[bytes, int], bytes] = {}
+        self.stack = contextlib.AsyncExitStack()
+
+    async def open(self) -> None:
+        self.store = self.wrap(open_store(self.url, worker="0"))
+        self.app, self.service = build(self.store, self.clock)
+        await self.service.start()
+        self.client = await self.stack.enter_async_context(client_of(self.app))
+
+    async def close(self) -> None:
+        await self.service.stop()
+        await self.stack.aclose()
+        self.store.close()
+
+    async def begin(self) -> None:
+        await self.open()
+        assert create_campaign(self.store, self.campaign, now=self.clock())
+        seeds = sample_secrets(DEVICES, seed=next(_numbers))
+        self.devices = [
+            Device(self.client, self.task, point, secret, plan=self.campaign.plan)
+            for point, secret in zip(sample_points(DEVICES), seeds, strict=True)
+        ]
+        for device in self.devices:
+            assert (await device.enrol()).status_code == 201
+        assert start(self.store, self.task.id, self.clock())
+
+    # -- what happens ------------------------------------------------------------------------------------------
+
+    async def get(self, path: str) -> httpx.Response:
+        return await self.client.get(f"/tasks/{self.task.id.hex()}{path}")
+
+    async def state(self) -> dict[str, Any]:
+        return dict((await self.get("/state")).json())
+
+    async def catch_up(self, device: Device) -> bytes | None:
+        """The device reads what it missed; returns the report it wants to send, if any."""
+        state = await self.state()
+        machine = device.machine
+        while machine.state.phase in ("waiting", "answered") and machine.state.round <= state["closed"]:
+            data = (await self.get(f"/rounds/{machine.state.round}/closed")).content
+            if msgspec.msgpack.decode(data)[0] != "closed":
+                break
+            machine.receive(decode(data, Closed))
+        if state["kind"] is None:
+            return None
+        data = (await self.get(f"/rounds/{state['round']}/query")).content
+        body: bytes | None = None
+        if state["kind"] == "value-query":
+            report = device.respond_value(decode_value(data, _value_query()))
+            body = None if report is None else encode_value(report)
+        elif machine.state.phase in ("waiting", "answered"):
+            said = machine.receive(decode(data, Query))
+            body = None if said is None else encode(said)
+        if body is not None:
+            first = self.sent.setdefault((device.pseudonym, state["round"]), body)
+            assert first == body, "a device sent two answers in one round"
+        return body
+
+    async def put(self, device: Device, body: bytes, round_: int, key: bytes | None = None) -> httpx.Response:
+        headers = {"authorization": f"Bearer {(key or device.key).hex()}"}
+        for _ in range(3):
+            answer = await self.client.put(device.path(round_), content=body, headers=headers)
+            if answer.status_code != 429:
+                return answer
+            self.clock.advance(0.5)
+        raise AssertionError("too fast for ever")
+
+    def expect(self, round_: int, name: bytes, body: bytes, *, is_open: bool) -> set[int]:
+        stored = self.accepted.get(round_, {}).get(name)
+        if stored is not None:
+            return {200} if stored == body else {409}
+        return {201} if is_open else {410}
+
+    async def step(self, operation: str, which: int, extra: int) -> None:
+        device = self.devices[which]
+        state = await self.state()
+        number = state["round"]
+        if operation in ("answer", "drop-response", "again"):
+            await self.answer(device, twice=operation == "again")
+        elif operation == "everybody":
+            for each in self.devices:
+                await self.answer(each, twice=False)
+        elif operation == "drop-request":
+            await self.catch_up(device)  # it made its answer, and nothing arrives
+        elif operation == "other":
+            stored = self.accepted.get(number, {}).get(device.pseudonym)
+            if stored is not None and msgspec.msgpack.decode(stored)[0] == "report":
+                report = decode(stored, Report)
+                if isinstance(report.answer, int):
+                    other = encode(Report(report.task, report.round, report.pseudonym, report.cell, 1 - report.answer))
+                    assert (await self.put(device, other, number)).status_code == 409
+        elif operation == "late" and state["closed"]:
+            old = 1 + extra % state["closed"]
+            stored = self.accepted.get(old, {}).get(device.pseudonym)
+            body = (
+                stored
+                or self.sent.get((device.pseudonym, old))
+                or encode(Report(self.task.id, old, device.pseudonym, 1, 0))
+            )
+            expected = self.expect(old, device.pseudonym, body, is_open=False)
+            assert (await self.put(device, body, old)).status_code in expected
+        elif operation == "early" and state["phase"] == "collecting":
+            body = encode(Report(self.task.id, number + 1, device.pseudonym, 1, 0))
+            assert (await self.put(device, body, number + 1)).status_code == 404
+        elif operation == "garbage":
+            body = self.sent.get((device.pseudonym, number), b"\x96\xa6report")
+            spoiled = bytes([extra]) + body[1:] if extra % 2 else body[: extra % len(body)]
+            if spoiled != body:
+                assert (await self.put(device, spoiled, max(number, 1))).status_code == 422
+        elif operation == "stolen-key":
+            other_device = self.devices[(which + 1) % DEVICES]
+            mine = self.sent.get((device.pseudonym, number))
+            if mine is not None and state["phase"] != "finished":
+                assert (await self.put(device, mine, number, key=other_device.key)).status_code == 401
+        elif operation == "wrong-cell":
+            await self.wrong_cell(device, state, extra)
+        elif operation == "crash":
+            await self.crash()
+        elif operation == "closers":
+            await self.closers()
+        elif operation == "clock":
+            self.clock.advance(extra / 4)
+        elif operation == "tick":
+            await self.service.tick()
+        elif operation == "enrol-late":
+            stranger = Device(self.client, self.task, [0.5, 0.5], bytes([extra]) * 32)
+            assert (await stranger.enrol()).status_code == 410
+        await self.check()
+
+    async def answer(self, device: Device, *, twice: bool) -> None:
+        for _ in range(1 + twice):
+            body = await self.catch_up(device)
+            if body is None:
+                return
+            number = int(msgspec.msgpack.decode(body)[2])
+            expected = self.expect(number, device.pseudonym, body, is_open=True)
+            answer = await self.put(device, body, number)
+            assert answer.status_code in expected, (answer.status_code, answer.text, expected)
+            self.accepted.setdefault(number, {}).setdefault(device.pseudonym, body)
+
+    async def wrong_cell(self, device: Device, state: dict[str, Any], extra: int) -> None:
+        number = state["round"]
+        if state["kind"] != "query" or device.pseudonym in self.accepted.get(number, {}):
+            return
+        cells = decode((await self.get(f"/rounds/{number}/query")).content, Query).cells
+        cell = cells[extra % len(cells)]
+        before = self.accepted.get(number - 1, {}).get(device.pseudonym)
+        roll_call = number > self.task.max_rounds
+        body = encode(Report(self.task.id, number, device.pseudonym, cell, None if roll_call else 0))
+        if number > 1 and before is None:
+            assert (await self.put(device, body, number)).status_code == 410
+        elif (
+            number > 1 and before is not None and decode(before, Report).cell != cell >> self.task.hierarchy.level_bits
+        ):
+            assert (await self.put(device, body, number)).status_code == 422
+
+    async def crash(self) -> None:
+        """The process is gone: nothing of the application survives but the database."""
+        old_service, old_stack, old_store = self.service, self.stack, self.store
+        self.stack = contextlib.AsyncExitStack()
+        await self.open()
+        for device in self.devices:
+            device.client = self.client
+        await old_service.stop()
+        await old_stack.aclose()
+        old_store.close()
+
+    async def closers(self) -> None:
+        """Two closers on connections of their own, at once."""
+        others = [self.wrap(open_store(self.url, worker=f"closer{n}")) for n in range(2)]
+        before = await self.status_closed()
+        done = await asyncio.gather(
+            *(asyncio.to_thread(advance, other, self.task.id, self.clock()) for other in others)
+        )
+        for other in others:
+            other.close()
+        assert await self.status_closed() - before == sum(done) <= 1
+
+    async def status_closed(self) -> int:
+        status = await asyncio.to_thread(self.store.status, self.task.id)
+        assert status is not None
+        return status.closed
+
+    # -- what must hold ----------------------------------------------------------------------------------------
+
+    async def check(self) -> None:
+        status = self.store.status(self.task.id)
+        assert status is not None
+        if not status.ended:
+            assert status.received == len(self.accepted.get(status.round, {})), "an acknowledged report is not counted"
+        for number in range(1, status.closed + 1):
+            for what in ("query", "closed", "checkpoint", "reports"):
+                data = (await self.get(f"/rounds/{number}/{what}")).content
+                assert self.finished.setdefault(f"{number}/{what}", data) == data, "a closed round changed"
+            reports = msgspec.msgpack.decode(self.finished[f"{number}/reports"])
+            mine = self.accepted.get(number, {})
+            assert reports == [mine[name] for name in sorted(mine)], "the transcript is not what was acknowledged"
+        self.check_tallies(status.closed)
+        verify(self.store, self.task.id)
+
+    def check_tallies(self, closed: int) -> None:
+        curator = Curator(self.task)
+        for number in range(1, closed + 1):
+            if curator.finished:
+                break
+            query = curator.query()
+            assert query is not None
+            assert encode(query) == self.finished[f"{number}/query"]
+            mine = self.accepted.get(number, {})
+            reports = [decode(mine[name], Report) for name in sorted(mine)]
+            assert encode(curator.close(*count_reports(self.task, query, reports))) == self.finished[f"{number}/closed"]
+
+
+def _value_query() -> Any:
+    from semilocal.protocol.release import ValueQuery
+
+    return ValueQuery
+
+
+def play(
+    url: str, steps: Sequence[tuple[str, int, int]], wrap: Callable[[Store], Store] = lambda store: store
+) -> Harness:
+    """Run a list of operations; raises on the first broken promise."""
+
+    async def main() -> Harness:
+        harness = Harness(url, wrap)
+        await harness.begin()
+        try:
+            for step in steps:
+                await harness.step(*step)
+        finally:
+            await harness.close()
+        return harness
+
+    return asyncio.run(main())
+
+
+@given(operations)
+@settings(
+    max_examples=600 if LONG else 30, deadline=None, derandomize=not LONG, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+def test_any_list_of_operations_on_sqlite(tmp_path: Path, steps: list[tuple[str, int, int]]) -> None:
+    play(f"sqlite:///{tmp_path / 'service.db'}", steps)
+
+
+@pytest.fixture(scope="module")
+def cluster_url(postgres: Postgres) -> str:
+    return postgres.new_database()
+
+
+@given(operations)
+@settings(
+    max_examples=200 if LONG else 8, deadline=None, derandomize=not LONG, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+def test_any_list_of_operations_on_postgresql(cluster_url: str, steps: list[tuple[str, int, int]]) -> None:
+    play(cluster_url, steps)
+
+
+WHOLE = [("everybody", 0, 0), ("clock", 0, 255), ("tick", 0, 0)] * 8
+
+
+def test_a_whole_campaign_with_a_crash_after_every_step(tmp_path: Path) -> None:
+    steps = [step for one in WHOLE for step in (one, ("crash", 0, 0))]
+    harness = play(f"sqlite:///{tmp_path / 'service.db'}", steps)
+    assert "value-closed" in {
+        msgspec.msgpack.decode(data)[0] for name, data in harness.finished.items() if "closed" in name
+    }
+
+
+class Forgetful:
+    """A planted fault: every third batch is acknowledged and not written."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._count = store, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def apply(self, batch: Sequence[Item]) -> Applied:
+        self._count += 1
+        if self._count > DEVICES and self._count % 3 == 0:
+            return Applied(["stored"] * len(batch), set())
+        return self._store.apply(batch)
+
+
+class Obliging:
+    """A planted fault: other bytes under the same key are called the same."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def apply(self, batch: Sequence[Item]) -> Applied:
+        applied = self._store.apply(batch)
+        return Applied(
+            ["again" if outcome == "other-answer" else outcome for outcome in applied.outcomes], applied.full
+        )
+
+
+@pytest.mark.parametrize(
+    ("fault", "steps"),
+    [(Forgetful, WHOLE), (Obliging, [("answer", 0, 0), ("other", 0, 0)])],
+)
+def test_planted_faults_are_found(tmp_path: Path, fault: Any, steps: list[tuple[str, int, int]]) -> None:
+    with pytest.raises(AssertionError):
+        play(f"sqlite:///{tmp_path / 'service.db'}", steps, wrap=fault)
+
+
+# -- kept: lists that once failed --------------------------------------------------------------------------------------
+
+
+def test_kept_value_report_helper_types() -> None:
+    """Decoding a value report as a partition report is refused, not mistaken."""
+    report = encode_value(ValueReport(bytes(32), 1, bytes(16), 1, 0))
+    with pytest.raises(ValueError, match="not a Report"):
+        decode(report, Report)
