@@ -166,11 +166,12 @@ async def play(
                 await asyncio.sleep(0.05)
             raise AssertionError("never accepted")
 
-    done = 0
+    done, answered = 0, 0
     while True:
         if service is not None:
             await service.tick()
-        state = (await client.get(f"{base}/state?after={done}&wait={0 if service else 5}", timeout=30)).json()
+        wait = f"?after={done}&wait=5" if service is None and answered > done else ""
+        state = (await client.get(f"{base}/state{wait}", timeout=30)).json()
         while done < state["closed"]:
             done += 1
             data = (await client.get(f"{base}/rounds/{done}/closed")).content
@@ -178,10 +179,10 @@ async def play(
                 device.follow(data)
         if state["phase"] in ("finished", "cancelled"):
             return dict(state)
-        if state["phase"] == "enrolling":
-            continue
-        query = (await client.get(f"{base}/rounds/{done + 1}/query")).content
-        await asyncio.gather(*(one(device, query) for device in devices))
+        if state["phase"] != "enrolling" and answered == done:
+            query = (await client.get(f"{base}/rounds/{done + 1}/query")).content
+            await asyncio.gather(*(one(device, query) for device in devices))
+            answered = done + 1
 
 
 async def transcript(client: httpx.AsyncClient, task: Task, *, rounds: int, plan: Plan | None = None) -> list[bytes]:
@@ -294,7 +295,8 @@ class Postgres:
 
     def start(self) -> None:
         settings = (
-            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.home} -c max_connections=100"
+            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.home}"
+            " -c max_connections=100"
             " -c shared_buffers=64MB -c fsync=on -c synchronous_commit=on"
         )
         self._run("pg_ctl", "-D", str(self.data), "-l", str(self.home / "server.log"), "-w", "-o", settings, "start")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import semilocal as sl
-from semilocal.cli import main
+from semilocal.cli import _ELSEWHERE, main
 from semilocal.cli_files import parse_function
 from semilocal.errors import InvalidInput
 
@@ -354,7 +354,7 @@ def test_commands_of_other_packages_are_reached(capsys: pytest.CaptureFixture[st
     assert "california" in capsys.readouterr().out.lower()
 
 
-@pytest.mark.parametrize("command", ["data", "reproduce", "serve", "campaign", "tokens", "results", "join", "swarm"])
+@pytest.mark.parametrize("command", sorted(_ELSEWHERE))
 def test_commands_of_other_packages_explain_themselves(capsys: pytest.CaptureFixture[str], command: str) -> None:
     for package in ("starlette", "httpx", "sklearn", "matplotlib"):
         pytest.importorskip(package)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -159,12 +160,13 @@ def test_one_bit_in_a_proof_is_one_too_many(n: int, data: st.DataObject) -> None
     leaves = [leaf_hash(entry) for entry in entries_of(n)]
     index, old = data.draw(st.integers(0, n - 1)), data.draw(st.integers(1, n - 1))
     root = merkle_root(leaves)
-    for proof, check in (
+    checks: list[tuple[tuple[bytes, ...], Callable[[tuple[bytes, ...]], bool]]] = [
         (inclusion_proof(leaves, index),
          lambda p: check_inclusion(leaves[index], index, size=n, proof=p, root=root)),
         (consistency_proof(leaves, old),
          lambda p: check_consistency(merkle_root(leaves[:old]), root, old=old, size=n, proof=p)),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for proof, check in checks:
         assert check(proof)
         place = data.draw(st.integers(0, len(proof) - 1))
         bit = data.draw(st.integers(0, 255))

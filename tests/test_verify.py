@@ -9,6 +9,7 @@ import hashlib
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -89,8 +90,8 @@ def test_regions_below_k_are_noted() -> None:
 
 
 def edited(event: bytes, **changes: object) -> bytes:
-    kinds = {"query": Query, "report": Report, "closed": Closed}
-    values = {"value-report": ValueReport, "value-closed": ValueClosed}
+    kinds: dict[str, Any] = {"query": Query, "report": Report, "closed": Closed}
+    values: dict[str, Any] = {"value-report": ValueReport, "value-closed": ValueClosed}
     name = tag(event)
     if name in values:
         return encode_value(msgspec.structs.replace(decode_value(event, values[name]), **changes))

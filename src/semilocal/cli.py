@@ -63,9 +63,9 @@ _ELSEWHERE = {
     "join": ("device.cli", "take part in a campaign from this machine"),
     "swarm": ("device.cli", "let many simulated devices take part"),
     "plan": ("audit_cli", "what to expect of a task before anybody is asked"),
-    "audit": ("audit_cli", "measure the loss of mechanisms and tasks"),
-    "verify": ("audit_cli", "check a transcript"),
-    "transcript": ("audit_cli", "look into a transcript"),
+    "audit": ("audit_cli", "attack what is promised: lower bounds on the true loss"),
+    "verify": ("audit_cli", "replay a transcript and name everything that does not follow"),
+    "transcript": ("audit_cli", "download the transcript of a campaign"),
 }
 
 
@@ -271,7 +271,10 @@ def run_counts(args: argparse.Namespace) -> None:
             geojson_text(boxes, table, columns) if args.out.suffix == ".geojson" else csv_text(table, columns)
         )
     found: dict[str, Any] = {"queries": len(boxes), "level": args.level, "regions": len(run.partition)}
+    found["uncertain"] = answers.uncertain
     words = [f"{len(boxes):,} queries over {len(run.partition):,} regions"]
+    if answers.uncertain:
+        words.append("Some people may have been moved next door; the intervals take that in.")
     if args.out is not None:
         found["files"] = [str(args.out)]
         words.append(f"wrote {args.out}")

@@ -1,8 +1,8 @@
 """The planner: what a collection will give, before anybody is asked.
 
-It plays the protocol a few times on a *reference population* drawn from a stated density (uniform, clustered, Gaussian, or
-positions in a file that are public) and averages. Predictions are as good as the density: they say nothing about people
-who live elsewhere. Private positions must never be used as a reference.
+It plays the protocol a few times on a *reference population* drawn from a stated density (uniform, clustered, Gaussian,
+or positions in a file that are public) and averages. Predictions are as good as the density: they say nothing about
+people who live elsewhere. Private positions must never be used as a reference.
 
 The error of a mean is computed from each play's partition without sampling the values' noise: bias of the moved
 participants squared, plus the mechanism's variance. So a handful of plays is enough.
@@ -29,7 +29,7 @@ from .protocol.messages import Closed, Message, Query, Report, encode
 from .protocol.task import Accounting, Task
 from .simulate import simulate
 
-__all__ = ["DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture"]
+__all__ = ["DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled"]
 
 Points = npt.NDArray[np.float64]
 Density = Callable[[int, np.random.Generator], Points]
@@ -91,7 +91,7 @@ class Forecast:
         """A table for a person."""
         rows = [
             ("participants", f"{self.n}"),
-            ("loss inside the region", f"epsilon = {self.epsilon:g}, at most {self.epsilon_worst:g} for whoever is moved"),
+            ("loss inside the region", f"epsilon = {self.epsilon:g}, at most {self.epsilon_worst:g} for the moved"),
             ("crowd", f"k = {self.k} except with delta = {self.delta:g}"),
             ("regions", f"{self.regions:.0f}, median crowd {self.crowd:.0f}"),
             ("typical region", f"{100 * self.area:.3g} % of the domain"),
@@ -106,7 +106,7 @@ class Forecast:
 
 
 def density_of(name: str, box: Box) -> Density:
-    """A density over a box by name: "uniform", "clustered" (five towns), "gaussian" (one town, 7.5 % of the width wide)."""
+    """A density over a box by name: "uniform", "clustered" (five towns), "gaussian" (one, 7.5 % of the width wide)."""
     low, high = np.array(box.lower), np.array(box.upper)
 
     def clustered(n: int, rng: np.random.Generator) -> Points:
@@ -235,10 +235,10 @@ def picture(plan: Forecast, path: str) -> None:
     """Draw the regions of one play on the reference population to a file."""
     axes = plan.partition.plot()
     axes.set_title(
-        f"One play on a reference population: n = {plan.n}, k = {plan.k},\nepsilon = {plan.epsilon:g} inside the region "
-        f"(at most {plan.epsilon_worst:g} if moved), delta = {plan.delta:g}", fontsize=9,
+        f"One play on a reference population: n = {plan.n}, k = {plan.k},\nepsilon = {plan.epsilon:g} inside the "
+        f"region (at most {plan.epsilon_worst:g} if moved), delta = {plan.delta:g}", fontsize=9,
     )  # fmt: skip
-    figure = axes.get_figure()
+    figure = axes.get_figure(root=True)
     assert figure is not None
     figure.savefig(path)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import threading
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from support_service import Postgres, open_campaign, sample_task
@@ -16,10 +15,10 @@ from semilocal.protocol.messages import encode
 from semilocal.service.admin import create_campaign, first_admin_token, new_tokens
 from semilocal.service.campaign import Campaign, token_hash, used_by
 from semilocal.service.rounds import advance, cancel, start, verify
-from semilocal.service.store import Enrolment, Incoming, SchemaMismatch, Store, open_store
+from semilocal.service.store import Enrolment, Incoming, SchemaMismatch, Store, What, open_store
 
 TASK = sample_task()
-WHATS: tuple[Literal["query", "closed", "checkpoint"], ...] = ("query", "closed", "checkpoint")
+WHATS: tuple[What, ...] = ("query", "closed", "checkpoint", "seal")
 NAMES = [bytes([number]) * 16 for number in range(1, 20)]
 
 
@@ -134,8 +133,8 @@ def test_every_outcome_of_a_report(opened: Store) -> None:
         report(b, answer=b"\x00"),
     ]
     assert opened.apply(batch).outcomes == [
-        "again", "other-answer", "other-answer", "unauthorized", "unauthorized", "not-open-yet", "no-such-task", "stored",
-        "again", "other-answer",
+        "again", "other-answer", "other-answer", "unauthorized", "unauthorized", "not-open-yet", "no-such-task",
+        "stored", "again", "other-answer",
     ]  # fmt: skip
     status = opened.status(TASK.id)
     assert status is not None
@@ -192,7 +191,7 @@ def test_a_failed_transaction_leaves_nothing(opened: Store) -> None:
     def half_way() -> None:
         with opened.lock(TASK.id) as held:
             assert held is not None
-            held.close_round(1, b"closed", b"checkpoint")
+            held.close_round(1, b"closed", b"checkpoint", b"seal")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -201,7 +200,7 @@ def test_a_failed_transaction_leaves_nothing(opened: Store) -> None:
     with opened.lock(TASK.id) as held:
         assert held is not None
         with pytest.raises(InvalidInput):
-            held.close_round(2, b"", b"")
+            held.close_round(2, b"", b"", b"")
     assert opened.apply([report(NAMES[0])]).outcomes == ["stored"]
 
 
@@ -336,7 +335,7 @@ def test_no_column_can_hold_an_address_or_the_time_of_a_participant(postgres: Po
         "campaigns": ["id", "task", "body", "phase", "round", "closed", "needed", "deadline", "fold"],
         "tokens": ["hash", "campaign", "used_by"],
         "participants": ["campaign", "pseudonym", "verifier"],
-        "rounds": ["campaign", "round", "query", "closed", "checkpoint"],
+        "rounds": ["campaign", "round", "query", "closed", "checkpoint", "seal"],
         "reports": ["campaign", "round", "pseudonym", "cell", "answer"],
         "counters": ["campaign", "round", "worker", "received"],
     }

@@ -249,14 +249,14 @@ def test_a_killed_process_loses_no_save_that_returned(tmp_path: Path) -> None:
     path = tmp_path / "vault"
     root = Path(__file__).parents[2]
     acknowledged = 0
-    for attempt in range(6):
+    for attempt in range(3):
         environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"}
         with subprocess.Popen(
             [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, env=environment, text=True
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "open\n"
-            time.sleep(0.003 * attempt)
+            time.sleep(0.007 * attempt)
             process.send_signal(signal.SIGKILL)
             lines = [line for line in process.stdout.read().split("\n") if line]
         acknowledged = int(lines[-1]) if lines else acknowledged

@@ -18,7 +18,7 @@ from semilocal.service.server import _admin
 
 CREATE = [
     "campaign", "create", "--name", "walkers", "--lower=0,0", "--upper", "1,1", "--names", "longitude,latitude",
-    "--epsilon", "4", "--delta", "0.05", "--k", "5", "--max-depth", "6", "--window", "60",
+    "--epsilon", "4", "--delta", "0.05", "--k", "5", "--max-depth", "6", "--window", "60", "--max-trims", "8",
     "--release", "mean:coordinate(0):2.0", "--release", "counts",
 ]  # fmt: skip
 
@@ -94,7 +94,10 @@ def test_the_office_works_on_a_database_directly(tmp_path: Path, capsys: pytest.
         (["serve", "--db", "sqlite:///{tmp}/a.db", "--workers", "0"], "--workers must be 1 to 64; got 0"),
         (["campaign", "list", "--url", "http://127.0.0.1:1"], "does not answer"),
         (["campaign", "list", "--url", "http://x", "--db", "sqlite:///x"], "not both"),
-        ([*CREATE, "--release", "median:x:1", "--db", "sqlite:///{tmp}/a.db"], "--release must be counts, points, mean:"),
+        (
+            [*CREATE, "--release", "median:x:1", "--db", "sqlite:///{tmp}/a.db"],
+            "--release must be counts, points, mean:",
+        ),
         ([*CREATE, "--lower=a,b", "--db", "sqlite:///{tmp}/a.db"], "--lower must be numbers"),
     ],
 )

@@ -20,11 +20,11 @@ from support_service import (
 )  # fmt: skip
 
 from semilocal import Partition, simulate
+from semilocal.protocol.checkpoints import Checkpoint
 from semilocal.protocol.messages import Closed, encode
 from semilocal.protocol.release import Release, ValueClosed, decode_value, estimate_mean
 from semilocal.protocol.transcript import leaf_hash, merkle_root, transcript_root
 from semilocal.service.admin import create_campaign
-from semilocal.service.campaign import Checkpoint
 from semilocal.service.rounds import verify
 from semilocal.service.store import open_store
 

@@ -27,6 +27,7 @@ from support_service import (
 )  # fmt: skip
 
 from semilocal import Report, Task
+from semilocal.protocol.checkpoints import check_signature, decode_seal, next_head
 from semilocal.protocol.messages import Query, decode, encode
 from semilocal.protocol.release import Plan, Release, ValueReport, decode_value, encode_value
 from semilocal.service.app import App
@@ -39,6 +40,7 @@ from semilocal.service.sqlite import SQLiteStore
 
 TASK = sample_task()
 BASE = f"/tasks/{TASK.id.hex()}"
+MEAN = {"kind": "mean", "function": "coordinate", "parameters": [0], "epsilon": 1.0}
 AUTH = {"authorization": f"Bearer {ADMIN}"}
 Scenario = Callable[[httpx.AsyncClient, Service, App], Awaitable[None]]
 
@@ -223,7 +225,8 @@ def test_keys_and_admin_tokens_are_checked(sqlite: SQLiteStore) -> None:
         a, b = devices[:2]
         body = encode(Report(TASK.id, 1, a.pseudonym, 1, 0))
         for headers in (
-            {}, {"authorization": "Bearer "}, {"authorization": f"Bearer {b.key.hex()}"}, {"authorization": f"Basic {a.key.hex()}"},
+            {}, {"authorization": "Bearer "}, {"authorization": f"Bearer {b.key.hex()}"},
+            {"authorization": f"Basic {a.key.hex()}"},
             {"authorization": f"Bearer {a.key.hex().upper()}"}, {"authorization": f"Bearer {a.key.hex()}0"},
             {"authorization": f"Bearer {bytes(32).hex()}"},
         ):  # fmt: skip
@@ -281,8 +284,8 @@ def test_enrolment_is_refused_as_the_table_says(sqlite: SQLiteStore) -> None:
         json.dumps(form(task={"type": "task"})).encode(),
         json.dumps(form(releases=[{"kind": "mean"}])).encode(),
         json.dumps(form(releases=[{"kind": "mean", "function": "sum", "epsilon": 1.0}])).encode(),
-        json.dumps(form(releases=[{"kind": "mean", "function": "coordinate", "parameters": [2], "epsilon": 1.0}])).encode(),
-        json.dumps(form(releases=[{"kind": "mean", "function": "coordinate", "parameters": [0], "epsilon": 0.0}])).encode(),
+        json.dumps(form(releases=[MEAN | {"parameters": [2]}])).encode(),
+        json.dumps(form(releases=[MEAN | {"epsilon": 0.0}])).encode(),
         json.dumps(form(releases=[{"kind": "counts", "epsilon": 1.0}])).encode(),
     ],
 )  # fmt: skip
@@ -310,8 +313,8 @@ def test_immutable_answers_are_cacheable_and_states_are_not(sqlite: SQLiteStore)
         devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(12), sample_secrets(12))
         start(sqlite, TASK.id, service.clock())
         await play(client, devices, service=service)
-        for path in ("", "/plan", "/statement", "/rounds/1/query", "/rounds/1/closed", "/rounds/1/checkpoint", "/rounds/1/reports",
-                     "/results", "/regions.geojson"):  # fmt: skip
+        messages = [f"/rounds/1/{what}" for what in ("query", "closed", "checkpoint", "seal", "reports")]
+        for path in ("", "/plan", "/statement", "/results", "/regions.geojson", *messages):
             answer = await client.get(BASE + path)
             assert answer.status_code == 200
             assert "immutable" in answer.headers["cache-control"]
@@ -327,8 +330,10 @@ def test_unknown_paths_methods_and_long_requests_are_refused(sqlite: SQLiteStore
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
         await enrolled(client, sqlite, open_campaign(TASK), sample_points(1), sample_secrets(1))
         name = "0" * 32
-        for path in ("/", "/x", f"/tasks/{'0' * 63}", f"/tasks/{'A' * 64}/state", f"{BASE}/rounds/0/query", f"{BASE}/rounds/01/closed",
-                     f"{BASE}/rounds/-1/closed", f"{BASE}/rounds/9999999/query", f"{BASE}/rounds/x/reports", f"{BASE}/"):  # fmt: skip
+        rounds = [
+            f"{BASE}/rounds/{text}" for text in ("0/query", "01/closed", "-1/closed", "9999999/query", "x/reports")
+        ]
+        for path in ("/", "/x", f"/tasks/{'0' * 63}", f"/tasks/{'A' * 64}/state", f"{BASE}/", *rounds):
             problem(await client.get(path), "no-such-route")
         for path in (
             f"{BASE}/rounds/1/reports/{name[1:]}",
@@ -524,8 +529,8 @@ def test_the_application_needs_no_address_of_the_client(sqlite: SQLiteStore) -> 
             sent.append(message)
 
         scope = {
-            "type": "http", "method": "GET", "path": "/healthz", "raw_path": b"/healthz", "query_string": b"", "headers": [],
-            "http_version": "1.1", "scheme": "http", "root_path": "",
+            "type": "http", "method": "GET", "path": "/healthz", "raw_path": b"/healthz", "query_string": b"",
+            "headers": [], "http_version": "1.1", "scheme": "http", "root_path": "",
         }  # fmt: skip
         await app(scope, receive, send)
         assert sent[0]["status"] == 200
@@ -558,5 +563,31 @@ def test_a_content_length_that_is_no_number_is_refused(sqlite: SQLiteStore, leng
                 ]
             )
             problem(await client.send(request), "malformed")
+
+    run(sqlite, scenario)
+
+
+def test_seals_are_chained_and_signed_with_the_key_that_the_task_pins(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        key = bytes.fromhex((await client.get("/key")).json()["server_key"])
+        task = sample_task(server_key=key)
+        other = json.loads(msgspec.json.encode(sample_task(server_key=bytes(32))))
+        answer = await client.post("/tasks", json=form(task=other), headers=AUTH)
+        problem(answer, "malformed")
+        assert "another server" in answer.json()["detail"]
+        devices = await enrolled(client, sqlite, open_campaign(task), sample_points(30), sample_secrets(30))
+        start(sqlite, task.id, service.clock())
+        state = await play(client, devices, service=service)
+        assert state["closed"] > 1
+        head = task.id
+        for number in range(1, state["closed"] + 1):
+            base = f"/tasks/{task.id.hex()}/rounds/{number}"
+            seal = decode_seal((await client.get(f"{base}/seal")).content)
+            assert seal.checkpoint.to_bytes() == (await client.get(f"{base}/checkpoint")).content
+            head = next_head(head, seal.checkpoint)
+            assert seal.head == head
+            assert check_signature(seal, task)
+            forged = msgspec.structs.replace(seal, signature=bytes(64))
+            assert not check_signature(forged, task)
 
     run(sqlite, scenario)

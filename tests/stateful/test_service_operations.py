@@ -1,8 +1,8 @@
 """Random operation lists against the service, with a mock clock, dropped requests and responses, and crashes.
 
 A model keeps what every step must give; after every step: nobody is counted twice in a round, the tally equals the
-model's, closed rounds never change, an honest device sends one answer per round at most, and a replay of all events equals
-the live state. Failures found while building are kept below as named tests.
+model's, closed rounds never change, an honest device sends one answer per round at most, and a replay of all events
+equals the live state. Failures found while building are kept below as named tests.
 """
 
 from __future__ import annotations

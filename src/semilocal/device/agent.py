@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -51,6 +52,7 @@ from .pinned import (
     spent,
     split_url,
     summarise,
+    worst_case,
 )
 from .summary import Outcome, Summary
 from .vault import Membership, Vault
@@ -210,12 +212,11 @@ class Agent:
         except InvalidInput as error:
             raise ServerViolation("bad-plan", str(error)) from None
         point = task.box.check([self._position])[0]
-        values = sum(exact(release.epsilon) for release in plan.releases)
-        worst = (1 + task.max_trims) * exact(task.epsilon) + values
+        worst, exposure = worst_case(task, plan)
         if worst > exact(self._policy.max_epsilon):
             raise ServerViolation("over-budget", f"{cost(task, plan)}; you allow {self._policy.max_epsilon:g}")
         ledger = self._vault.contents.ledger
-        limits = [task.max_rounds * exact(task.epsilon) + values]
+        limits = [exposure]
         if self._policy.max_exposure is not None:
             limits.append(exact(self._policy.max_exposure))
         left = ledger.left("exposure")
@@ -226,6 +227,9 @@ class Agent:
                 f"one answer exposes epsilon = {task.epsilon:g} to a server that lies; your cap leaves "
                 f"{float(min(limits)):g}"
             )
+        if min(limits) < exposure:
+            answers = int(min(limits) / exact(task.epsilon))
+            self._notify(f"Your cap on exposure ends your part after {answers} answers, perhaps without a region.")
         # the participant checks the rest of the policy, before anything is reserved
         participant = Participant(task, point, self._vault.contents.secret, self._policy)
         entry = Membership(
@@ -259,7 +263,8 @@ class Agent:
         participant = self._participant
         while participant.state.phase in ("waiting", "answered"):
             number = participant.state.round
-            status = await self._until(_something_to_do(number), after=number - 1)
+            # -1 waits for the end of enrolment
+            status = await self._until(partial(Status.asks, number=number), after=number - 2)
             if status.phase == "cancelled":
                 return "cancelled"
             if participant.state.phase == "waiting":
@@ -273,7 +278,7 @@ class Agent:
                 if await self._answer(number) == "cancelled":
                     return "cancelled"
             else:
-                status = await self._until(_closed(number), after=number - 1)
+                status = await self._until(partial(Status.past, number=number), after=number - 1)
                 if status.closed >= number:
                     await self._follow(number)
                 elif status.phase == "finished":
@@ -316,7 +321,7 @@ class Agent:
         last = 0
         asked = self._plan.asked
         while asked and last < (self._joined.values_from or 1) + len(asked) - 1:
-            status = await self._until(_values_after(last), after=None)
+            status = await self._until(partial(Status.releases, number=last), after=None)
             if status.ended:
                 return
             number = status.round
@@ -332,7 +337,7 @@ class Agent:
             last = number
             if answer.token in _OUT:
                 continue
-            status = await self._until(_closed(number), after=number - 1)
+            status = await self._until(partial(Status.past, number=number), after=number - 1)
             if status.closed >= number:
                 closed = await self._link.message(f"{self._rounds(number)}/closed", read_value_closed)
                 if closed is not None:
@@ -394,7 +399,8 @@ class Agent:
             status = await self._link.status(self._name, after=mark)
             if not done(status) and self._link.clock.time() - began < 1.0:
                 # answered at once: with nothing new, the server tells when to look again
-                pause = 0.1 if status.closed > mark else max(status.poll_after, 0.1)
+                news = status.closed > self._status.closed
+                pause = 0.1 if news else max(status.poll_after, 0.1)
                 await self._link.clock.sleep(pause * (1.0 + 0.5 * self._link.jitter()))
             self._status = status
         return self._status
@@ -450,24 +456,3 @@ class Agent:
 
     def _rounds(self, number: int) -> str:
         return f"/tasks/{self._name}/rounds/{number}"
-
-
-Condition = Callable[[Status], bool]
-
-
-def _something_to_do(number: int) -> Condition:
-    """For a device that waits for this round, or has answered it and not heard that the answer arrived."""
-
-    def done(status: Status) -> bool:
-        over = status.ended or status.phase == "releasing" or status.closed >= number
-        return over or (status.phase == "collecting" and status.round >= number)
-
-    return done
-
-
-def _closed(number: int) -> Condition:
-    return lambda status: status.ended or status.closed >= number
-
-
-def _values_after(number: int) -> Condition:
-    return lambda status: status.ended or (status.phase == "releasing" and status.round > number)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import os
 import sys
 from pathlib import Path
@@ -79,6 +80,10 @@ def add_parsers(subparsers: Any) -> None:
 
 def _add_policy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-k", type=int, default=2, metavar="K", help="smallest crowd to accept (default: 2)")
+    parser.add_argument(
+        "--max-delta", type=float, metavar="D",
+        help="largest chance of missing that crowd, however often one is moved (default: any)",
+    )  # fmt: skip
     parser.add_argument("--allow-no-crowd", action="store_true", help="join tasks that keep no crowd, too")
 
 
@@ -108,9 +113,7 @@ async def _join(arguments: argparse.Namespace, vault: Any, channel: Any, limit: 
 
     ledger = vault.contents.ledger
     cap = ledger.cap("epsilon")
-    policy = Policy(
-        max_epsilon=float(cap), max_exposure=limit, min_k=arguments.min_k, allow_no_crowd=arguments.allow_no_crowd,
-    )  # fmt: skip
+    policy = _policy(arguments, float(cap), limit)
     running = [entry for entry in vault.contents.memberships if entry.server == channel.url and not entry.over]
     url = f"{channel.url}/tasks/{running[0].task_id.hex()}" if len(running) == 1 else arguments.url
     name, task = await _find_task(channel, arguments.url if _names_task(arguments.url) else url)
@@ -135,10 +138,7 @@ def run_swarm_command(arguments: argparse.Namespace) -> int:
     tokens: list[str] = []
     if arguments.tokens:
         tokens = [line.strip() for line in Path(arguments.tokens).read_text().splitlines() if line.strip()]
-    policy = Policy(
-        max_epsilon=arguments.max_epsilon, max_exposure=arguments.max_exposure, min_k=arguments.min_k,
-        allow_no_crowd=arguments.allow_no_crowd,
-    )  # fmt: skip
+    policy = _policy(arguments, arguments.max_epsilon, arguments.max_exposure)
 
     async def crowd() -> int:
         wire = LeanWire(_server(arguments.url))
@@ -164,6 +164,14 @@ def run_swarm_command(arguments: argparse.Namespace) -> int:
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(crowd())
+
+
+def _policy(arguments: argparse.Namespace, max_epsilon: float, max_exposure: float | None) -> Policy:
+    return Policy(
+        max_epsilon=max_epsilon, max_exposure=max_exposure, min_k=arguments.min_k,
+        max_delta=math.inf if arguments.max_delta is None else arguments.max_delta,
+        allow_no_crowd=arguments.allow_no_crowd,
+    )  # fmt: skip
 
 
 def default_vault() -> Path:

@@ -35,6 +35,7 @@ __all__ = [
     "spent",
     "split_url",
     "summarise",
+    "worst_case",
 ]
 
 _TASK_URL = re.compile(r"(?P<server>https?://.*?)(?:/tasks/(?P<task>[0-9a-f]{64}))?/?")
@@ -52,6 +53,12 @@ def split_url(url: str) -> tuple[str, str]:
     if match is None:
         raise InvalidInput(f"url must be http(s)://server or http(s)://server/tasks/{{64 hex digits}}; got {url!r}")
     return match["server"].rstrip("/"), match["task"] or ""
+
+
+def worst_case(task: Task, plan: Plan) -> tuple[Fraction, Fraction]:
+    """The most that joining can cost inside the region, and against a server that lies."""
+    values = sum((exact(release.epsilon) for release in plan.releases), Fraction(0))
+    return (1 + task.max_trims) * exact(task.epsilon) + values, task.max_rounds * exact(task.epsilon) + values
 
 
 def spent(entry: Membership, task: Task, plan: Plan) -> tuple[Fraction, Fraction]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .frame import select
 from .promises import Purpose, label
-from .style import Saved, epsilon_axis, figure_style, line, look, save, shared_legend
+from .style import Saved, epsilon_axis, error_axis, figure_style, line, look, save, shared_legend
 
 __all__ = ["Panel", "box_panels", "line_panels"]
 
@@ -57,7 +57,7 @@ def line_panels(
     width = min(columns, len(panels))
     with figure_style() as Figure:
         figure = Figure(figsize=(max(3.1 * width, 7.5), 2.9 * rows + 1.1))
-        grid = figure.subplots(rows, width, squeeze=False, sharey="row" if log else False)
+        grid = figure.subplots(rows, width, squeeze=False, sharey="row")
         for place, axes in enumerate(grid.flat):
             if place >= len(panels):
                 axes.set_axis_off()
@@ -94,7 +94,9 @@ def _draw_lines(
         )
     epsilon_axis(axes, epsilons)
     if log:
-        axes.set_yscale("log")
+        error_axis(axes)
+    else:
+        axes.set_ylim(0, 1)
 
 
 def say_missing(axes: Any, why: str) -> None:
@@ -152,7 +154,7 @@ def box_panels(
             axes.set_title(panel.title)
             axes.set_xlabel(x_label)
             if log:
-                axes.set_yscale("log")
+                error_axis(axes)
             if place == 0 or "value" in panel.picks:
                 axes.set_ylabel(panel.picks.get("value", y_label))
         shared_legend(figure, columns=2)
@@ -186,4 +188,5 @@ def _boxes(
         markeredgecolor=style.colour,
         zorder=3,
     )
-    axes.plot([], [], **{**line(method), "linestyle": "-", "linewidth": 4}, label=said)
+    inside = "white" if style.filled else style.colour
+    axes.plot([], [], **{**line(method), "linestyle": "-", "linewidth": 6, "markerfacecolor": inside}, label=said)

@@ -21,6 +21,7 @@ __all__ = [
     "Look",
     "Saved",
     "epsilon_axis",
+    "error_axis",
     "figure_style",
     "legend_label",
     "line",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 DPI = 160
+MANY_DECADES = 1e4  # high over low of an axis from which on powers of ten read better
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,19 @@ def epsilon_axis(axes: Any, values: Sequence[float]) -> None:
     axes.set_xticks(list(values), labels=[f"{value:g}" for value in values])
     axes.set_xticks([], minor=True)
     axes.set_xlabel("privacy budget ε")
+
+
+def error_axis(axes: Any) -> None:
+    """Make the y axis logarithmic, with plain numbers where it spans little and powers of ten where it spans much."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high / low < MANY_DECADES:
+        plain = FuncFormatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(plain)
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
 
 
 def shared_legend(figure: Any, *, columns: int = 2) -> None:

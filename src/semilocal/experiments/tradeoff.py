@@ -13,7 +13,7 @@ from typing import Any
 from .frame import Gathered, Made, Options, gather, present, select
 from .report import FigureReport, Line
 from .runner import Cell
-from .style import Saved, figure_style, line, look, save
+from .style import Saved, error_axis, figure_style, line, look, save
 from .trials import CROWD, tradeoff_trial
 
 __all__ = ["CHOICES", "FULL", "Choice", "Grid", "make", "results"]
@@ -55,7 +55,7 @@ class Grid:
 FULL = Grid()
 CAPTION = (
     "Range counts, error on a logarithmic axis. Top: against the share of participants that a TRIM moved; the curves "
-    "go through the values of tau (the number at a point). Bottom: against the largest loss of anybody in a run, "
+    "go through tau = 0.05, 0.1, 0.2, 0.3, 0.4 (the number at a point). Bottom: against the largest loss of anybody, "
     "averaged over runs; the curves go through max_trims (the number at a point), at tau = 0.2 for core and 0.4 for "
     "uniform. Further left is better for the sparse, lower is better for the analyst."
 )
@@ -165,10 +165,10 @@ def _moved(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
         mine = sorted(select(rows, method=method, max_trims=trims), key=lambda row: float(row["tau"]))
         label = f"{look(method).name}: true loss {cost}, {'crowd of k kept' if crowd else 'no crowd kept'}"
         x, y = [100 * row["moved"] for row in mine], [row["mre_mean"] for row in mine]
-        axes.plot(x, y, **line(method), label=label)
-        if trims:
+        axes.plot(x, y, **{**line(method), "markersize": 5 if trims else 8}, label=label)
+        if method == "ours-core":
             _number(axes, x, y, [f"{row['tau']:g}" for row in mine])
-    axes.set_yscale("log")
+    error_axis(axes)
     axes.set_xlabel("participants moved (%)")
 
 
@@ -177,11 +177,12 @@ def _lost(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
         tau = 0.4 if method == "ours-uniform" else 0.2
         mine = sorted(select(rows, method=method, tau=tau), key=lambda row: int(row["max_trims"]))
         x, y = [row["worst_loss_mean"] for row in mine], [row["mre_mean"] for row in mine]
-        axes.plot(x, y, **line(method))
+        axes.plot(x, y, **{**line(method), "markersize": 5 if len(x) > 1 else 8})
         if method.startswith("ours"):
             _number(axes, x, y, [f"{row['max_trims']}" for row in mine])
-    axes.set_yscale("log")
-    axes.set_xlabel("largest loss of anybody (ε inside the region)")
+    error_axis(axes)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("largest loss of anybody (ε)")
 
 
 def _number(axes: Any, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:

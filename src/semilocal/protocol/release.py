@@ -447,7 +447,7 @@ def _plan_digest(plan: Plan) -> bytes:
 
 
 def _whole(numbers: tuple[float, ...]) -> int:
-    if len(numbers) != 1 or numbers[0] != int(numbers[0]):
+    if len(numbers) != 1 or not numbers[0].is_integer():
         raise InvalidInput(f"coordinate takes one whole number, the axis; got {numbers}")
     return int(numbers[0])
 

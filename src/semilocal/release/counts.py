@@ -36,7 +36,8 @@ Integers = npt.NDArray[np.int64]
 
 _SPREAD = 0.25  # standard deviation of a child's share among real regions; sets how far estimates are shrunk
 _LEAST_SHARE = 0.02  # no child of a region is taken to be quite empty
-_PROBES = 1 << 17  # positions in trimmed parts that show where people were moved; 64 to 4096 in each part
+_PROBES = 64  # positions on an even grid in a trimmed part, besides those next to tiles
+_PROBES_AT_ONCE = 1 << 20
 _MOST_TAKEN = 0.5  # at most this part of a tile is put back into trimmed parts
 _ROUNDING = 1e-9
 _QUERIES_AT_ONCE = 1 << 13
@@ -262,18 +263,33 @@ class _Flows(NamedTuple):
 
 
 def _flows(partition: Partition, parts: _Parts, tiles: _Tiles) -> _Flows:
-    """Move an even grid of positions as participants were moved; people divide as they do where they arrive."""
+    """Move positions of each part as participants were moved; people divide as they do where they arrive.
+
+    The positions are the nearest ones to every tile of the trimmed cell, so that no tile is overlooked, and an even
+    grid.
+    """
     hierarchy = partition.task.hierarchy
-    if not len(parts.cells):
-        return _Flows(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
-    dimensions = parts.boxes.shape[2]
-    steps = max(2, round(min(max(_PROBES / len(parts.cells), 64), 4096) ** (1 / dimensions)))
+    first, last = hierarchy.span(parts.cells)
+    begins = hierarchy.span(tiles.cells)[0]
+    start, stop = np.searchsorted(begins, first), np.searchsorted(begins, last, side="right")
+    centres = tiles.boxes.mean(axis=1)
+    dimensions = centres.shape[1]
+    steps = max(2, round(_PROBES ** (1 / dimensions)))
     grid = np.array(list(product((np.arange(steps) + 0.5) / steps, repeat=dimensions)))
-    probes = parts.boxes[:, None, 0] + grid * (parts.boxes[:, 1] - parts.boxes[:, 0])[:, None]
-    codes = partition.moved_codes(hierarchy.codes(probes.reshape(-1, dimensions)))
-    tile = np.searchsorted(hierarchy.span(tiles.cells)[0], codes, side="right") - 1
-    pairs = np.unique(np.repeat(np.arange(len(parts.cells)), len(grid)) * len(tiles.cells) + tile)
-    source, target = np.divmod(pairs, len(tiles.cells))
+    pairs = [np.empty(0, dtype=np.int64)]
+    batches = np.cumsum(stop - start + len(grid)) // _PROBES_AT_ONCE
+    for batch in np.unique(batches):
+        low, high = np.searchsorted(batches, batch), np.searchsorted(batches, batch, side="right")
+        probes, origin = [], []
+        for part in range(low, high):
+            lower, upper = parts.boxes[part]
+            inside = np.clip(centres[start[part] : stop[part]], lower, np.nextafter(upper, lower))
+            probes += [inside, lower + grid * (upper - lower)]
+            origin.append(np.full(len(inside) + len(grid), part))
+        codes = partition.moved_codes(hierarchy.codes(np.concatenate(probes)))
+        tile = np.searchsorted(begins, codes, side="right") - 1
+        pairs.append(np.unique(np.concatenate(origin) * len(tiles.cells) + tile))
+    source, target = np.divmod(np.concatenate(pairs), len(tiles.cells))
     arriving = np.maximum(tiles.people[target], 1.0)
     return _Flows(source, target, arriving / np.bincount(source, arriving, minlength=len(parts.cells))[source])
 

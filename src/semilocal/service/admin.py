@@ -11,6 +11,7 @@ import secrets
 
 from ..errors import InvalidInput
 from .campaign import Campaign, new_token, token_hash
+from .rounds import server_key
 from .store import Store
 
 __all__ = ["MAX_TOKENS", "admin_hash", "create_campaign", "first_admin_token", "new_tokens"]
@@ -20,6 +21,9 @@ MAX_TOKENS = 10_000
 
 def create_campaign(store: Store, campaign: Campaign, *, now: float) -> bool:
     """Add a campaign in phase "enrolling"; False if its task is there already."""
+    pinned = campaign.task.server_key
+    if pinned and pinned != server_key(store):
+        raise InvalidInput("the task pins the key of another server; take this server's key (GET /key), or none")
     seconds = campaign.enrolment_seconds
     deadline = None if seconds is None else math.ceil(now) + seconds
     return store.create(campaign, needed=campaign.capacity, deadline=deadline)

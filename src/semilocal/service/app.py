@@ -1,7 +1,8 @@
 """The service as an ASGI application: one list of routes (``spec/http.md``).
 
 Nothing gets past ``App.__call__``: a refused request becomes problem+json, an unexpected fault is logged and answered
-with 503. No address or user agent is looked at. Knows HTTP. Decides nothing about reports: that is ``check`` and the store.
+with 503. No address or user agent is looked at. Knows HTTP. Decides nothing about reports: that is ``check`` and the
+store.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hmac
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,7 +29,7 @@ from .metrics import Metrics
 from .openapi import describe
 from .problems import Problem
 from .results import geojson, results
-from .store import Enrolment, StoreUnavailable
+from .store import Enrolment, StoreUnavailable, What
 
 try:
     from starlette.exceptions import HTTPException
@@ -96,6 +97,7 @@ class App:
             Route(f"{round_}/query", self._query, methods=["GET"], name="query"),
             Route(f"{round_}/closed", self._closed, methods=["GET"], name="closed"),
             Route(f"{round_}/checkpoint", self._checkpoint, methods=["GET"], name="checkpoint"),
+            Route(f"{round_}/seal", self._seal, methods=["GET"], name="seal"),
             Route(f"{round_}/reports", self._reports, methods=["GET"], name="reports"),
             Route(f"{task}/participants/{{pseudonym}}", self._enrol, methods=["PUT"], name="enrol"),
             Route(task, self._task, methods=["GET"], name="task"),
@@ -107,6 +109,7 @@ class App:
             Route(f"{task}/tokens", self._tokens, methods=["POST"], name="tokens"),
             Route(f"{task}/start", self._start, methods=["POST"], name="start"),
             Route(f"{task}/close", self._close, methods=["POST"], name="close"),
+            Route("/key", self._key, methods=["GET"], name="key"),
             Route("/healthz", self._healthz, methods=["GET"], name="healthz"),
             Route("/metrics", self._metrics, methods=["GET"], name="metrics"),
             Route("/openapi.json", self._openapi, methods=["GET"], name="openapi"),
@@ -271,7 +274,10 @@ class App:
     async def _checkpoint(self, request: Request) -> Response:
         return await self._message(request, "checkpoint")
 
-    async def _message(self, request: Request, what: Literal["query", "closed", "checkpoint"]) -> Response:
+    async def _seal(self, request: Request) -> Response:
+        return await self._message(request, "seal")
+
+    async def _message(self, request: Request, what: What) -> Response:
         task, round_ = _task_of(request.path_params), _round_of(request.path_params)
         return _immutable(request, await self.service.message(task, round_, what))
 
@@ -332,10 +338,11 @@ class App:
         form = _decode(body, CampaignForm)
         try:
             campaign = form.build()
+            fresh = await self.service.read(create_campaign, self.service.store, campaign, now=self.service.clock())
         except InvalidInput as error:
             raise Problem("malformed", str(error)) from None
         task = campaign.task.id
-        if not await self.service.read(create_campaign, self.service.store, campaign, now=self.service.clock()):
+        if not fresh:
             raise Problem("task-exists", "change the task, for example its delta, to run it again")
         return _json({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
 
@@ -369,6 +376,10 @@ class App:
         return _json({"phase": live.status.phase, "round": live.status.round})
 
     # -- operation ---------------------------------------------------------------------------------------------
+
+    async def _key(self, request: Request) -> Response:
+        key = await self.service.read(rounds.server_key, self.service.store)
+        return _json({"server_key": key.hex()})
 
     async def _healthz(self, request: Request) -> Response:
         await self.service.read(self.service.store.ping)

@@ -22,7 +22,7 @@ from ..protocol.release import Plan, Release
 from ..protocol.task import Task
 
 __all__ = [
-    "Campaign", "CampaignForm", "Checkpoint", "Phase", "ReleaseForm", "Status", "new_token", "token_hash", "used_by",
+    "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "new_token", "token_hash", "used_by",
 ]  # fmt: skip
 
 Phase = Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
@@ -168,25 +168,6 @@ class Status(msgspec.Struct, frozen=True):
             return False
         full = self.needed is not None and self.received >= self.needed
         return full or (self.deadline is not None and now >= self.deadline)
-
-
-class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True):
-    """The transcript's root after a round.
-
-    Attributes
-    ----------
-    task : bytes
-    round : int
-    size : int
-        Number of events so far.
-    root : bytes
-        Merkle tree hash over them.
-    """
-
-    task: bytes
-    round: int
-    size: int
-    root: bytes
 
 
 # -- enrolment tokens ---------------------------------------------------------------------------------------------

@@ -94,6 +94,9 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
         "--quorum", type=float, default=1.0, help="share of the expected reports that closes a round early"
     )
     parser.add_argument("--window", type=int, default=3600, help="seconds that a round stays open")
+    parser.add_argument(
+        "--unsigned", action="store_true", help="do not pin the server's key; checkpoints are not signed"
+    )
     parser.add_argument("--enrolment", choices=["tokens", "open"], default="tokens")
     parser.add_argument("--capacity", type=int, help="round 1 opens when so many are enrolled")
     parser.add_argument("--enrolment-seconds", type=int, help="round 1 opens after this time at the latest")
@@ -120,17 +123,19 @@ def run_create(arguments: argparse.Namespace) -> int:
 
     names = tuple(name for name in arguments.names.split(",") if name)
     box = Box(_numbers(arguments.lower, "--lower"), _numbers(arguments.upper, "--upper"), names)
-    task = Task.build(
-        box, epsilon=arguments.epsilon, delta=arguments.delta, k=arguments.k, rule=arguments.rule,
-        accounting=arguments.accounting, max_trims=arguments.max_trims, tau=arguments.tau, tree=arguments.tree,
-        max_depth=arguments.max_depth, quorum=arguments.quorum, window=arguments.window,
-    )  # fmt: skip
-    form = CampaignForm(
-        arguments.name, task, tuple(parse_release(text) for text in arguments.release), arguments.enrolment,
-        arguments.capacity, arguments.enrolment_seconds,
-    )  # fmt: skip
-    campaign = form.build()
-    identity = _office(arguments).create(form)
+    with _office(arguments) as office:
+        task = Task.build(
+            box, epsilon=arguments.epsilon, delta=arguments.delta, k=arguments.k, rule=arguments.rule,
+            accounting=arguments.accounting, max_trims=arguments.max_trims, tau=arguments.tau, tree=arguments.tree,
+            max_depth=arguments.max_depth, quorum=arguments.quorum, window=arguments.window,
+            server_key=b"" if arguments.unsigned else office.key(),
+        )  # fmt: skip
+        form = CampaignForm(
+            arguments.name, task, tuple(parse_release(text) for text in arguments.release), arguments.enrolment,
+            arguments.capacity, arguments.enrolment_seconds,
+        )  # fmt: skip
+        campaign = form.build()
+        identity = office.create(form)
     print(campaign.statement())
     print(f"task {identity}")
     print(f"devices join at {(arguments.url or DEFAULT_URL).rstrip('/')}/tasks/{identity}")
@@ -139,57 +144,57 @@ def run_create(arguments: argparse.Namespace) -> int:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """``semilocal campaign list``."""
-    for row in _office(arguments).list():
-        print(f"{row['task']}  {row['phase']:<10}  {row['enrolled']:>8} enrolled  {row['name']}")
+    with _office(arguments) as office:
+        for row in office.list():
+            print(f"{row['task']}  {row['phase']:<10}  {row['enrolled']:>8} enrolled  {row['name']}")
     return 0
 
 
 def run_show(arguments: argparse.Namespace) -> int:
     """``semilocal campaign show``."""
-    office = _office(arguments)
-    task = _find(office, arguments.campaign)
-    print(json.dumps(office.show(task), indent=2))
-    print(office.statement(task))
+    with _office(arguments) as office:
+        task = _find(office, arguments.campaign)
+        print(json.dumps(office.show(task), indent=2))
+        print(office.statement(task))
     return 0
 
 
 def run_start(arguments: argparse.Namespace) -> int:
     """``semilocal campaign start``."""
-    office = _office(arguments)
-    task = _find(office, arguments.campaign)
-    office.start(task)
-    print(f"task {task} is {office.show(task)['phase']}")
+    with _office(arguments) as office:
+        task = _find(office, arguments.campaign)
+        office.start(task)
+        print(f"task {task} is {office.show(task)['phase']}")
     return 0
 
 
 def run_close(arguments: argparse.Namespace) -> int:
     """``semilocal campaign close``."""
-    office = _office(arguments)
-    task = _find(office, arguments.campaign)
-    office.close(task)
-    print(f"task {task} is {office.show(task)['phase']}")
+    with _office(arguments) as office:
+        task = _find(office, arguments.campaign)
+        office.close(task)
+        print(f"task {task} is {office.show(task)['phase']}")
     return 0
 
 
 def run_tokens(arguments: argparse.Namespace) -> int:
     """``semilocal tokens new``."""
-    office = _office(arguments)
-    for token in office.tokens(_find(office, arguments.campaign), arguments.count):
-        print(token)
+    with _office(arguments) as office:
+        for token in office.tokens(_find(office, arguments.campaign), arguments.count):
+            print(token)
     return 0
 
 
 def run_results(arguments: argparse.Namespace) -> int:
     """``semilocal results``."""
-    office = _office(arguments)
-    task = _find(office, arguments.campaign)
-    document = office.results(task)
+    with _office(arguments) as office:
+        task = _find(office, arguments.campaign)
+        document, drawn = office.results(task), office.geojson(task)
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "results.json", folder / "statement.txt"]
     written[0].write_text(json.dumps(document, indent=2) + "\n", "utf-8")
     written[1].write_text(document["statement"] + "\n", "utf-8")
-    drawn = office.geojson(task)
     if drawn is not None:
         written.append(folder / "regions.geojson")
         written[-1].write_text(json.dumps(drawn) + "\n", "utf-8")

@@ -20,7 +20,7 @@ class RateLimit:
     [True, True, False, True]
     """
 
-    def __init__(self, *, rate: float, burst: int, keys: int = 65_536) -> None:
+    def __init__(self, *, rate: float, burst: int, keys: int = 16_384) -> None:
         self._rate, self._burst, self._keys = rate, float(burst), keys
         self._left: dict[bytes, tuple[float, float]] = {}
 

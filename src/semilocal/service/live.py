@@ -2,8 +2,8 @@
 
 Theory of operation. The database is the truth; a worker keeps a copy of where each campaign stands and what its open
 round asks. The copy may lag: then a report is judged by the database all the same, and a look too early is told to come
-back. ``tick`` looks at all active campaigns, closes what is due and wakes who waits; it runs a few times a second. When a
-batch of reports has filled a round, that campaign is looked at once more.
+back. ``tick`` looks at all active campaigns, closes what is due and wakes who waits; it runs a few times a second. When
+a batch of reports has filled a round, that campaign is looked at once more.
 
 Knows the store, the writer and a clock that is passed in. Knows no HTTP.
 """
@@ -17,7 +17,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ..errors import SemilocalError
 from ..protocol.messages import Closed, Query, decode
@@ -25,7 +25,7 @@ from . import rounds
 from .campaign import Campaign, Status
 from .check import Asked
 from .problems import Problem
-from .store import Store, StoreUnavailable
+from .store import Store, StoreUnavailable, What
 from .writer import Overloaded, Writer
 
 __all__ = ["LiveCampaign", "Overloaded", "Service", "poll_after"]
@@ -219,7 +219,7 @@ class Service:
 
     # -- messages that never change ----------------------------------------------------------------------------
 
-    async def message(self, task: bytes, round_: int, what: Literal["query", "closed", "checkpoint"]) -> bytes:
+    async def message(self, task: bytes, round_: int, what: What) -> bytes:
         """A message of a round; kept in bounded memory, since everybody asks for the same ones."""
         key = (task, round_, what)
         found = self._cache.get(key)

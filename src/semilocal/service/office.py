@@ -24,7 +24,16 @@ __all__ = ["DatabaseOffice", "HttpOffice", "Office"]
 
 
 class Office(Protocol):
-    """An administrator's calls; tasks are named by hex digits."""
+    """An administrator's calls; tasks are named by hex digits. To be used in a ``with`` statement."""
+
+    def __enter__(self) -> Office:
+        """Itself."""
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of connections."""
+
+    def key(self) -> bytes:
+        """The server's public key."""
 
     def create(self, form: CampaignForm) -> str:
         """Create a campaign; its task."""
@@ -59,6 +68,15 @@ class DatabaseOffice:
 
     def __init__(self, url: str) -> None:
         self._store = open_store(url, worker="office")
+
+    def __enter__(self) -> DatabaseOffice:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    def key(self) -> bytes:
+        return rounds.server_key(self._store)
 
     def create(self, form: CampaignForm) -> str:
         campaign = form.build()
@@ -130,6 +148,12 @@ class HttpOffice:
         self._url = url.rstrip("/")
         self._client = httpx.Client(base_url=self._url, headers={"authorization": f"Bearer {token}"}, timeout=60)
 
+    def __enter__(self) -> HttpOffice:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
     def _send(self, method: str, path: str, body: bytes | None = None) -> Any:
         try:
             answer = self._client.request(method, path, content=body)
@@ -144,6 +168,9 @@ class HttpOffice:
                 problem = {"detail": "not a semilocal server?", "token": "unknown"}
             raise InvalidInput(f"{method} {path}: {answer.status_code} {problem['detail']} [{problem['token']}]")
         return answer
+
+    def key(self) -> bytes:
+        return bytes.fromhex(self._send("GET", "/key").json()["server_key"])
 
     def create(self, form: CampaignForm) -> str:
         return str(self._send("POST", "/tasks", msgspec.json.encode(form)).json()["task"])

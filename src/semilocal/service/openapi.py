@@ -29,8 +29,8 @@ class Operation(NamedTuple):
 _TASK = ("no-such-route", "no-such-task")
 _REPORTS = (
     *_TASK, "no-such-round", "unauthorized", "not-open-yet", "other-answer", "round-closed", "missed-round",
-    "campaign-ended", "too-large", "not-canonical", "other-task", "other-round", "other-pseudonym", "unknown-cell", "bad-answer",
-    "wrong-kind", "wrong-path", "too-fast", "overloaded", "unavailable",
+    "campaign-ended", "too-large", "not-canonical", "other-task", "other-round", "other-pseudonym", "unknown-cell",
+    "bad-answer", "wrong-kind", "wrong-path", "too-fast", "overloaded", "unavailable",
 )  # fmt: skip
 _ENROL = (
     *_TASK, "malformed", "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "campaign-ended",
@@ -66,6 +66,10 @@ OPERATIONS: tuple[Operation, ...] = (
         "get", "/tasks/{task}/rounds/{round}/checkpoint", "The transcript's root; immutable", (200, 304), _BYTES, _ROUND
     ),
     Operation(
+        "get", "/tasks/{task}/rounds/{round}/seal", "The checkpoint in its chain, signed; immutable", (200, 304),
+        _BYTES, _ROUND,
+    ),
+    Operation(
         "get", "/tasks/{task}/rounds/{round}/reports", "A page of the reports of a closed round; immutable", (200, 304),
         _BYTES, (*_ROUND, "malformed"), query=("after", "limit"),
     ),
@@ -85,6 +89,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "post", "/tasks/{task}/start", "End enrolment", (200,), _JSON, (*_ADMIN, *_TASK, "campaign-ended"), "", "admin"
     ),
     Operation("post", "/tasks/{task}/close", "Cancel a campaign", (200,), _JSON, (*_ADMIN, *_TASK), "", "admin"),
+    Operation("get", "/key", "The public key that tasks may pin", (200,), _JSON, ("unavailable",)),
     Operation("get", "/healthz", "Whether the service and its database answer", (200,), _JSON, ("unavailable",)),
     Operation("get", "/metrics", "Numbers for monitoring", (200,), _TEXT, ("unavailable",)),
     Operation("get", "/openapi.json", "This description", (200,), _JSON),

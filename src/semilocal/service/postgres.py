@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -26,6 +26,7 @@ from .store import (
     Outcome,
     ReportRow,
     StoreUnavailable,
+    What,
     check_version,
     judge_enrolments,
     judge_reports,
@@ -178,6 +179,9 @@ class PostgresStore:
 
     def setting(self, key: str, *, default: bytes) -> bytes:
         """The stored value; the default is stored if there is none."""
+        found = self._read("SELECT value FROM settings WHERE key = %s", key)
+        if found:
+            return bytes(found[0][0])
         with self._writing() as connection:
             connection.execute("INSERT INTO settings VALUES (%s, %s) ON CONFLICT DO NOTHING", (key, default))
         return bytes(self._read("SELECT value FROM settings WHERE key = %s", key)[0][0])
@@ -280,7 +284,7 @@ class PostgresStore:
             body, fold = connection.execute("SELECT body, fold FROM campaigns WHERE id = %s", (number,)).fetchone()
             yield _Locked(connection, number, msgspec.msgpack.decode(body, type=Campaign), status, bytes(fold))
 
-    def message(self, task: bytes, round_: int, what: Literal["query", "closed", "checkpoint"]) -> bytes | None:
+    def message(self, task: bytes, round_: int, what: What) -> bytes | None:
         """A stored message of a round."""
         sql = f"SELECT r.{what} FROM rounds r JOIN campaigns c ON c.id = r.campaign WHERE c.task = %s AND r.round = %s"
         rows = self._read(sql, task, round_)
@@ -320,10 +324,16 @@ class _Locked:
             for row in cursor:
                 yield ReportRow(*row)
 
-    def close_round(self, round_: int, closed: bytes, checkpoint: bytes) -> None:
+    def seal(self, round_: int) -> bytes | None:
+        sql = "SELECT seal FROM rounds WHERE campaign = %s AND round = %s"
+        row = self._connection.execute(sql, (self._id, round_)).fetchone()
+        return bytes(row[0]) if row and row[0] is not None else None
+
+    def close_round(self, round_: int, closed: bytes, checkpoint: bytes, seal: bytes) -> None:
         done = self._connection.execute(
-            "UPDATE rounds SET closed = %s, checkpoint = %s WHERE campaign = %s AND round = %s AND closed IS NULL",
-            (closed, checkpoint, self._id, round_),
+            "UPDATE rounds SET closed = %s, checkpoint = %s, seal = %s "
+            "WHERE campaign = %s AND round = %s AND closed IS NULL",
+            (closed, checkpoint, seal, self._id, round_),
         )
         if done.rowcount != 1:
             raise InvalidInput(f"round {round_} is not open")
@@ -337,7 +347,8 @@ class _Locked:
         self, phase: Phase, *, round_: int, closed: int, needed: int | None, deadline: int | None, fold: bytes
     ) -> None:
         self._connection.execute(
-            "UPDATE campaigns SET phase = %s, round = %s, closed = %s, needed = %s, deadline = %s, fold = %s WHERE id = %s",
+            "UPDATE campaigns SET phase = %s, round = %s, closed = %s, needed = %s, deadline = %s, fold = %s "
+            "WHERE id = %s",
             (phase, round_, closed, needed, deadline, fold, self._id),
         )
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from ..errors import InvalidInput
 from ..partition import UNPROTECTED, Partition
+from ..protocol.checkpoints import Checkpoint
 from ..protocol.messages import Closed, decode
 from ..protocol.release import ValueClosed, decode_value, estimate_mean, region_values
 from ..protocol.task import Task
-from .campaign import Campaign, Checkpoint, Status
+from .campaign import Campaign, Status
 from .rounds import regions_of
 from .store import Store
 

@@ -13,6 +13,7 @@ Knows a store's transaction and the machines of the protocol. The time is an arg
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -21,15 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
+from ..protocol.checkpoints import Checkpoint, decode_seal, next_head, public_key, seal_round
 from ..protocol.curator import Curator
 from ..protocol.messages import Closed, Query, Report, decode, encode
 from ..protocol.release import Plan, ValueClosed, ValueQuery, ValueReport, decode_value, encode_value
 from ..protocol.task import Task
-from .campaign import Campaign, Checkpoint, Phase, Status
-from .merkle import MerkleFold
+from .campaign import Campaign, Phase, Status
+from .merkle import SavedLog
 from .store import Locked, ReportRow, Store
 
-__all__ = ["advance", "cancel", "decode_query", "regions_of", "report_bytes", "start", "verify"]
+__all__ = ["advance", "cancel", "decode_query", "regions_of", "report_bytes", "server_key", "start", "verify"]
 
 _CHUNK = 4096
 _answers = msgspec.msgpack.Decoder(int | tuple[int, ...] | None)
@@ -45,6 +47,16 @@ def start(store: Store, task: bytes, now: float) -> bool:
     return _move_on(store, task, now, forced=True)
 
 
+def signing_key(store: Store) -> bytes:
+    """The server's Ed25519 key, made at first use. Its public half is what a task pins."""
+    return store.setting("signing-key", default=secrets.token_bytes(32))
+
+
+def server_key(store: Store) -> bytes:
+    """The public half of the server's key: 32 bytes."""
+    return public_key(signing_key(store))
+
+
 def cancel(store: Store, task: bytes) -> bool:
     """Cancel a campaign that has not ended. Closed rounds stay as they are."""
     with store.lock(task) as held:
@@ -56,6 +68,7 @@ def cancel(store: Store, task: bytes) -> bool:
 
 
 def _move_on(store: Store, task: bytes, now: float, *, forced: bool) -> bool:
+    key = signing_key(store)
     with store.lock(task) as held:
         if held is None or held.status.ended:
             return False
@@ -67,14 +80,14 @@ def _move_on(store: Store, task: bytes, now: float, *, forced: bool) -> bool:
             return True
         if forced or not status.due(now):
             return False
-        _close(held, now)
+        _close(held, now, key)
         return True
 
 
 def _open_first(held: Locked, now: float) -> None:
     task = held.campaign.task
-    fold = MerkleFold()
-    fold.append(encode(task))
+    fold = SavedLog()
+    fold.add([encode(task)])
     query = Curator(task).query()
     assert query is not None
     held.open_round(1, encode(query))
@@ -85,13 +98,13 @@ def _open_first(held: Locked, now: float) -> None:
     )  # fmt: skip
 
 
-def _close(held: Locked, now: float) -> None:
+def _close(held: Locked, now: float, key: bytes) -> None:
     campaign, status = held.campaign, held.status
     task, plan = campaign.task, campaign.plan
-    fold = MerkleFold.from_bytes(held.fold)
+    fold = SavedLog.from_bytes(held.fold)
     question = held.query(status.round)
     assert question is not None
-    fold.append(question)
+    fold.add([question])
     query = decode_query(question)
     history = History.of(campaign, held.closings())
     reports = held.reports(status.round)
@@ -108,11 +121,14 @@ def _close(held: Locked, now: float) -> None:
         closing = encode_value(_count_values(query, task, reports, fold))
         following, expected = _value_query(plan, status.round + 1, history.values + 1), history.regions
         pinned = None
-    fold.append(closing)
+    fold.add([closing])
     checkpoint = Checkpoint(task.id, status.round, fold.size, fold.root())
-    held.close_round(status.round, closing, msgspec.msgpack.encode(checkpoint))
+    before = held.seal(status.round - 1)
+    head = task.id if before is None else decode_seal(before).head
+    seal = seal_round(head, checkpoint, key=key if task.server_key else None)
+    held.close_round(status.round, closing, checkpoint.to_bytes(), seal.to_bytes())
     if pinned is not None:
-        fold.append(pinned)
+        fold.add([pinned])
     if following is None:
         held.move(
             "finished", round_=status.round, closed=status.round, needed=None, deadline=None, fold=fold.to_bytes()
@@ -197,18 +213,20 @@ def _value_query(plan: Plan, round_: int, number: int) -> bytes | None:
 
 
 def _tally(
-    task: Task, query: Query, reports: Iterable[ReportRow], fold: MerkleFold
+    task: Task, query: Query, reports: Iterable[ReportRow], fold: SavedLog
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     cells = np.array(query.cells, dtype=np.uint64)
     roll_call = query.round > task.max_rounds
     responders = np.zeros(len(cells), dtype=np.int64)
     tally = np.zeros((len(cells), 0 if roll_call else task.randomizer.fanout), dtype=np.int64)
     for chunk in _chunks(reports):
-        answers = []
-        for row in chunk:
-            answer = _answers.decode(row.answer)
-            answers.append(answer)
-            fold.append(encode(Report(query.task, query.round, row.pseudonym, row.cell, answer)))
+        answers = [_answers.decode(row.answer) for row in chunk]
+        fold.add(
+            [
+                encode(Report(query.task, query.round, row.pseudonym, row.cell, answer))
+                for row, answer in zip(chunk, answers, strict=True)
+            ]
+        )
         rows = np.searchsorted(cells, np.array([row.cell for row in chunk], dtype=np.uint64)).astype(np.int64)
         responders += np.bincount(rows, minlength=len(cells))
         if not roll_call:
@@ -216,12 +234,12 @@ def _tally(
     return responders, tally
 
 
-def _count_values(query: ValueQuery, task: Task, reports: Iterable[ReportRow], fold: MerkleFold) -> ValueClosed:
+def _count_values(query: ValueQuery, task: Task, reports: Iterable[ReportRow], fold: SavedLog) -> ValueClosed:
     counts: dict[int, dict[int, int]] = {}
     for row in reports:
         answer = _answers.decode(row.answer)
         assert isinstance(answer, int)
-        fold.append(encode_value(ValueReport(query.task, query.round, row.pseudonym, row.cell, answer)))
+        fold.add([encode_value(ValueReport(query.task, query.round, row.pseudonym, row.cell, answer))])
         outputs = counts.setdefault(row.cell, {})
         outputs[answer] = outputs.get(answer, 0) + 1
     cells = tuple(sorted(counts))
@@ -294,17 +312,17 @@ def verify(store: Store, task: bytes) -> Verified:
 def _verify(store: Store, held: Locked) -> Verified:
     campaign, status = held.campaign, held.status
     task, plan = campaign.task, campaign.plan
-    fold = MerkleFold()
-    root, size = fold.root(), 0
+    fold = SavedLog()
+    root, size, head = fold.root(), 0, task.id
     if status.round or status.closed:
-        fold.append(encode(task))
+        fold.add([encode(task)])
     history = History(campaign)
     expected_query: bytes | None = encode(Query(task.id, 1, (1,)))
     for number, closing in enumerate(held.closings(), start=1):
         question = held.query(number)
         if question is None or question != expected_query:
             raise InvalidInput(f"the query of round {number} does not follow from the round before")
-        fold.append(question)
+        fold.add([question])
         query = decode_query(question)
         finished_before = history.curator.finished
         if isinstance(query, Query):
@@ -317,20 +335,24 @@ def _verify(store: Store, held: Locked) -> Verified:
             expected_query = _value_query(plan, number + 1, history.values)
         if again != closing:
             raise InvalidInput(f"the closing of round {number} does not follow from its reports")
-        fold.append(closing)
+        fold.add([closing])
         root, size = fold.root(), fold.size
         stored = store.message(task.id, number, "checkpoint")
-        if stored != msgspec.msgpack.encode(Checkpoint(task.id, number, size, root)):
+        checkpoint = Checkpoint(task.id, number, size, root)
+        if stored != checkpoint.to_bytes():
             raise InvalidInput(f"the checkpoint of round {number} is not the root of its events")
+        head = next_head(head, checkpoint)
+        if decode_seal(held.seal(number) or b"").head != head:
+            raise InvalidInput(f"the seal of round {number} does not continue the chain")
         if history.curator.finished and not finished_before and expected_query is not None:
-            fold.append(encode_value(plan))
+            fold.add([encode_value(plan)])
         if number == status.closed:
             break
     _compare(held, history, expected_query, fold)
     return Verified(status, root, size)
 
 
-def _compare(held: Locked, history: History, expected_query: bytes | None, fold: MerkleFold) -> None:
+def _compare(held: Locked, history: History, expected_query: bytes | None, fold: SavedLog) -> None:
     status = held.status
     if status.phase == "enrolling":
         wanted: tuple[str, int] = ("enrolling", 0)

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -27,6 +27,7 @@ from .store import (
     Outcome,
     ReportRow,
     StoreUnavailable,
+    What,
     check_version,
     judge_enrolments,
     judge_reports,
@@ -184,6 +185,9 @@ class SQLiteStore:
 
     def setting(self, key: str, *, default: bytes) -> bytes:
         """The stored value; the default is stored if there is none."""
+        found = self._read("SELECT value FROM settings WHERE key = ?", key)
+        if found:
+            return bytes(found[0][0])
         with self._writing() as connection:
             connection.execute("INSERT INTO settings VALUES (?, ?) ON CONFLICT DO NOTHING", (key, default))
         return bytes(self._read("SELECT value FROM settings WHERE key = ?", key)[0][0])
@@ -279,7 +283,7 @@ class SQLiteStore:
             campaign = msgspec.msgpack.decode(body, type=Campaign)
             yield _Locked(connection, number, campaign, Status(*row[1:]), fold)
 
-    def message(self, task: bytes, round_: int, what: Literal["query", "closed", "checkpoint"]) -> bytes | None:
+    def message(self, task: bytes, round_: int, what: What) -> bytes | None:
         """A stored message of a round."""
         sql = f"SELECT r.{what} FROM rounds r JOIN campaigns c ON c.id = r.campaign WHERE c.task = ? AND r.round = ?"
         rows = self._read(sql, task, round_)
@@ -318,10 +322,16 @@ class _Locked:
         for row in self._connection.execute(sql, (self._id, round_)):
             yield ReportRow(*row)
 
-    def close_round(self, round_: int, closed: bytes, checkpoint: bytes) -> None:
+    def seal(self, round_: int) -> bytes | None:
+        sql = "SELECT seal FROM rounds WHERE campaign = ? AND round = ?"
+        row = self._connection.execute(sql, (self._id, round_)).fetchone()
+        return bytes(row[0]) if row and row[0] is not None else None
+
+    def close_round(self, round_: int, closed: bytes, checkpoint: bytes, seal: bytes) -> None:
         done = self._connection.execute(
-            "UPDATE rounds SET closed = ?, checkpoint = ? WHERE campaign = ? AND round = ? AND closed IS NULL",
-            (closed, checkpoint, self._id, round_),
+            "UPDATE rounds SET closed = ?, checkpoint = ?, seal = ? "
+            "WHERE campaign = ? AND round = ? AND closed IS NULL",
+            (closed, checkpoint, seal, self._id, round_),
         )
         if done.rowcount != 1:
             raise InvalidInput(f"round {round_} is not open")

@@ -64,6 +64,7 @@ class Enrolment(NamedTuple):
 
 
 Item = Incoming | Enrolment
+What = Literal["query", "closed", "checkpoint", "seal"]
 Outcome = Literal[
     "stored", "again", "other-answer", "unauthorized", "round-closed", "missed-round", "wrong-path", "not-open-yet",
     "campaign-ended", "no-such-task", "bad-token", "token-used", "pseudonym-taken", "enrolment-closed",
@@ -101,7 +102,10 @@ class Locked(Protocol):
     def reports(self, round_: int) -> Iterator[ReportRow]:
         """Reports of a round by ascending pseudonym, as a stream."""
 
-    def close_round(self, round_: int, closed: bytes, checkpoint: bytes) -> None:
+    def seal(self, round_: int) -> bytes | None:
+        """Seal of a closed round."""
+
+    def close_round(self, round_: int, closed: bytes, checkpoint: bytes, seal: bytes) -> None:
         """Write what closes the open round."""
 
     def open_round(self, round_: int, query: bytes) -> None:
@@ -149,7 +153,7 @@ class Store(Protocol):
     def lock(self, task: bytes) -> AbstractContextManager[Locked | None]:
         """A transaction that holds the campaign alone: others wait. None if there is no such task."""
 
-    def message(self, task: bytes, round_: int, what: Literal["query", "closed", "checkpoint"]) -> bytes | None:
+    def message(self, task: bytes, round_: int, what: What) -> bytes | None:
         """A stored message of a round."""
 
     def reports(self, task: bytes, round_: int, *, after: bytes, limit: int) -> list[ReportRow]:

@@ -34,6 +34,7 @@ CREATE TABLE rounds (
     query BYTEA NOT NULL,
     closed BYTEA,
     checkpoint BYTEA,
+    seal BYTEA,
     PRIMARY KEY (campaign, round)
 );
 

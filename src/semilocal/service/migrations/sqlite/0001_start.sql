@@ -34,6 +34,7 @@ CREATE TABLE rounds (
     query BLOB NOT NULL,
     closed BLOB,
     checkpoint BLOB,
+    seal BLOB,
     PRIMARY KEY (campaign, round)
 ) STRICT;
 
