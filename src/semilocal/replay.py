@@ -28,6 +28,7 @@ from .protocol.rule import Frontier, decide, first_frontier, no_frontier
 from .protocol.task import Task
 from .protocol.transcript import MerkleLog
 from .report_columns import Columns, Kind, kinds_of, read_reports
+from .roster import Roster
 from .transcript_file import END, SEAL, Frame
 
 __all__ = ["Replay"]
@@ -67,9 +68,7 @@ class Replay:
         self.closed_round: int | None = None  # closed and not sealed yet
         self.values_from = 0
         self.value_number = 0
-        self.members: dict[bytes, int] = {}
-        self.last_round = np.zeros(0, dtype=np.int64)
-        self.last_cell = np.zeros(0, dtype=np.uint64)
+        self.roster = Roster()
         self.regions: dict[int, tuple[int, int]] = {}  # region -> round and cell of the last report that leads to it
         self.small: list[tuple[int, int]] = []
         self._reset_counts()
@@ -133,7 +132,7 @@ class Replay:
     def finish(self) -> None:
         """Judge what is left at the end of the file."""
         found = self.found
-        found.participants = len(self.members)
+        found.participants = len(self.roster)
         if self.asked is not None:
             self._flush_problems(self.asked.round)
         if found.task is None:
@@ -337,24 +336,11 @@ class Replay:
     def _who(self, columns: Columns, asked: _Asked) -> Integers:
         """Index of each participant; -1 for one that did not take part from the first round."""
         if asked.round == 1 and asked.kind == "report":
-            first = len(self.members)
-            for name in columns.pseudonyms:
-                self.members.setdefault(name, len(self.members))
-            grown = len(self.members) - first
-            self.last_round = np.concatenate([self.last_round, np.zeros(grown, dtype=np.int64)])
-            self.last_cell = np.concatenate([self.last_cell, np.zeros(grown, dtype=np.uint64)])
-        get = self.members.get
-        who = np.array([get(name, -1) for name in columns.pseudonyms], dtype=np.int64)
-        for row in np.flatnonzero(who < 0).tolist():
-            self._problem("joined-late", f"pseudonym {columns.pseudonyms[row].hex()} did not answer round 1")
+            self.roster.enter(columns.pseudonyms)
+        who = self.roster.find(columns.pseudonyms)
+        for problem in self.roster.strangers(columns.pseudonyms, who):
+            self._problem(*problem)
         return who
-
-    def _last(self, who: Integers) -> tuple[Integers, Cells]:
-        """Round and cell of each participant's last report; 0 for strangers."""
-        rounds, cells = np.zeros(len(who), dtype=np.int64), np.zeros(len(who), dtype=np.uint64)
-        member = who >= 0
-        rounds[member], cells[member] = self.last_round[who[member]], self.last_cell[who[member]]
-        return rounds, cells
 
     def _count(self, task: Task, columns: Columns, who: Integers, asked: _Asked) -> None:
         names, cells = columns.pseudonyms, columns.cells
@@ -363,22 +349,9 @@ class Replay:
         known = asked.cells[rows] == cells if len(asked.cells) else np.zeros(len(cells), dtype=bool)
         for place in np.flatnonzero(~known).tolist():
             self._problem("unknown-cell", f"pseudonym {names[place].hex()} answers for cell {int(cells[place])}")
-        member = who >= 0
-        if asked.round > 1:
-            shift = np.uint64(task.hierarchy.level_bits)
-            last_round, last_cell = self._last(who)
-            again = member & (last_round == asked.round)
-            late = member & ~again & (last_round != asked.round - 1)
-            off = member & ~again & ~late & (last_cell != cells >> shift)
-            for place in np.flatnonzero(late).tolist():
-                self._problem(
-                    "joined-late", f"pseudonym {names[place].hex()} last answered round {int(last_round[place])}"
-                )
-            for place in np.flatnonzero(off).tolist():
-                before, here = int(last_cell[place]), int(cells[place])
-                self._problem("wrong-path", f"pseudonym {names[place].hex()} goes from cell {before} to {here}")
-        self.last_round[who[member]] = asked.round
-        self.last_cell[who[member]] = cells[member]
+        bits = task.hierarchy.level_bits
+        for problem in self.roster.follow(names, who, round_=asked.round, cells=cells, bits=bits):
+            self._problem(*problem)
         fine = known & self._legal_answers(task, columns, asked)
         self.responders += np.bincount(rows[fine], minlength=len(asked.cells))
         if self.tally.shape[1]:
@@ -425,7 +398,7 @@ class Replay:
     def _count_values(self, columns: Columns, who: Integers, asked: _Asked) -> None:
         mechanism = asked.release.mechanism if asked.release is not None else None
         alphabet = range(0) if mechanism is None else mechanism.alphabet
-        rounds, cells = (column.tolist() for column in self._last(who))
+        rounds, cells = (column.tolist() for column in self.roster.last(who))
         pairs = zip(columns.cells.tolist(), columns.answers.tolist(), who.tolist(), strict=True)
         for place, (cell, answer, index) in enumerate(pairs):
             if answer not in alphabet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -133,9 +134,9 @@ def test_half_an_answer_is_no_answer() -> None:
     asyncio.run(with_server(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhal", rounds=1), client))
 
 
-def test_nonsense_is_a_violation() -> None:
+def test_nonsense_is_no_answer() -> None:
     async def client(wire: LeanWire, url: str) -> None:
-        with pytest.raises(ServerViolation, match="does not speak HTTP"):
+        with pytest.raises(Lost, match="not HTTP"):
             await wire.request("GET", url, None, {})
 
     asyncio.run(with_server(answering(b"220 mail.example ESMTP\r\n"), client))
@@ -160,6 +161,33 @@ def test_a_server_that_is_silent_is_lost_after_a_while(monkeypatch: pytest.Monke
             await wire.request("GET", url, None, {})
 
     asyncio.run(with_server(answering(), client))
+
+
+def test_a_connection_that_leads_back_to_itself_is_no_server() -> None:
+    """A free port of the ephemeral range that is dialled often enough answers: with the caller's own socket."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with socket.socket() as twin:
+        twin.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        twin.bind(("127.0.0.1", port))
+        twin.connect(("127.0.0.1", port))
+        assert twin.getsockname() == twin.getpeername()
+
+        async def dial() -> None:
+            loop = asyncio.get_running_loop()
+            _, connection = await loop.create_connection(lambda: wire_module._Connection(loop), sock=twin)
+            assert connection.to_itself
+            connection.close()
+
+        asyncio.run(dial())
+
+    async def client(wire: LeanWire, url: str) -> None:
+        connection = await wire._connection()
+        assert not connection.to_itself
+        connection.close()
+
+    asyncio.run(with_server(answering(OK), client))
 
 
 def test_no_server_is_lost_and_no_url_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The server's memory does not grow with the number of reports: neither while they arrive nor when a round is closed."""
+"""The server's memory does not grow with the number of reports, while they arrive and when a round is closed."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class HttpxWire:
         except httpx.TransportError as error:
             raise Lost(type(error).__name__) from None
         except httpx.HTTPError as error:
-            raise ServerViolation("malformed", f"the answer to {method} {url} cannot be read: {error}") from None
+            raise Lost(f"what came back cannot be read ({type(error).__name__})") from None
         return Response(response.status_code, b"".join(parts), response.headers.get("retry-after"))
 
 
@@ -128,6 +128,9 @@ class LeanWire:
                 _, connection = await made
         except (OSError, TimeoutError) as error:
             raise Lost(type(error).__name__) from None
+        if connection.to_itself:
+            connection.close()
+            raise Lost("no server: the connection led back to this process")
         return connection
 
 
@@ -139,6 +142,12 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Response] | None = None
         self.reusable = True
+
+    @property
+    def to_itself(self) -> bool:
+        """Whether both ends are the same socket: happens on one machine while the server's port is free."""
+        assert self._transport is not None
+        return bool(self._transport.get_extra_info("sockname") == self._transport.get_extra_info("peername"))
 
     async def exchange(self, data: bytes) -> Response:
         assert self._transport is not None
@@ -180,8 +189,8 @@ class _Connection(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._fail(ServerViolation("malformed", f"the server does not speak HTTP: {error}"))
+        except httptools.HttpParserError:
+            self._fail(Lost("what came back is not HTTP"))
 
     def connection_lost(self, error: Exception | None) -> None:
         self.reusable = False

@@ -103,8 +103,9 @@ def say_missing(axes: Any, why: str) -> None:
     """Write into an empty panel what is missing."""
     import textwrap
 
-    axes.set_xticks([])
-    axes.set_yticks([])
+    # ticks are shared with the neighbours: they are hidden here, not taken away
+    axes.tick_params(which="both", bottom=False, left=False, labelbottom=False, labelleft=False)
+    axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.text(0.5, 0.5, textwrap.fill(why, 30), ha="center", va="center", fontsize=8, transform=axes.transAxes)
 
@@ -188,5 +189,4 @@ def _boxes(
         markeredgecolor=style.colour,
         zorder=3,
     )
-    inside = "white" if style.filled else style.colour
-    axes.plot([], [], **{**line(method), "linestyle": "-", "linewidth": 6, "markerfacecolor": inside}, label=said)
+    axes.plot([], [], **{**line(method), "linestyle": "none", "markersize": 9}, label=said)

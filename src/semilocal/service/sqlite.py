@@ -52,14 +52,14 @@ SELECT json_group_array(json_array(key, hex(verifier), stored, before)) FROM (
     SELECT key,
            (SELECT verifier FROM participants WHERE campaign = :id AND pseudonym = name) AS verifier,
            (SELECT cell || ' ' || hex(answer) FROM reports
-            WHERE campaign = :id AND round = value ->> 0 AND pseudonym = name) AS stored,
-           (SELECT cell FROM reports WHERE campaign = :id AND round = value ->> 1 AND pseudonym = name) AS before
-    FROM (SELECT key, value, substr(:names, key * 16 + 1, 16) AS name FROM json_each(:rows))
+            WHERE campaign = :id AND round = :round AND pseudonym = name) AS stored,
+           (SELECT cell FROM reports WHERE campaign = :id AND round = :before AND pseudonym = name) AS before
+    FROM (SELECT key, substr(:names, key * 16 + 1, 16) AS name FROM json_each(:rows))
 )
 """
 _ADD_REPORTS = """
 INSERT INTO reports (campaign, round, pseudonym, cell, answer)
-SELECT :id, value ->> 0, substr(:names, key * 16 + 1, 16), value ->> 1, substr(:answers, (value ->> 2) + 1, value ->> 3)
+SELECT :id, :round, substr(:names, key * 16 + 1, 16), value, substr(:answers, key * :width + 1, :width)
 FROM json_each(:rows)
 """
 _LOOK_PARTICIPANTS = """
@@ -353,25 +353,37 @@ class _Locked:
 def _add_reports(
     connection: sqlite3.Connection, number: int, phase: Phase, closed: int, items: list[Incoming]
 ) -> list[Outcome]:
-    rows = [[item.round, item.before] for item in items]
     found: list[Any] = [None] * len(items)
-    values = {"id": number, "names": b"".join([item.pseudonym for item in items]), "rows": _json(rows)}
-    for key, verifier, stored, before in _only(connection, _LOOK_REPORTS, values):
-        cell, answer = stored.split() if stored else (None, None)
-        found[key] = (
-            bytes.fromhex(verifier) or None, None if cell is None else int(cell),
-            None if answer is None else bytes.fromhex(answer), before,
-        )  # fmt: skip
+    # Nearly always one group: the open round and the one before.
+    for (round_, before_round), places in _grouped([(item.round, item.before) for item in items]).items():
+        values = {
+            "id": number, "round": round_, "before": before_round, "rows": _json([0] * len(places)),
+            "names": b"".join([items[place].pseudonym for place in places]),
+        }  # fmt: skip
+        for key, verifier, stored, before in _only(connection, _LOOK_REPORTS, values):
+            cell, answer = stored.split() if stored else (None, None)
+            found[places[key]] = (
+                bytes.fromhex(verifier) or None, None if cell is None else int(cell),
+                None if answer is None else bytes.fromhex(answer), before,
+            )  # fmt: skip
     outcomes = judge_reports(items, found, phase=phase, closed=closed)
     new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
-    if new:
-        rows, start = [], 0
-        for item in new:
-            rows.append([item.round, item.cell, start, len(item.answer)])
-            start += len(item.answer)
-        names, answers = b"".join([item.pseudonym for item in new]), b"".join([item.answer for item in new])
-        connection.execute(_ADD_REPORTS, {"id": number, "names": names, "answers": answers, "rows": _json(rows)})
+    for (round_, width), places in _grouped([(item.round, len(item.answer)) for item in new]).items():
+        some = [new[place] for place in places]
+        values = {
+            "id": number, "round": round_, "width": width, "rows": _json([item.cell for item in some]),
+            "names": b"".join([item.pseudonym for item in some]), "answers": b"".join([item.answer for item in some]),
+        }  # fmt: skip
+        connection.execute(_ADD_REPORTS, values)
     return outcomes
+
+
+def _grouped(keys: list[tuple[int, int]]) -> dict[tuple[int, int], list[int]]:
+    """Places of equal keys."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, key in enumerate(keys):
+        groups.setdefault(key, []).append(place)
+    return groups
 
 
 def _add_participants(
