@@ -37,7 +37,7 @@ from .cli_files import (
     write_regions,
 )
 from .domain import Box
-from .errors import InvalidInput, MissingExtra, SemilocalError
+from .errors import MissingExtra, SemilocalError
 from .partition import UNPROTECTED, Partition
 from .places import PLACES, named_box
 from .progress import Progress
@@ -287,9 +287,9 @@ def run_counts(args: argparse.Namespace) -> None:
 def run_demo(args: argparse.Namespace) -> None:
     """The whole job on California Housing: 20,640 block groups as participants."""
     if args.live:
-        if not _installed("semilocal.service.demo"):
-            raise InvalidInput("this build has no semilocal.service.demo, which demo --live needs; leave --live out")
-        importlib.import_module("semilocal.service.demo").run(args)
+        from . import live_demo
+
+        live_demo.run(args)
         return
     _agg()
     from .experiments.data import california_housing

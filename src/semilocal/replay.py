@@ -9,11 +9,9 @@ Knows the public events. Trusts neither the file nor the server, and needs memor
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -27,6 +25,7 @@ from .protocol.release import Plan, Release, ValueClosed, ValueQuery, decode_val
 from .protocol.rule import Frontier, decide, first_frontier, no_frontier
 from .protocol.task import Task
 from .protocol.transcript import MerkleLog
+from .replay_checks import check_seal, compare_counts, follow, not_ascending, published, tag_of
 from .report_columns import Columns, Kind, kinds_of, read_reports
 from .roster import Roster
 from .transcript_file import END, SEAL, Frame
@@ -108,7 +107,7 @@ class Replay:
     def _event(self, data: bytes) -> None:
         found = self.found
         try:
-            tag = _tag(data)
+            tag = tag_of(data)
             if found.task is None:
                 found.task = decode(data, Task)
                 self.head = found.task.id
@@ -210,37 +209,14 @@ class Replay:
             self._next(task, asked, self.responders, self.tally, None)
             return
         responders = np.array(closed.responders, dtype=np.int64)
-        self._compare_counts(asked, responders, closed)
+        for token, what, count in compare_counts(asked.cells, closed, self.responders, self.tally):
+            self.found.add(token, asked.round, what, count)
         width = self.tally.shape[1]
         if any(len(row) != width for row in closed.tally):
             self._next(task, asked, self.responders, self.tally, None)
             return
         tally = np.array(closed.tally, dtype=np.int64).reshape(len(asked.cells), width)
         self._next(task, asked, responders, tally, closed)
-
-    def _compare_counts(self, asked: _Asked, responders: Integers, closed: Closed) -> None:
-        add = self.found.add
-        missing, extra = responders - self.responders, self.responders - responders
-        for token, less, word in (("missing-report", missing, "missing"), ("extra-report", extra, "too many")):
-            rows = np.flatnonzero(less > 0)
-            if len(rows):
-                row = int(rows[0])
-                add(
-                    token, asked.round,
-                    f"{int(less[rows].sum())} reports {word}: cell {int(asked.cells[row])} was closed with "
-                    f"{int(responders[row])} responders, the transcript has {int(self.responders[row])}",
-                    int(less[rows].sum()),
-                )  # fmt: skip
-        same = np.flatnonzero(responders == self.responders).tolist()
-        wrong = [row for row in same if tuple(self.tally[row].tolist()) != closed.tally[row]]
-        if wrong:
-            row = wrong[0]
-            add(
-                "wrong-tally", asked.round,
-                f"{len(wrong)} tallies are not the sums of their reports: cell {int(asked.cells[row])} was closed with "
-                f"{closed.tally[row]}, the reports add up to {tuple(self.tally[row].tolist())}",
-                len(wrong),
-            )  # fmt: skip
 
     def _next(self, task: Task, asked: _Asked, responders: Integers, tally: Integers, closed: Closed | None) -> None:
         """Decide again from what was published, compare, and go on with what was published."""
@@ -265,8 +241,8 @@ class Replay:
                     f"{closed.kept[row]} go on, the tally {tuple(tally[row].tolist())} says {said[row]}",
                     len(wrong),
                 )  # fmt: skip
-                kept = _published(closed, kept.shape[1])
-                following = _follow(task, self.frontier, kept, ruling.estimates)
+                kept = published(closed, kept.shape[1])
+                following = follow(task, self.frontier, kept, ruling.estimates)
         self._settle(task, asked, responders, kept)
         self.frontier = following
 
@@ -328,7 +304,7 @@ class Replay:
     def _one_each(self, columns: Columns) -> None:
         """Check the order, which also shows repetitions; a repeated report stays in the count, as it was published."""
         names = columns.pseudonyms
-        for before, name in _not_ascending([self.previous, *names]):
+        for before, name in not_ascending([self.previous, *names]):
             token = "reported-twice" if before == name else "wrong-order"
             self._problem(token, f"pseudonym {name.hex()} " + ("again" if before == name else "out of order"))
         self.previous = names[-1]
@@ -473,21 +449,9 @@ class Replay:
         round_ = point.round if self.closed_round is None else self.closed_round
         if self.closed_round is None or point.task != task.id or point.round != round_:
             found.add("wrong-seal", round_, f"the checkpoint is for round {point.round}, another task, or comes twice")
-        if point.size != self.log.size:
-            found.add("wrong-size", round_, f"the checkpoint is over {point.size} events; there are {self.log.size}")
-        elif point.root != self.log.root():
-            found.add("wrong-root", round_, "the checkpoint's root is not that of the events before it")
-        if seal.head != next_head(self.head, point):
-            found.add("wrong-chain", round_, "the checkpoint does not continue the one before")
-        if task.server_key:
-            if not seal.signature:
-                found.add("not-signed", round_, "the task pins a key, but the checkpoint is not signed")
-            elif check_signature(seal, task):
-                found.signatures += 1
-            else:
-                found.add("bad-signature", round_, "the checkpoint is not signed with the key that the task pins")
-        elif seal.signature:
-            found.add("bad-signature", round_, "the checkpoint is signed, but the task pins no key")
+        for token, what in check_seal(seal, task, self.head, size=self.log.size, root=self.log.root()):
+            found.add(token, round_, what)
+        found.signatures += bool(task.server_key and seal.signature and check_signature(seal, task))
         self.head = seal.head
         found.seals.append(seal)
         self.closed_round, self.sealed_size = None, self.log.size
@@ -513,37 +477,3 @@ class Replay:
             more = f" and {count - len(examples)} more" if count > len(examples) else ""
             self.found.add(token, round_, "; ".join(examples) + more, count)
         self.problems, self.problem_counts = {}, {}
-
-
-def _tag(data: bytes) -> str:
-    try:
-        first = msgspec.msgpack.decode(data)
-    except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidInput(f"an event is no MessagePack: {error}") from None
-    if isinstance(first, list) and first and isinstance(first[0], str):
-        return first[0]
-    return "task" if isinstance(first, dict) else "unknown"
-
-
-def _not_ascending(names: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Neighbours of which the second does not come after the first; an empty name comes before all."""
-    for before, name in pairwise(names):
-        if not before < name:
-            yield before, name
-
-
-def _published(closed: Closed, fanout: int) -> npt.NDArray[np.bool_]:
-    kept = np.zeros((len(closed.cells), fanout), dtype=bool)
-    for row, children in enumerate(closed.kept):
-        kept[row, [child for child in children if child < fanout]] = True
-    return kept
-
-
-def _follow(
-    task: Task, frontier: Frontier, kept: npt.NDArray[np.bool_], estimates: npt.NDArray[np.float64]
-) -> Frontier:
-    """The next frontier if these children go on."""
-    rows, children = np.nonzero(kept)
-    trimmed = np.asarray(kept.any(axis=1) & ~kept.all(axis=1) & (task.rule == "trim"))
-    cells = frontier.cells[rows] << np.uint64(task.hierarchy.level_bits) | children.astype(np.uint64)
-    return Frontier(cells, frontier.trims[rows] + trimmed[rows], estimates[rows, children])

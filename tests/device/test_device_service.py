@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -85,11 +84,6 @@ def test_agents_against_the_application_in_process_give_the_transcript_of_the_si
     assert "delta = 0.05" in result.text()
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
-
-
 @pytest.mark.slow
 def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path) -> None:
     points, task = sample_points(SIZE), sample_task()
@@ -97,9 +91,7 @@ def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path
     database = f"sqlite:///{tmp_path / 'service.db'}"
     store = open_store(database, worker="office")
     assert create_campaign(store, open_campaign(task, releases=(MEAN,), capacity=SIZE), now=time.time())
-    # not from the ephemeral range: while the server is dead, the port must not be taken by somebody who dials it
-    port = next(port for port in range(20_011, 30_000) if _is_free(port))
-    server = Server(database, log=tmp_path / "log.txt", port=port)
+    server = Server(database, log=tmp_path / "log.txt")
     server.start()
     kills = 0
 

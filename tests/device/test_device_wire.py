@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -161,33 +160,6 @@ def test_a_server_that_is_silent_is_lost_after_a_while(monkeypatch: pytest.Monke
             await wire.request("GET", url, None, {})
 
     asyncio.run(with_server(answering(), client))
-
-
-def test_a_connection_that_leads_back_to_itself_is_no_server() -> None:
-    """A free port of the ephemeral range that is dialled often enough answers: with the caller's own socket."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with socket.socket() as twin:
-        twin.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        twin.bind(("127.0.0.1", port))
-        twin.connect(("127.0.0.1", port))
-        assert twin.getsockname() == twin.getpeername()
-
-        async def dial() -> None:
-            loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(lambda: wire_module._Connection(loop), sock=twin)
-            assert connection.to_itself
-            connection.close()
-
-        asyncio.run(dial())
-
-    async def client(wire: LeanWire, url: str) -> None:
-        connection = await wire._connection()
-        assert not connection.to_itself
-        connection.close()
-
-    asyncio.run(with_server(answering(OK), client))
 
 
 def test_no_server_is_lost_and_no_url_is_refused() -> None:

@@ -84,7 +84,7 @@ def test_one_process_on_sqlite_gives_the_root_of_the_simulation(tmp_path: Path) 
     server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
     server.start()
     try:
-        asyncio.run(scenario(server, 120))
+        asyncio.run(scenario(server, 60))
     finally:
         server.stop()
 
@@ -93,6 +93,6 @@ def test_four_workers_on_postgresql_give_the_root_of_the_simulation(postgres: Po
     server = Server(postgres.new_database(), workers=4, log=tmp_path / "log.txt")
     server.start()
     try:
-        asyncio.run(scenario(server, 120))
+        asyncio.run(scenario(server, 60))
     finally:
         server.stop()

@@ -26,7 +26,7 @@ from semilocal.service.rounds import verify
 from semilocal.service.store import Store, open_store
 
 KILLS = 20 if os.environ.get("SEMILOCAL_LONG") == "1" else 3
-DEVICES = 100
+DEVICES = 60
 
 
 async def persist(call: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
@@ -50,7 +50,7 @@ class Campaign:
     def __init__(self, url: str, store: Store, seed: int) -> None:
         self.url, self.store, self.seed = url, store, seed
         # A window that never ends: rounds close when everybody has answered, whatever dies meanwhile.
-        self.task = sample_task(k=8, delta=0.01 + seed / 10_000, window=10**6)
+        self.task = sample_task(k=6, delta=0.01 + seed / 10_000, window=10**6)
         self.acknowledged: dict[tuple[int, bytes], bytes] = {}
         self.points, self.secrets = sample_points(DEVICES, seed=seed), sample_secrets(DEVICES, seed=seed)
 

@@ -1,4 +1,33 @@
 """The device: a vault that keeps its word across crashes, and an agent that follows a campaign over HTTP.
 
-``import semilocal`` never pulls this package in; the agent needs the extra "service" (httpx).
+    with Vault.open("vault") as vault:
+        summary = await Agent(url, vault, position=(37.77, -122.42), policy=Policy(max_epsilon=10), token=token).run()
+
+The agent needs the extra "service" (httpx); it is loaded at first use, so that the command line starts without it.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .channel import Channel, Unreachable
+    from .disk import VaultError
+    from .summary import Summary
+    from .swarm import SwarmResult, run_swarm
+    from .vault import Vault
+
+__all__ = ["Agent", "Channel", "Summary", "SwarmResult", "Unreachable", "Vault", "VaultError", "run_swarm"]
+
+_HOMES = {
+    "Agent": "agent", "Channel": "channel", "Unreachable": "channel", "VaultError": "disk", "Summary": "summary",
+    "SwarmResult": "swarm", "run_swarm": "swarm", "Vault": "vault",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

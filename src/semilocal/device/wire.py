@@ -128,9 +128,6 @@ class LeanWire:
                 _, connection = await made
         except (OSError, TimeoutError) as error:
             raise Lost(type(error).__name__) from None
-        if connection.to_itself:
-            connection.close()
-            raise Lost("no server: the connection led back to this process")
         return connection
 
 
@@ -142,12 +139,6 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Response] | None = None
         self.reusable = True
-
-    @property
-    def to_itself(self) -> bool:
-        """Whether both ends are the same socket: happens on one machine while the server's port is free."""
-        assert self._transport is not None
-        return bool(self._transport.get_extra_info("sockname") == self._transport.get_extra_info("peername"))
 
     async def exchange(self, data: bytes) -> Response:
         assert self._transport is not None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .catalogue import dataset
 from .frame import Made, Options, data_named, present
 from .panels import say_missing
 from .queries_synthetic import show_workload, workload_rows
@@ -53,7 +54,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
     with figure_style() as Figure, data_named(options.data):
         figure = Figure(figsize=(3.1 * len(grid.datasets), 3.6))
         for axes, name in zip(figure.subplots(1, len(grid.datasets), squeeze=False)[0], grid.datasets, strict=True):
-            axes.set_title(name.capitalize())
+            axes.set_title(dataset(name).title.split()[0].rstrip(","))
             axes.set_box_aspect(1)
             if name in missing:
                 say_missing(axes, f"not in the data folder; see: semilocal data describe {name}")

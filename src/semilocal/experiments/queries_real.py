@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import data, promises
+from .catalogue import dataset
 from .frame import Gathered, Made, Options, data_named, gather, present
 from .panels import Panel, line_panels
 from .queries_synthetic import METHODS
@@ -57,7 +58,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
         return Made((FigureReport("fig:spatial_queries_error", title, missing="; ".join(missing.values())),))
     panels = [
         Panel(
-            f"{name.capitalize()}, N = {n:,}",
+            f"{dataset(name).title.split()[0].rstrip(',')}, N = {n:,}",
             {"source": name, "n": n},
             f"not in the data folder; see: semilocal data describe {name}" if name in missing else "",
         )

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr
 
 from ..accounting import Ledger
 from ..hierarchy import Cells
@@ -315,6 +314,8 @@ def _not_negative(estimate: Floats, noise: Floats, most: Floats) -> tuple[Floats
     That is a normal law cut off at both ends. It does not matter that only small estimates lead to a TRIM: what is
     expected given an estimate does not depend on what happens because of it.
     """
+    from scipy.special import log_ndtr  # loaded at first use, as in tails.py
+
     scale = np.sqrt(noise)
     low, high = -estimate / scale, (most - estimate) / scale
     # The mass between them, from the side on which the tails are small.

@@ -11,7 +11,13 @@ __all__ = ["RateLimit"]
 class RateLimit:
     """Lets each key through ``rate`` times a second on average, ``burst`` times at once.
 
-    The longest unused keys are forgotten first when there are more than ``keys``; a forgotten key starts afresh.
+    Keys live in two generations; when the young one is full it becomes the old one, and the old one is forgotten. A
+    forgotten key starts afresh.
+
+    Parameters
+    ----------
+    keys : int
+        Most keys that are remembered.
 
     Examples
     --------
@@ -21,18 +27,19 @@ class RateLimit:
     """
 
     def __init__(self, *, rate: float, burst: int, keys: int = 16_384) -> None:
-        self._rate, self._burst, self._keys = rate, float(burst), keys
-        self._left: dict[bytes, tuple[float, float]] = {}
+        self._rate, self._burst, self._half = rate, float(burst), max(1, keys // 2)
+        self._young: dict[bytes, tuple[float, float]] = {}
+        self._old: dict[bytes, tuple[float, float]] = {}
 
     def allow(self, key: bytes, now: float) -> bool:
         """Whether the key may ask now; counts it if so."""
-        left, then = self._left.pop(key, (self._burst, now))
+        left, then = self._young.get(key) or self._old.get(key) or (self._burst, now)
         left = min(self._burst, left + (now - then) * self._rate)
         fine = left >= 1.0
-        self._left[key] = (left - 1.0 if fine else left, now)
-        if len(self._left) > self._keys:
-            del self._left[next(iter(self._left))]
+        if len(self._young) >= self._half and key not in self._young:
+            self._young, self._old = {}, self._young
+        self._young[key] = (left - 1.0 if fine else left, now)
         return fine
 
     def __len__(self) -> int:
-        return len(self._left)
+        return len(self._young.keys() | self._old.keys())
