@@ -31,15 +31,16 @@ def measure(participants: int) -> dict[str, float]:
         path = Path(folder) / "t.slt"
         write_transcript(path, run.events, key=KEY)
         size = path.stat().st_size
-        best = float("inf")
+        best = processor = float("inf")
         for _ in range(3):
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             found = verify_file(path)
             best = min(best, time.perf_counter() - begin)
+            processor = min(processor, time.process_time() - used)
     assert found.fine, found.lines()
     return {
         "reports": found.reports, "rounds": found.rounds, "seconds": best, "reports per second": found.reports / best,
-        "bytes per report": size / found.reports,
+        "per second of processor": found.reports / processor, "bytes per report": size / found.reports,
     }  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--participants", type=int, default=50_000)
     for name, value in measure(parser.parse_args().participants).items():
-        print(f"{name:20} {value:,.2f}")
+        print(f"{name:24} {value:,.2f}")
 
 
 if __name__ == "__main__":

@@ -14,18 +14,20 @@ from transcript_cases import KEY, Played, pack, tag
 from transcript_cases import play as play_devices
 
 from semilocal.errors import InvalidInput
-from semilocal.protocol.checkpoints import Checkpoint, decode_seal
+from semilocal.protocol.checkpoints import Checkpoint, decode_seal, public_key
 from semilocal.protocol.release import Release, encode_value
+from semilocal.service.rounds import signing_key
 from semilocal.service.store import open_store
 from semilocal.transcript_download import Unavailable, download, save_transcript
 from semilocal.transcript_file import SEAL, read_frames
 from semilocal.verify import verify_stream
 
 
-def test_the_transcript_of_the_service_verifies(tmp_path: Path) -> None:
-    """The real application, in this process: partition and values, by name and by id."""
+@pytest.mark.parametrize("signed", [True, False])
+def test_the_transcript_of_the_service_verifies(tmp_path: Path, signed: bool) -> None:
+    """The real application, in this process: partition and values, by name and by id, signed and not."""
     store = open_store(f"sqlite:///{tmp_path}/db")
-    task = sample_task()
+    task = sample_task(server_key=public_key(signing_key(store)) if signed else b"")
     releases = (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]), Release("counts"))
     secrets = sample_secrets(60)
 
@@ -55,6 +57,7 @@ def test_the_transcript_of_the_service_verifies(tmp_path: Path) -> None:
     found = verify_stream(io.BytesIO(by_id))
     assert found.fine, found.lines()
     assert found.participants == 60
+    assert found.signatures == (found.rounds if signed else 0)
     assert found.plan is not None
     assert found.reports > 120
 

@@ -309,7 +309,7 @@ def run_demo(args: argparse.Namespace) -> None:
     answers = release.counts(run, ledger=result.spent).query(queries)
     args.out.mkdir(parents=True, exist_ok=True)
     write_regions(run.partition, args.out / "regions.geojson")
-    _draw(run.partition, args.out / "regions.png")
+    _draw(run.partition, args.out / "regions.png", points=points)
     low, high = result.interval()
     words = [
         f"{len(run.partition):,} regions, crowds from {run.partition.crowds.min()} to {run.partition.crowds.max()}.",
@@ -363,11 +363,11 @@ def _agg() -> None:
     matplotlib.use("Agg")
 
 
-def _draw(partition: Partition, path: Path) -> None:
+def _draw(partition: Partition, path: Path, *, points: Floats | None = None) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 6.2), layout="constrained")
-    partition.plot(figure.add_subplot())
+    partition.plot(figure.add_subplot(), points=points)
     figure.savefig(path, dpi=150)
 
 

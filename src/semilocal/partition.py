@@ -273,6 +273,7 @@ class Partition:
         ax.add_collection(filled)
         hollow = [_ring(box) for box in self.task.hierarchy.boxes(self.trimmed_cells)]
         if hollow:
+            ax.set_title("hatched: trimmed; its few people act from the nearest region", fontsize=9)
             ax.add_collection(PolyCollection(hollow, facecolor="none", edgecolor="0.75", linewidth=0.3, hatch="////"))
         if points is not None:
             shown = self.task.box.check(points)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from .errors import InvalidInput, NoCrowdWarning
 from .hierarchy import Cells
 from .partition import Partition, Trims
-from .protocol.keys import pseudonym, report_entropy
+from .protocol.keys import SECRET_BYTES, pseudonym, report_entropy
 from .protocol.moves import move_codes
 from .protocol.rule import Frontier, decide, first_frontier, no_frontier
 from .protocol.task import Task
@@ -79,14 +79,15 @@ def simulate(
     >>> bool(run.partition.crowds.sum() == 20_000), run.partition.crowds.min() >= 50
     (True, np.True_)
     """
-    _check_arguments(rng, detail, dropout, secrets)
+    _check_arguments(task, rng, detail, dropout, secrets)
     ranks = _Ranks.of(points, task)
     size = len(ranks.codes)
     if secrets is not None and len(secrets) != size:
         raise InvalidInput(f"secrets must be one per participant: {size}; got {len(secrets)}")
     if size < task.k:
         warnings.warn(
-            f"{size} participants are fewer than k = {task.k}: the only region is the whole domain, without a crowd",
+            f"{size} participants are fewer than k = {task.k}: "
+            + ("no region has a crowd" if task.rule == "each" else "the only region is the whole domain, without a crowd"),
             NoCrowdWarning, stacklevel=2,
         )  # fmt: skip
     play = _Play(task, ranks, rng, detail, dropout, secrets)
@@ -385,14 +386,18 @@ def _concatenate_ranges(start: Integers, stop: Integers) -> Integers:
 
 
 def _check_arguments(
-    rng: np.random.Generator | None, detail: str, dropout: float, secrets: Sequence[bytes] | None
+    task: Task, rng: np.random.Generator | None, detail: str, dropout: float, secrets: Sequence[bytes] | None
 ) -> None:
     if detail not in ("tallies", "reports"):
         raise InvalidInput(f"detail must be 'tallies' or 'reports'; got {detail!r}")
-    if not 0.0 <= dropout < 1.0:
+    if not isinstance(task, Task):
+        raise InvalidInput(f"task must be a semilocal.Task, such as Task.build(box, …); got {task!r}")
+    if not isinstance(dropout, int | float) or not 0.0 <= dropout < 1.0:
         raise InvalidInput(f"dropout must be a share from 0 to below 1; got {dropout!r}")
     if secrets is not None and detail != "reports":
         raise InvalidInput("secrets derive single reports: use detail='reports'")
+    if secrets is not None and any(len(secret) != SECRET_BYTES for secret in secrets):
+        raise InvalidInput(f"every secret must be {SECRET_BYTES} bytes")
     if rng is None and (secrets is None or dropout):
         raise InvalidInput("rng is needed: pass numpy.random.default_rng(seed)")
     if rng is not None and not isinstance(rng, np.random.Generator):

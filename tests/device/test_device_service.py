@@ -119,7 +119,7 @@ def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path
         return result
 
     try:
-        result = asyncio.run(asyncio.wait_for(scene(), 150))
+        result = asyncio.run(asyncio.wait_for(scene(), 300))
         root = verify(store, task.id).root
     finally:
         server.kill()

@@ -392,12 +392,11 @@ class Agent:
     async def _until(self, done: Callable[[Status], bool], *, after: int | None) -> Status:
         """Poll until the server says so; ``after`` None waits for whatever is closed next."""
         if self._status is None:
-            self._status = await self._link.status(self._name)
+            self._status, _ = await self._link.status(self._name)
         while not done(self._status):
-            began = self._link.clock.time()
             mark = self._status.closed if after is None else after
-            status = await self._link.status(self._name, after=mark)
-            if not done(status) and self._link.clock.time() - began < 1.0:
+            status, took = await self._link.status(self._name, after=mark)
+            if not done(status) and took < 1.0:
                 # answered at once: with nothing new, the server tells when to look again
                 news = status.closed > self._status.closed
                 pause = 0.1 if news else max(status.poll_after, 0.1)

@@ -234,14 +234,18 @@ class Channel:
             self._messages.popitem(last=False)
         return message
 
-    async def status(self, task: str, *, after: int | None = None) -> Status:
-        """Where the task is; with ``after``, as soon as more rounds than that are closed, or after some seconds."""
+    async def status(self, task: str, *, after: int | None = None) -> tuple[Status, float]:
+        """Where the task is, and how many seconds the server took to say so.
+
+        With ``after``, it answers as soon as more rounds than that are closed, or after some seconds.
+        """
         query = "" if after is None else f"?after={after}&wait={LONGEST_POLL}"
         path = f"/tasks/{task}/state{query}"
-        status: Status = await self._shared(path, lambda: self._look(path, task))
-        return status
+        seen: tuple[Status, float] = await self._shared(path, lambda: self._look(path, task))
+        return seen
 
-    async def _look(self, path: str, task: str) -> Status:
+    async def _look(self, path: str, task: str) -> tuple[Status, float]:
+        began = self.clock.time()
         answer = await self.send("GET", path, polling=True)
         if answer.status != 200:
             raise ServerViolation(answer.token or f"status-{answer.status}", answer.detail or f"GET {path} failed")
@@ -251,7 +255,7 @@ class Channel:
             raise ServerViolation("malformed", f"the state of the task cannot be read: {error}") from None
         if status.task != task:
             raise ServerViolation("other-task", "the server sent the state of another task")
-        return status
+        return status, self.clock.time() - began
 
     async def _shared(self, key: object, start: Callable[[], Any]) -> Any:
         """Let all who ask for the same thing at the same time wait for one request."""

@@ -190,6 +190,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         _check(randomizer in ("randomized-response", "discrete-laplace"), "randomizer",
                "'randomized-response' or 'discrete-laplace'", randomizer)  # fmt: skip
         _check(_is_number(epsilon), "epsilon", "a number", epsilon)
+        _check(_is_int(max_trims) and max_trims >= 0, "max_trims", "an integer of at least 0", max_trims)
         per_level = 1 if tree == "binary" else box.dimensions
         if max_depth is None:
             max_depth = min(_TICK_BITS * box.dimensions, MAX_BITS) // per_level
@@ -202,7 +203,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         )
         return cls(
             hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta,
-            max_trims=max_trims, tau=tau, accounting=accounting, max_rounds=max_rounds or max_depth, quorum=quorum,
+            max_trims=max_trims, tau=tau, accounting=accounting, max_rounds=max_depth if max_rounds is None else max_rounds, quorum=quorum,
             window=window, tolerate_liars=tolerate_liars, server_key=server_key,
         )  # fmt: skip
 
@@ -229,7 +230,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
     ) -> Task:  # fmt: skip
         _check(isinstance(box, Box), "box", "a semilocal.Box", box)
         _check(_is_number(epsilon) and epsilon > 0, "epsilon", "a positive number", epsilon)
-        depth = max_depth or min(_TICK_BITS, MAX_BITS // box.dimensions)
+        depth = min(_TICK_BITS, MAX_BITS // box.dimensions) if max_depth is None else max_depth
         tree = Quadtree(box, depth)
         noise = PaperLaplace(1.0 / epsilon, tree.fanout, "paper")
         return cls(

@@ -24,7 +24,6 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "token-used": (409, "the enrolment token was used by someone else"),
     "pseudonym-taken": (409, "the pseudonym is enrolled with another key"),
     "task-exists": (409, "there is a campaign with this task"),
-    "wrong-phase": (409, "not possible in this phase"),
     "round-closed": (410, "the round is closed"),
     "missed-round": (410, "the pseudonym missed a round and is out"),
     "enrolment-closed": (410, "enrolment is closed"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
 import time
 from typing import Any
 
@@ -21,10 +22,14 @@ __all__ = ["app_from_environment", "build_app", "serve"]
 
 _DATABASE, _ADMIN, _ADMIN_HASH = "SEMILOCAL_DB", "SEMILOCAL_ADMIN_TOKEN", "SEMILOCAL_ADMIN_HASH"
 MAX_WORKERS = 64
+SWITCH_SECONDS = 0.0005
 
 
 def build_app(database: str, *, admin: bytes, worker: str = "0") -> App:
     """The application on a database; ``admin`` is the hash of the admin token."""
+    # The writer's thread lets go of the interpreter's lock for every statement. A busy event loop gives it back only
+    # after this interval, 5 ms by default, and a batch would take as many of them as it has statements.
+    sys.setswitchinterval(SWITCH_SECONDS)
     return create_app(Service(open_store(database, worker=worker), clock=time.time), admin=admin)
 
 
