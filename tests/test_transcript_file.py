@@ -10,9 +10,10 @@ import pytest
 from transcript_cases import KEY, pack, play
 
 from semilocal.errors import InvalidInput
+from semilocal.protocol.checkpoints import decode_seal
 from semilocal.protocol.messages import Query
-from semilocal.protocol.transcript import leaf_hash, merkle_root
-from semilocal.transcript_file import END, EVENTS, SEAL, DamagedFile, read_frames, write_transcript
+from semilocal.protocol.transcript import check_inclusion, leaf_hash, merkle_root
+from semilocal.transcript_file import END, EVENTS, SEAL, DamagedFile, prove, read_frames, write_transcript
 from semilocal.verify import verify_stream
 
 SMALL = play(12, k=2, max_depth=4)
@@ -22,8 +23,6 @@ FILE = pack(SMALL.events, SMALL.task)
 def test_events_come_back_in_order_and_each_seal_holds_their_root() -> None:
     events: list[bytes] = []
     kinds = []
-    from semilocal.protocol.checkpoints import decode_seal
-
     for frame in read_frames(io.BytesIO(FILE)):
         kinds.append(frame.kind)
         if frame.kind == EVENTS:
@@ -96,6 +95,17 @@ def test_reading_needs_memory_for_one_frame_only() -> None:
     for _ in read_frames(stream):  # type: ignore[arg-type]
         pass
     assert stream.most < len(FILE)
+
+
+def test_every_event_can_be_proved_against_the_last_checkpoint_and_no_other_event_can() -> None:
+    seals = [decode_seal(frame.data) for frame in read_frames(io.BytesIO(FILE)) if frame.kind == SEAL]
+    root = seals[-1].checkpoint.root
+    for event in SMALL.events:
+        found = prove(io.BytesIO(FILE), event)
+        assert found is not None
+        assert check_inclusion(found.leaf, found.index, size=found.size, proof=found.proof, root=root)
+        assert not check_inclusion(found.leaf, found.index, size=found.size, proof=found.proof, root=bytes(32))
+    assert prove(io.BytesIO(FILE), b"never sent") is None
 
 
 def test_the_first_event_is_the_task(tmp_path: Path) -> None:

@@ -85,11 +85,10 @@ def simulate(
     if secrets is not None and len(secrets) != size:
         raise InvalidInput(f"secrets must be one per participant: {size}; got {len(secrets)}")
     if size < task.k:
-        warnings.warn(
-            f"{size} participants are fewer than k = {task.k}: "
-            + ("no region has a crowd" if task.rule == "each" else "the only region is the whole domain, without a crowd"),
-            NoCrowdWarning, stacklevel=2,
-        )  # fmt: skip
+        what = (
+            "no region has a crowd" if task.rule == "each" else "the only region is the whole domain, without a crowd"
+        )
+        warnings.warn(f"{size} participants are fewer than k = {task.k}: {what}", NoCrowdWarning, stacklevel=2)
     play = _Play(task, ranks, rng, detail, dropout, secrets)
     while len(play.frontier.cells):
         play.round()

@@ -27,9 +27,12 @@ from .protocol.checkpoints import Checkpoint, Seal, seal_round
 from .protocol.messages import Closed, Message, encode
 from .protocol.release import Plan, ValueClosed, ValueQuery, ValueReport, encode_value
 from .protocol.task import Task
-from .protocol.transcript import MerkleLog, leaf_hash
+from .protocol.transcript import MerkleLog, inclusion_proof, leaf_hash
 
-__all__ = ["DamagedFile", "Event", "Frame", "TranscriptWriter", "encode_event", "read_frames", "write_transcript"]
+__all__ = [
+    "DamagedFile", "Event", "Frame", "Inclusion", "TranscriptWriter", "encode_event", "prove", "read_frames",
+    "write_transcript",
+]  # fmt: skip
 
 MAGIC = b"semilocal transcript\n"
 VERSION = 1
@@ -193,6 +196,47 @@ def read_frames(stream: BinaryIO) -> Iterator[Frame]:
             if stream.read(1):
                 raise DamagedFile(f"there are bytes after the end (frame {number})")
             return
+
+
+class Inclusion(NamedTuple):
+    """Proof that an event is in a transcript: check it with ``check_inclusion`` against the root of a checkpoint.
+
+    Attributes
+    ----------
+    leaf : bytes
+        Hash of the event.
+    index, size : int
+        Its place among the first ``size`` events, those of the file's last checkpoint.
+    proof : tuple of bytes
+    """
+
+    leaf: bytes
+    index: int
+    size: int
+    proof: tuple[bytes, ...]
+
+
+def prove(stream: BinaryIO, event: bytes) -> Inclusion | None:
+    """Proof that an event is in a file, under its last seal; None if it is not there.
+
+    Parameters
+    ----------
+    stream : binary file
+    event : bytes
+        Canonical bytes, such as one's own report.
+    """
+    leaves: list[bytes] = []
+    sealed = 0
+    for frame in read_frames(stream):
+        if frame.kind == EVENTS:
+            leaves += [leaf_hash(data) for data in frame.events()]
+        elif frame.kind == SEAL:
+            sealed = len(leaves)
+    leaf = leaf_hash(event)
+    if leaf not in leaves[:sealed]:
+        return None
+    index = leaves.index(leaf)
+    return Inclusion(leaf, index, sealed, inclusion_proof(leaves[:sealed], index))
 
 
 def _read_frame(stream: BinaryIO, number: int) -> Frame:

@@ -137,7 +137,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         paper_margin = isinstance(self.randomizer, PaperLaplace) and self.randomizer.margin == "paper"
         if self.size_from == "estimate" and not (self.rule == "each" and paper_margin):
             raise InvalidInput(
-                "size_from='estimate' is what the published code does; it needs rule='each' and PaperLaplace(margin='paper')"
+                "size_from='estimate' is what the published code does; it needs rule='each' and "
+                "PaperLaplace(margin='paper')"
             )
 
     # -- constructors --------------------------------------------------------------------------------------
@@ -203,8 +204,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         )
         return cls(
             hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta,
-            max_trims=max_trims, tau=tau, accounting=accounting, max_rounds=max_depth if max_rounds is None else max_rounds, quorum=quorum,
-            window=window, tolerate_liars=tolerate_liars, server_key=server_key,
+            max_trims=max_trims, tau=tau, accounting=accounting, quorum=quorum, window=window,
+            max_rounds=max_depth if max_rounds is None else max_rounds, tolerate_liars=tolerate_liars, server_key=server_key,
         )  # fmt: skip
 
     @classmethod
