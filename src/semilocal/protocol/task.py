@@ -205,7 +205,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         return cls(
             hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta,
             max_trims=max_trims, tau=tau, accounting=accounting, quorum=quorum, window=window,
-            max_rounds=max_depth if max_rounds is None else max_rounds, tolerate_liars=tolerate_liars, server_key=server_key,
+            max_rounds=max_depth if max_rounds is None else max_rounds, tolerate_liars=tolerate_liars,
+            server_key=server_key,
         )  # fmt: skip
 
     @classmethod
