@@ -37,7 +37,8 @@ def population(size: int, rng: np.random.Generator) -> np.ndarray[tuple[int, int
 def main() -> None:
     """Measure 10^6 and, unless told `small`, 10^7 participants."""
     rng = np.random.default_rng(20)
-    print("| participants | regions | sort (s) | simulate (s) | ratio (limit 25) | codes | sort + order | rounds | bytes each |")
+    head = ("participants", "regions", "sort (s)", "simulate (s)", "ratio (limit 25)", "codes", "sort", "rest", "bytes each")
+    print("| " + " | ".join(head) + " |")
     print("|---|---|---|---|---|---|---|---|---|")
     for size in (10**6,) if "small" in sys.argv else (10**6, 10**7):
         points = population(size, rng)

@@ -58,7 +58,7 @@ def test_devices_over_http_give_the_root_of_the_simulation(store: Store, changes
 
 
 def test_rule_each_closes_by_its_deadline_and_whoever_was_left_behind_still_gives_a_value(store: Store) -> None:
-    """With rule "each" nobody can tell who was left behind, so a quorum of all is never reached and deadlines decide."""
+    """Nobody can tell who was left behind, so a quorum of all is never reached and deadlines decide."""
     task = sample_task(rule="each", max_depth=4)
     points, secrets = sample_points(60), sample_secrets(60)
     release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0])
