@@ -103,8 +103,8 @@ def test_every_event_can_be_proved_against_the_last_checkpoint_and_no_other_even
     for event in SMALL.events:
         found = prove(io.BytesIO(FILE), event)
         assert found is not None
-        assert check_inclusion(found.leaf, found.index, size=found.size, proof=found.proof, root=root)
-        assert not check_inclusion(found.leaf, found.index, size=found.size, proof=found.proof, root=bytes(32))
+        assert check_inclusion(found.leaf, found.place, size=found.size, proof=found.proof, root=root)
+        assert not check_inclusion(found.leaf, found.place, size=found.size, proof=found.proof, root=bytes(32))
     assert prove(io.BytesIO(FILE), b"never sent") is None
 
 

@@ -192,7 +192,8 @@ def forecast(
              float((run.moves > 0).mean()), len(run.rounds), sent, received, squared, error)
         )  # fmt: skip
     assert first is not None
-    regions, crowd, area, moved, rounds, sent, received, squared, error = np.array(rows, dtype=np.float64).mean(axis=0)
+    means: list[float] = np.array(rows, dtype=np.float64).mean(axis=0).tolist()
+    regions, crowd, area, moved, rounds, sent, received, squared, error = means
     return Forecast(
         n, float(epsilon), delta, k, task.epsilon_worst, regions, crowd, area, moved, rounds, sent, received,
         math.sqrt(squared), f.name, error, first,

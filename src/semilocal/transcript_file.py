@@ -205,13 +205,13 @@ class Inclusion(NamedTuple):
     ----------
     leaf : bytes
         Hash of the event.
-    index, size : int
-        Its place among the first ``size`` events, those of the file's last checkpoint.
+    place, size : int
+        Where it is among the first ``size`` events, those of the file's last checkpoint.
     proof : tuple of bytes
     """
 
     leaf: bytes
-    index: int
+    place: int
     size: int
     proof: tuple[bytes, ...]
 
@@ -235,8 +235,8 @@ def prove(stream: BinaryIO, event: bytes) -> Inclusion | None:
     leaf = leaf_hash(event)
     if leaf not in leaves[:sealed]:
         return None
-    index = leaves.index(leaf)
-    return Inclusion(leaf, index, sealed, inclusion_proof(leaves[:sealed], index))
+    place = leaves.index(leaf)
+    return Inclusion(leaf, place, sealed, inclusion_proof(leaves[:sealed], place))
 
 
 def _read_frame(stream: BinaryIO, number: int) -> Frame:

@@ -308,6 +308,11 @@ def _statement(task: Task) -> list[str]:
             f"{task.delta:g} {whom}."
             + (f" Up to {task.tolerate_liars} lying devices are not counted among them." if task.tolerate_liars else "")
         )
+        if task.max_trims and task.randomizer.fanout > 2:
+            lines.append(
+                f"With {task.randomizer.fanout} children per cell that is proven for participants who are never moved; "
+                f"for the others each move counts {task.randomizer.fanout} times."
+            )
     else:
         why = "a failing child is left behind" if task.rule == "each" else "the printed margin fails for small delta"
         lines.append(f"Crowd: NOT kept. A region may hold fewer than {task.k} participants, even one: {why}.")

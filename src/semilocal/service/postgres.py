@@ -235,15 +235,15 @@ class PostgresStore:
         with self._writing() as connection:
             for task, number in sorted(self._numbers(connection, groups).items(), key=lambda pair: pair[1]):
                 connection.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", (_LOCKS, number))
-                body, phase, round_, closed = connection.execute(
-                    "SELECT body, phase, round, closed FROM campaigns WHERE id = %s", (number,)
+                phase, round_, closed = connection.execute(
+                    "SELECT phase, round, closed FROM campaigns WHERE id = %s", (number,)
                 ).fetchone()
                 places = groups[task]
                 reports = [item for place in places if isinstance(item := batch[place], Incoming)]
                 others = [item for place in places if isinstance(item := batch[place], Enrolment)]
                 verdicts = [
                     iter(_add_reports(connection, number, phase, closed, reports) if reports else ()),
-                    iter(_add_participants(connection, number, body, phase, others) if others else ()),
+                    iter(_add_participants(connection, number, phase, others) if others else ()),
                 ]
                 counts: dict[int, int] = {}
                 for place in places:
@@ -383,9 +383,8 @@ def _add_reports(
             raise psycopg.Rollback(savepoint)
 
 
-def _add_participants(
-    connection: Connection, number: int, body: bytes, phase: Phase, items: list[Enrolment]
-) -> list[Outcome]:
+def _add_participants(connection: Connection, number: int, phase: Phase, items: list[Enrolment]) -> list[Outcome]:
+    (body,) = connection.execute("SELECT body FROM campaigns WHERE id = %s", (number,)).fetchone()
     campaign = msgspec.msgpack.decode(body, type=Campaign)
     hashes = [item.token for item in items if item.token is not None]
     # In the order of hashes, so that two workers lock tokens in the same order.

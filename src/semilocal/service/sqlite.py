@@ -241,16 +241,16 @@ class SQLiteStore:
         with self._writing() as connection:
             for task, places in groups.items():
                 row = connection.execute(
-                    "SELECT id, body, phase, round, closed FROM campaigns WHERE task = ?", (task,)
+                    "SELECT id, phase, round, closed FROM campaigns WHERE task = ?", (task,)
                 ).fetchone()
                 if row is None:
                     continue
-                number, body, phase, round_, closed = row
+                number, phase, round_, closed = row
                 reports = [item for place in places if isinstance(item := batch[place], Incoming)]
                 others = [item for place in places if isinstance(item := batch[place], Enrolment)]
                 verdicts = [
                     iter(_add_reports(connection, number, phase, closed, reports) if reports else ()),
-                    iter(_add_participants(connection, number, body, phase, others) if others else ()),
+                    iter(_add_participants(connection, number, phase, others) if others else ()),
                 ]
                 counts: dict[int, int] = {}
                 for place in places:
@@ -387,8 +387,9 @@ def _grouped(keys: list[tuple[int, int]]) -> dict[tuple[int, int], list[int]]:
 
 
 def _add_participants(
-    connection: sqlite3.Connection, number: int, body: bytes, phase: Phase, items: list[Enrolment]
+    connection: sqlite3.Connection, number: int, phase: Phase, items: list[Enrolment]
 ) -> list[Outcome]:
+    (body,) = connection.execute("SELECT body FROM campaigns WHERE id = ?", (number,)).fetchone()
     campaign = msgspec.msgpack.decode(body, type=Campaign)
     found: list[Any] = [None] * len(items)
     for key, verifier, known, used in _only(connection, _LOOK_PARTICIPANTS, _columns(number, items)):
