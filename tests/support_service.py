@@ -309,8 +309,9 @@ class Postgres:
         for child in children.stdout.split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(child), signal.SIGKILL)
-        while Path(f"/proc/{pid}").exists():
-            time.sleep(0.01)
+        with contextlib.suppress(OSError):  # gone, or dead and not yet collected by whoever inherited it
+            while Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
+                time.sleep(0.01)
 
     def stop(self) -> None:
         with contextlib.suppress(OSError, ValueError):

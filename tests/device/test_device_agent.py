@@ -146,6 +146,20 @@ def test_backoff_doubles_under_full_jitter_and_ends_with_the_owners_patience() -
         assert asyncio.run(world.agent(vault, (0.3, 0.3)).run()).outcome == "finished"
 
 
+def test_a_poll_that_has_landed_is_not_taken_for_a_new_one() -> None:
+    """Found as an endless loop: an agent that got a finished poll never gave the event loop a chance to remove it."""
+    world = World(FakeServer())
+    channel = world.channel()
+
+    async def twice() -> int:
+        await channel.status(world.server.name)
+        await channel.status(world.server.name)  # nothing else has run in between
+        await channel.aclose()
+        return sum("/state" in sent.url for sent in world.network.sent)
+
+    assert asyncio.run(twice()) == 2
+
+
 def test_polls_follow_the_servers_hint() -> None:
     world = World(FakeServer(capacity=2))
     world.jitter = lambda: 0.5

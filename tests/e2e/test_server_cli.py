@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from pathlib import Path
 
 import httpx
@@ -106,6 +107,16 @@ def test_wrong_arguments_are_refused_with_a_sentence(
 ) -> None:
     assert main([text.replace("{tmp}", str(tmp_path)) for text in arguments]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_a_wrong_schema_version_does_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with sqlite3.connect(tmp_path / "service.db") as connection:
+        connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    assert main(["serve", "--db", f"sqlite:///{tmp_path / 'service.db'}"]) == 2
+    assert (
+        "has schema version 7, but this program knows versions up to 1; update the program" in capsys.readouterr().err
+    )
 
 
 def test_the_admin_token_is_printed_at_the_first_start_only(

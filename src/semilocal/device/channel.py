@@ -12,6 +12,7 @@ import asyncio
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -260,14 +261,15 @@ class Channel:
     async def _shared(self, key: object, start: Callable[[], Any]) -> Any:
         """Let all who ask for the same thing at the same time wait for one request."""
         flight = self._flights.get(key)
-        if flight is None:
+        if flight is None or flight.done():  # one that has landed is old news
             flight = asyncio.ensure_future(start())
             self._flights[key] = flight
-            flight.add_done_callback(lambda done: self._landed(key, done))
+            flight.add_done_callback(partial(self._landed, key))
         return await asyncio.shield(flight)
 
     def _landed(self, key: object, flight: asyncio.Task[Any]) -> None:
-        del self._flights[key]
+        if self._flights.get(key) is flight:
+            del self._flights[key]
         if not flight.cancelled():
             flight.exception()  # seen by whoever waits; nobody may be left
 

@@ -24,15 +24,7 @@ import numpy.typing as npt
 
 from ..domain import Box
 from ..errors import InvalidInput, ServerViolation
-from ..functions import (
-    BoundedFunction,
-    check_values,
-    coordinate,
-    gaussian_bump,
-    indicator,
-    linear,
-    squared_norm,
-)
+from ..functions import BoundedFunction, check_values, coordinate, gaussian_bump, indicator, linear, squared_norm
 from ..release.mechanism import AnyMechanism, best
 from .keys import derive
 from .messages import PSEUDONYM_BYTES, _check_cells, _check_header
@@ -390,7 +382,7 @@ def check_value_report(report: ValueReport, release: Release) -> None:
 
 
 class ValueEstimate(NamedTuple):
-    """A mean over participants, with its standard error from the mechanism's and the values' spread."""
+    """A mean over participants, with a bound on its standard error: the mechanism's worst case over their regions."""
 
     mean: float
     stderr: float
@@ -399,14 +391,10 @@ class ValueEstimate(NamedTuple):
 
 def region_values(closed: ValueClosed, plan: Plan, *, task: Task) -> list[tuple[npt.NDArray[np.float64], list[int]]]:
     """Per region the decoded values float64[r] of the outputs that were reported, and how often each was."""
-    release = plan.releases[closed.index]
-    mechanism = release.mechanism
+    mechanism = plan.releases[closed.index].mechanism
     assert mechanism is not None
-    if not closed.cells:
-        return []
-    ranges = release.build().range_over(task.hierarchy.boxes(np.array(closed.cells, dtype=np.uint64)))
     out = []
-    for (low, high), row in zip(ranges, closed.counts, strict=True):
+    for (low, high), row in zip(_ranges(closed, plan, task), closed.counts, strict=True):
         decoded = mechanism.decode([output for output, _ in row])
         out.append((low + (high - low) * decoded, [count for _, count in row]))
     return out
@@ -415,30 +403,29 @@ def region_values(closed: ValueClosed, plan: Plan, *, task: Task) -> list[tuple[
 def estimate_mean(closed: ValueClosed, plan: Plan, *, task: Task) -> tuple[ValueEstimate, list[ValueEstimate]]:
     """The mean over everybody who answered, and one per region (in the order of ``closed.cells``).
 
-    Unbiased for positions inside their regions; a moved participant counts where it was moved to. The standard error
-    of a region is the spread of its decoded values (for one value: the mechanism's worst case).
+    Unbiased for positions inside their regions; a moved participant counts where it was moved to.
     """
-    release = plan.releases[closed.index]
-    assert release.mechanism is not None
+    mechanism = plan.releases[closed.index].mechanism
+    assert mechanism is not None
     regions, total, error, size = [], 0.0, 0.0, 0
-    ranges = (
-        release.build().range_over(task.hierarchy.boxes(np.array(closed.cells, dtype=np.uint64)))
-        if closed.cells
-        else np.empty((0, 2))
-    )
-    for (low, high), (values, counts) in zip(ranges, region_values(closed, plan, task=task), strict=True):
-        weight = np.array(counts, dtype=np.float64)
-        number = int(weight.sum())
-        mean = float(weight @ values) / number
-        if number > 1:
-            variance = float(weight @ (values - mean) ** 2) / (number - 1)
-        else:
-            variance = float((high - low) ** 2 * release.mechanism.worst_variance)
+    rows = region_values(closed, plan, task=task)
+    for (low, high), (values, counts) in zip(_ranges(closed, plan, task), rows, strict=True):
+        number = sum(counts)
+        mean = float(np.array(counts, dtype=np.float64) @ values) / number
+        variance = float((high - low) ** 2 * mechanism.worst_variance)
         regions.append(ValueEstimate(mean, (variance / number) ** 0.5, number))
         total, error, size = total + mean * number, error + variance * number, size + number
     if not size:
         return ValueEstimate(float("nan"), float("inf"), 0), regions
     return ValueEstimate(total / size, error**0.5 / size, size), regions
+
+
+def _ranges(closed: ValueClosed, plan: Plan, task: Task) -> npt.NDArray[np.float64]:
+    """Range of the function over each region: float64[m, 2]."""
+    if not closed.cells:
+        return np.empty((0, 2))
+    boxes = task.hierarchy.boxes(np.array(closed.cells, dtype=np.uint64))
+    return plan.releases[closed.index].build().range_over(boxes)
 
 
 @lru_cache(maxsize=1024)

@@ -11,8 +11,8 @@ import hashlib
 import hmac
 import logging
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -30,6 +30,24 @@ from .openapi import describe
 from .problems import Problem
 from .results import geojson, results
 from .store import Enrolment, StoreUnavailable, What
+from .wire import (
+    TASK,
+    Watched,
+    decode_form,
+    from_http,
+    immutable_response,
+    json_response,
+    no_such_route,
+    number_of,
+    pseudonym_of,
+    read_body,
+    read_request,
+    report_path,
+    round_of,
+    send_answer,
+    size_of,
+    task_of,
+)
 
 try:
     from starlette.exceptions import HTTPException
@@ -43,18 +61,13 @@ except ImportError:
 __all__ = ["App", "create_app"]
 
 log = logging.getLogger("semilocal.service")
-T = TypeVar("T")
 
 REPORT_BYTES = 4096
 ADMIN_BYTES = 65_536
 QUERY_BYTES = 256
 LONGEST_WAIT = 25
 PAGE = 1000
-MSGPACK = "application/msgpack"
 
-_TASK = re.compile(r"[0-9a-f]{64}\Z")
-_PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
-_ROUND = re.compile(r"[1-9][0-9]{0,5}\Z")
 _KEY = re.compile(rb"[Bb]earer ([0-9a-f]{64})\Z")
 _CREATED = [(b"content-length", b"0"), (b"cache-control", b"no-store")]
 
@@ -87,7 +100,7 @@ class App:
         self.metrics = Metrics()
         self._by_key = RateLimit(rate=20.0, burst=60)
         self._by_token = RateLimit(rate=2.0, burst=20)
-        self.router = Router(self._routes(), redirect_slashes=False, default=_no_such_route)
+        self.router = Router(self._routes(), redirect_slashes=False, default=no_such_route)
 
     def _routes(self) -> list[Route]:
         task, round_ = "/tasks/{task}", "/tasks/{task}/rounds/{round}"
@@ -123,13 +136,13 @@ class App:
             await receive()
             await send({"type": "websocket.close", "code": 1000})
             return
-        watched = _Watched(send, self.metrics)
+        watched = Watched(send, self.metrics)
         try:
             if len(scope["query_string"]) > QUERY_BYTES:
                 raise Problem("too-large", f"a query string has at most {QUERY_BYTES} bytes")
             scope["app"] = self  # makes the router raise, so that every refusal is put into words here
             # Reports are nearly all there is to do: they go past the router, which has the same route.
-            report = _report_path(scope["path"]) if scope["method"] == "PUT" else None
+            report = report_path(scope["path"]) if scope["method"] == "PUT" else None
             if report is None:
                 await self.router(scope, receive, watched)
             else:
@@ -138,7 +151,7 @@ class App:
         except Problem as error:
             problem = error
         except HTTPException as error:
-            problem = _from_http(error)
+            problem = from_http(error)
         except (StoreUnavailable, Overloaded) as error:
             problem = Problem(
                 "overloaded" if isinstance(error, Overloaded) else "unavailable", str(error.args[0])[:200]
@@ -152,7 +165,7 @@ class App:
             log.exception("unexpected fault")
             problem = Problem("unavailable", "an unexpected fault; it was logged")
         if not watched.begun:
-            await _answer(watched, problem.status, problem.headers, problem.body, scope["method"])
+            await send_answer(watched, problem.status, problem.headers, problem.body, scope["method"])
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -175,8 +188,8 @@ class App:
             if name == b"authorization":
                 key = value
             elif name == b"content-length":
-                size = _size(value)
-        body = await _body(receive, size, REPORT_BYTES)
+                size = size_of(value)
+        body = await read_body(receive, size, REPORT_BYTES)
         match = _KEY.match(key)
         if match is None:
             raise Problem("unauthorized", "send Authorization: Bearer <key, 64 lower-case hex digits>")
@@ -210,13 +223,13 @@ class App:
 
     async def _report(self, request: Request) -> Response:
         # Well-formed ones never get here; this puts into words what is wrong with the others.
-        _task_of(request.path_params), _round_of(request.path_params), _pseudonym_of(request.path_params)
+        task_of(request.path_params), round_of(request.path_params), pseudonym_of(request.path_params)
         raise Problem("no-such-route")
 
     async def _enrol(self, request: Request) -> Response:
-        task, pseudonym = _task_of(request.path_params), _pseudonym_of(request.path_params)
-        form = _decode(await _read(request, REPORT_BYTES), EnrolmentForm)
-        if not _TASK.match(form.verifier):
+        task, pseudonym = task_of(request.path_params), pseudonym_of(request.path_params)
+        form = decode_form(await read_request(request, REPORT_BYTES), EnrolmentForm)
+        if not TASK.match(form.verifier):
             raise Problem("malformed", "verifier must be SHA-256 of the key: 64 lower-case hex digits")
         verifier = bytes.fromhex(form.verifier)
         if form.token is not None and not (form.token.isascii() and 8 <= len(form.token) <= 128):
@@ -232,12 +245,12 @@ class App:
         self.metrics.judged(outcome)
         if outcome not in ("stored", "again"):
             raise Problem(outcome)
-        return _json({"enrolled": True}, status=201 if outcome == "stored" else 200)
+        return json_response({"enrolled": True}, status=201 if outcome == "stored" else 200)
 
     async def _state(self, request: Request) -> Response:
-        task = _task_of(request.path_params)
-        after = _number(request, "after", default=None, low=-1, high=10**6)
-        seconds = _number(request, "wait", default=0, low=0, high=LONGEST_WAIT)
+        task = task_of(request.path_params)
+        after = number_of(request, "after", default=None, low=-1, high=10**6)
+        seconds = number_of(request, "wait", default=0, low=0, high=LONGEST_WAIT)
         if after is not None and seconds:
             live = await self.service.wait(task, after=after, seconds=seconds)
         else:
@@ -249,21 +262,21 @@ class App:
             "enrolled": status.enrolled, "deadline": status.deadline, "poll_after": poll_after(status, now),
             "now": int(now),
         }  # fmt: skip
-        return _json(document)
+        return json_response(document)
 
     # -- what everybody may read -------------------------------------------------------------------------------
 
     async def _task(self, request: Request) -> Response:
-        live = await self.service.campaign(_task_of(request.path_params))
-        return _immutable(request, encode(live.campaign.task))
+        live = await self.service.campaign(task_of(request.path_params))
+        return immutable_response(request, encode(live.campaign.task))
 
     async def _plan(self, request: Request) -> Response:
-        live = await self.service.campaign(_task_of(request.path_params))
-        return _immutable(request, encode_value(live.campaign.plan))
+        live = await self.service.campaign(task_of(request.path_params))
+        return immutable_response(request, encode_value(live.campaign.plan))
 
     async def _statement(self, request: Request) -> Response:
-        live = await self.service.campaign(_task_of(request.path_params))
-        return _immutable(request, live.campaign.statement().encode(), media_type="text/plain; charset=utf-8")
+        live = await self.service.campaign(task_of(request.path_params))
+        return immutable_response(request, live.campaign.statement().encode(), media_type="text/plain; charset=utf-8")
 
     async def _query(self, request: Request) -> Response:
         return await self._message(request, "query")
@@ -278,39 +291,39 @@ class App:
         return await self._message(request, "seal")
 
     async def _message(self, request: Request, what: What) -> Response:
-        task, round_ = _task_of(request.path_params), _round_of(request.path_params)
-        return _immutable(request, await self.service.message(task, round_, what))
+        task, round_ = task_of(request.path_params), round_of(request.path_params)
+        return immutable_response(request, await self.service.message(task, round_, what))
 
     async def _reports(self, request: Request) -> Response:
-        task, round_ = _task_of(request.path_params), _round_of(request.path_params)
+        task, round_ = task_of(request.path_params), round_of(request.path_params)
         after = request.query_params.get("after", "")
-        if after and not _PSEUDONYM.match(after):
+        if after and not re.fullmatch(r"[0-9a-f]{32}", after):
             raise Problem("malformed", "after must be a pseudonym: 32 lower-case hex digits")
-        limit = _number(request, "limit", default=PAGE, low=1, high=PAGE)
+        limit = number_of(request, "limit", default=PAGE, low=1, high=PAGE)
         await self.service.message(task, round_, "closed")
         query = rounds.decode_query(await self.service.message(task, round_, "query"))
         rows = await self.service.read(
             self.service.store.reports, task, round_, after=bytes.fromhex(after), limit=limit or PAGE
         )
-        return _immutable(request, msgspec.msgpack.encode([rounds.report_bytes(row, query) for row in rows]))
+        return immutable_response(request, msgspec.msgpack.encode([rounds.report_bytes(row, query) for row in rows]))
 
     async def _results(self, request: Request) -> Response:
         return await self._published(request, results, "application/json")
 
     async def _geojson(self, request: Request) -> Response:
-        live = await self.service.campaign(_task_of(request.path_params))
+        live = await self.service.campaign(task_of(request.path_params))
         if live.campaign.task.box.dimensions != 2 or live.campaign.task.rule == "each":
             raise Problem("no-such-route", 'GeoJSON needs two dimensions and rule "all" or "trim"')
         return await self._published(request, geojson, "application/geo+json")
 
     async def _published(self, request: Request, make: Callable[..., dict[str, Any]], media_type: str) -> Response:
-        task = _task_of(request.path_params)
+        task = task_of(request.path_params)
         live = await self.service.fresh(task)
         if live.status.phase != "finished":
             wait = poll_after(live.status, self.service.clock())
             raise Problem("not-closed-yet", f"the campaign is {live.status.phase}", retry_after=wait)
         document = await self.service.read(make, self.service.store, task)
-        return _immutable(request, msgspec.json.encode(document), media_type=media_type)
+        return immutable_response(request, msgspec.json.encode(document), media_type=media_type)
 
     # -- administrators ----------------------------------------------------------------------------------------
 
@@ -330,12 +343,12 @@ class App:
             rows.append(
                 {"task": task.hex(), "name": live.campaign.name, "phase": status.phase, "enrolled": status.enrolled}
             )
-        return _json(rows)
+        return json_response(rows)
 
     async def _create(self, request: Request) -> Response:
         self._check_admin(request)
-        body = await _read(request, ADMIN_BYTES)
-        form = _decode(body, CampaignForm)
+        body = await read_request(request, ADMIN_BYTES)
+        form = decode_form(body, CampaignForm)
         try:
             campaign = form.build()
             fresh = await self.service.read(create_campaign, self.service.store, campaign, now=self.service.clock())
@@ -344,46 +357,46 @@ class App:
         task = campaign.task.id
         if not fresh:
             raise Problem("task-exists", "change the task, for example its delta, to run it again")
-        return _json({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
+        return json_response({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
 
     async def _tokens(self, request: Request) -> Response:
         self._check_admin(request)
-        task = _task_of(request.path_params)
-        form = _decode(await _read(request, ADMIN_BYTES), TokensForm)
+        task = task_of(request.path_params)
+        form = decode_form(await read_request(request, ADMIN_BYTES), TokensForm)
         await self.service.campaign(task)
         try:
             tokens = await self.service.read(new_tokens, self.service.store, task, count=form.count)
         except InvalidInput as error:
             raise Problem("malformed", str(error)) from None
-        return _json({"tokens": tokens}, status=201)
+        return json_response({"tokens": tokens}, status=201)
 
     async def _start(self, request: Request) -> Response:
         self._check_admin(request)
-        task = _task_of(request.path_params)
+        task = task_of(request.path_params)
         await self.service.campaign(task)
         await self.service.read(rounds.start, self.service.store, task, self.service.clock())
         live = await self.service.refresh(task)
         if live.status.phase == "cancelled":
             raise Problem("campaign-ended", "the campaign was cancelled")
-        return _json({"phase": live.status.phase, "round": live.status.round})
+        return json_response({"phase": live.status.phase, "round": live.status.round})
 
     async def _close(self, request: Request) -> Response:
         self._check_admin(request)
-        task = _task_of(request.path_params)
+        task = task_of(request.path_params)
         await self.service.campaign(task)
         await self.service.read(rounds.cancel, self.service.store, task)
         live = await self.service.refresh(task)
-        return _json({"phase": live.status.phase, "round": live.status.round})
+        return json_response({"phase": live.status.phase, "round": live.status.round})
 
     # -- operation ---------------------------------------------------------------------------------------------
 
     async def _key(self, request: Request) -> Response:
         key = await self.service.read(rounds.server_key, self.service.store)
-        return _json({"server_key": key.hex()})
+        return json_response({"server_key": key.hex()})
 
     async def _healthz(self, request: Request) -> Response:
         await self.service.read(self.service.store.ping)
-        return _json({"status": "ok"})
+        return json_response({"status": "ok"})
 
     async def _metrics(self, request: Request) -> Response:
         statuses = await self.service.read(self.service.store.statuses)
@@ -394,134 +407,9 @@ class App:
         return Response(text, media_type="text/plain; version=0.0.4", headers={"Cache-Control": "no-store"})
 
     async def _openapi(self, request: Request) -> Response:
-        return _json(describe())
+        return json_response(describe())
 
 
 def create_app(service: Service, *, admin: bytes) -> App:
     """The application over a service; ``admin`` is the hash of the admin token."""
     return App(service, admin=admin)
-
-
-class _Watched:
-    """Sends on, and remembers whether an answer has begun."""
-
-    __slots__ = ("_metrics", "_send", "begun")
-
-    def __init__(self, send: Send, metrics: Metrics) -> None:
-        self._send, self._metrics, self.begun = send, metrics, False
-
-    def __call__(self, message: Any) -> Awaitable[None]:
-        if message["type"] == "http.response.start":
-            self.begun = True
-            self._metrics.answered(message["status"])
-        return self._send(message)
-
-
-# -- parts of requests and answers -------------------------------------------------------------------------------
-
-
-def _report_path(path: str) -> tuple[bytes, int, bytes] | None:
-    """Task, round and pseudonym of a well-formed report's path."""
-    parts = path.split("/")
-    if len(parts) != 7 or parts[0] or parts[1] != "tasks" or parts[3] != "rounds" or parts[5] != "reports":
-        return None
-    if not (_TASK.match(parts[2]) and _ROUND.match(parts[4]) and _PSEUDONYM.match(parts[6])):
-        return None
-    return bytes.fromhex(parts[2]), int(parts[4]), bytes.fromhex(parts[6])
-
-
-def _task_of(parameters: dict[str, Any]) -> bytes:
-    if not _TASK.match(parameters["task"]):
-        raise Problem("no-such-route", "a task is named by 64 lower-case hex digits")
-    return bytes.fromhex(parameters["task"])
-
-
-def _round_of(parameters: dict[str, Any]) -> int:
-    if not _ROUND.match(parameters["round"]):
-        raise Problem("no-such-route", "a round is a number from 1")
-    return int(parameters["round"])
-
-
-def _pseudonym_of(parameters: dict[str, Any]) -> bytes:
-    if not _PSEUDONYM.match(parameters["pseudonym"]):
-        raise Problem("no-such-route", "a pseudonym has 32 lower-case hex digits")
-    return bytes.fromhex(parameters["pseudonym"])
-
-
-def _number(request: Request, name: str, *, default: int | None, low: int, high: int) -> int | None:
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not re.fullmatch(r"-?[0-9]{1,7}", text, re.ASCII) or not low <= int(text) <= high:
-        raise Problem("malformed", f"{name} must be a whole number from {low} to {high}")
-    return int(text)
-
-
-async def _body(receive: Receive, size: int, limit: int) -> bytes:
-    if size > limit:
-        raise Problem("too-large", f"the body has {size} bytes; {limit} are allowed")
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body", False):
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        if len(body) > limit:
-            raise Problem("too-large", f"{limit} bytes are allowed")
-        return body
-    parts, length = [body], len(body)
-    while message.get("more_body", False):
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        length += len(parts[-1])
-        if length > limit:
-            raise Problem("too-large", f"{limit} bytes are allowed")
-    return b"".join(parts)
-
-
-async def _read(request: Request, limit: int) -> bytes:
-    return await _body(request.receive, _size(request.headers.get("content-length", "0").encode("latin-1")), limit)
-
-
-def _size(header: bytes) -> int:
-    if not header.isdigit():
-        raise Problem("malformed", "Content-Length must be a whole number")
-    return int(header[:20])
-
-
-def _decode(body: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
-        raise Problem("malformed", str(error)) from None
-
-
-def _json(document: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    more = {"Cache-Control": "no-store", **(headers or {})}
-    return Response(msgspec.json.encode(document), status_code=status, media_type="application/json", headers=more)
-
-
-def _immutable(request: Request, data: bytes, *, media_type: str = MSGPACK) -> Response:
-    etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-    headers = {"Cache-Control": "public, max-age=31536000, immutable", "ETag": etag}
-    if request.headers.get("if-none-match") == etag:
-        return Response(status_code=304, headers=headers)
-    return Response(data, media_type=media_type, headers=headers)
-
-
-async def _no_such_route(scope: Scope, receive: Receive, send: Send) -> None:
-    raise Problem("no-such-route", "see /openapi.json")
-
-
-def _from_http(error: HTTPException) -> Problem:
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        return Problem("method-not-allowed", f"allowed: {allowed}", headers=((b"allow", allowed.encode()),))
-    return Problem("no-such-route" if error.status_code == 404 else "malformed", error.detail)
-
-
-async def _answer(send: Any, status: int, headers: list[tuple[bytes, bytes]], body: bytes, method: str) -> None:
-    length = (b"content-length", str(len(body)).encode())
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})

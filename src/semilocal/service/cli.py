@@ -203,8 +203,8 @@ def run_results(arguments: argparse.Namespace) -> int:
     for release in document["releases"]:
         if release["kind"] == "mean" and release["mean"] is not None:
             print(
-                f"mean of {release['function']} = {release['mean']:.6g} ± {release['stderr']:.2g} (one standard error; "
-                f"epsilon = {release['epsilon']:g} for {release['adjacency']}, delta 0)"
+                f"mean of {release['function']} = {release['mean']:.6g} ± {release['stderr']:.2g} "
+                f"(one standard error at most; epsilon = {release['epsilon']:g} for {release['adjacency']}, delta 0)"
             )
     print("wrote " + ", ".join(str(path) for path in written))
     return 0

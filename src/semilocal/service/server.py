@@ -68,6 +68,7 @@ def serve(database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: 
             "Use --db postgresql://… for several, or leave --workers out"
         )
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    open_store(database, worker="start").close()  # a wrong schema is refused here, before any worker starts
     admin = _admin(database)
     print(f"semilocal serves at http://{host}:{port} with {workers} worker{'s' * (workers > 1)} on {kind}", flush=True)
     options: dict[str, Any] = {

@@ -1,0 +1,173 @@
+"""Parts of requests and answers: names in paths, bounded bodies, JSON, cacheable answers.
+
+Knows the forms of ``spec/http.md``. Knows no campaigns and no store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..errors import MissingExtra
+from .metrics import Metrics
+from .problems import Problem
+
+try:
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+except ImportError:
+    raise MissingExtra("starlette", "service") from None
+
+__all__ = [
+    "TASK", "Watched", "decode_form", "from_http", "immutable_response", "json_response", "no_such_route", "number_of",
+    "pseudonym_of", "read_body", "read_request", "report_path", "round_of", "send_answer", "size_of", "task_of",
+]  # fmt: skip
+
+T = TypeVar("T")
+MSGPACK = "application/msgpack"
+TASK = re.compile(r"[0-9a-f]{64}\Z")
+_PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
+_ROUND = re.compile(r"[1-9][0-9]{0,5}\Z")
+
+
+class Watched:
+    """Sends on, and remembers whether an answer has begun."""
+
+    __slots__ = ("_metrics", "_send", "begun")
+
+    def __init__(self, send: Send, metrics: Metrics) -> None:
+        self._send, self._metrics, self.begun = send, metrics, False
+
+    def __call__(self, message: Any) -> Awaitable[None]:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            self._metrics.answered(message["status"])
+        return self._send(message)
+
+
+def report_path(path: str) -> tuple[bytes, int, bytes] | None:
+    """Task, round and pseudonym of a well-formed report's path."""
+    parts = path.split("/")
+    if len(parts) != 7 or parts[0] or parts[1] != "tasks" or parts[3] != "rounds" or parts[5] != "reports":
+        return None
+    if not (TASK.match(parts[2]) and _ROUND.match(parts[4]) and _PSEUDONYM.match(parts[6])):
+        return None
+    return bytes.fromhex(parts[2]), int(parts[4]), bytes.fromhex(parts[6])
+
+
+def task_of(parameters: dict[str, Any]) -> bytes:
+    """The task in a path."""
+    if not TASK.match(parameters["task"]):
+        raise Problem("no-such-route", "a task is named by 64 lower-case hex digits")
+    return bytes.fromhex(parameters["task"])
+
+
+def round_of(parameters: dict[str, Any]) -> int:
+    """The round in a path."""
+    if not _ROUND.match(parameters["round"]):
+        raise Problem("no-such-route", "a round is a number from 1")
+    return int(parameters["round"])
+
+
+def pseudonym_of(parameters: dict[str, Any]) -> bytes:
+    """The pseudonym in a path."""
+    if not _PSEUDONYM.match(parameters["pseudonym"]):
+        raise Problem("no-such-route", "a pseudonym has 32 lower-case hex digits")
+    return bytes.fromhex(parameters["pseudonym"])
+
+
+def number_of(request: Request, name: str, *, default: int | None, low: int, high: int) -> int | None:
+    """A whole number of the query string."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"-?[0-9]{1,7}", text, re.ASCII) or not low <= int(text) <= high:
+        raise Problem("malformed", f"{name} must be a whole number from {low} to {high}")
+    return int(text)
+
+
+async def read_body(receive: Receive, size: int, limit: int) -> bytes:
+    """The body, unless it is longer than the limit."""
+    if size > limit:
+        raise Problem("too-large", f"the body has {size} bytes; {limit} are allowed")
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        if len(body) > limit:
+            raise Problem("too-large", f"{limit} bytes are allowed")
+        return body
+    parts, length = [body], len(body)
+    while message.get("more_body", False):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        length += len(parts[-1])
+        if length > limit:
+            raise Problem("too-large", f"{limit} bytes are allowed")
+    return b"".join(parts)
+
+
+async def read_request(request: Request, limit: int) -> bytes:
+    """The body of a request, unless it is longer than the limit."""
+    return await read_body(
+        request.receive, size_of(request.headers.get("content-length", "0").encode("latin-1")), limit
+    )
+
+
+def size_of(header: bytes) -> int:
+    """Content-Length as a number."""
+    if not header.isdigit():
+        raise Problem("malformed", "Content-Length must be a whole number")
+    return int(header[:20])
+
+
+def decode_form(body: bytes, kind: type[T]) -> T:
+    """A JSON body."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+        raise Problem("malformed", str(error)) from None
+
+
+def json_response(document: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A JSON answer that is not to be stored."""
+    more = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(msgspec.json.encode(document), status_code=status, media_type="application/json", headers=more)
+
+
+def immutable_response(request: Request, data: bytes, *, media_type: str = MSGPACK) -> Response:
+    """An answer that never changes; 304 if the client has it."""
+    etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+    headers = {"Cache-Control": "public, max-age=31536000, immutable", "ETag": etag}
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=media_type, headers=headers)
+
+
+async def no_such_route(scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a path."""
+    raise Problem("no-such-route", "see /openapi.json")
+
+
+def from_http(error: HTTPException) -> Problem:
+    """What the router refused, as a problem."""
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return Problem("method-not-allowed", f"allowed: {allowed}", headers=((b"allow", allowed.encode()),))
+    return Problem("no-such-route" if error.status_code == 404 else "malformed", error.detail)
+
+
+async def send_answer(send: Any, status: int, headers: list[tuple[bytes, bytes]], body: bytes, method: str) -> None:
+    """Send a whole answer."""
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
