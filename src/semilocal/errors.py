@@ -9,10 +9,14 @@
     │   ├── ServerViolation   a device refuses what the server sent
     │   └── DeviceViolation   the server refuses what a device sent
     ├── BudgetExceeded        a ledger refuses to spend more than its cap
-    └── MissingExtra          an optional dependency is not installed (also an ImportError)
+    ├── MissingExtra          an optional dependency is not installed (also an ImportError)
+    └── near what raises them
+        ├── device.disk.VaultError, device.channel.Unreachable
+        ├── service.store.StoreUnavailable, SchemaMismatch, service.writer.Overloaded
+        ├── transcript_file.DamagedFile, transcript_download.Unavailable
+        └── experiments.download.DownloadFailed, ChecksumMismatch
 
     NoCrowdWarning            a result holds a region with fewer than k participants
-    BiasWarning               a result is biased by more than its interval says
 
 Every message says what was given, what is allowed, and what to do.
 """
@@ -71,7 +75,3 @@ class MissingExtra(SemilocalError, ImportError):
 
 class NoCrowdWarning(UserWarning):
     """A region holds fewer than k participants."""
-
-
-class BiasWarning(UserWarning):
-    """A result carries a bias that its interval does not cover."""
