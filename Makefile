@@ -21,7 +21,7 @@ demo: $(VENV)/.demo
 	$(BIN)/semilocal demo --live
 
 test: $(VENV)/.test system lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" --ignore=tests/service --ignore=tests/contract --ignore=tests/stateful \

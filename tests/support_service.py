@@ -304,14 +304,19 @@ class Postgres:
     def kill(self) -> None:
         """As a crash: every process of the cluster dies at once."""
         pid = int((self.data / "postmaster.pid").read_text().split()[0])
-        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-        os.kill(pid, signal.SIGKILL)
-        for child in children.stdout.split():
+        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+        processes = [pid, *(int(child) for child in found.stdout.split())]
+        for process in processes:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(child), signal.SIGKILL)
-        with contextlib.suppress(OSError):  # gone, or dead and not yet collected by whoever inherited it
-            while Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
-                time.sleep(0.01)
+                os.kill(process, signal.SIGKILL)
+        for process in processes:
+            with contextlib.suppress(OSError):  # gone, or dead and not yet collected by whoever inherited it
+                while Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
+                    time.sleep(0.01)
+        # A dead process that nobody has collected still has its number: PostgreSQL would take it for a running server.
+        (self.data / "postmaster.pid").unlink()
+        for lock in self.home.glob(".s.PGSQL.*.lock"):
+            lock.unlink()
 
     def stop(self) -> None:
         with contextlib.suppress(OSError, ValueError):

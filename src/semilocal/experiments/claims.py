@@ -19,7 +19,7 @@ from ..protocol.task import Task
 from ..randomizer import DiscreteLaplace, PaperLaplace
 from ..simulate import simulate
 from . import populations
-from .frame import Made, Options
+from .frame import Made, Options, stamped
 from .report import Claim
 from .runner import stream, write_csv
 from .trials import CROWD, DELTA, MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
@@ -121,7 +121,8 @@ def all_claims(seed: int, *, sizes: tuple[int, ...] = SIZES) -> tuple[Claim, ...
 def make(options: Options) -> Made:
     """Print the table, and write it to ``claims.csv``."""
     found = all_claims(options.seed, sizes=SIZES[:2] if options.quick else SIZES)
-    write_csv(options.out / "claims.csv", [{"claim": c.text, "holds": c.holds, "measured": c.measured} for c in found])
+    rows = [{"claim": c.text, "holds": c.holds, "measured": c.measured} for c in found]
+    write_csv(options.out / "claims.csv", stamped(rows, options))
     words = {True: "holds", False: "does not hold", None: "open"}
     text = "\n".join(f"{words[claim.holds]:>13}  {claim.text}\n{'':15}{claim.measured}" for claim in found)
     return Made(claims=found, text=text)

@@ -18,7 +18,7 @@ from .report import Claim, FigureReport
 from .runner import Cell, Row, Work, run, source_version, summarise, table, write_csv
 from .trials import FACTS
 
-__all__ = ["Experiment", "Gathered", "Made", "Options", "data_named", "gather", "present", "select"]
+__all__ = ["Experiment", "Gathered", "Made", "Options", "data_named", "gather", "present", "select", "stamped"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,12 @@ def gather(
     write_csv(options.out / f"{name}_runs.csv", rows)
     seconds = sum(result.seconds for result in results)
     return Gathered(tuple(rows), tuple(summary), seconds, version, f"{name}.csv")
+
+
+def stamped(rows: Sequence[Mapping[str, Any]], options: Options) -> list[dict[str, Any]]:
+    """Return the rows with the version of the code and the seed in front."""
+    first = {"version": source_version(), "seed": options.seed}
+    return [{**first, **row} for row in rows]
 
 
 def select(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> list[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .frame import Made, Options
+from .frame import Made, Options, stamped
 from .report import FigureReport
 from .runner import stream, write_csv
 from .style import figure_style, save
@@ -46,7 +46,7 @@ def make(options: Options) -> Made:
         }
         for value, name, _ in CLASSES
     ]
-    write_csv(options.out / f"{NAME}.csv", rows)
+    write_csv(options.out / f"{NAME}.csv", stamped(rows, options))
     caption = (
         f"California Housing, {len(points):,} block groups; the median of their median house values is "
         f"{middle:,.0f} US dollars."

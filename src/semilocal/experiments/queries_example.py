@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .catalogue import dataset
-from .frame import Made, Options, data_named, present
+from .frame import Made, Options, data_named, present, stamped
 from .panels import say_missing
 from .queries_synthetic import show_workload, workload_rows
 from .report import FigureReport
@@ -65,7 +65,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
             _look_at_most(axes, points)
             rows += workload_rows(name, boxes[:SHOWN], counts[:SHOWN])
         saved = save(figure, options.out, name=NAME)
-    write_csv(options.out / f"{NAME}.csv", rows)
+    write_csv(options.out / f"{NAME}.csv", stamped(rows, options))
     return Made(
         (
             FigureReport(

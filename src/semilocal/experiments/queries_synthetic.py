@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import promises
-from .frame import Gathered, Made, Options, gather
+from .frame import Gathered, Made, Options, gather, stamped
 from .panels import Panel, line_panels
 from .report import FigureReport
 from .runner import Cell, stream, write_csv
@@ -121,7 +121,8 @@ def _draw_workload(options: Options, grid: Grid) -> Saved:
             title=f"N = {len(points):,}, {SHOWN} of {len(boxes)} queries",
         )
         saved = save(figure, options.out, name="spatial_queries_synthetic")
-    write_csv(options.out / "spatial_queries_synthetic.csv", workload_rows(SOURCE, boxes[:SHOWN], counts[:SHOWN]))
+    rows = workload_rows(SOURCE, boxes[:SHOWN], counts[:SHOWN])
+    write_csv(options.out / "spatial_queries_synthetic.csv", stamped(rows, options))
     return saved
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import classifiers, queries_real, queries_synthetic
-from .frame import Made, Options, select
+from .frame import Made, Options, select, stamped
 from .report import Claim
 from .runner import write_csv
 
@@ -82,7 +82,7 @@ def make(options: Options) -> Made:
     )
     write_csv(
         options.out / "targets.csv",
-        [{**vars(one), "seed": options.seed, "runs": options.runs, "quick": options.quick} for one in found],
+        stamped([{**vars(one), "runs": options.runs, "quick": options.quick} for one in found], options),
     )
     lines, claims = [], []
     for question in dict.fromkeys(one.question for one in found):

@@ -21,6 +21,7 @@ from ..protocol.task import Task
 __all__ = ["add_parsers", "main"]
 
 DEFAULT_DB = "sqlite:///semilocal.db"
+CAMPAIGN_TRIMS = 8  # fewer than Task.build's: owners of devices look at the worst case
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
@@ -86,7 +87,9 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--k", type=int, required=True, help="the smallest crowd")
     parser.add_argument("--rule", choices=["trim", "all", "each"], default="trim")
     parser.add_argument("--accounting", choices=["core", "uniform"], default="core")
-    parser.add_argument("--max-trims", type=int)
+    parser.add_argument(
+        "--max-trims", type=int, help=f"most TRIM verdicts on a path; {CAMPAIGN_TRIMS} with rule trim, accounting core"
+    )
     parser.add_argument("--tau", type=float, default=0.2)
     parser.add_argument("--tree", choices=["binary", "quad"], default="binary")
     parser.add_argument("--max-depth", type=int)
@@ -123,10 +126,13 @@ def run_create(arguments: argparse.Namespace) -> int:
 
     names = tuple(name for name in arguments.names.split(",") if name)
     box = Box(_numbers(arguments.lower, "--lower"), _numbers(arguments.upper, "--upper"), names)
+    trims = arguments.max_trims
+    if trims is None and arguments.rule == "trim" and arguments.accounting == "core":
+        trims = CAMPAIGN_TRIMS
     with _office(arguments) as office:
         task = Task.build(
             box, epsilon=arguments.epsilon, delta=arguments.delta, k=arguments.k, rule=arguments.rule,
-            accounting=arguments.accounting, max_trims=arguments.max_trims, tau=arguments.tau, tree=arguments.tree,
+            accounting=arguments.accounting, max_trims=trims, tau=arguments.tau, tree=arguments.tree,
             max_depth=arguments.max_depth, quorum=arguments.quorum, window=arguments.window,
             server_key=b"" if arguments.unsigned else office.key(),
         )  # fmt: skip
