@@ -71,9 +71,7 @@ def slow_ranges(tree: Tree, cell: int) -> list[tuple[int, int]]:
 def slow_box(tree: Tree, cell: int) -> list[list[float]]:
     ranges = slow_ranges(tree, cell)
     last = 2**tree.tick_bits
-    upper = [
-        tree.box.upper[axis] if high == last else edge(tree, axis, high) for axis, (_, high) in enumerate(ranges)
-    ]
+    upper = [tree.box.upper[axis] if high == last else edge(tree, axis, high) for axis, (_, high) in enumerate(ranges)]
     return [[edge(tree, axis, low) for axis, (low, _) in enumerate(ranges)], upper]
 
 

@@ -87,9 +87,7 @@ def test_answers_equal_the_dense_sum_on_random_tilings(dimensions: int, dyadic: 
 def test_answers_equal_the_dense_sum_where_boxes_leave_gaps(dimensions: int) -> None:
     rng = np.random.default_rng(dimensions)
     tiling = random_tiling(rng, 200, dimensions, dyadic=False)
-    shrunk = np.where(
-        rng.random((200, 1, 1)) < 0.5, tiling, tiling.mean(axis=1, keepdims=True) * 0.4 + tiling * 0.6
-    )
+    shrunk = np.where(rng.random((200, 1, 1)) < 0.5, tiling, tiling.mean(axis=1, keepdims=True) * 0.4 + tiling * 0.6)
     shrunk = shrunk[rng.random(200) < 0.7]
     counts = BoxCounts(shrunk, rng.poisson(50, len(shrunk)), variances=rng.exponential(9, len(shrunk)))
     assert_dense(counts, random_queries(rng, shrunk, 200))
@@ -130,9 +128,7 @@ def test_the_whole_domain_holds_everybody_exactly(dimensions: int) -> None:
     tiling = random_tiling(rng, 400, dimensions, dyadic=True)
     crowds = rng.integers(0, 10**6, 400)
     counts = BoxCounts(tiling, crowds)
-    whole = counts.query(
-        [[[-1.0] * dimensions, [2.0] * dimensions], [[-np.inf] * dimensions, [np.inf] * dimensions]]
-    )
+    whole = counts.query([[[-1.0] * dimensions, [2.0] * dimensions], [[-np.inf] * dimensions, [np.inf] * dimensions]])
     assert whole.value.tolist() == [crowds.sum()] * 2
     assert whole.stderr.tolist() == [0.0, 0.0]
     assert counts.total == crowds.sum()
@@ -221,9 +217,7 @@ def test_density_equals_one_query_per_cell(dimensions: int) -> None:
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 6])
 def test_points_are_counted_exactly_with_ties_on_every_edge(dimensions: int) -> None:
     rng = np.random.default_rng(dimensions)
-    points = rng.integers(0, 9, (500, dimensions)).astype(
-        float
-    )  # a coarse grid: many ties, many points on edges
+    points = rng.integers(0, 9, (500, dimensions)).astype(float)  # a coarse grid: many ties, many points on edges
     corners = np.sort(rng.integers(-1, 11, (400, 2, dimensions)), axis=1).astype(float)
     inside = (points >= corners[:, None, 0]) & (points < corners[:, None, 1])
     assert np.array_equal(count_points(points, corners), inside.all(axis=2).sum(axis=1))
@@ -314,9 +308,7 @@ def test_counts_cannot_be_changed_from_outside() -> None:
 @pytest.mark.slow
 def test_a_hundred_thousand_queries_over_ten_thousand_boxes_take_under_two_seconds() -> None:
     rng = np.random.default_rng(11)
-    points = np.clip(
-        rng.choice([0.2, 0.5, 0.8], (200_000, 2)) + rng.normal(0, 0.06, (200_000, 2)), 0, 1 - 1e-12
-    )
+    points = np.clip(rng.choice([0.2, 0.5, 0.8], (200_000, 2)) + rng.normal(0, 0.06, (200_000, 2)), 0, 1 - 1e-12)
     leaves, stack = [], [(np.zeros(2), np.ones(2), points)]
     while stack:
         low, high, inside = stack.pop()

@@ -231,9 +231,7 @@ def test_the_chernoff_margin_is_the_best_of_its_grid() -> None:
 def test_a_coarse_grid_gives_a_larger_margin_never_a_smaller_one() -> None:
     fine, coarse = (gaussian_curve(np.geomspace(1e-3, 10, points)) for points in (4000, 5))
     sizes = np.arange(1, 2000)
-    assert (
-        chernoff_margin(sizes, coarse, delta=1e-6) >= chernoff_margin(sizes, fine, delta=1e-6) * (1 - 1e-12)
-    ).all()
+    assert (chernoff_margin(sizes, coarse, delta=1e-6) >= chernoff_margin(sizes, fine, delta=1e-6) * (1 - 1e-12)).all()
 
 
 def test_no_terms_need_no_margin() -> None:

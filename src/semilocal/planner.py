@@ -181,9 +181,7 @@ def forecast(
         counted = release.counts(run)
         boxes = _queries(box, rng)
         truth = populations.true_counts(points, boxes)
-        error = populations.mean_relative_error(
-            counted.query(boxes).value, truth, floor=populations.uniform_floor(n)
-        )
+        error = populations.mean_relative_error(counted.query(boxes).value, truth, floor=populations.uniform_floor(n))
         sizes = _sizes(run.partition)[run.regions]
         sent, received = _bytes(task, run.events, n)
         squared = _mean_square(points, f, box, epsilon, delta, k, rng, accounting, options)

@@ -146,9 +146,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
         words = rng.integers(0, _WORD, size=(len(child), self.words), dtype=np.uint64, endpoint=False)
         return self.answers(child, words)
 
-    def passes(
-        self, tally: npt.ArrayLike, responders: npt.ArrayLike, *, k: int, delta: float
-    ) -> npt.NDArray[np.bool_]:
+    def passes(self, tally: npt.ArrayLike, responders: npt.ArrayLike, *, k: int, delta: float) -> npt.NDArray[np.bool_]:
         """The crowd test: bool[m, fanout]. A child with fewer than k responders passes with probability <= delta."""
         thresholds = self.threshold(responders, k=k, delta=delta)
         return np.asarray(np.asarray(tally) >= thresholds[:, None])

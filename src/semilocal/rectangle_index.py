@@ -304,9 +304,7 @@ class TreeIndex:
             inside &= meets
             full, partial = np.flatnonzero(inside), np.flatnonzero(meets & ~inside)
             for column in range(total.shape[1]):
-                total[:, column] += np.bincount(
-                    query[full], self._sum[node[full], column], minlength=len(queries)
-                )
+                total[:, column] += np.bincount(query[full], self._sum[node[full], column], minlength=len(queries))
             query, node = query[partial], node[partial]
             if not len(query):
                 continue

@@ -119,9 +119,7 @@ class BoxCounts:
         proper = (corners[:, 0] < corners[:, 1]).all(axis=1)
         if not proper.all():
             first = int(np.argmin(proper))
-            raise InvalidInput(
-                f"boxes must have lower < upper on every axis; box {first} is {corners[first].tolist()}"
-            )
+            raise InvalidInput(f"boxes must have lower < upper on every axis; box {first} is {corners[first].tolist()}")
         number = _column(counts, "counts", len(corners))
         noise = np.zeros(len(corners)) if variances is None else _column(variances, "variances", len(corners))
         if (noise < 0).any():
@@ -298,9 +296,7 @@ def count_points(points: npt.ArrayLike, boxes: npt.ArrayLike) -> npt.NDArray[np.
     array = _numbers(points, "points")
     array = array.reshape(-1, 1) if array.ndim == 1 else array
     if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_DIMENSIONS:
-        raise InvalidInput(
-            f"points must have shape (n, d) with d from 1 to {MAX_DIMENSIONS}; got {array.shape}"
-        )
+        raise InvalidInput(f"points must have shape (n, d) with d from 1 to {MAX_DIMENSIONS}; got {array.shape}")
     if not np.isfinite(array).all():
         raise InvalidInput("points must be finite; drop NaN and infinite ones before you count")
     queries = _boxes(boxes, "boxes", dimensions=array.shape[1])

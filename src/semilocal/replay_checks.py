@@ -101,9 +101,7 @@ def published(closed: Closed, fanout: int) -> npt.NDArray[np.bool_]:
     return kept
 
 
-def follow(
-    task: Task, frontier: Frontier, kept: npt.NDArray[np.bool_], estimates: npt.NDArray[np.float64]
-) -> Frontier:
+def follow(task: Task, frontier: Frontier, kept: npt.NDArray[np.bool_], estimates: npt.NDArray[np.float64]) -> Frontier:
     """The next frontier if these children go on."""
     rows, children = np.nonzero(kept)
     trimmed = np.asarray(kept.any(axis=1) & ~kept.all(axis=1) & (task.rule == "trim"))

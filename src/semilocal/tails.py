@@ -33,9 +33,7 @@ class _Window(NamedTuple):
     dropped: float  # P(X > largest)
 
 
-def two_binomial_threshold(
-    sizes: npt.ArrayLike, members: int, p_in: float, p_out: float, *, delta: float
-) -> Integers:
+def two_binomial_threshold(sizes: npt.ArrayLike, members: int, p_in: float, p_out: float, *, delta: float) -> Integers:
     """Smallest count c with P(Bin(members, p_in) + Bin(size - members, p_out) >= c) <= delta.
 
     Parameters

@@ -114,9 +114,7 @@ class TranscriptWriter:
     def close_round(self, round_: int) -> Seal:
         """Seal everything written so far, with one's own key or none."""
         self._flush()
-        seal = seal_round(
-            self.head, Checkpoint(self._task.id, round_, self.log.size, self.log.root()), key=self._key
-        )
+        seal = seal_round(self.head, Checkpoint(self._task.id, round_, self.log.size, self.log.root()), key=self._key)
         self.put_seal(seal)
         return seal
 

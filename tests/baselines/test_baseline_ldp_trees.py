@@ -48,9 +48,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_everyone_reports_exactly_once_with_the_whole_epsilon(
-    tree: Baseline, reports: list[tuple[float, int]]
-) -> None:
+def test_everyone_reports_exactly_once_with_the_whole_epsilon(tree: Baseline, reports: list[tuple[float, int]]) -> None:
     rng = np.random.default_rng(0)
     result = tree(crowd(rng, 3001), UNIT, epsilon=0.7, rng=rng)
     assert sum(people for _, people in reports) == 3001
@@ -159,9 +157,7 @@ def test_ahead_divides_the_crowded_and_leaves_the_empty_alone() -> None:
 
 
 def test_medians_fall_on_the_edge_that_halves_best() -> None:
-    histogram = np.array(
-        [[1.0, 1.0, 1.0, 1.0], [9.0, 1.0, 0.0, 0.0], [-5.0, -5.0, 0.0, 8.0], [0.0, 0.0, 0.0, 0.0]]
-    )
+    histogram = np.array([[1.0, 1.0, 1.0, 1.0], [9.0, 1.0, 0.0, 0.0], [-5.0, -5.0, 0.0, 8.0], [0.0, 0.0, 0.0, 0.0]])
     chosen = kdtree._median_edge(histogram)
     assert chosen[:2].tolist() == [2, 1]
     assert ((chosen >= 1) & (chosen <= 3)).all()

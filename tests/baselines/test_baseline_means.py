@@ -33,9 +33,7 @@ def test_central_noise_is_laplace_with_range_over_n_epsilon() -> None:
     rng = np.random.default_rng(0)
     points = people(rng, 400)
     truth = float((points**2).sum(axis=1).mean())
-    errors = [
-        central_mean(points, squared_norm(), BOX, epsilon=0.5, rng=rng).value - truth for _ in range(3000)
-    ]
+    errors = [central_mean(points, squared_norm(), BOX, epsilon=0.5, rng=rng).value - truth for _ in range(3000)]
     assert kstest(errors, laplace(scale=200 / (400 * 0.5)).cdf).pvalue > 1e-6
     assert kstest(errors, laplace(scale=100 / (400 * 0.5)).cdf).pvalue < 1e-6
 
@@ -72,9 +70,7 @@ def upper_probability(position: list[float], epsilon: float) -> float:
     for _ in range(60):
         middle = (low + high) / 2
         rng = cast(np.random.Generator, cast(Any, Fixed(middle)))
-        report = local_mean(
-            [position], squared_norm(), BOX, epsilon=epsilon, rng=rng, mechanism="duchi"
-        ).value
+        report = local_mean([position], squared_norm(), BOX, epsilon=epsilon, rng=rng, mechanism="duchi").value
         low, high = (middle, high) if report > 100 else (low, middle)
     return low
 

@@ -64,9 +64,7 @@ def test_the_loss_of_a_report_is_exactly_epsilon(
     assert math.log(worst) == pytest.approx(epsilon, rel=1e-9)
 
 
-def sampled_statistic(
-    oracle: Oracle, holders: list[int], draws: list[tuple[int, ...]]
-) -> tuple[float, float]:
+def sampled_statistic(oracle: Oracle, holders: list[int], draws: list[tuple[int, ...]]) -> tuple[float, float]:
     """Pearson's statistic of drawn tallies against the exact ones, and its 1 - 1e-6 quantile."""
     exact = tally_probabilities(oracle, holders)
     seen = Counter(draws)
@@ -102,9 +100,7 @@ def test_tallies_have_the_exact_joint_distribution(kind: Callable[[int, float], 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("kind", [GeneralizedResponse, UnaryEncoding])
-def test_estimates_are_unbiased_with_the_stated_variance(
-    kind: Callable[[int, float], Oracle], epsilon: float
-) -> None:
+def test_estimates_are_unbiased_with_the_stated_variance(kind: Callable[[int, float], Oracle], epsilon: float) -> None:
     """By enumeration: all groups of 2 out of 4 people, all reports of each group."""
     oracle, people = kind(3, epsilon), [0, 0, 1, 2]
     mean, square, groups = np.zeros(3), np.zeros(3), list(combinations(people, 2))

@@ -45,9 +45,7 @@ def clusters(n: int, rng: np.random.Generator) -> Floats:
     return np.concatenate(parts)
 
 
-def published_rule(
-    points: Floats, low: Floats, high: Floats, depth: int, penalty: float, most: int
-) -> list[Any]:
+def published_rule(points: Floats, low: Floats, high: Floats, depth: int, penalty: float, most: int) -> list[Any]:
     """The algorithm of the paper without noise, one node at a time."""
     if depth == most or not max(len(points) - depth * penalty, -penalty) > 0:
         return [(low.tolist(), high.tolist(), len(points))]
@@ -69,9 +67,7 @@ def test_without_noise_it_is_the_published_recursion(dimensions: int, epsilon: f
     result = privtree(points, box, epsilon=epsilon, rng=silent()[1], max_depth=5)
     fanout = 2**dimensions
     scale = (2 * fanout - 1) / (fanout - 1) / (epsilon / 2)
-    expected = published_rule(
-        points, np.zeros(dimensions), np.ones(dimensions), 0, scale * math.log(fanout), 5
-    )
+    expected = published_rule(points, np.zeros(dimensions), np.ones(dimensions), 0, scale * math.log(fanout), 5)
     found = zip(result.boxes[:, 0].tolist(), result.boxes[:, 1].tolist(), result.counts.tolist(), strict=True)
     assert sorted(found) == sorted(expected)
     assert result.total == 800
@@ -111,9 +107,7 @@ def test_empty_cells_split_one_time_in_eight() -> None:
         result = privtree([[0.9, 0.9]], UNIT, epsilon=1.0, rng=rng, max_depth=12, nonnegative=False)
         depth = np.round(-np.log2(result.boxes[:, 1, 0] - result.boxes[:, 0, 0])).astype(int)
         for x, y in ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5)):
-            inside = (result.boxes[:, 0] >= (x, y)).all(axis=1) & (
-                result.boxes[:, 1] <= (x + 0.5, y + 0.5)
-            ).all(axis=1)
+            inside = (result.boxes[:, 0] >= (x, y)).all(axis=1) & (result.boxes[:, 1] <= (x + 0.5, y + 0.5)).all(axis=1)
             leaves = int(inside.sum())
             if not leaves or depth[inside].max() == 12:
                 continue

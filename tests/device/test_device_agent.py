@@ -238,9 +238,7 @@ async def play_with_deaths(
 
     shared = world.channel()
     vaults = [world.vault(name) for name in names if name != "device0"]
-    others = [
-        world.agent(vault, point, channel=shared).run() for vault, point in zip(vaults, points[1:], strict=True)
-    ]
+    others = [world.agent(vault, point, channel=shared).run() for vault, point in zip(vaults, points[1:], strict=True)]
     summaries = await asyncio.wait_for(asyncio.gather(immortal(), *others), 60)
     await shared.aclose()
     return list(summaries), requests
@@ -543,9 +541,7 @@ def timeline(position: tuple[float, ...]) -> tuple[list[tuple[str, str, bytes, f
 
     async def all_at_once() -> list[Summary]:
         vaults = [world.vault(f"device{number}") for number in range(FEW)]
-        agents = [
-            world.agent(vault, point, spread=1.0) for vault, point in zip(vaults, points, strict=True)
-        ]
+        agents = [world.agent(vault, point, spread=1.0) for vault, point in zip(vaults, points, strict=True)]
         return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), 60)
 
     summaries = asyncio.run(all_at_once())

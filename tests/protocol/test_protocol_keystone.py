@@ -89,9 +89,7 @@ def test_the_cases_contain_what_they_are_for() -> None:
     seen = set()
     for dimensions in (1, 2, 3):
         for name, task in tasks(dimensions).items():
-            run = simulate(
-                cluster(SIZE, dimensions), task, detail="reports", secrets=[secret(i) for i in range(SIZE)]
-            )
+            run = simulate(cluster(SIZE, dimensions), task, detail="reports", secrets=[secret(i) for i in range(SIZE)])
             kept = [row for played in run.rounds for row in played.kept if len(row)]
             seen |= {"split"} if any(row.all() for row in kept) else set()
             seen |= {"trim"} if task.rule == "trim" and any(row.any() and not row.all() for row in kept) else set()

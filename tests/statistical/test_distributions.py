@@ -161,9 +161,7 @@ def test_tallies_of_discrete_laplace_have_their_exact_distribution(
         running = np.cumsum(mass)
         coarse.append(np.diff([0.0, *(running[cut - first] for cut in cuts), 1.0]))
     binned = np.searchsorted(cuts, tallies[:, :2])
-    pairs = {
-        (a, b): float(coarse[0][a] * coarse[1][b]) for a, b in itertools.product(range(len(cuts) + 1), repeat=2)
-    }
+    pairs = {(a, b): float(coarse[0][a] * coarse[1][b]) for a, b in itertools.product(range(len(cuts) + 1), repeat=2)}
     assert surprise(Counter(map(tuple, binned.tolist())), pairs) > ALARM
 
 

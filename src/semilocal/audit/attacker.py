@@ -176,9 +176,7 @@ class _Moved:
     together: bool
 
 
-def _after(
-    task: Task, node: _Node, kept: npt.NDArray[np.bool_], world: int, children: Integers
-) -> _Moved | _End:
+def _after(task: Task, node: _Node, kept: npt.NDArray[np.bool_], world: int, children: Integers) -> _Moved | _End:
     """Where everybody goes under a verdict, or where the victim's path ends."""
     hierarchy, depth = task.hierarchy, node.round - 1
     codes, others, moves, trims = node.codes.copy(), node.others, node.moves.copy(), node.trims

@@ -61,9 +61,7 @@ def make_consistent(parents: Integers, depths: Integers, values: Floats, varianc
             np.add.at(below_spread, parents[nodes], spread[nodes])
     for nodes in levels[1:]:
         above = parents[nodes]
-        part = np.divide(
-            spread[nodes], below_spread[above], out=np.zeros(len(nodes)), where=below_spread[above] > 0
-        )
+        part = np.divide(spread[nodes], below_spread[above], out=np.zeros(len(nodes)), where=below_spread[above] > 0)
         gained = up[above] - below[above]
         gained_spread = spread[above] - below_spread[above]
         up[nodes] += part * gained
@@ -80,9 +78,7 @@ def project_to_total(values: Floats, total: float) -> Floats:
     [4.0, 0.0, 0.0]
     """
     if total < 0 or not len(values):
-        raise InvalidInput(
-            f"total must not be negative and values not empty; got {total} for {len(values)} values"
-        )
+        raise InvalidInput(f"total must not be negative and values not empty; got {total} for {len(values)} values")
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     last = int(np.flatnonzero(ordered > excess)[-1]) if total > 0 else 0

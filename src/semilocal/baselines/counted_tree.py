@@ -43,9 +43,7 @@ class CountedTree:
     def count(self, cells: Cells) -> Integers:
         """Exact number of positions in each cell: int64[m]."""
         first, last = self.tree.span(cells)
-        return np.searchsorted(self._codes, last, side="right") - np.searchsorted(
-            self._codes, first, side="left"
-        )
+        return np.searchsorted(self._codes, last, side="right") - np.searchsorted(self._codes, first, side="left")
 
     def grow(self, splits: SplitRule) -> tuple[Cells, Integers]:
         """Leaves and their exact counts.
@@ -61,11 +59,7 @@ class CountedTree:
         cells = np.array([ROOT], dtype=np.uint64)
         for depth in range(self.tree.max_depth + 1):
             here = self.count(cells)
-            goes_on = (
-                np.zeros(len(cells), dtype=bool)
-                if depth == self.tree.max_depth
-                else splits(depth, cells, here)
-            )
+            goes_on = np.zeros(len(cells), dtype=bool) if depth == self.tree.max_depth else splits(depth, cells, here)
             leaves.append(cells[~goes_on])
             counts.append(here[~goes_on])
             if not goes_on.any():

@@ -46,9 +46,7 @@ def planar_laplace(
     """
     epsilon = check_epsilon(epsilon)
     if box.dimensions != 2:
-        raise InvalidInput(
-            f"planar_laplace needs a box of 2 dimensions; got {box.dimensions}: use laplace_points"
-        )
+        raise InvalidInput(f"planar_laplace needs a box of 2 dimensions; got {box.dimensions}: use laplace_points")
     positions = check_people(points, box)
     angle = rng.uniform(0.0, 2 * math.pi, len(positions))
     distance = _radius(rng.random(len(positions)), epsilon)

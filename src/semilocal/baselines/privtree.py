@@ -87,8 +87,6 @@ def privtree(
     counts = exact + rng.laplace(0.0, noise, len(exact))
     if nonnegative:
         counts = np.maximum(counts, 0.0)
-    regions = BoxCounts(
-        tree.boxes(leaves), counts, variances=np.full(len(leaves), 2 * noise**2), uncertain=nonnegative
-    )
+    regions = BoxCounts(tree.boxes(leaves), counts, variances=np.full(len(leaves), 2 * noise**2), uncertain=nonnegative)
     adjacency = "one participant is added or removed"
     return SpatialCounts(regions, Guarantee(CURATOR, adjacency, epsilon, any_move=2 * epsilon))

@@ -188,9 +188,7 @@ class Channel:
             failures += 1
             await self.clock.sleep(pause)
 
-    async def _once(
-        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None
-    ) -> Answer:
+    async def _once(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None) -> Answer:
         """One try; status 0 if nothing came back."""
         try:
             response = await self._wire.request(method, self.url + path, content, headers or {})

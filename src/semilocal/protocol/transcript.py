@@ -174,9 +174,7 @@ def consistency_proof(leaves: Sequence[bytes], old: int) -> tuple[bytes, ...]:
     return tuple(proof)
 
 
-def check_consistency(
-    old_root: bytes, new_root: bytes, *, old: int, size: int, proof: Sequence[bytes]
-) -> bool:
+def check_consistency(old_root: bytes, new_root: bytes, *, old: int, size: int, proof: Sequence[bytes]) -> bool:
     """Whether the proof shows that the transcript of ``size`` events begins with the ``old`` events of the other.
 
     Parameters
