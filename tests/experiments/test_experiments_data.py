@@ -19,7 +19,7 @@ from semilocal.experiments.catalogue import CATALOGUE, dataset
 from semilocal.experiments.download import ChecksumMismatch, DownloadFailed
 from semilocal.places import named_box
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = Path(os.environ.get("SEMILOCAL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 REAL = [name for name, entry in CATALOGUE.items() if name != "geolife" and (SHARED / entry.variants[0].file).exists()]
 
 

@@ -8,6 +8,7 @@ import hashlib
 import io
 import itertools
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from semilocal.experiments.catalogue import dataset
 from semilocal.experiments.originals import convert_porto, convert_snap, read_geolife
 from semilocal.tables import read_points
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = Path(os.environ.get("SEMILOCAL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 HEADER = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"
 
 
