@@ -23,9 +23,11 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test system lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+# The fast tests of the core, without servers, devices, statistics and figures.
+SLOWER := service contract stateful e2e statistical experiments device audit \
+  test_verify.py test_transcript_download.py test_planner.py test_sklearn.py
 unit: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not slow" --ignore=tests/service --ignore=tests/contract --ignore=tests/stateful \
-	  --ignore=tests/e2e --ignore=tests/statistical --ignore=tests/experiments
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(addprefix --ignore=tests/,$(SLOWER))
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

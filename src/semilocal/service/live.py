@@ -73,7 +73,7 @@ class Service:
     ) -> None:
         self.store, self.clock = store, clock
         self._interval = interval
-        self.writer = Writer(store, self._full, max_queue=max_queue)
+        self.writer = Writer(store, self._full, max_queue=max_queue, gather=store.gather)
         self._live: dict[bytes, LiveCampaign] = {}
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="semilocal-reader")
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="semilocal-closer")

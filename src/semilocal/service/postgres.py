@@ -98,6 +98,8 @@ class PostgresStore:
         Name of this process in the counters, different for every process.
     """
 
+    gather = 0.004  # a transaction is ten exchanges with the server: share it
+
     def __init__(self, url: str, *, worker: str) -> None:
         self._url, self._worker = url, worker
         self._local = threading.local()

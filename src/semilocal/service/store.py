@@ -120,6 +120,10 @@ class Locked(Protocol):
 class Store(Protocol):
     """A database of campaigns. Thread-safe."""
 
+    @property
+    def gather(self) -> float:
+        """Seconds that a writer should wait for more when it has little to write."""
+
     def close(self) -> None:
         """Let go of all connections."""
 

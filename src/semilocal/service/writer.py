@@ -19,6 +19,9 @@ from .store import Applied, Item, Outcome, Store
 __all__ = ["Overloaded", "Writer"]
 
 
+FEW = 256
+
+
 class Overloaded(SemilocalError):
     """The queue is full, or the service is shutting down."""
 
@@ -32,13 +35,16 @@ class Writer:
     on_full : callable
         Called with the tasks whose open round may be full.
     max_queue, max_batch : int
+    gather : float
+        Seconds to wait for company when only few are in the queue; for stores whose transactions cost many steps.
     """
 
     def __init__(
-        self, store: Store, on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192, max_batch: int = 1024
-    ) -> None:
+        self, store: Store, on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192, max_batch: int = 1024,
+        gather: float = 0.0,
+    ) -> None:  # fmt: skip
         self._store, self._on_full = store, on_full
-        self._max_queue, self._max_batch = max_queue, max_batch
+        self._max_queue, self._max_batch, self._gather = max_queue, max_batch, gather
         self._items: list[Item] = []
         self._waiters: list[asyncio.Future[Outcome]] = []
         self._wake: asyncio.Event | None = None
@@ -92,6 +98,8 @@ class Writer:
                 await self._wake.wait()
                 self._wake.clear()
                 continue
+            if self._gather and len(self._items) < FEW and self._task is not None:
+                await asyncio.sleep(self._gather)
             items, self._items = self._items[: self._max_batch], self._items[self._max_batch :]
             waiters, self._waiters = self._waiters[: self._max_batch], self._waiters[self._max_batch :]
             try:
