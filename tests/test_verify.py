@@ -314,6 +314,18 @@ def test_a_device_that_was_shown_another_history_sees_it() -> None:
     assert "other-history" in tokens(found)
 
 
+def test_a_device_that_had_its_region_early_may_leave_out_closings_of_others_but_not_see_other_ones() -> None:
+    vault = PLAYED.vault(3)
+    (membership,) = vault.memberships
+    every = [hashlib.sha256(event).digest() for event in PLAYED.events if "closed" in tag(event)]
+    assert len(every) >= 4
+    early = (*every[:2], every[-1])  # followed two rounds, then the value round
+    wrong = (*every[:2], bytes(32))
+    for closings, fine in ((early, True), (wrong, False), (tuple(reversed(early)), False)):
+        contents = Contents(secret=vault.secret, memberships=(msgspec.structs.replace(membership, closings=closings),))
+        assert ("other-history" not in tokens(judge(FILE, contents))) == fine
+
+
 def test_a_transcript_that_ends_before_what_the_device_saw_is_another_history() -> None:
     end = places(PLAYED, "closed", round_=1)[0] + 1
     assert "other-history" in tokens(judge(pack(PLAYED.events[:end], PLAYED.task), PLAYED.vault(3)))
