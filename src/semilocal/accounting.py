@@ -115,7 +115,8 @@ class Ledger:
         # A float such as 0.7 / 3 is rounded before it comes here; that must not make three of them exceed 0.7.
         if self.cap is not None and after.epsilon_worst > self.cap * (1 + _ROUNDING):
             raise BudgetExceeded(
-                f"{entry.what} would bring the worst-case loss {INSIDE} to epsilon = {float(after.epsilon_worst):g}; "
+                f"{entry.what} would bring the worst-case loss {INSIDE} to epsilon = {float(after.epsilon_worst):g} "
+                f"(delta = {float(after.delta):g} for the crowd); "
                 f"{float(self.epsilon_worst):g} is spent and the cap is {float(self.cap):g}"
             )
         return after

@@ -202,7 +202,10 @@ def _release(
         )
     chosen = best(epsilon) if mechanism is None else mechanism
     if chosen.epsilon != epsilon:
-        raise InvalidInput(f"the mechanism costs epsilon = {chosen.epsilon:g}; epsilon must say so, got {epsilon!r}")
+        raise InvalidInput(
+            f"the mechanism costs epsilon = {chosen.epsilon:g} inside your region (delta = 0); epsilon must say so, "
+            f"got {epsilon!r}"
+        )
     who = np.flatnonzero(run.regions != LOST)
     regions = run.regions[who].astype(np.int64)
     everybody = len(who) == len(positions)
