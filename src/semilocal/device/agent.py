@@ -224,8 +224,8 @@ class Agent:
             limits.append(max(left, exact(0.0)))
         if min(limits) < exact(task.epsilon):
             raise BudgetExceeded(
-                f"one answer exposes epsilon = {task.epsilon:g} (positions in the same cell, delta = 0) to a server that "
-                f"lies; your cap leaves {float(min(limits)):g}"
+                f"one answer exposes epsilon = {task.epsilon:g} (positions in the same cell, delta = 0) to a server "
+                f"that lies; your cap leaves {float(min(limits)):g}"
             )
         if min(limits) < exposure:
             answers = int(min(limits) / exact(task.epsilon))
