@@ -186,19 +186,39 @@ class Partition:
 
     def moved_codes(self, codes: Cells) -> Cells:
         """Deepest cells after all moves: uint64[n]."""
-        out = codes.copy()
-        hierarchy = self.task.hierarchy
-        for depth in np.unique(hierarchy.depth(self.trims.cells)):
-            rows = np.flatnonzero(hierarchy.depth(self.trims.cells) == depth)
-            rows = rows[np.argsort(self.trims.cells[rows])]
+        return self.trace(codes)[0]
+
+    def trace(self, codes: Cells) -> tuple[Cells, list[tuple[Integers, Integers]]]:
+        """Deepest cells after all moves, and the moves that led there.
+
+        Parameters
+        ----------
+        codes : uint64[n]
+            Deepest cells.
+
+        Returns
+        -------
+        codes : uint64[n]
+        moves : list of (int64[m], int64[m])
+            In the order of rounds: which of the codes were moved, and out of which trimmed child, counted as in
+            ``numpy.nonzero(~trims.kept)``.
+        """
+        out, moves = codes.copy(), []
+        hierarchy, trims = self.task.hierarchy, self.trims
+        numbers = (np.cumsum(~trims.kept) - 1).reshape(trims.kept.shape)
+        depths = hierarchy.depth(trims.cells)
+        for depth in np.unique(depths):
+            rows = np.flatnonzero(depths == depth)
+            rows = rows[np.argsort(trims.cells[rows])]
             ancestors = out >> np.uint64(hierarchy.path_bits - hierarchy.level_bits * int(depth))
-            found = np.minimum(np.searchsorted(self.trims.cells[rows], ancestors), len(rows) - 1)
-            here = np.flatnonzero(self.trims.cells[rows[found]] == ancestors)
-            kept = self.trims.kept[rows[found[here]]]
-            leaves = ~kept[np.arange(len(here)), hierarchy.child_of(out[here], int(depth))]
-            here, kept = here[leaves], kept[leaves]
-            out[here] = move_codes(self.task, out[here], ancestors[here], kept)
-        return out
+            found = np.minimum(np.searchsorted(trims.cells[rows], ancestors), len(rows) - 1)
+            here = np.flatnonzero(trims.cells[rows[found]] == ancestors)
+            row, child = rows[found[here]], hierarchy.child_of(out[here], int(depth))
+            leaves = ~trims.kept[row, child]
+            here, row, child = here[leaves], row[leaves], child[leaves]
+            out[here] = move_codes(self.task, out[here], ancestors[here], trims.kept[row])
+            moves.append((here, numbers[row, child]))
+        return out, moves
 
     def _region_of(self, codes: Cells) -> Integers:
         first, last = self.task.hierarchy.span(self.cells)

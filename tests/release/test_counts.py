@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from release_runs import box_of, crowded, run_of
-from scipy import stats
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.experiments import populations
 from semilocal.rectangles import count_points
 from semilocal.release import counts
-from semilocal.release.counts import _not_negative
+from semilocal.release.moved import Moves, _unseen
+from semilocal.release.tiles import Tiles
 
 Floats = npt.NDArray[np.float64]
 
@@ -86,7 +86,9 @@ def test_regions_and_trimmed_parts_add_up_to_everybody(dimensions: int) -> None:
     assert len(trimmed)
     answers = counts(run).query(np.concatenate([run.partition.boxes, trimmed]))
     assert answers.value.sum() == pytest.approx(len(points), abs=1e-6)
-    assert answers.centre.sum() == pytest.approx(len(points), abs=1e-6)
+    moved = answers.moved.value
+    assert moved.sum() == pytest.approx(0, abs=1e-6)  # whoever was moved into a region is missing elsewhere
+    assert np.abs(moved).max() > 1
     assert (answers.value >= -1e-9).all()
 
 
@@ -163,17 +165,109 @@ def test_intervals_stay_between_nobody_and_everybody() -> None:
     assert (ends[:, 0] <= ends[:, 1]).all()
 
 
-def test_what_is_expected_of_a_number_that_is_not_negative() -> None:
-    """Oracle: scipy's truncated normal law."""
-    estimate = np.array([-60.0, -20.0, -3.0, 0.0, 5.0, 40.0, 300.0, 395.0])
-    noise, most = np.full(8, 15.0**2), np.full(8, 400.0)
-    mean, variance = _not_negative(estimate, noise, most)
-    law = stats.truncnorm(-estimate / 15, (most - estimate) / 15, loc=estimate, scale=15)
-    assert mean == pytest.approx(law.mean(), rel=1e-6)
-    assert variance == pytest.approx(law.var(), rel=1e-4)
-    far, spread = _not_negative(np.array([-1e4]), np.array([15.0**2]), np.array([400.0]))
-    assert np.isfinite(far).all()
-    assert (spread > 0).all()
+def test_an_interval_covers_both_nobody_moved_and_many() -> None:
+    """A region next to an empty part keeps its crowd inside the interval; the crowd is where the interval ends."""
+    points, run = run_of(2, seed=43, size=6_000)
+    answers = counts(run).query(run.partition.boxes)
+    ends = answers.interval()
+    crowds = run.partition.crowds
+    assert (ends[:, 1] <= crowds + 1e-9).all()  # people can only have been moved in
+    assert np.isclose(ends[:, 1], crowds).any()
+    trimmed = run.task.hierarchy.boxes(run.partition.trimmed_cells)
+    parts = counts(run).query(trimmed)
+    assert (parts.interval()[:, 0] == 0).any()
+    assert (parts.interval()[:, 1] > 0).all()
+    assert len(points) == answers.total
+
+
+@pytest.mark.parametrize("options", [{}, {"tree": "quad"}])
+def test_people_of_a_part_went_where_the_model_says(options: dict[str, Any]) -> None:
+    """Every real participant of a trimmed part arrives, at once, at one of the places that take a share of it.
+
+    Planted bug: a model that knows no moves after moves.
+    """
+    rng = np.random.default_rng(55)
+    points = populations.clusters(5_000, rng)
+    run = sl.simulate(points, sl.Task.build(box_of(2), epsilon=3.0, delta=0.05, k=20, **options), rng=rng)
+    partition = run.partition
+    tiles = Tiles.of(partition)
+    moves = Moves.of(partition, tiles)
+    assert len(moves.parts.cells) > 3
+    assert [share.sum() for share in moves.shares] == pytest.approx([1.0] * len(moves.shares))
+    codes, steps = partition.trace(run.task.hierarchy.codes(points))
+    first = run.task.hierarchy.span(tiles.cells)[0]
+    at = np.full(len(points), -1)
+    went: set[tuple[int, int]] = set()
+    for who, part in steps:
+        went |= {(int(a), int(b)) for a, b in zip(at[who], part + len(tiles.cells), strict=True) if a >= 0}
+        at[who] = part
+    moved = np.flatnonzero(at >= 0)
+    tile = np.searchsorted(first, codes[moved], side="right") - 1
+    went |= {(int(a), int(b)) for a, b in zip(at[moved], tile, strict=True)}
+    modelled = {(part, int(place)) for part, places in enumerate(moves.places) for place in places}
+    assert went <= modelled
+    assert not went <= {(part, place) for part, place in modelled if place < len(tiles.cells)}
+
+
+def test_net_moves_are_what_places_and_shares_add_up_to() -> None:
+    """Oracle: plain loops over all parts and places, for boxes of any kind."""
+    _, run = run_of(2, seed=56, size=3_000)
+    tiles = Tiles.of(run.partition)
+    moves = Moves.of(run.partition, tiles)
+    places = np.concatenate([tiles.boxes, moves.parts.boxes])
+    rng = np.random.default_rng(56)
+    lower = rng.random((30, 2)) * 0.9
+    queries = np.concatenate([run.partition.boxes, np.stack([lower, lower + rng.random((30, 2))], axis=1)])
+
+    def covered(query: Floats, box: Floats) -> float:
+        side = np.maximum(np.minimum(query[1], box[1]) - np.maximum(query[0], box[0]), 0.0)
+        return float(np.prod(side / (box[1] - box[0])))
+
+    found = moves.across(queries)
+    for row, query in enumerate(queries):
+        value = variance = inwards = outwards = 0.0
+        for part, (number, noise) in enumerate(zip(moves.parts.estimates, moves.parts.noise, strict=True)):
+            arrives = sum(
+                share * covered(query, places[place])
+                for share, place in zip(moves.shares[part], moves.places[part], strict=True)
+            )
+            starts = covered(query, moves.parts.boxes[part])
+            people = max(number, 0.0)
+            value += (arrives - starts) * number
+            variance += (arrives - starts) ** 2 * noise + starts * (1 - starts) * people
+            variance += arrives * (1 - arrives) * (people + tiles.clumping * max(number**2 - noise, 0.0))
+            inwards += max(arrives - starts, 0.0) * moves.parts.unseen[part]
+            outwards += max(starts - arrives, 0.0) * moves.parts.unseen[part]
+        assert found.value[row] == pytest.approx(value, abs=1e-6)
+        assert found.stderr[row] ** 2 == pytest.approx(variance, abs=1e-4, rel=1e-6)
+        assert found.unseen_in[row] == pytest.approx(inwards, abs=1e-6)
+        assert found.unseen_out[row] == pytest.approx(outwards, abs=1e-6)
+
+
+def test_what_small_estimates_hide_is_the_most_likely_mean_under_the_limit() -> None:
+    """Oracle: the likelihood of a draw below a limit, on a fine grid of means; cut off at 1.5."""
+    room = np.array([3.0, 2.0, 1.5, 1.0, 0.7, 0.1, 0.0])
+    shifts = np.linspace(0, 1.5, 15_001)
+    from scipy.stats import norm
+
+    for one, found in zip(room, _unseen(room), strict=True):
+        likelihood = norm.logpdf(-shifts) - norm.logcdf(one - shifts)
+        assert found == pytest.approx(shifts[np.argmax(likelihood)], abs=2e-3)
+
+
+def test_clumping_is_read_off_the_run() -> None:
+    """People in pairs of far points clump; evenly spread people do not. Few regions: the usual value."""
+    rng = np.random.default_rng(57)
+    task = sl.Task.build(box_of(2), epsilon=3.0, delta=0.05, k=20, rule="all")
+    even = rng.random((6_000, 2))
+    clumped = np.repeat(rng.random((30, 2)), 200, axis=0) + rng.normal(0, 1e-4, (6_000, 2))
+    found = [
+        Tiles.of(sl.simulate(points.clip(0, 1), task, rng=rng).partition).clumping
+        for points in (even, clumped, even[:30])
+    ]
+    assert found[0] < 0.1
+    assert found[1] > 0.3
+    assert 0.1 < found[2] < 0.45
 
 
 def test_the_guarantee_states_both_losses_adjacency_delta_and_what_is_public() -> None:

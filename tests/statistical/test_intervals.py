@@ -1,8 +1,9 @@
 """Intervals cover what they claim to cover.
 
-Coverage is measured over 500 runs, with so many releases or queries in each that chance cannot carry it out of the
-band from 93 to 98 %: the distance to the nearest end is at least five standard errors of the measured coverage, taken
-between runs, which chance exceeds with probability 6e-7. Every check is repeated with a planted bug that it must catch.
+Coverage is measured over 500 runs; its standard error is taken between runs. A coverage that truly lies in the band from
+93 to 98 % fails a check only if it is measured five standard errors outside, which chance does with probability 6e-7.
+Where there are enough releases or queries, a check asks for more: five standard errors inside. Every check is repeated
+with a planted bug that it must catch.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ SIGMAS = 5.0
 Floats = npt.NDArray[np.float64]
 
 
-def in_band(covered: npt.ArrayLike, asked: npt.ArrayLike) -> bool:
-    """Whether the coverage is inside the band by five standard errors; one entry per run."""
+def in_band(covered: npt.ArrayLike, asked: npt.ArrayLike, *, name: str = "", sigmas: float = SIGMAS) -> bool:
+    """Whether the coverage is inside the band by that many standard errors; one entry per run."""
     hits, total = np.asarray(covered, dtype=np.float64), np.asarray(asked, dtype=np.float64)
     rate = hits.sum() / total.sum()
     error = np.sqrt(np.sum((hits - rate * total) ** 2)) / total.sum()
-    print(f"coverage {100 * rate:.2f} % of {int(total.sum())}, standard error {100 * error:.2f} %")
-    return bool(LOW + SIGMAS * error <= rate <= HIGH - SIGMAS * error)
+    print(f"{name} coverage {100 * rate:.2f} % of {int(total.sum())}, standard error {100 * error:.2f} %")
+    return bool(LOW + sigmas * error <= rate <= HIGH - sigmas * error)
 
 
 def test_the_interval_of_a_mean_covers_where_nobody_is_moved() -> None:
@@ -93,45 +94,59 @@ def test_where_winsorizing_biases_the_result_says_so_and_the_widened_interval_co
         ("clusters", 5_000, 1.0, {}),
         ("clusters", 5_000, 3.0, {}),
         ("gaussian", 5_000, 1.0, {}),
+        ("gaussian", 5_000, 3.0, {}),
     ],
 )
 def test_the_intervals_of_counts_cover_along_the_edges_of_regions(
     population: str, size: int, epsilon: float, options: dict[str, Any]
 ) -> None:
-    """Queries: all regions, their halves, and the trimmed parts. Exact answers are counted apart: all must be right.
+    """Queries: regions, their halves, trimmed parts, and unions of regions (cells above them), each kind by itself.
 
-    Planted bug: intervals of 60 % of their width.
+    Exact answers do not count: all must be right. Planted bug: intervals of half their width.
     """
     rng = np.random.default_rng(3)
     box = sl.Box((-10, -10), (10, 10)) if population == "gaussian" else populations.UNIT_SQUARE
     task = sl.Task.build(box, epsilon=epsilon, delta=0.05, k=20, **options)
-    good, bad, asked = [], [], []
-    for _ in range(RUNS):
+    good, bad, asked = ({kind: np.zeros(RUNS) for kind in KINDS} for _ in range(3))
+    for number in range(RUNS):
         points = {
             "uniform": lambda: populations.uniform(size, rng),
             "clusters": lambda: populations.clusters(size, rng),
             "gaussian": lambda: populations.truncated_gaussian(size, rng, box=box, scale=1.5),
         }[population]()
         run = sl.simulate(points, task, rng=rng)
-        boxes = aligned(run)
-        answers = counts(run).query(boxes)
-        truth = count_points(
-            points, np.stack([boxes[:, 0], np.where(boxes[:, 1] == box.upper, np.inf, boxes[:, 1])], 1)
-        )
-        exact = answers.stderr == 0
-        assert answers.value[exact] == pytest.approx(truth[exact], abs=1e-6)
-        ends = answers.interval()[~exact]
-        middle, half, true = ends.mean(axis=1), (ends[:, 1] - ends[:, 0]) / 2, truth[~exact]
-        good.append(np.count_nonzero(np.abs(true - middle) <= half + 1e-9))
-        bad.append(np.count_nonzero(np.abs(true - middle) <= 0.6 * half))
-        asked.append(len(true))
-    assert in_band(good, asked)
-    assert not in_band(bad, asked)
+        result = counts(run)
+        for kind, boxes in aligned(run).items():
+            answers = result.query(boxes)
+            truth = count_points(
+                points, np.stack([boxes[:, 0], np.where(boxes[:, 1] == box.upper, np.inf, boxes[:, 1])], 1)
+            )
+            exact = answers.stderr == 0
+            assert answers.value[exact] == pytest.approx(truth[exact], abs=1e-6)
+            (low, high), true = answers.interval()[~exact].T, truth[~exact]
+            quarter = (high - low) / 4
+            good[kind][number] = np.count_nonzero((low - 1e-9 <= true) & (true <= high + 1e-9))
+            bad[kind][number] = np.count_nonzero((low + quarter <= true) & (true <= high - quarter))
+            asked[kind][number] = len(true)
+    kinds = [kind for kind in KINDS if asked[kind].any()]
+    assert kinds == (["halves"] if options else list(KINDS))
+    for kind in kinds:
+        inside = SIGMAS if kind == "halves" else -SIGMAS
+        assert in_band(good[kind], asked[kind], name=kind, sigmas=inside), kind
+        assert not in_band(bad[kind], asked[kind], name=f"planted: {kind}", sigmas=-SIGMAS), kind
 
 
-def aligned(run: sl.Run) -> Floats:
-    """Regions, their children, and trimmed parts."""
+KINDS = ("regions", "halves", "trimmed parts", "unions")
+
+
+def aligned(run: sl.Run) -> dict[str, Floats]:
+    """Boxes along the edges of regions, by kind."""
     partition, hierarchy = run.partition, run.task.hierarchy
-    trimmed = hierarchy.boxes(partition.trimmed_cells)
-    halves = hierarchy.boxes(hierarchy.children(partition.cells).ravel())
-    return np.concatenate([partition.boxes, halves, trimmed])
+    depths = hierarchy.depth(partition.cells)
+    above = [
+        partition.cells[depths > levels] >> np.uint64(hierarchy.level_bits * levels)
+        for levels in range(1, int(depths.max()))
+    ]
+    cells = (partition.cells, hierarchy.children(partition.cells).ravel(), partition.trimmed_cells)
+    unions = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *above]))
+    return dict(zip(KINDS, map(hierarchy.boxes, (*cells, unions)), strict=True))

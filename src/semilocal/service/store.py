@@ -186,17 +186,25 @@ def judge(
         return "unauthorized"
     if stored is not None:
         return "again" if stored == (item.cell, item.answer) else "other-answer"
-    if item.round <= closed:
-        return "round-closed"
-    if phase == "cancelled":
-        return "campaign-ended"
-    if item.round > closed + 1 or phase == "enrolling":
-        return "not-open-yet"
+    late = judge_round(item.round, phase=phase, closed=closed)
+    if late is not None:
+        return late
     if item.before and before_cell is None:
         return "missed-round"
     if item.before and before_cell != item.before_cell:
         return "wrong-path"
     return "stored"
+
+
+def judge_round(round_: int, *, phase: Phase, closed: int) -> Outcome | None:
+    """Why a round takes no new reports; None if it is open."""
+    if round_ <= closed:
+        return "round-closed"
+    if phase == "cancelled":
+        return "campaign-ended"
+    if round_ > closed + 1 or phase == "enrolling":
+        return "not-open-yet"
+    return None
 
 
 def judge_enrolment(
