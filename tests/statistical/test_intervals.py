@@ -1,9 +1,9 @@
 """Intervals cover what they claim to cover.
 
-Coverage is measured over 500 runs; its standard error is taken between runs. A coverage that truly lies in the band from
-93 to 98 % fails a check only if it is measured five standard errors outside, which chance does with probability 6e-7.
-Where there are enough releases or queries, a check asks for more: five standard errors inside. Every check is repeated
-with a planted bug that it must catch.
+Coverage is measured over 500 runs; its standard error is taken between runs. If it truly lies in the band from 93 to
+98 %, a check fails only if it is measured five standard errors outside, which chance does with probability 6e-7. Where
+there are enough releases or queries, a check asks for more: five standard errors inside. Every check is repeated with
+a planted bug that it must catch.
 """
 
 from __future__ import annotations
