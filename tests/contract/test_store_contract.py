@@ -142,6 +142,33 @@ def test_every_outcome_of_a_report(opened: Store) -> None:
     assert [row.pseudonym for row in opened.reports(TASK.id, 1, after=b"", limit=10)] == [a, b]
 
 
+@pytest.mark.parametrize(
+    ("flaw", "outcome"),
+    [
+        (report(NAMES[3])._replace(verifier=verifier(NAMES[4])), "unauthorized"),
+        (report(NAMES[15]), "unauthorized"),
+        (report(NAMES[0]), "again"),
+        (report(NAMES[0], answer=b"\x00"), "other-answer"),
+        (report(NAMES[5]), "again"),
+        (report(NAMES[5], cell=2), "other-answer"),
+        (report(NAMES[3], before=(0, 1)), "stored"),
+    ],
+)
+def test_one_flawed_report_in_a_batch_harms_nobody_else(opened: Store, flaw: Incoming, outcome: str) -> None:
+    """Batches of sound reports are stored at once; one that is not must be found, and must cost the others nothing."""
+    assert opened.apply([report(NAMES[0])]).outcomes == ["stored"]
+    applied = opened.apply([report(NAMES[5]), flaw, report(NAMES[6]), report(NAMES[7])])
+    assert applied.outcomes == ["stored", outcome, "stored", "stored"]
+    rows = opened.reports(TASK.id, 1, after=b"", limit=100)
+    wanted = {NAMES[0], *NAMES[5:8]} | ({flaw.pseudonym} if outcome == "stored" else set())
+    assert {row.pseudonym for row in rows} == wanted
+    assert {(row.cell, row.answer) for row in rows} == {(1, b"\x01")}
+    status = opened.status(TASK.id)
+    assert status is not None
+    assert status.received == len(wanted)
+    assert opened.apply([report(name) for name in NAMES[5:10]]).outcomes == ["again"] * 3 + ["stored"] * 2
+
+
 def test_closed_rounds_take_nothing_and_still_know_what_they_have(opened: Store) -> None:
     opened.apply([report(name) for name in NAMES[:9]])
     assert advance(opened, TASK.id, 10_000.0)

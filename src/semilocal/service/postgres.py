@@ -306,7 +306,7 @@ class PostgresStore:
                     and judge_round(first.round, phase=phase, closed=closed) is None
                 )
                 connection.execute("COMMIT" if sound else "ROLLBACK")
-            except psycopg.Error:
+            except BaseException:  # whatever it was, the connection must not stay inside the transaction
                 if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
                     connection.execute("ROLLBACK")
                 raise
