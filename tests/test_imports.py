@@ -21,7 +21,7 @@ ROOT = pathlib.Path(semilocal.__file__).parent
 LAYERS = [
     {"errors"},
     {"domain", "tails", "intervals", "function_checks", "rectangle_index"},
-    {"hierarchy", "functions", "rectangles"},
+    {"hierarchy", "functions", "rectangles", "weights"},
     {"randomizer", "release.layout", "release.window", "release.unit", "release.mechanism"},  # noise, and its price
     {"protocol"},
     {"accounting", "partition"},
@@ -37,7 +37,7 @@ WORLD = {
     "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading",
     "time", "urllib", "uuid",
 }  # fmt: skip
-PURE = ["domain", "hierarchy", "tails", "randomizer", "partition", "run", "simulate", "protocol"]
+PURE = ["domain", "hierarchy", "tails", "weights", "randomizer", "partition", "run", "simulate", "protocol"]
 LIGHT = {"numpy", "scipy", "msgspec", "semilocal"}
 
 

@@ -14,9 +14,7 @@ Reports and tallies are integers. Knows one cell's children. Knows no tree, roun
 
 from __future__ import annotations
 
-import decimal
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -24,7 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidInput
-from .tails import ChernoffCurve, chernoff_margin, two_binomial_threshold
+from .tails import chernoff_margin, two_binomial_threshold
+from .weights import (
+    WORD,
+    discrete_curve,
+    laplace_chances,
+    laplace_curve,
+    laplace_thresholds,
+    laplace_weights,
+    response_weights,
+)
 
 __all__ = ["DiscreteLaplace", "PaperLaplace", "RandomizedResponse", "Randomizer"]
 
@@ -33,12 +40,9 @@ Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
-_WORD = 1 << 64
 _EPSILON_RANGE = (1e-3, 40.0)
 _MAX_FANOUT = 256
 _FIXED_POINT = 1 << 20  # PaperLaplace: units per one, so that float noise still adds up exactly
-_EDGE_MASS = 2.0**-44  # DiscreteLaplace: clamp where the remaining tail has about this mass
-_LEAST_MASS = 2.0**-60  # DiscreteLaplace: the rarest value has at least about this mass, a few words
 
 
 class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
@@ -143,7 +147,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
     def respond_many(self, children: npt.ArrayLike, rng: np.random.Generator) -> Integers:
         """One report per participant, for simulation: int64[n] or int64[n, fanout]."""
         child = np.asarray(children, dtype=np.int64)
-        words = rng.integers(0, _WORD, size=(len(child), self.words), dtype=np.uint64, endpoint=False)
+        words = rng.integers(0, WORD, size=(len(child), self.words), dtype=np.uint64, endpoint=False)
         return self.answers(child, words)
 
     def passes(self, tally: npt.ArrayLike, responders: npt.ArrayLike, *, k: int, delta: float) -> npt.NDArray[np.bool_]:
@@ -189,13 +193,13 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
     @property
     def weights(self) -> tuple[int, int]:
         """Integer weights out of 2**64 of the true child and of each other child; their ratio is <= e^epsilon."""
-        return _response_weights(self.epsilon, self.fanout)
+        return response_weights(self.epsilon, self.fanout)
 
     @property
     def probabilities(self) -> tuple[float, float]:
         """Chance of reporting the true child, and of reporting a given other child."""
         true, other = self.weights
-        return true / _WORD, other / _WORD
+        return true / WORD, other / WORD
 
     def answers(self, children: Integers, words: Words) -> Integers:
         """Reports of many participants from their entropy: int64[n]."""
@@ -328,7 +332,7 @@ class DiscreteLaplace(_Laplace, frozen=True, tag="discrete-laplace"):
 
         When it is 1, value y has the weight of 1 - y.
         """
-        return _laplace_chances(self.epsilon)[0], _laplace_weights(self.epsilon)
+        return laplace_chances(self.epsilon)[0], laplace_weights(self.epsilon)
 
     @property
     def unit(self) -> int:
@@ -338,13 +342,13 @@ class DiscreteLaplace(_Laplace, frozen=True, tag="discrete-laplace"):
     @property
     def noise_variance(self) -> float:
         """Variance of the noise of one entry."""
-        values, chances = _laplace_chances(self.epsilon)
+        values, chances = laplace_chances(self.epsilon)
         return float(np.sum(chances * values.astype(np.float64) ** 2) - np.sum(chances * values) ** 2)
 
     def answers(self, children: Integers, words: Words) -> Integers:
         """Reports of many participants from their entropy: int64[n, fanout]."""
         values = self.alphabet[0]
-        noisy = values[np.searchsorted(_laplace_thresholds(self.epsilon), words, side="right")]
+        noisy = values[np.searchsorted(laplace_thresholds(self.epsilon), words, side="right")]
         rows = np.arange(len(children))
         noisy[rows, children] = 1 - noisy[rows, children]
         return noisy
@@ -352,14 +356,14 @@ class DiscreteLaplace(_Laplace, frozen=True, tag="discrete-laplace"):
     def draw_tally(self, counts: npt.ArrayLike, rng: np.random.Generator) -> Integers:
         """Tallies of whole cells, exact in distribution: int64[m, fanout]."""
         count = np.asarray(counts, dtype=np.int64)
-        values, chances = _laplace_chances(self.epsilon)
+        values, chances = laplace_chances(self.epsilon)
         chances = chances / chances.sum()
         zeros = count.sum(axis=1, keepdims=True) - count
         return np.asarray(rng.multinomial(zeros, chances) @ values + rng.multinomial(count, chances) @ (1 - values))
 
     def margin_of(self, responders: npt.ArrayLike, *, delta: float) -> Floats:
         """Chernoff's bound with the exact moment generating function of the clamped noise: float64[m]."""
-        return chernoff_margin(responders, _discrete_curve(self.epsilon), delta=delta)
+        return chernoff_margin(responders, discrete_curve(self.epsilon), delta=delta)
 
     def possible(self, tally: Integers, responders: Integers) -> npt.NDArray[np.bool_]:
         """Whether a tally can be the sum of that many reports: bool[m]."""
@@ -447,7 +451,7 @@ class PaperLaplace(_Laplace, frozen=True, tag="paper-laplace"):
         With ``margin="paper"`` the printed formula instead, which exceeds delta for small delta.
         """
         if self.margin == "chernoff":
-            return chernoff_margin(responders, _laplace_curve(self.scale), delta=delta)
+            return chernoff_margin(responders, laplace_curve(self.scale), delta=delta)
         budget = math.log(1.0 / delta)
         size = np.maximum(np.asarray(responders, dtype=np.float64), 0.0)
         return np.asarray(self.scale * (np.sqrt(2.0 * size * budget) + 6.0 * budget))
@@ -467,101 +471,6 @@ class PaperLaplace(_Laplace, frozen=True, tag="paper-laplace"):
         """Refuse an answer that no participant can have given."""
         bound = int((self.scale * 40 + 1) * _FIXED_POINT)
         _check_vector(answer, self.fanout, -bound, bound)
-
-
-# -- integer weights, computed with 60 digits so that every platform gets the same ------------------------------
-
-
-def _exp(value: float | decimal.Decimal) -> decimal.Decimal:
-    """e**value rounded down."""
-    with decimal.localcontext() as context:
-        context.prec, context.rounding = 60, decimal.ROUND_DOWN
-        return decimal.Decimal(value).exp() * (1 - decimal.Decimal(10) ** -55)
-
-
-@lru_cache(maxsize=256)
-def _response_weights(epsilon: float, fanout: int) -> tuple[int, int]:
-    with decimal.localcontext() as context:
-        context.prec = 60
-        other = int((_WORD / (_exp(epsilon) + fanout - 1)).to_integral_value(decimal.ROUND_CEILING))
-    return _WORD - (fanout - 1) * other, other
-
-
-@lru_cache(maxsize=64)
-def _laplace_weights(epsilon: float) -> tuple[int, ...]:
-    """Weights of -edge … edge + 1 for a true 0: falling pairs whose ratio never exceeds e**(epsilon / 2)."""
-    with decimal.localcontext() as context:
-        context.prec = 60
-        growth = _exp(decimal.Decimal(epsilon) / 2)
-        decay = 1 / growth
-        deepest = math.floor(-math.log(_LEAST_MASS) / (epsilon / 2)) - 1  # beyond it, a weight would be no word at all
-        edge = min(math.ceil(-math.log(_EDGE_MASS) / (epsilon / 2)), deepest)
-        near, far = [], []  # pairs of y <= 0 and 1 - y >= 1
-        mass = _WORD * (1 - decay) / (1 + decay)
-        for i in range(edge + 1):
-            here = mass * decay**i
-            last = i == edge
-            below = int(here / (1 - decay) if last else here)
-            above = int(here * decay / (1 - decay) if last else here * decay)
-            far.append(above)
-            near.append(min(below, int(above * growth)))
-        left = _WORD - sum(near) - sum(far)
-        # The rounding left over goes to 0 and 1 alike, which can only bring their ratio closer to one.
-        near[0] += left // 2
-        far[0] += left - left // 2
-    return tuple(reversed(near)) + tuple(far)
-
-
-@lru_cache(maxsize=64)
-def _laplace_chances(epsilon: float) -> tuple[Integers, Floats]:
-    """The values of an entry and their chances when its true value is 0."""
-    weights = _laplace_weights(epsilon)
-    edge = len(weights) // 2 - 1
-    values, chances = np.arange(-edge, edge + 2), np.array([weight / _WORD for weight in weights])
-    values.flags.writeable = chances.flags.writeable = False
-    return values, chances
-
-
-@lru_cache(maxsize=64)
-def _laplace_thresholds(epsilon: float) -> Words:
-    total, thresholds = 0, []
-    for weight in _laplace_weights(epsilon)[:-1]:
-        total += weight
-        thresholds.append(total)
-    return np.array(thresholds, dtype=np.uint64)
-
-
-# -- Chernoff curves ---------------------------------------------------------------------------------------------
-
-
-def _exponents(limit: float) -> Floats:
-    """A grid of exponents below ``limit``, fine near both ends."""
-    return limit * np.unique(np.concatenate([np.geomspace(1e-5, 0.9, 1000), 1.0 - np.geomspace(1e-6, 0.1, 200)]))
-
-
-@lru_cache(maxsize=64)
-def _laplace_curve(scale: float) -> ChernoffCurve:
-    exponent = _exponents(1.0 / scale)
-    square = (scale * exponent) ** 2
-    log_mgf = -np.log1p(-square)
-    return ChernoffCurve(exponent, log_mgf, 2.0 * square / (1.0 - square) - log_mgf)
-
-
-@lru_cache(maxsize=64)
-def _discrete_curve(epsilon: float) -> ChernoffCurve:
-    values, chances = _laplace_chances(epsilon)
-    moments = chances * values
-    exponent = _exponents(epsilon / 2)
-    log_mgf, slope = np.empty_like(exponent), np.empty_like(exponent)
-    for i, power in enumerate(exponent):
-        # An entry of 0 has the noise, an entry of 1 its negative; the larger of the two bounds both.
-        for sign in (1.0, -1.0):
-            growth = np.expm1(sign * power * values)
-            excess = float(np.sum(chances * growth))
-            if sign > 0 or np.log1p(excess) > log_mgf[i]:
-                log_mgf[i] = np.log1p(excess)
-                slope[i] = sign * np.sum(moments * (1.0 + growth)) / (1.0 + excess)
-    return ChernoffCurve(exponent, log_mgf, np.maximum.accumulate(exponent * slope - log_mgf))
 
 
 # -- checks ------------------------------------------------------------------------------------------------------
