@@ -110,17 +110,12 @@ def read_positions(args: argparse.Namespace) -> tuple[Floats, Box]:
     if moved and not args.clip:
         row = int(np.argmax((clipped != table.points).any(axis=1)))
         raise InvalidInput(
-            f"{args.file}, {_place(table, row)}: {table.points[row].tolist()} lies outside the bounds {box}, and so do "
+            f"{args.file}, {table.place(row)}: {table.points[row].tolist()} lies outside the bounds {box}, and so do "
             f"{moved - 1} more of {len(table)}; widen --bounds, leave them out, or move them to the edge with --clip"
         )
     if moved:
         warnings.warn(f"--clip moved {moved} of {len(table)} positions to the edge of {box}", UserWarning, stacklevel=2)
     return clipped, box
-
-
-def _place(table: tables.Table, row: int) -> str:
-    suffixes = [suffix.lower() for suffix in table.path.suffixes if suffix.lower() != ".gz"]
-    return tables._READERS[suffixes[-1]](table.path).place(row)
 
 
 def read_queries(path: Path, box: Box) -> Floats:
@@ -138,7 +133,7 @@ def read_queries(path: Path, box: Box) -> Floats:
     turned = (boxes[:, 0] > boxes[:, 1]).any(axis=1)
     if turned.any():
         row = int(np.argmax(turned))
-        raise InvalidInput(f"{path}, {_place(table, row)}: the lower corner is above the upper one; swap them")
+        raise InvalidInput(f"{path}, {table.place(row)}: the lower corner is above the upper one; swap them")
     return boxes
 
 

@@ -58,6 +58,10 @@ class Table:
     def __len__(self) -> int:
         return len(self.points)
 
+    def place(self, row: int) -> str:
+        """Where a row is in the file, for messages: its line, row or feature."""
+        return _source(self.path).place(row)
+
 
 def read_points(
     path: str | Path,
@@ -103,11 +107,7 @@ def read_points(
         raise InvalidInput("columns is empty; name at least one column")
     if not path.is_file():
         raise InvalidInput(f"{path}: {'is a folder, not a file' if path.is_dir() else 'no such file'}; check the path")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
-    if kind not in _READERS:
-        raise InvalidInput(f"{path}: cannot tell the format from the name; use .csv, .csv.gz, .parquet or .geojson")
-    source = _READERS[kind](path)
+    source = _source(path)
     names = _choose(source, x=x, y=y, columns=columns)
     others = [_spelled(source, name) for name in values]
     wanted = list(dict.fromkeys([*names, *others]))
@@ -320,6 +320,14 @@ _READERS: Mapping[str, type[_Source]] = MappingProxyType(
         ".json": _GeoJsonFile,
     }
 )
+
+
+def _source(path: Path) -> _Source:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
+    if kind not in _READERS:
+        raise InvalidInput(f"{path}: cannot tell the format from the name; use .csv, .csv.gz, .parquet or .geojson")
+    return _READERS[kind](path)
 
 
 def _choose(source: _Source, *, x: str | None, y: str | None, columns: Sequence[str] | None) -> list[str]:

@@ -50,14 +50,15 @@ class SharedParticipant(Participant):
         super().__init__(task, point, secret, policy, state=state)
         self._verdicts = verdicts
 
-    def _next_state(self, closed: Closed, row: int, responders: int) -> State:
+    def next_state(self, closed: Closed, row: int, responders: int) -> State:
+        """As the participant's own, or taken over from another device of the same cell and child."""
         state, tree = self.state, self.task.hierarchy
         child = state.code >> (tree.path_bits - tree.level_bits * closed.round) & (tree.fanout - 1)
         key = (closed, row, state.trims, state.expected, child)
         known = self._verdicts.get(key)
         if known is not None:
             return msgspec.structs.replace(known, code=state.code, moves=state.moves, answered=state.answered)
-        following = super()._next_state(closed, row, responders)
+        following = super().next_state(closed, row, responders)
         if following.moves == state.moves:
             self._verdicts.put(key, following)
         return following

@@ -226,9 +226,10 @@ class Participant:
                 raise ServerViolation("wrong-verdict", "a roll call has no tally and no verdict but STOP")
             self.state = msgspec.structs.replace(state, phase="finished", crowd=responders)
             return
-        self.state = self._next_state(closed, row, responders)
+        self.state = self.next_state(closed, row, responders)
 
-    def _next_state(self, closed: Closed, row: int, responders: int) -> State:
+    def next_state(self, closed: Closed, row: int, responders: int) -> State:
+        """Check the verdict on this device's cell, a row of the closing, and find the state that follows from it."""
         state, task = self.state, self.task
         size, tally = np.array([responders]), np.array([closed.tally[row]], dtype=np.int64)
         if tally.shape != (1, task.randomizer.fanout):
