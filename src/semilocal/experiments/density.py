@@ -40,7 +40,7 @@ FULL = Grid()
 
 def make(options: Options, grid: Grid = FULL) -> Made:
     """Draw the figure from the first run; the table holds all of them."""
-    runs = options.repeats(quick=3, most=20)
+    runs = options.repeats(quick=3)
     cells = {
         method: [
             Cell.of(NAME, method, seed=options.seed, run=run, n=grid.size, epsilon=grid.epsilon, k=MEAN_CROWD)

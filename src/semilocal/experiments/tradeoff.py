@@ -83,7 +83,7 @@ def results(options: Options, grid: Grid = FULL) -> tuple[Gathered, dict[str, st
             tau=choice.tau,
             max_trims=choice.max_trims,
         )
-        for run in range(options.repeats(quick=1, most=20))
+        for run in range(options.repeats(quick=1))
         for source, fingerprint in sources.items()
         for choice in CHOICES
     ]
@@ -110,7 +110,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                     "randomizer": "randomized response over two children",
                 },
                 _lines(found.summary),
-                options.repeats(quick=1, most=20),
+                options.repeats(quick=1),
                 options.seed,
                 found.seconds,
                 found.csv,
