@@ -76,7 +76,7 @@ class PostgresStore:
         Name of this process in the counters, different for every process.
     """
 
-    gather = 0.004  # a transaction is ten exchanges with the server: share it
+    gather = 0.002  # a transaction costs three exchanges with the server and a flush: share it
 
     def __init__(self, url: str, *, worker: str) -> None:
         self._url, self._worker = url, worker
