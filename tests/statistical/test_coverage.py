@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support_coverage import KINDS, Covered, coverage, rate
 
 import semilocal as sl
 from semilocal.experiments import populations
-from semilocal.rectangles import count_points
-from semilocal.release import counts, mean
+from semilocal.release import mean
 
 pytestmark = pytest.mark.slow
 
@@ -25,16 +25,12 @@ RUNS = 500
 LOW, HIGH = 0.93, 0.98
 SIGMAS = 5.0
 
-Floats = npt.NDArray[np.float64]
-
 
 def in_band(covered: npt.ArrayLike, asked: npt.ArrayLike, *, name: str = "", sigmas: float = SIGMAS) -> bool:
     """Whether the coverage is inside the band by that many standard errors; one entry per run."""
-    hits, total = np.asarray(covered, dtype=np.float64), np.asarray(asked, dtype=np.float64)
-    rate = hits.sum() / total.sum()
-    error = np.sqrt(np.sum((hits - rate * total) ** 2)) / total.sum()
-    print(f"{name} coverage {100 * rate:.2f} % of {int(total.sum())}, standard error {100 * error:.2f} %")
-    return bool(LOW + sigmas * error <= rate <= HIGH - sigmas * error)
+    share, error = rate(covered, asked)
+    print(f"{name} coverage {100 * share:.2f} %, standard error {100 * error:.2f} %")
+    return LOW + sigmas * error <= share <= HIGH - sigmas * error
 
 
 def test_the_interval_of_a_mean_covers_where_nobody_is_moved() -> None:
@@ -107,46 +103,20 @@ def test_the_intervals_of_counts_cover_along_the_edges_of_regions(
     rng = np.random.default_rng(3)
     box = sl.Box((-10, -10), (10, 10)) if population == "gaussian" else populations.UNIT_SQUARE
     task = sl.Task.build(box, epsilon=epsilon, delta=0.05, k=20, **options)
-    good, bad, asked = ({kind: np.zeros(RUNS) for kind in KINDS} for _ in range(3))
-    for number in range(RUNS):
+    found: dict[str, list[Covered]] = {kind: [] for kind in KINDS}
+    for _ in range(RUNS):
         points = {
             "uniform": lambda: populations.uniform(size, rng),
             "clusters": lambda: populations.clusters(size, rng),
             "gaussian": lambda: populations.truncated_gaussian(size, rng, box=box, scale=1.5),
         }[population]()
-        run = sl.simulate(points, task, rng=rng)
-        result = counts(run)
-        for kind, boxes in aligned(run).items():
-            answers = result.query(boxes)
-            truth = count_points(
-                points, np.stack([boxes[:, 0], np.where(boxes[:, 1] == box.upper, np.inf, boxes[:, 1])], 1)
-            )
-            exact = answers.stderr == 0
-            assert answers.value[exact] == pytest.approx(truth[exact], abs=1e-6)
-            (low, high), true = answers.interval()[~exact].T, truth[~exact]
-            quarter = (high - low) / 4
-            good[kind][number] = np.count_nonzero((low - 1e-9 <= true) & (true <= high + 1e-9))
-            bad[kind][number] = np.count_nonzero((low + quarter <= true) & (true <= high - quarter))
-            asked[kind][number] = len(true)
-    kinds = [kind for kind in KINDS if asked[kind].any()]
+        for kind, one in coverage(points, sl.simulate(points, task, rng=rng)).items():
+            found[kind].append(one)
+    columns = {kind: np.array(rows).T for kind, rows in found.items()}
+    kinds = [kind for kind, (asked, _, _) in columns.items() if asked.any()]
     assert kinds == (["halves"] if options else list(KINDS))
     for kind in kinds:
+        asked, good, bad = columns[kind]
         inside = SIGMAS if kind == "halves" else -SIGMAS
-        assert in_band(good[kind], asked[kind], name=kind, sigmas=inside), kind
-        assert not in_band(bad[kind], asked[kind], name=f"planted: {kind}", sigmas=-SIGMAS), kind
-
-
-KINDS = ("regions", "halves", "trimmed parts", "unions")
-
-
-def aligned(run: sl.Run) -> dict[str, Floats]:
-    """Boxes along the edges of regions, by kind."""
-    partition, hierarchy = run.partition, run.task.hierarchy
-    depths = hierarchy.depth(partition.cells)
-    above = [
-        partition.cells[depths > levels] >> np.uint64(hierarchy.level_bits * levels)
-        for levels in range(1, int(depths.max()))
-    ]
-    cells = (partition.cells, hierarchy.children(partition.cells).ravel(), partition.trimmed_cells)
-    unions = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *above]))
-    return dict(zip(KINDS, map(hierarchy.boxes, (*cells, unions)), strict=True))
+        assert in_band(good, asked, name=kind, sigmas=inside), kind
+        assert not in_band(bad, asked, name=f"planted: {kind}", sigmas=-SIGMAS), kind

@@ -31,8 +31,9 @@ Integers = npt.NDArray[np.int64]
 _PROBES = 256  # positions on an even grid in a trimmed part, besides those next to tiles
 _NEAREST = 0.5  # weight of those, so that no tile is overlooked
 _PROBES_AT_ONCE = 1 << 20
+_PAIRS_AT_ONCE = 1 << 20
 _MOST_TAKEN = 0.5  # answers take at most this part of a tile for trimmed parts
-_MOST_UNSEEN = 1.5
+_MOST_UNSEEN = 1.5  # standard deviations
 _STEPS = 50
 _ROUNDING = 1e-9
 
@@ -146,8 +147,8 @@ class Moves:
         edges = np.ascontiguousarray(queries.transpose(1, 2, 0))
         for part, cell in enumerate(self.cells):
             cut = _cutting(edges, cell)
-            arrives = _settled(_covered(queries[cut], boxes[self.places[part]]) @ self.shares[part])
-            starts = _settled(_covered(queries[cut], self.parts.boxes[part : part + 1])[:, 0])
+            arrives = _settled(_covered(queries[cut], boxes[self.places[part]], self.shares[part]))
+            starts = _settled(_covered(queries[cut], self.parts.boxes[part : part + 1], np.ones(1)))
             net = _settled(arrives - starts)
             number, noise = self.parts.estimates[part], self.parts.noise[part]
             people, squared = max(number, 0.0), max(number**2 - noise, 0.0)
@@ -220,14 +221,19 @@ def _cutting(edges: Floats, box: Floats) -> Integers:
     return np.flatnonzero(meets & ~holds)
 
 
-def _covered(queries: Floats, boxes: Floats) -> Floats:
-    """Share of each box that each query covers: float64[q, m]."""
-    share = np.ones((len(queries), len(boxes)))
-    for axis in range(boxes.shape[2]):
-        lower = np.maximum(queries[:, None, 0, axis], boxes[:, 0, axis])
-        upper = np.minimum(queries[:, None, 1, axis], boxes[:, 1, axis])
-        share *= np.maximum(upper - lower, 0.0) / (boxes[:, 1, axis] - boxes[:, 0, axis])
-    return share
+def _covered(queries: Floats, boxes: Floats, shares: Floats) -> Floats:
+    """Share of people that each query covers, if they divide so among boxes and lie evenly in each: float64[q]."""
+    out = np.empty(len(queries))
+    step = max(1, _PAIRS_AT_ONCE // len(boxes))
+    for start in range(0, len(queries), step):
+        some = queries[start : start + step]
+        part = np.ones((len(some), len(boxes)))
+        for axis in range(boxes.shape[2]):
+            lower = np.maximum(some[:, None, 0, axis], boxes[:, 0, axis])
+            upper = np.minimum(some[:, None, 1, axis], boxes[:, 1, axis])
+            part *= np.maximum(upper - lower, 0.0) / (boxes[:, 1, axis] - boxes[:, 0, axis])
+        out[start : start + step] = part @ shares
+    return out
 
 
 def _settled(share: Floats) -> Floats:
