@@ -103,6 +103,8 @@ class Harness:
         state = await self.state()
         machine = device.machine
         while machine.state.phase in ("waiting", "answered") and machine.state.round <= state["closed"]:
+            if machine.state.phase == "answered" and not await self.arrived(device, machine.state.round):
+                break
             data = (await self.get(f"/rounds/{machine.state.round}/closed")).content
             if msgspec.msgpack.decode(data)[0] != "closed":
                 break
@@ -121,6 +123,15 @@ class Harness:
             first = self.sent.setdefault((device.pseudonym, state["round"]), body)
             assert first == body, "a device sent two answers in one round"
         return body
+
+    async def arrived(self, device: Device, number: int) -> bool:
+        """As an agent does before it follows a closing: send the answer again; if it was never stored, it is out."""
+        body = self.sent[device.pseudonym, number]
+        answer = await self.put(device, body, number)
+        assert answer.status_code in self.expect(number, device.pseudonym, body, is_open=False)
+        if answer.status_code == 410:
+            device.machine.state = msgspec.structs.replace(device.machine.state, phase="lost")
+        return answer.status_code == 200
 
     async def put(self, device: Device, body: bytes, round_: int, key: bytes | None = None) -> httpx.Response:
         headers = {"authorization": f"Bearer {(key or device.key).hex()}"}
@@ -308,6 +319,22 @@ def play(
 )  # fmt: skip
 def test_any_list_of_operations_on_sqlite(tmp_path: Path, steps: list[tuple[str, int, int]]) -> None:
     play(f"sqlite:///{tmp_path / 'service.db'}", steps)
+
+
+LOST_ANSWERS = {
+    "nobody is counted": [("drop-request", 0, 0), ("crash", 0, 0), ("clock", 0, 240), ("closers", 0, 0),
+                          ("answer", 0, 0)],
+    "others are counted": [("drop-request", 0, 0), ("drop-response", 1, 0), ("clock", 0, 240), ("closers", 0, 0),
+                           ("answer", 0, 2)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", LOST_ANSWERS.values(), ids=list(LOST_ANSWERS))
+def test_a_device_whose_answer_never_arrived_is_out(tmp_path: Path, steps: list[tuple[str, int, int]]) -> None:
+    """The round closed without it, whether or not others were counted in its cell; it asks before it follows."""
+    harness = play(f"sqlite:///{tmp_path / 'service.db'}", steps)
+    assert harness.devices[0].machine.state.phase == "lost"
+    assert harness.devices[0].pseudonym not in harness.accepted.get(1, {})
 
 
 @pytest.fixture(scope="module")
