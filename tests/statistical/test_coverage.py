@@ -100,7 +100,7 @@ def test_the_intervals_of_counts_cover_along_the_edges_of_regions(
 
     Exact answers do not count: all must be right. Planted bug: intervals of half their width.
     """
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(20261116)  # not a seed that the model was chosen with
     box = sl.Box((-10, -10), (10, 10)) if population == "gaussian" else populations.UNIT_SQUARE
     task = sl.Task.build(box, epsilon=epsilon, delta=0.05, k=20, **options)
     found: dict[str, list[Covered]] = {kind: [] for kind in KINDS}
