@@ -61,7 +61,8 @@ class CountAnswers(Answers):
         """Interval for each number, within 0 and the total: float64[q, 2].
 
         Meant for boxes along the edges of regions, of their halves and of trimmed parts. Boxes that cut through a half
-        rest on the assumption that people lie evenly in it. An interval need not be centred at the value.
+        rest on the assumption that people lie evenly in it. An interval need not be centred at the value. How often
+        intervals cover, by kind of box and population, is measured in bench/RESULTS.md; it is not the level everywhere.
         """
         low, high = _moved_between(self.moved, level)
         middle = np.clip(self.moved.value, low, high)
