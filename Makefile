@@ -21,13 +21,11 @@ demo: $(VENV)/.demo
 	$(BIN)/semilocal demo --live
 
 test: $(VENV)/.test system lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# The fast tests of the core, without servers, devices, statistics and figures.
-SLOWER := service contract stateful e2e statistical experiments device audit \
-  test_verify.py test_transcript_download.py test_planner.py test_sklearn.py
+# The fast tests: tests/unit and the doctests.
 unit: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(addprefix --ignore=tests/,$(SLOWER))
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "unit and not slow" src tests/unit
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -22,10 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 import semilocal as sl
-from semilocal import baselines, jobs, release
-from semilocal.experiments import populations
-from semilocal.progress import track
+from semilocal import baselines, release
+from semilocal.experiments import workloads
+from semilocal.io.progress import track
 from semilocal.protocol.task import Accounting
+from semilocal.release import onecall as jobs
+from semilocal.simulation import synthetic
 
 K, DELTA = 20, 0.05
 GAUSSIAN = sl.Box((-10, -10), (10, 10))
@@ -77,7 +79,7 @@ def means(reference: Path, runs: int, seed: int) -> Iterator[str]:
             rng = np.random.default_rng([seed, size, int(100 * epsilon), len(accounting)])
             errors, moves, local = [], [], []
             for _ in range(runs):
-                points = populations.truncated_gaussian(size, rng, box=GAUSSIAN, scale=1.5)
+                points = synthetic.truncated_gaussian(size, rng, box=GAUSSIAN, scale=1.5)
                 run, split, ledger = jobs.partition_for_values(
                     points, GAUSSIAN, epsilon=epsilon, delta=DELTA, k=K, rng=rng, accounting=accounting
                 )
@@ -110,14 +112,14 @@ def counts(reference: Path, runs: int, seed: int) -> Iterator[str]:
             rng = np.random.default_rng([seed, size, int(100 * epsilon), len(accounting)])
             errors, moves = [], []
             for _ in range(runs):
-                points = populations.clusters(size, rng)
-                queries = populations.uniform_queries(100, rng)
-                task = sl.Task.build(populations.UNIT_SQUARE, epsilon=epsilon, delta=DELTA, k=K, accounting=accounting)
+                points = synthetic.clusters(size, rng)
+                queries = workloads.uniform_queries(100, rng)
+                task = sl.Task.build(synthetic.UNIT_SQUARE, epsilon=epsilon, delta=DELTA, k=K, accounting=accounting)
                 run = sl.simulate(points, task, rng=rng)
-                truth = populations.true_counts(points, queries)
-                floor = populations.uniform_floor(size)
+                truth = workloads.true_counts(points, queries)
+                floor = workloads.uniform_floor(size)
                 answers = release.counts(run).query(queries).value
-                errors.append(populations.mean_relative_error(answers, truth, floor=floor))
+                errors.append(workloads.mean_relative_error(answers, truth, floor=floor))
                 moves.append(_moved(run.moves))
             error = float(np.mean(errors))
             cells.append(f"{error:.3f}")

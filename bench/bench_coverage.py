@@ -18,13 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
-
-from support_coverage import KINDS, Covered, coverage, rate  # noqa: E402
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import semilocal as sl  # noqa: E402
-from semilocal.experiments import populations  # noqa: E402
-from semilocal.experiments.data import sample_users  # noqa: E402
+from semilocal.experiments.datasets.load import sample_users  # noqa: E402
+from semilocal.simulation import synthetic  # noqa: E402
+from tests.helpers.coverage import KINDS, Covered, coverage, rate  # noqa: E402
 
 SIZE = 5_000
 WIDE = sl.Box((-10, -10), (10, 10))
@@ -74,11 +73,11 @@ def main() -> int:
     print(f"| population, N = {SIZE:,} | ε | {' | '.join(KINDS)} |")
     print("|---|---|" + "---|" * len(KINDS))
     made: list[tuple[str, sl.Box, Draw]] = [
-        ("five clusters", populations.UNIT_SQUARE, lambda rng: populations.clusters(SIZE, rng)),
-        ("Gaussian", WIDE, lambda rng: populations.truncated_gaussian(SIZE, rng, box=WIDE, scale=1.5)),
+        ("five clusters", synthetic.UNIT_SQUARE, lambda rng: synthetic.clusters(SIZE, rng)),
+        ("Gaussian", WIDE, lambda rng: synthetic.truncated_gaussian(SIZE, rng, box=WIDE, scale=1.5)),
     ]
     if arguments.held_out:
-        made += [(name, populations.UNIT_SQUARE, draw) for name, draw in HELD_OUT]
+        made += [(name, synthetic.UNIT_SQUARE, draw) for name, draw in HELD_OUT]
     for name, box, draw in made:
         for epsilon in (1.0, 3.0):
             print(row(name, box, draw, epsilon=epsilon, runs=arguments.runs, seed=arguments.seed), flush=True)
@@ -89,7 +88,7 @@ def main() -> int:
 
         for epsilon in (1.0, 3.0):
             line = row(
-                name, populations.UNIT_SQUARE, people, epsilon=epsilon, runs=arguments.real_runs, seed=arguments.seed
+                name, synthetic.UNIT_SQUARE, people, epsilon=epsilon, runs=arguments.real_runs, seed=arguments.seed
             )
             print(line, flush=True)
     return 0

@@ -29,7 +29,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import uvloop  # noqa: E402
 
@@ -38,7 +38,7 @@ from semilocal.protocol.messages import decode, encode  # noqa: E402
 from semilocal.service import rounds  # noqa: E402
 from semilocal.service.admin import create_campaign  # noqa: E402
 from semilocal.service.campaign import Campaign  # noqa: E402
-from semilocal.service.store import Enrolment, open_store  # noqa: E402
+from semilocal.service.stores.base import Enrolment, open_store  # noqa: E402
 
 
 class Measured(NamedTuple):
@@ -249,7 +249,7 @@ def bench(database: str | None, *, workers: int, connections: int, seconds: floa
             requests = prepare(url, count)
             arguments = [
                 "-m",
-                "semilocal.service.cli",
+                "semilocal",
                 "serve",
                 "--db",
                 url,
@@ -282,7 +282,7 @@ def main() -> int:
     database = arguments.postgres
     if database is None:
         try:
-            from support_service import Postgres
+            from tests.helpers.service import Postgres
 
             cluster = Postgres()
             database = cluster.new_database()

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from semilocal import Box, Task, simulate
-from semilocal.protocol.checkpoints import public_key
-from semilocal.transcript_file import write_transcript
-from semilocal.verify import verify_file
+from semilocal.transcript.checkpoints import public_key
+from semilocal.transcript.file import write_transcript
+from semilocal.transcript.verify import verify_file
 
 KEY = bytes(range(32))
 

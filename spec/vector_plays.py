@@ -9,7 +9,7 @@ from vector_common import OPEN, Json, cluster, plain, secret, unit
 from semilocal import Box, Curator, Participant, Task
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import Message, encode
-from semilocal.protocol.transcript import transcript_root
+from semilocal.transcript.merkle import transcript_root
 
 __all__ = ["make_plays"]
 

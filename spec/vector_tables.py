@@ -12,7 +12,7 @@ from semilocal import BinaryTree, Box, DiscreteLaplace, Quadtree, RandomizedResp
 from semilocal.protocol.keys import derive, pseudonym, report_entropy
 from semilocal.protocol.moves import move_codes
 from semilocal.protocol.rule import Frontier, decide
-from semilocal.protocol.transcript import leaf_hash, merkle_root
+from semilocal.transcript.merkle import leaf_hash, merkle_root
 
 __all__ = ["make_tables"]
 

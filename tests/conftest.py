@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.helpers.service import database, postgres, store
+
+__all__ = ["database", "postgres", "store"]
 
 REQUIRE_ALL = os.environ.get("SEMILOCAL_REQUIRE_ALL") == "1"
 
@@ -19,3 +24,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, but SEMILOCAL_REQUIRE_ALL=1: {report.longrepr}"
     return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test by its folder below tests/; doctests of the sources are unit tests."""
+    here = Path(__file__).parent
+    for item in items:
+        inside = item.path.is_relative_to(here)
+        item.add_marker(item.path.relative_to(here).parts[0] if inside else "unit")

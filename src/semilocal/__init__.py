@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from . import functions, release
 from .accounting import Ledger
-from .domain import Box
-from .hierarchy import BinaryTree, Quadtree
-from .jobs import counts, mean, points, values
-from .partition import Partition
+from .geometry.box import Box
+from .hierarchy.dyadic import BinaryTree, Quadtree
 from .protocol.curator import Curator
 from .protocol.messages import Closed, Query, Report
 from .protocol.participant import Participant, Policy
+from .protocol.partition import Partition
 from .protocol.task import Task
-from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
-from .run import Run
-from .simulate import simulate
+from .randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from .release.onecall import counts, mean, points, values
+from .simulation.run import Run
+from .simulation.simulate import simulate
 
 __version__ = "0.1.0"
 

@@ -19,18 +19,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .domain import Box
+from .arrays import as_boxes, as_index, as_number, as_numbers, as_points, as_ranges, as_values, finite
 from .errors import InvalidInput
-from .function_checks import (
-    as_boxes,
-    as_index,
-    as_number,
-    as_numbers,
-    as_points,
-    as_ranges,
-    as_values,
-    finite,
-)
+from .geometry.box import Box
 
 __all__ = [
     "BoundedFunction",

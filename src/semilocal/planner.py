@@ -20,14 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import functions, jobs, release
-from .domain import Box
+from . import functions, release
 from .errors import InvalidInput
-from .experiments import populations
-from .partition import Partition
+from .geometry.box import Box
 from .protocol.messages import Closed, Message, Query, Report, encode
+from .protocol.partition import Partition
 from .protocol.task import Accounting, Task
-from .simulate import simulate
+from .release import onecall as jobs
+from .release.boxes import count_points, mean_relative_error
+from .simulation import synthetic
+from .simulation.simulate import simulate
 
 __all__ = ["DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled"]
 
@@ -110,7 +112,7 @@ def density_of(name: str, box: Box) -> Density:
     low, high = np.array(box.lower), np.array(box.upper)
 
     def clustered(n: int, rng: np.random.Generator) -> Points:
-        unit = populations.clusters(n, rng)
+        unit = synthetic.clusters(n, rng)
         if box.dimensions < 2:
             unit = unit[:, : box.dimensions]
         elif box.dimensions > 2:
@@ -118,14 +120,14 @@ def density_of(name: str, box: Box) -> Density:
         return np.asarray(np.clip(low + unit * (high - low), low, high))
 
     def gaussian(n: int, rng: np.random.Generator) -> Points:
-        unit = populations.truncated_gaussian(
+        unit = synthetic.truncated_gaussian(
             n, rng, box=Box((0.0,) * box.dimensions, (1.0,) * box.dimensions), scale=0.075,
             centre=(0.5,) * box.dimensions,
         )  # fmt: skip
         return np.asarray(np.clip(low + unit * (high - low), low, high))
 
     known: dict[str, Density] = {
-        "uniform": lambda n, rng: populations.uniform(n, rng, box=box), "clustered": clustered, "gaussian": gaussian,
+        "uniform": lambda n, rng: synthetic.uniform(n, rng, box=box), "clustered": clustered, "gaussian": gaussian,
     }  # fmt: skip
     if name not in known:
         raise InvalidInput(f"density must be one of {', '.join(DENSITIES)}, or a file of positions; got {name!r}")
@@ -180,8 +182,8 @@ def forecast(
         first = run.partition if first is None else first
         counted = release.counts(run)
         boxes = _queries(box, rng)
-        truth = populations.true_counts(points, boxes)
-        error = populations.mean_relative_error(counted.query(boxes).value, truth, floor=populations.uniform_floor(n))
+        truth = count_points(points, boxes)
+        error = mean_relative_error(counted.query(boxes).value, truth, floor=1e-4 * n)
         sizes = _sizes(run.partition)[run.regions]
         sent, received = _bytes(task, run.events, n)
         squared = _mean_square(points, f, box, epsilon, delta, k, rng, accounting, options)

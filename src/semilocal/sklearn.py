@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .accounting import Ledger
-from .domain import Box
 from .errors import InvalidInput, MissingExtra
+from .geometry.box import Box
 from .protocol.task import Accounting, Rule, Task
-from .release.points import PointsRelease, quantize, resample
-from .simulate import simulate
+from .release.point_release import PointsRelease, quantize, resample
+from .simulation.simulate import simulate
 
 try:
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin

@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from support_service import Postgres, open_campaign, sample_task
 
 from semilocal import Query
 from semilocal.errors import InvalidInput
@@ -15,7 +14,8 @@ from semilocal.protocol.messages import encode
 from semilocal.service.admin import create_campaign, first_admin_token, new_tokens
 from semilocal.service.campaign import Campaign, token_hash, used_by
 from semilocal.service.rounds import advance, cancel, start, verify
-from semilocal.service.store import Enrolment, Incoming, SchemaMismatch, Store, What, open_store
+from semilocal.service.stores.base import Enrolment, Incoming, SchemaMismatch, Store, What, open_store
+from tests.helpers.service import Postgres, open_campaign, sample_task
 
 TASK = sample_task()
 WHATS: tuple[What, ...] = ("query", "closed", "checkpoint", "seal")

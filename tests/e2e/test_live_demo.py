@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from semilocal import live_demo
+from semilocal.cli.commands import demo as live_demo
 
 
 @pytest.mark.slow

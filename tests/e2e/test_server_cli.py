@@ -9,13 +9,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support_service import ADMIN, Device, Server, play, sample_points, sample_secrets
 
 from semilocal import Task
+from semilocal.cli.commands.serve import main
 from semilocal.protocol.messages import decode
-from semilocal.protocol.release import Plan, decode_value
-from semilocal.service.cli import main
+from semilocal.protocol.plan import Plan, decode_value
 from semilocal.service.server import _admin
+from tests.helpers.service import ADMIN, Device, Server, play, sample_points, sample_secrets
 
 CREATE = [
     "campaign", "create", "--name", "walkers", "--lower=0,0", "--upper", "1,1", "--names", "longitude,latitude",

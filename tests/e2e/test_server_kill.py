@@ -16,14 +16,23 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from support_service import Device, Postgres, Server, open_campaign, sample_points, sample_secrets, sample_task, unmet
 
 from semilocal import simulate
 from semilocal.protocol.messages import Query, decode
-from semilocal.protocol.transcript import transcript_root
 from semilocal.service.admin import create_campaign
 from semilocal.service.rounds import verify
-from semilocal.service.store import Store, open_store
+from semilocal.service.stores.base import Store, open_store
+from semilocal.transcript.merkle import transcript_root
+from tests.helpers.service import (
+    Device,
+    Postgres,
+    Server,
+    open_campaign,
+    sample_points,
+    sample_secrets,
+    sample_task,
+    unmet,
+)
 
 KILLS = 20 if os.environ.get("SEMILOCAL_LONG") == "1" else 3
 DEVICES = 60
@@ -163,7 +172,7 @@ def test_killing_postgresql_loses_nothing_that_was_acknowledged(tmp_path: Path) 
 
         def __getattr__(self, name: str) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
-                from semilocal.service.store import StoreUnavailable
+                from semilocal.service.stores.base import StoreUnavailable
 
                 for _ in range(600):
                     try:

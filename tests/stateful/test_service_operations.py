@@ -20,15 +20,24 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support_service import Device, MockClock, Postgres, build, client_of, open_campaign, sample_points, sample_secrets
 
 from semilocal import Box, Closed, Query, Report, Task
 from semilocal.protocol.curator import Curator, count_reports
 from semilocal.protocol.messages import decode, encode
-from semilocal.protocol.release import Release, ValueReport, decode_value, encode_value
+from semilocal.protocol.plan import Release, ValueReport, decode_value, encode_value
 from semilocal.service.admin import create_campaign
 from semilocal.service.rounds import advance, start, verify
-from semilocal.service.store import Applied, Item, Store, open_store
+from semilocal.service.stores.base import Applied, Item, Store, open_store
+from tests.helpers.service import (
+    Device,
+    MockClock,
+    Postgres,
+    build,
+    client_of,
+    open_campaign,
+    sample_points,
+    sample_secrets,
+)
 
 DEVICES = 14
 LONG = os.environ.get("SEMILOCAL_LONG") == "1"
@@ -289,7 +298,7 @@ class Harness:
 
 
 def _value_query() -> Any:
-    from semilocal.protocol.release import ValueQuery
+    from semilocal.protocol.plan import ValueQuery
 
     return ValueQuery
 

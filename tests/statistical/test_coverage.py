@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from support_coverage import KINDS, Covered, coverage, rate
 
 import semilocal as sl
-from semilocal.experiments import populations
 from semilocal.release import mean
+from semilocal.simulation import synthetic
+from tests.helpers.coverage import KINDS, Covered, coverage, rate
 
 pytestmark = pytest.mark.slow
 
@@ -36,11 +36,11 @@ def in_band(covered: npt.ArrayLike, asked: npt.ArrayLike, *, name: str = "", sig
 def test_the_interval_of_a_mean_covers_where_nobody_is_moved() -> None:
     """Planted bug: a standard error of 60 % of the true one."""
     rng = np.random.default_rng(1)
-    task = sl.Task.build(populations.UNIT_SQUARE, epsilon=1.0, delta=0.05, k=20, rule="all")
+    task = sl.Task.build(synthetic.UNIT_SQUARE, epsilon=1.0, delta=0.05, k=20, rule="all")
     f = sl.functions.squared_norm()
     good, bad, asked = [], [], []
     for _ in range(RUNS):
-        points = populations.uniform(1_000, rng)
+        points = synthetic.uniform(1_000, rng)
         run = sl.simulate(points, task, rng=rng)
         truth = float(f(points).mean())
         results = [mean(run, points, f, epsilon=1.0, rng=rng) for _ in range(16)]
@@ -64,7 +64,7 @@ def test_where_winsorizing_biases_the_result_says_so_and_the_widened_interval_co
     f = sl.functions.squared_norm()
     acting, wide, narrow, asked = [], [], [], []
     for _ in range(RUNS):
-        points = populations.truncated_gaussian(2_000, rng, box=box, scale=1.5)
+        points = synthetic.truncated_gaussian(2_000, rng, box=box, scale=1.5)
         run = sl.simulate(points, sl.Task.build(box, epsilon=2.0, delta=0.05, k=20), rng=rng)
         moved, truth = float(f(run.partition.moved(points)).mean()), float(f(points).mean())
         hits = np.zeros(3, dtype=np.int64)
@@ -101,14 +101,14 @@ def test_the_intervals_of_counts_cover_along_the_edges_of_regions(
     Exact answers do not count: all must be right. Planted bug: intervals of half their width.
     """
     rng = np.random.default_rng(20261116)  # not a seed that the model was chosen with
-    box = sl.Box((-10, -10), (10, 10)) if population == "gaussian" else populations.UNIT_SQUARE
+    box = sl.Box((-10, -10), (10, 10)) if population == "gaussian" else synthetic.UNIT_SQUARE
     task = sl.Task.build(box, epsilon=epsilon, delta=0.05, k=20, **options)
     found: dict[str, list[Covered]] = {kind: [] for kind in KINDS}
     for _ in range(RUNS):
         points = {
-            "uniform": lambda: populations.uniform(size, rng),
-            "clusters": lambda: populations.clusters(size, rng),
-            "gaussian": lambda: populations.truncated_gaussian(size, rng, box=box, scale=1.5),
+            "uniform": lambda: synthetic.uniform(size, rng),
+            "clusters": lambda: synthetic.clusters(size, rng),
+            "gaussian": lambda: synthetic.truncated_gaussian(size, rng, box=box, scale=1.5),
         }[population]()
         for kind, one in coverage(points, sl.simulate(points, task, rng=rng)).items():
             found[kind].append(one)

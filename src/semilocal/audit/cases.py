@@ -19,13 +19,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
+from ..geometry.box import Box
 from ..protocol.messages import Query
 from ..protocol.participant import Participant, Policy
 from ..protocol.task import Task
-from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
-from ..release.mechanism import best
-from ..simulate import simulate
+from ..randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from ..randomizer.values.mechanisms import best
+from ..simulation.simulate import simulate
 from .attacker import Pair, attack, choose_neighbour, play
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
 from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, value_loss

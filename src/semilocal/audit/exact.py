@@ -15,8 +15,8 @@ import numpy as np
 from ..protocol.moves import move_codes
 from ..protocol.rule import Frontier, decide, first_frontier
 from ..protocol.task import Task
-from ..randomizer import DiscreteLaplace, RandomizedResponse
-from ..release.unit import Mechanism
+from ..randomizer.response import DiscreteLaplace, RandomizedResponse
+from ..randomizer.values.base import Mechanism
 
 __all__ = [
     "crowd_test_failure", "laplace_sum_tail", "liar_pass_chance", "randomizer_loss", "transcript_losses", "value_loss",

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import InvalidInput
 from ..protocol.task import Task
-from ..randomizer import RandomizedResponse
+from ..randomizer.response import RandomizedResponse
 from .exact import liar_pass_chance
 
 __all__ = ["Poisoning", "push_counts", "push_verdicts"]

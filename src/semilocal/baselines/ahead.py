@@ -12,10 +12,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
 from ..errors import InvalidInput
-from ..hierarchy import ROOT, Quadtree
-from ..rectangles import BoxCounts
+from ..geometry.box import Box
+from ..hierarchy.dyadic import ROOT, Quadtree
+from ..release.boxes import BoxCounts
 from .checks import check_depth, check_epsilon, check_people
 from .consistency import make_consistent, project_to_total
 from .counted_tree import CountedTree, deepest

@@ -10,8 +10,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
 from ..functions import BoundedFunction
+from ..geometry.box import Box
 from .checks import check_epsilon, evaluate
 from .results import CURATOR, MOVE, Guarantee, MeanEstimate
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, check_values
+from ..geometry.box import Box
 
 __all__ = ["check_depth", "check_epsilon", "check_people", "evaluate"]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
 from ..errors import InvalidInput
-from ..hierarchy import MAX_BITS, ROOT, Cells, Quadtree
+from ..geometry.box import Box
+from ..hierarchy.dyadic import MAX_BITS, ROOT, Cells, Quadtree
 
 __all__ = ["CountedTree", "deepest"]
 

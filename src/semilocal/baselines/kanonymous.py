@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
 from ..errors import InvalidInput
-from ..hierarchy import Cells, Quadtree
-from ..rectangles import BoxCounts
+from ..geometry.box import Box
+from ..hierarchy.dyadic import Cells, Quadtree
+from ..release.boxes import BoxCounts
 from .checks import check_depth, check_people
 from .counted_tree import CountedTree, deepest
 from .results import CURATOR, Guarantee, SpatialCounts

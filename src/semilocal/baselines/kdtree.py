@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
 from ..errors import InvalidInput
-from ..rectangles import BoxCounts
+from ..geometry.box import Box
+from ..release.boxes import BoxCounts
 from .checks import check_depth, check_epsilon, check_people
 from .consistency import project_to_total, share_out
 from .oracles import best_oracle, estimate, variance

@@ -11,9 +11,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
 from ..errors import InvalidInput
 from ..functions import BoundedFunction
+from ..geometry.box import Box
 from .checks import check_epsilon, evaluate
 from .results import MOVE, NOBODY, Guarantee, MeanEstimate
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv
 
-from ..domain import Box
 from ..errors import InvalidInput
+from ..geometry.box import Box
 from .checks import check_epsilon, check_people
 from .results import MOVE, NOBODY, Guarantee, ReleasedPoints
 

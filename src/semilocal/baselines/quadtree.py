@@ -11,10 +11,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
 from ..errors import InvalidInput
-from ..hierarchy import Quadtree
-from ..rectangles import BoxCounts
+from ..geometry.box import Box
+from ..hierarchy.dyadic import Quadtree
+from ..release.boxes import BoxCounts
 from .checks import check_depth, check_epsilon, check_people
 from .consistency import project_to_total, share_out
 from .counted_tree import deepest

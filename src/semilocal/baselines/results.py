@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
 from ..errors import InvalidInput
-from ..intervals import standard_errors
-from ..rectangles import Answers, BoxCounts
+from ..geometry.box import Box
+from ..release.boxes import Answers, BoxCounts
+from ..release.intervals import standard_errors
 
 __all__ = ["CURATOR", "MOVE", "NOBODY", "Guarantee", "MeanEstimate", "ReleasedPoints", "SpatialCounts"]
 
@@ -154,9 +154,9 @@ class SpatialCounts:
         return self.regions.total
 
     def query(self, boxes: npt.ArrayLike) -> Answers:
-        """Answers to range queries, boxes of shape (q, 2, d); see :meth:`semilocal.rectangles.BoxCounts.query`."""
+        """Answers to range queries, boxes of shape (q, 2, d); see :meth:`semilocal.release.boxes.BoxCounts.query`."""
         return self.regions.query(boxes)
 
     def density(self, grid: Iterable[int], domain: Box | None = None) -> Floats:
-        """Expected count per grid cell; see :meth:`semilocal.rectangles.BoxCounts.density`."""
+        """Expected count per grid cell; see :meth:`semilocal.release.boxes.BoxCounts.density`."""
         return self.regions.density(grid, domain)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from .channel import Channel, Unreachable
     from .disk import VaultError
     from .summary import Summary
-    from .swarm import SwarmResult, run_swarm
+    from .swarm.run import SwarmResult, run_swarm
     from .vault import Vault
 
 __all__ = ["Agent", "Channel", "Summary", "SwarmResult", "Unreachable", "Vault", "VaultError", "run_swarm"]
 
 _HOMES = {
     "Agent": "agent", "Channel": "channel", "Unreachable": "channel", "VaultError": "disk", "Summary": "summary",
-    "SwarmResult": "swarm", "run_swarm": "swarm", "Vault": "vault",
+    "SwarmResult": "swarm.run", "run_swarm": "swarm.run", "Vault": "vault",
 }  # fmt: skip
 
 

@@ -27,17 +27,9 @@ from ..errors import BudgetExceeded, InvalidInput, ServerViolation
 from ..protocol.keys import derive
 from ..protocol.messages import Query, Report, decode, encode
 from ..protocol.participant import Participant, Policy
-from ..protocol.release import (
-    Plan,
-    ValueQuery,
-    ValueReport,
-    decode_value,
-    encode_value,
-    respond_value,
-)
+from ..protocol.plan import Plan, ValueQuery, ValueReport, decode_value, encode_value, respond_value
 from ..protocol.task import Task
 from .channel import Answer, Channel, Status
-from .crowd import SharedParticipant, Verdicts
 from .ledger import exact
 from .pinned import (
     check_counted,
@@ -55,8 +47,9 @@ from .pinned import (
     worst_case,
 )
 from .summary import Outcome, Summary
+from .swarm.verdict_cache import SharedParticipant, Verdicts
+from .transport import new_client
 from .vault import Membership, Vault
-from .wire import new_client
 
 if TYPE_CHECKING:
     import httpx

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from ..errors import InvalidInput, SemilocalError, ServerViolation
-from .wire import LONGEST_POLL, HttpxWire, LeanWire, Lost
+from .transport import LONGEST_POLL, HttpxWire, LeanWire, Lost
 
 if TYPE_CHECKING:
     import httpx

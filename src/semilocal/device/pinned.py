@@ -13,10 +13,10 @@ from functools import lru_cache
 import msgspec
 
 from ..errors import InvalidInput, ServerViolation
-from ..protocol.checkpoints import Checkpoint
 from ..protocol.messages import Closed, decode
-from ..protocol.release import Plan, ValueClosed, ValueReport, decode_value
+from ..protocol.plan import Plan, ValueClosed, ValueReport, decode_value
 from ..protocol.task import Task
+from ..transcript.checkpoints import Checkpoint
 from .channel import Answer, Channel
 from .ledger import exact
 from .summary import Outcome, Summary

@@ -13,15 +13,15 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import gamma
 
-from ..partition import Partition
 from ..protocol.messages import Closed
+from ..protocol.partition import Partition
 from ..protocol.task import Task
-from ..randomizer import DiscreteLaplace, PaperLaplace
-from ..simulate import simulate
-from . import populations
-from .frame import Made, Options, stamped
-from .report import Claim
-from .runner import stream, write_csv
+from ..randomizer.response import DiscreteLaplace, PaperLaplace
+from ..simulation import synthetic
+from ..simulation.simulate import simulate
+from .harness.report import Claim
+from .harness.runner import stream, write_csv
+from .harness.summary import Made, Options, stamped
 from .trials import CROWD, DELTA, MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
 
 __all__ = ["all_claims", "make", "margin_failure", "one_way_neighbours", "ratio_of_one_report", "splits_undone"]
@@ -165,7 +165,7 @@ def _rule_all(seed: int, sizes: tuple[int, ...]) -> tuple[Claim, Claim]:
     worse = 0
     for n, epsilon in itertools.product(sizes, EPSILONS):
         rng = stream("claims", "all", n, epsilon, seed)
-        points = populations.truncated_gaussian(n, rng, box=PLANE, scale=MEAN_SPREAD)
+        points = synthetic.truncated_gaussian(n, rng, box=PLANE, scale=MEAN_SPREAD)
         run = simulate(points, Task.paper(PLANE, epsilon=epsilon / 2, delta=DELTA, k=MEAN_CROWD), rng=rng)
         regions.append(len(run.partition))
         boxes = run.partition.boxes
@@ -198,8 +198,8 @@ def _published_crowds(seed: int) -> Claim:
     parts = []
     for epsilon in (1.0, 3.0):
         rng = stream("claims", "each", epsilon, seed)
-        points = populations.clusters(20_000, rng)
-        task = Task.published(populations.UNIT_SQUARE, epsilon=epsilon / 2, delta=DELTA, k=CROWD, max_depth=10)
+        points = synthetic.clusters(20_000, rng)
+        task = Task.published(synthetic.UNIT_SQUARE, epsilon=epsilon / 2, delta=DELTA, k=CROWD, max_depth=10)
         run = simulate(points, task, rng=rng)
         facts = facts_of(run)
         alone = int(np.count_nonzero(run.partition.crowds == 1))
@@ -232,8 +232,8 @@ def _neighbours() -> Claim:
 
 def _free_counts(seed: int) -> Claim:
     rng = stream("claims", "counts", seed)
-    points = populations.clusters(20_000, rng)
-    task = Task.build(populations.UNIT_SQUARE, epsilon=1.0, delta=DELTA, k=CROWD, rule="all")
+    points = synthetic.clusters(20_000, rng)
+    task = Task.build(synthetic.UNIT_SQUARE, epsilon=1.0, delta=DELTA, k=CROWD, rule="all")
     run = simulate(points, task, rng=rng)
     public = Partition.from_closings(task, [event for event in run.events if isinstance(event, Closed)])
     same = bool(np.array_equal(public.crowds, run.partition.crowds))

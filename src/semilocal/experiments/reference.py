@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from . import mean, queries_synthetic
-from .frame import Made, Options, select
-from .report import Claim
-from .runner import stream, write_csv
+from .figures import mean, queries_synthetic
+from .harness.report import Claim
+from .harness.runner import stream, write_csv
+from .harness.summary import Made, Options, select
 
 __all__ = ["Comparison", "compare", "make", "reference_rows"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import InvalidInput
-from . import (
-    claims,
+from . import claims, reference, targets
+from .figures import (
     classifiers,
     density,
     housing_map,
@@ -17,12 +17,10 @@ from . import (
     queries_example,
     queries_real,
     queries_synthetic,
-    reference,
     sensitivity,
-    targets,
     tradeoff,
 )
-from .frame import Experiment
+from .harness.summary import Experiment
 
 __all__ = ["EXPERIMENTS", "chosen"]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import classifiers, queries_real, queries_synthetic
-from .frame import Made, Options, select, stamped
-from .report import Claim
-from .runner import write_csv
+from .figures import classifiers, queries_real, queries_synthetic
+from .harness.report import Claim
+from .harness.runner import write_csv
+from .harness.summary import Made, Options, select, stamped
 
 __all__ = ["Duel", "duels", "make"]
 

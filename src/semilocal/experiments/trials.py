@@ -16,17 +16,19 @@ import numpy.typing as npt
 
 from .. import baselines, release
 from ..accounting import Ledger
-from ..domain import Box
 from ..errors import InvalidInput, MissingExtra
 from ..functions import gaussian_bump, squared_norm
-from ..jobs import Split, partition_for_values
-from ..partition import Partition
+from ..geometry.box import Box
+from ..protocol.partition import Partition
 from ..protocol.task import Task
-from ..rectangles import Answers, BoxCounts
-from ..run import Run
-from ..simulate import simulate
-from . import data, populations
-from .runner import Cell
+from ..release.boxes import Answers, BoxCounts
+from ..release.onecall import Split, partition_for_values
+from ..simulation import synthetic
+from ..simulation.run import Run
+from ..simulation.simulate import simulate
+from . import workloads
+from .datasets import load as data
+from .harness.runner import Cell
 
 __all__ = [
     "DELTA",
@@ -101,7 +103,7 @@ def mean_trial(cell: Cell) -> list[Row]:
     """
     n, epsilon, rng = cell["n"], float(cell["epsilon"]), cell.rng()
     f = squared_norm()
-    points = populations.truncated_gaussian(n, cell.shared_rng("n"), box=PLANE, scale=MEAN_SPREAD)
+    points = synthetic.truncated_gaussian(n, cell.shared_rng("n"), box=PLANE, scale=MEAN_SPREAD)
     truth = float(np.mean(f(points)))
     facts: Mapping[str, Any] = NO_REGIONS
     if cell.method == "central":
@@ -174,7 +176,7 @@ class Released(NamedTuple):
 def released_values(cell: Cell) -> Released:
     """Return what `density_trial` measures, for the pictures."""
     epsilon, rng, f = float(cell["epsilon"]), cell.rng(), gaussian_bump(BUMP_SPREAD)
-    points = populations.truncated_gaussian(cell["n"], cell.shared_rng("n"), box=PLANE, scale=BUMP_SPREAD)
+    points = synthetic.truncated_gaussian(cell["n"], cell.shared_rng("n"), box=PLANE, scale=BUMP_SPREAD)
     if cell.method == "ldp":
         low, high = f.range_over(np.array([[PLANE.lower, PLANE.upper]]))[0]
         noisy = f(points) + rng.laplace(scale=(high - low) / epsilon, size=len(points))
@@ -200,12 +202,12 @@ def draw_people(source: str, n: int, rng: np.random.Generator) -> People:
         SEMILOCAL_DATA names.
     """
     if source == "clusters":
-        points = populations.clusters(n, rng)
-        boxes = populations.uniform_queries(QUERIES["clusters"], rng)
-        return points, boxes, populations.true_counts(points, boxes), populations.uniform_floor(n)
+        points = synthetic.clusters(n, rng)
+        boxes = workloads.uniform_queries(QUERIES["clusters"], rng)
+        return points, boxes, workloads.true_counts(points, boxes), workloads.uniform_floor(n)
     points = data.sample_users(source, n, rng).points
-    boxes, counts = populations.anchored_queries(points, QUERIES["anchored"], rng)
-    return points, boxes, counts, populations.anchored_floor(n)
+    boxes, counts = workloads.anchored_queries(points, QUERIES["anchored"], rng)
+    return points, boxes, counts, workloads.anchored_floor(n)
 
 
 def _people_of(cell: Cell) -> People:
@@ -226,13 +228,13 @@ def counts_trial(cell: Cell) -> list[Row]:
     depth = DEPTHS["clusters" if cell["source"] == "clusters" else "real"]
     ask, run = _counted(cell.method, points, float(cell["epsilon"]), cell["k"], cell.rng(), depth)
     facts = NO_REGIONS if run is None else facts_of(run)
-    return [{"mre": populations.mean_relative_error(ask(boxes).value, truth, floor=floor), **facts}]
+    return [{"mre": workloads.mean_relative_error(ask(boxes).value, truth, floor=floor), **facts}]
 
 
 def _counted(
     method: str, points: Floats, epsilon: float, k: int, rng: np.random.Generator, depth: int
 ) -> tuple[Asked, Run | None]:
-    box = populations.UNIT_SQUARE
+    box = synthetic.UNIT_SQUARE
     if method in ("ours-core", "ours-uniform"):
         task = Task.build(box, epsilon=epsilon, delta=DELTA, k=k, accounting=_accounting(method))
         run = simulate(points, task, rng=rng)
@@ -268,7 +270,7 @@ def tradeoff_trial(cell: Cell) -> list[Row]:
     ``max_trims``."""
     points, boxes, truth, floor = _people_of(cell)
     task = Task.build(
-        populations.UNIT_SQUARE,
+        synthetic.UNIT_SQUARE,
         epsilon=float(cell["epsilon"]),
         delta=DELTA,
         k=cell["k"],
@@ -278,7 +280,7 @@ def tradeoff_trial(cell: Cell) -> list[Row]:
         max_trims=cell["max_trims"],
     )
     run = simulate(points, task, rng=cell.rng())
-    error = populations.mean_relative_error(release.counts(run).query(boxes).value, truth, floor=floor)
+    error = workloads.mean_relative_error(release.counts(run).query(boxes).value, truth, floor=floor)
     return [{"mre": error, "worst_loss": float(run.losses.max()), "worst_bound": task.epsilon_worst, **facts_of(run)}]
 
 
@@ -322,7 +324,7 @@ def classifier_trial(cell: Cell) -> list[Row]:
 def _released_points(
     method: str, points: Floats, epsilon: float, k: int, rng: np.random.Generator
 ) -> tuple[Floats, Run | None]:
-    box = populations.UNIT_SQUARE
+    box = synthetic.UNIT_SQUARE
     if method == "exact":
         return points, None
     if method == "ldp":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..hierarchy import Cells
+from ..hierarchy.dyadic import Cells
 from .task import Task
 
 __all__ = ["move_codes"]

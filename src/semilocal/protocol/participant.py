@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput, ServerViolation
-from ..hierarchy import ROOT
+from ..hierarchy.dyadic import ROOT
 from .keys import SECRET_BYTES, pseudonym, report_entropy
 from .messages import Closed, Query, Report, encode
 from .moves import move_codes

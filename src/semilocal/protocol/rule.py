@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..hierarchy import ROOT, Cells
+from ..hierarchy.dyadic import ROOT, Cells
 from .task import Task
 
 __all__ = ["Frontier", "Ruling", "decide", "first_frontier", "no_frontier", "trim_limit"]

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..domain import Box
 from ..errors import InvalidInput
-from ..hierarchy import MAX_BITS, BinaryTree, Quadtree
-from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from ..geometry.box import Box
+from ..hierarchy.dyadic import MAX_BITS, BinaryTree, Quadtree
+from ..randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
 
 __all__ = ["Accounting", "Rule", "Task"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .counts import CountsRelease, counts
-from .points import PointsRelease, quantize, resample
-from .values import MeanRelease, ValuesRelease, mean, values
+from .count_release import CountsRelease, counts
+from .point_release import PointsRelease, quantize, resample
+from .value_release import MeanRelease, ValuesRelease, mean, values
 
 __all__ = [
     "CountsRelease",

@@ -12,7 +12,7 @@ import secrets
 from ..errors import InvalidInput
 from .campaign import Campaign, new_token, token_hash
 from .rounds import server_key
-from .store import Store
+from .stores.base import Store
 
 __all__ = ["MAX_TOKENS", "admin_hash", "create_campaign", "first_admin_token", "new_tokens"]
 

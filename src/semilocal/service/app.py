@@ -18,19 +18,12 @@ import msgspec
 
 from ..errors import InvalidInput, MissingExtra
 from ..protocol.messages import encode
-from ..protocol.release import encode_value
+from ..protocol.plan import encode_value
 from . import rounds
 from .admin import admin_hash, create_campaign, new_tokens
 from .campaign import CampaignForm, token_hash, used_by
 from .check import check_report
-from .limits import RateLimit
-from .live import Overloaded, Service, poll_after
-from .metrics import Metrics
-from .openapi import describe
-from .problems import Problem
-from .results import geojson, results
-from .store import Enrolment, StoreUnavailable, What
-from .wire import (
+from .http import (
     TASK,
     Watched,
     decode_form,
@@ -48,6 +41,13 @@ from .wire import (
     size_of,
     task_of,
 )
+from .limits import RateLimit
+from .metrics import Metrics
+from .openapi import describe
+from .problems import Problem
+from .results import geojson, results
+from .stores.base import Enrolment, StoreUnavailable, What
+from .worker import Overloaded, Service, poll_after
 
 try:
     from starlette.exceptions import HTTPException

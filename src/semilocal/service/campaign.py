@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from ..errors import InvalidInput
-from ..protocol.release import Plan, Release
+from ..protocol.plan import Plan, Release
 from ..protocol.task import Task
 
 __all__ = [

@@ -11,10 +11,10 @@ import msgspec
 
 from ..errors import InvalidInput
 from ..protocol.messages import Query, Report, decode
-from ..protocol.release import ValueQuery, ValueReport, decode_value
+from ..protocol.plan import ValueQuery, ValueReport, decode_value
 from .campaign import Campaign
 from .problems import Problem
-from .store import Incoming
+from .stores.base import Incoming
 
 __all__ = ["Asked", "check_report"]
 

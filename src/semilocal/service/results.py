@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 
 from ..errors import InvalidInput
-from ..partition import UNPROTECTED, Partition
-from ..protocol.checkpoints import Checkpoint
 from ..protocol.messages import Closed, decode
-from ..protocol.release import ValueClosed, decode_value, estimate_mean, region_values
+from ..protocol.partition import UNPROTECTED, Partition
+from ..protocol.plan import ValueClosed, decode_value, estimate_mean, region_values
 from ..protocol.task import Task
+from ..transcript.checkpoints import Checkpoint
 from .campaign import Campaign, Status
 from .rounds import regions_of
-from .store import Store
+from .stores.base import Store
 
 __all__ = ["geojson", "results"]
 

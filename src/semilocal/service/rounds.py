@@ -22,14 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from ..protocol.checkpoints import Checkpoint, decode_seal, next_head, public_key, seal_round
 from ..protocol.curator import Curator
 from ..protocol.messages import Closed, Query, Report, decode, encode
-from ..protocol.release import Plan, ValueClosed, ValueQuery, ValueReport, decode_value, encode_value
+from ..protocol.plan import Plan, ValueClosed, ValueQuery, ValueReport, decode_value, encode_value
 from ..protocol.task import Task
+from ..transcript.checkpoints import Checkpoint, decode_seal, next_head, public_key, seal_round
+from ..transcript.saved_log import SavedLog
 from .campaign import Campaign, Phase, Status
-from .merkle import SavedLog
-from .store import Locked, ReportRow, Store
+from .stores.base import Locked, ReportRow, Store
 
 __all__ = ["advance", "cancel", "decode_query", "regions_of", "report_bytes", "server_key", "start", "verify"]
 

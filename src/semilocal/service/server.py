@@ -15,8 +15,8 @@ from typing import Any
 from ..errors import InvalidInput, MissingExtra
 from .admin import admin_hash, first_admin_token
 from .app import App, create_app
-from .live import Service
-from .store import check_url, open_store
+from .stores.base import check_url, open_store
+from .worker import Service
 
 __all__ = ["app_from_environment", "build_app", "serve"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from ..errors import SemilocalError
-from .store import Applied, Item, Outcome, Store
+from .stores.base import Applied, Item, Outcome, Store
 
 __all__ = ["Overloaded", "Writer"]
 

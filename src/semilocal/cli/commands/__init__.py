@@ -1,0 +1,1 @@
+"""One module per group of commands; loaded when one of its commands is called."""

@@ -1,0 +1,1 @@
+"""Many devices from one process."""

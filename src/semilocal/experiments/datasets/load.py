@@ -1,0 +1,346 @@
+"""The datasets of the experiments: load, sample, describe, fetch.
+
+Knows the catalogue, a data folder and the package's own sample. Must not know mechanisms or figures. Nothing
+is left out in silence: what a loader drops stands in the notes of the result.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import importlib.resources
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InvalidInput
+from ...geometry.box import Box
+from ...io.points import read_points
+from .catalogue import CATALOGUE, Dataset, Variant, dataset
+from .fetch import ChecksumMismatch, download, sha256_of
+from .originals import convert_porto, convert_snap, read_geolife
+
+__all__ = [
+    "VARIABLE",
+    "Positions",
+    "Sample",
+    "Status",
+    "california_housing",
+    "data_folder",
+    "describe",
+    "fetch",
+    "load",
+    "sample_users",
+    "status",
+]
+
+VARIABLE = "SEMILOCAL_DATA"
+SHIPPED = "california_housing"
+GEOLIFE_FOLDERS = ("geolife", "Geolife Trajectories 1.3", ".")
+Points = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """A dataset in memory.
+
+    Attributes
+    ----------
+    points : float64[n, 2]
+        Longitude and latitude in degrees, read-only, all inside `box`.
+    box : Box
+        The public domain: a constant of the catalogue, not taken from the points.
+    path : Path
+        Where they were read from.
+    notes : tuple of str
+        What a reader of results must know: which variant it is, and what was left out.
+    fingerprint : str
+        Twelve hexadecimal digits of the points' SHA-256: a parameter that tells results on other data apart.
+    """
+
+    name: str
+    points: Points
+    box: Box
+    path: Path
+    notes: tuple[str, ...]
+    fingerprint: str
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Positions of one trial, scaled to the unit square: float64[n, 2], and where they came from."""
+
+    points: Points
+    source: Positions
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether a dataset is there: the variant found, its size, and whether it is the known file."""
+
+    name: str
+    path: Path | None
+    bytes: int
+    state: str
+
+
+def california_housing() -> tuple[Points, npt.NDArray[np.float64]]:
+    """Return the sample that ships with the package.
+
+    Returns
+    -------
+    points : float64[20640, 2]
+        Longitude and latitude in degrees.
+    values : float64[20640]
+        Median house value of the block group in US dollars.
+
+    Examples
+    --------
+    >>> points, values = california_housing()
+    >>> points.shape, points[0].tolist(), float(values[0])
+    ((20640, 2), [-122.23, 37.88], 452600.0)
+    """
+    source = importlib.resources.files("semilocal") / "data" / "california_housing.csv.gz"
+    with importlib.resources.as_file(source) as path:
+        table = read_points(path, x="longitude", y="latitude", values=["median_house_value"])
+    return table.points, table.values["median_house_value"]
+
+
+def data_folder(folder: str | Path | None = None) -> Path:
+    """Return the data folder: the one given, or the one that SEMILOCAL_DATA names."""
+    named = folder if folder is not None else os.environ.get(VARIABLE)
+    if not named:
+        raise InvalidInput(f"no data folder is known; give one (--data FOLDER) or set {VARIABLE}")
+    path = Path(named).expanduser()
+    if path.exists() and not path.is_dir():
+        raise InvalidInput(f"the data folder {path} is a file; name a folder")
+    return path
+
+
+def load(name: str, folder: str | Path | None = None) -> Positions:
+    """Return all positions of a dataset.
+
+    Parameters
+    ----------
+    name : str
+        A key of the catalogue.
+    folder : str or Path, optional
+        The data folder; SEMILOCAL_DATA if left out. California Housing needs none.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not there, with the way to get it.
+
+    Notes
+    -----
+    Of several variants the first that is present is read; `Positions.notes` says which. A dataset that was
+    read stays in memory (the last four), as long as its file does not change.
+    """
+    entry = dataset(name)
+    found = _find(entry, folder)
+    if found is None:
+        where = data_folder(folder)
+        files = " or ".join(variant.file for variant in entry.variants)
+        way = f"run 'semilocal data fetch {name}'" if entry.original else f"see 'semilocal data describe {name}'"
+        raise InvalidInput(f"{name} is not in {where}: no {files}; {way}, or name another folder")
+    path, variant = found
+    changed = path.stat()
+    return _read(entry.name, variant, path, changed.st_mtime_ns, changed.st_size)
+
+
+def sample_users(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Sample:
+    """Draw the positions of one trial: n rows without replacement, scaled from the public box to [0, 1]².
+
+    Every row drawn counts as one participant, as in the paper: most datasets have fewer people than N.
+
+    Parameters
+    ----------
+    name : str
+        A key of the catalogue.
+    n : int
+        Participants, at most the rows of the dataset.
+    rng : numpy Generator
+        The only source of randomness.
+    """
+    source = load(name, folder)
+    if not 1 <= n <= len(source.points):
+        raise InvalidInput(f"n must be between 1 and the {len(source.points)} positions of {name}; got {n}")
+    chosen = rng.choice(len(source.points), size=n, replace=False, shuffle=False)
+    lower, upper = np.array(source.box.lower), np.array(source.box.upper)
+    return Sample((source.points[chosen] - lower) / (upper - lower), source)
+
+
+def status(folder: str | Path | None = None) -> list[Status]:
+    """Return what is on disk, one entry per dataset. Files with a known checksum are checked against it."""
+    return [_status(entry, folder) for entry in CATALOGUE.values()]
+
+
+def describe(name: str, folder: str | Path | None = None) -> str:
+    """Return where a dataset comes from, its terms, its checksums and what is on disk, as a text of a few
+    lines."""
+    entry = dataset(name)
+    here = _status(entry, folder)
+    lines = [f"{entry.name}: {entry.title}", f"  columns    {', '.join(entry.columns)}"]
+    for variant in entry.variants:
+        rows = f", {variant.rows:,} rows" if variant.rows else ""
+        lines += [
+            f"  file       {variant.file}{rows}",
+            f"             {variant.note}",
+            f"             domain {variant.box}",
+        ]
+        if variant.sha256:
+            lines.append(f"             sha256 {variant.sha256}")
+    lines += [f"  home       {entry.home}", f"  terms      {entry.terms}", f"  cite       {entry.citation}"]
+    if entry.original:
+        size = f", {entry.original.size:,} bytes" if entry.original.size else ""
+        known = (
+            f"sha256 {entry.original.sha256}"
+            if entry.original.sha256
+            else "no checksum is published; the first is recorded"
+        )
+        lines += [
+            f"  original   {entry.original.url}{size}",
+            f"             {known}; makes {entry.original.makes}",
+        ]
+    if entry.by_hand:
+        lines.append(f"  by hand    {entry.by_hand}")
+    lines.append(f"  on disk    {here.state}" + (f": {here.path}, {here.bytes:,} bytes" if here.path else ""))
+    if here.path is not None:
+        lines += [f"             {reason}: {count:,} left out" for reason, count in _recorded(here.path).items()]
+    return "\n".join(lines)
+
+
+def fetch(name: str, folder: str | Path | None = None, *, show: bool = True) -> str:
+    """Get a dataset from its public home into the data folder, and return a sentence about it.
+
+    The original is kept in ``originals/``, checked against its checksum, and turned into the file that `load`
+    reads. A broken download goes on where it stopped; a file appears only when it is complete.
+
+    Raises
+    ------
+    DownloadFailed
+        In one sentence, if the home does not answer.
+    ChecksumMismatch
+        If the home holds another file than the known one.
+    InvalidInput
+        If the dataset cannot be fetched by a program, with what to do by hand.
+    """
+    entry = dataset(name)
+    if name == SHIPPED:
+        return f"{name} ships with the package; there is nothing to fetch"
+    found = _find(entry, folder)
+    if found is not None:
+        return f"{name} is there: {found[0]} ({found[1].note}); nothing was fetched"
+    if entry.original is None:
+        raise InvalidInput(f"{name} cannot be fetched from {entry.home} by a program: {entry.by_hand}")
+    where = data_folder(folder)
+    raw = where / "originals" / entry.original.url.rsplit("/", 1)[1]
+    received = download(entry.original.url, raw, sha256=entry.original.sha256, show=show)
+    variant = next(one for one in entry.variants if one.file == entry.original.makes)
+    target = where / variant.file
+    convert = {"snap": convert_snap, "porto": convert_porto}[entry.original.layout]
+    made = convert(raw, target, show=show)
+    if variant.content_sha256 and _content_sha256(target) != variant.content_sha256:
+        target.unlink()
+        raise ChecksumMismatch(f"{raw} does not give the known {variant.file}; it was not kept")
+    record = {
+        "original": entry.original.url,
+        "sha256": received,
+        "rows": made.rows,
+        "dropped": dict(made.dropped),
+    }
+    _record_path(target).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    left = "".join(f"; {reason}: {count:,} left out" for reason, count in made.dropped.items())
+    first = "" if entry.original.sha256 else f"; no checksum is published, the original's SHA-256 is {received}"
+    return f"{name} is in {target}: {made.rows:,} rows, {variant.note}{left}{first}"
+
+
+@functools.lru_cache(maxsize=4)
+def _read(name: str, variant: Variant, path: Path, _changed: int, _size: int) -> Positions:
+    notes = [f"{path.name}: {variant.note}"]
+    if path.is_dir():
+        points, dropped = read_geolife(path)
+        notes += [f"{reason}: {count:,} left out" for reason, count in dropped.items()]
+        inside = ((points >= variant.box.lower) & (points <= variant.box.upper)).all(axis=1)
+        outside = len(points) - int(np.count_nonzero(inside))
+        if outside:
+            notes.append(f"{outside:,} of {len(points):,} points outside {variant.box} are left out")
+            points = points[inside]
+    else:
+        if _check(path, variant) == "differs":
+            notes.append(f"{path} is not the known file: its checksum differs")
+        notes += [f"{reason}: {count:,} left out" for reason, count in _recorded(path).items()]
+        points = variant.box.check(read_points(path, x="longitude", y="latitude").points)
+    if not len(points):
+        raise InvalidInput(f"{path}: holds no position inside {variant.box}; check the folder")
+    points.setflags(write=False)
+    fingerprint = hashlib.sha256(np.ascontiguousarray(points).tobytes()).hexdigest()[:12]
+    return Positions(name, points, variant.box, path, tuple(notes), fingerprint)
+
+
+def _find(entry: Dataset, folder: str | Path | None) -> tuple[Path, Variant] | None:
+    """Return the first variant that is present, and where."""
+    if entry.name == SHIPPED:
+        # A wheel is unpacked when it is installed: the sample is a real file.
+        return Path(str(importlib.resources.files("semilocal") / "data" / entry.variants[0].file)), entry.variants[0]
+    where = data_folder(folder)
+    for variant in entry.variants:
+        if entry.name == "geolife":
+            for inside in GEOLIFE_FOLDERS:
+                if next((where / inside).glob("Data/*/Trajectory/*.plt"), None) is not None:
+                    return where / inside, variant
+        elif (where / variant.file).is_file():
+            return where / variant.file, variant
+    return None
+
+
+def _status(entry: Dataset, folder: str | Path | None) -> Status:
+    known = entry.name == SHIPPED or folder is not None or bool(os.environ.get(VARIABLE))
+    found = _find(entry, folder) if known else None
+    if found is None:
+        return Status(entry.name, None, 0, "not there" if known else "no data folder named")
+    path, variant = found
+    if path.is_dir():
+        files = list(path.glob("Data/*/Trajectory/*.plt"))
+        return Status(entry.name, path, sum(file.stat().st_size for file in files), f"{len(files):,} trajectories")
+    words = {
+        "same": "there, checksum verified",
+        "differs": "there, but the checksum differs",
+        "unknown": "there",
+    }
+    return Status(entry.name, path, path.stat().st_size, words[_check(path, variant)])
+
+
+def _check(path: Path, variant: Variant) -> str:
+    if variant.sha256 is None:
+        return "unknown"
+    same = sha256_of(path) == variant.sha256 or _content_sha256(path) == variant.content_sha256
+    return "same" if same else "differs"
+
+
+def _content_sha256(path: Path) -> str:
+    try:
+        with gzip.open(path, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, EOFError):
+        return ""
+
+
+def _record_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _recorded(path: Path) -> Mapping[str, int]:
+    """Return what was left out when the file was made here, by reason."""
+    record = _record_path(path)
+    if not record.is_file():
+        return {}
+    dropped = json.loads(record.read_text(encoding="utf-8")).get("dropped", {})
+    return {str(reason): int(count) for reason, count in dropped.items()}

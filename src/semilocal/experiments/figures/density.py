@@ -1,0 +1,153 @@
+"""Figure 1: partitions over the points, the true function, and the reports under each rule and under plain LDP.
+
+Knows the experiment and its picture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...functions import gaussian_bump
+from ...protocol.partition import Partition
+from .. import methods as promises
+from ..harness.report import FigureReport
+from ..harness.runner import Cell
+from ..harness.style import Saved, figure_style, look, save
+from ..harness.summary import Made, Options, gather, select
+from ..trials import BUMP_SPREAD, MEAN_CROWD, PLANE, density_trial, released_values
+
+__all__ = ["FULL", "Grid", "make"]
+
+NAME = "density_reconstruction"
+PARTITIONS = ("paper", "published", "ours-core", "ours-uniform")
+METHODS = (*PARTITIONS, "ldp")
+BINS = 34  # hexagons across a panel
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How many participants, and ε."""
+
+    size: int = 30_000
+    epsilon: float = 1.0
+
+
+FULL = Grid()
+
+
+def make(options: Options, grid: Grid = FULL) -> Made:
+    """Draw the figure from the first run; the table holds all of them."""
+    runs = options.repeats(quick=3)
+    cells = {
+        method: [
+            Cell.of(NAME, method, seed=options.seed, run=run, n=grid.size, epsilon=grid.epsilon, k=MEAN_CROWD)
+            for run in range(runs)
+        ]
+        for method in METHODS
+    }
+    every = [cell for of_method in cells.values() for cell in of_method]
+    found = gather(
+        NAME, every, density_trial, options, by=("method", "n", "epsilon", "k"), of=("value_mse", "mean_error")
+    )
+    saved = _draw({method: of_method[0] for method, of_method in cells.items()}, options)
+    errors = {method: select(found.summary, method=method)[0]["value_mse_mean"] for method in METHODS}
+    worded = "; ".join(f"{look(method).name} {error:.3g}" for method, error in errors.items())
+    return Made(
+        (
+            FigureReport(
+                "fig:density_reconstruction",
+                "a function from private reports (Figure 1)",
+                "Top: true values, and the partitions over the points; who was in a hatched part was moved into the "
+                "region next to it. Bottom: means of the reports per hexagon. "
+                f"Mean squared error of a single report: {worded}.",
+                (saved.png,),
+                {
+                    "population": "N(0, 2²) truncated to [-10, 10]²",
+                    "function": "f(x) = exp(−‖x‖² / (2 · 2²))",
+                    "N": f"{grid.size:,}",
+                    "ε": grid.epsilon,
+                    "δ": "0.05",
+                    "k": MEAN_CROWD,
+                    "depth": "15 levels of the paper's quadtrees",
+                },
+                promises.lines(found.summary, "values"),
+                runs,
+                options.seed,
+                found.seconds,
+                found.csv,
+            ),
+        )
+    )
+
+
+def _draw(cells: dict[str, Cell], options: Options) -> Saved:
+    released = {method: released_values(cell) for method, cell in cells.items()}
+    points = released["ldp"].points
+    with figure_style() as Figure:
+        figure = Figure(figsize=(13.5, 6.2))
+        grid = figure.subplots(2, 1 + len(PARTITIONS), sharex=True, sharey=True)
+        shown = _hexagons(grid[0, 0], points, gaussian_bump(BUMP_SPREAD)(points), "true f at the samples")
+        _hexagons(grid[1, 0], points, released["ldp"].values, "local DP: true loss ε\nreports, mean per hexagon")
+        for place, method in enumerate(PARTITIONS, start=1):
+            partition = released[method].partition
+            assert partition is not None
+            said = promises.promise(method, "values")
+            kept = "crowd of k kept" if said.crowd else "no crowd kept"
+            _boxes(grid[0, place], points, partition, f"{look(method).name}\n{len(partition):,} regions, {kept}")
+            _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{said.cost}")
+        for axes in grid[:, 0]:
+            axes.set_ylabel("y")
+        for axes in grid[1]:
+            axes.set_xlabel("x")
+        n, epsilon = len(points), cells["ldp"]["epsilon"]
+        figure.suptitle(f"N = {n:,}, ε = {epsilon:g}, δ = 0.05, k = {MEAN_CROWD}", fontsize=9)
+        figure.colorbar(shown, ax=grid, label="f, or the mean of its reports", shrink=0.7, extend="both")
+        return save(figure, options.out, name=NAME)
+
+
+def _hexagons(axes: Any, points: Any, values: Any, title: str) -> Any:
+    shown = axes.hexbin(
+        points[:, 0],
+        points[:, 1],
+        C=values,
+        reduce_C_function=np.mean,
+        gridsize=BINS,
+        extent=(PLANE.lower[0], PLANE.upper[0], PLANE.lower[1], PLANE.upper[1]),
+        cmap="cividis",
+        vmin=0.0,
+        vmax=1.0,
+        linewidths=0.1,
+        rasterized=True,
+    )
+    _frame(axes, title)
+    return shown
+
+
+def _boxes(axes: Any, points: Any, partition: Partition, title: str) -> None:
+    from matplotlib.collections import PolyCollection
+
+    axes.plot(points[:, 0], points[:, 1], ".", markersize=0.6, color="#6baed6", alpha=0.4, rasterized=True)
+    axes.add_collection(
+        PolyCollection(_rings(partition.boxes), facecolor="none", edgecolor="black", linewidth=0.5, zorder=3)
+    )
+    moved = _rings(partition.task.hierarchy.boxes(partition.trimmed_cells))
+    if moved:
+        axes.add_collection(
+            PolyCollection(moved, facecolor="none", edgecolor="#a0a0a0", linewidth=0.3, hatch="///", zorder=3)
+        )
+    _frame(axes, title)
+
+
+def _rings(boxes: Any) -> list[list[tuple[float, float]]]:
+    return [[(x0, y0), (x1, y0), (x1, y1), (x0, y1)] for (x0, y0), (x1, y1) in boxes.tolist()]
+
+
+def _frame(axes: Any, title: str) -> None:
+    axes.set(xlim=(PLANE.lower[0], PLANE.upper[0]), ylim=(PLANE.lower[1], PLANE.upper[1]))
+    axes.set_title(title, fontsize=9)
+    axes.set_aspect("equal")
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(True)

@@ -1,0 +1,107 @@
+"""Range queries on real positions: error against ε for each dataset and number of participants.
+
+Knows the grid of the experiment and its picture. A dataset that is not there leaves its panels empty, with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import methods as promises
+from ..datasets import load as data
+from ..datasets.catalogue import dataset
+from ..harness.panels import Panel, line_panels
+from ..harness.report import FigureReport
+from ..harness.runner import Cell
+from ..harness.summary import Gathered, Made, Options, data_named, gather, present
+from ..trials import CROWD, counts_trial
+from .queries_synthetic import METHODS
+
+__all__ = ["FULL", "Grid", "make", "results"]
+
+NAME = "queries_real"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Datasets, numbers of participants and values of ε."""
+
+    datasets: tuple[str, ...] = ("brightkite", "geolife", "gowalla", "porto")
+    sizes: tuple[int, ...] = (5_000, 20_000)
+    epsilons: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0)
+
+
+FULL = Grid()
+
+
+def results(options: Options, grid: Grid = FULL) -> tuple[Gathered | None, dict[str, str]]:
+    """Return the trials on the datasets that are there (None if there are none), and why others are missing."""
+    there, missing = present(grid.datasets, options.data)
+    cells = [
+        Cell.of(NAME, method, seed=options.seed, run=run, source=name, data=fingerprint, n=n, epsilon=epsilon, k=CROWD)
+        for run in range(options.repeats(quick=2))
+        for name, fingerprint in there.items()
+        for n in grid.sizes
+        for epsilon in grid.epsilons
+        for method in METHODS
+    ]
+    if not cells:
+        return None, missing
+    by = ("method", "source", "data", "n", "epsilon", "k")
+    return gather(NAME, cells, counts_trial, options, by=by, of=("mre",)), missing
+
+
+def make(options: Options, grid: Grid = FULL) -> Made:
+    """Draw the figure."""
+    found, missing = results(options, grid)
+    title = "range queries on real positions: error against ε"
+    if found is None:
+        return Made((FigureReport("fig:spatial_queries_error", title, missing="; ".join(missing.values())),))
+    panels = [
+        Panel(
+            f"{dataset(name).title.split()[0].rstrip(',')}, N = {n:,}",
+            {"source": name, "n": n},
+            f"not in the data folder; see: semilocal data describe {name}" if name in missing else "",
+        )
+        for n in grid.sizes
+        for name in grid.datasets
+    ]
+    errors = line_panels(
+        found.summary,
+        panels,
+        value="mre",
+        y_label="mean relative error (MRE)",
+        purpose="counts",
+        folder=options.out,
+        name="spatial_queries_error",
+        columns=len(grid.datasets),
+    )
+    with data_named(options.data):
+        notes = [note for name in grid.datasets if name not in missing for note in data.load(name).notes]
+    parameters = {
+        "population": "N rows of the dataset without replacement, scaled from its public box to [0, 1]²",
+        "queries": "200 per trial, around a data point, sides log-uniform in [1/256, 1/8], true count in [20, 0.05 N]",
+        "error": "mean of |answer − truth| / max(truth, 10 max(1, 10⁻⁴ N))",
+        "N": ", ".join(f"{n:,}" for n in grid.sizes),
+        "ε": ", ".join(f"{epsilon:g}" for epsilon in grid.epsilons),
+        "k": CROWD,
+        "δ": "0.05",
+        "depth": "16 levels of the paper's quadtrees (the paper names none; 10 would make its error larger)",
+    }
+    return Made(
+        (
+            FigureReport(
+                "fig:spatial_queries_error",
+                title,
+                "Bars: 95 % confidence interval of the mean. Every row drawn counts as one participant.",
+                (errors.svg,),
+                parameters,
+                promises.lines(found.summary, "counts"),
+                options.repeats(quick=2),
+                options.seed,
+                found.seconds,
+                found.csv,
+                (*notes, *(f"left out: {why}" for why in missing.values())),
+            ),
+        )
+    )

@@ -1,0 +1,190 @@
+"""What the three honest choices for the sparse cost: block the others, move along at a price, or be exposed.
+
+For each dataset, the error of range counts against the share of participants moved and against the worst loss, over
+tau, rule and accounting. Knows the grid of the experiment and its picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..harness.report import FigureReport, Line
+from ..harness.runner import Cell
+from ..harness.style import Saved, error_axis, figure_style, line, look, save
+from ..harness.summary import Gathered, Made, Options, gather, present, select
+from ..trials import CROWD, tradeoff_trial
+
+__all__ = ["CHOICES", "FULL", "Choice", "Grid", "make", "results"]
+
+NAME = "tradeoff"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One setting: the line it belongs to, and the options of `Task.build`."""
+
+    method: str
+    rule: str
+    accounting: str = "core"
+    tau: float = 0.2
+    max_trims: int = 0
+
+
+TAUS = (0.05, 0.1, 0.2, 0.3, 0.4)
+CHOICES = (
+    Choice("rule-all", "all"),
+    Choice("rule-each", "each"),
+    *(Choice("ours-core", "trim", tau=tau, max_trims=16) for tau in TAUS),
+    *(Choice("ours-core", "trim", max_trims=trims) for trims in (1, 2, 4, 8)),
+    *(Choice("ours-uniform", "trim", "uniform", tau=tau, max_trims=3) for tau in TAUS),
+    *(Choice("ours-uniform", "trim", "uniform", tau=0.4, max_trims=trims) for trims in (1, 2, 6)),
+)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Sources of positions, number of participants and ε."""
+
+    sources: tuple[str, ...] = ("clusters", "california_housing", "gowalla", "brightkite", "porto")
+    size: int = 20_000
+    epsilon: float = 1.0
+
+
+FULL = Grid()
+CAPTION = (
+    "Range counts, error on a logarithmic axis. Top: against the share of participants that a TRIM moved; the curves "
+    "go through tau = 0.05, 0.1, 0.2, 0.3, 0.4 (the number at a point). Bottom: against the largest loss of anybody, "
+    "averaged over runs; the curves go through max_trims (the number at a point), at tau = 0.2 for core and 0.4 for "
+    "uniform. Further left is better for the sparse, lower is better for the analyst."
+)
+TITLES = {"clusters": "Clusters", "california_housing": "California Housing"}
+
+
+def results(options: Options, grid: Grid = FULL) -> tuple[Gathered, dict[str, str]]:
+    """Return the trials on the sources that are there, and why others are missing."""
+    real = [source for source in grid.sources if source != "clusters"]
+    there, missing = present(real, options.data)
+    sources = {"clusters": "made here", **there} if "clusters" in grid.sources else there
+    cells = [
+        Cell.of(
+            NAME,
+            choice.method,
+            seed=options.seed,
+            run=run,
+            source=source,
+            data=fingerprint,
+            n=grid.size,
+            epsilon=grid.epsilon,
+            k=CROWD,
+            rule=choice.rule,
+            accounting=choice.accounting,
+            tau=choice.tau,
+            max_trims=choice.max_trims,
+        )
+        for run in range(options.repeats(quick=1))
+        for source, fingerprint in sources.items()
+        for choice in CHOICES
+    ]
+    by = ("method", "source", "data", "n", "epsilon", "k", "rule", "accounting", "tau", "max_trims")
+    return gather(NAME, cells, tradeoff_trial, options, by=by, of=("mre", "worst_loss", "worst_bound")), missing
+
+
+def make(options: Options, grid: Grid = FULL) -> Made:
+    """Draw the figure."""
+    found, missing = results(options, grid)
+    saved = _draw(found.summary, options)
+    return Made(
+        (
+            FigureReport(
+                "fig:tradeoff",
+                "what the three choices for the sparse cost (our own)",
+                CAPTION,
+                (saved.svg,),
+                {
+                    "N": f"{grid.size:,}",
+                    "ε": f"{grid.epsilon:g} (accounting core: of those never moved; uniform: bound for all)",
+                    "k": CROWD,
+                    "δ": "0.05",
+                    "randomizer": "randomized response over two children",
+                },
+                _lines(found.summary),
+                options.repeats(quick=1),
+                options.seed,
+                found.seconds,
+                found.csv,
+                tuple(f"left out: {why}" for why in missing.values()),
+            ),
+        )
+    )
+
+
+COSTS: Mapping[str, tuple[str, str, bool]] = {
+    "rule-all": ("ε", "0.05 per participant", True),
+    "rule-each": ("ε", "none is kept", False),
+    "ours-core": (
+        "ε, moved s times (1 + s) ε",
+        "0.05 per participant never moved, 0.05 (1 + mean moves) over all",
+        True,
+    ),
+    "ours-uniform": ("at most ε for all", "0.05 per participant", True),
+}
+
+
+def _lines(summary: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
+    out = []
+    for method, (cost, delta, crowd) in COSTS.items():
+        rows = select(summary, method=method)
+        below = [sum(float(row[name]) for row in rows) / len(rows) for name in ("regions_below", "participants_below")]
+        adjacency = "any two positions inside the region" + ("; the region may hold one person" if not crowd else "")
+        out.append(Line(method, cost, adjacency, delta, crowd, below[0], below[1]))
+    return tuple(out)
+
+
+def _draw(summary: Sequence[Mapping[str, Any]], options: Options) -> Saved:
+    sources = list(dict.fromkeys(row["source"] for row in summary))
+    with figure_style() as Figure:
+        figure = Figure(figsize=(2.7 * len(sources) + 0.6, 6.6))
+        grid = figure.subplots(2, len(sources), sharey="col", squeeze=False)
+        for column, source in enumerate(sources):
+            mine = select(summary, source=source)
+            grid[0, column].set_title(TITLES.get(source, source.capitalize()))
+            _moved(grid[0, column], mine)
+            _lost(grid[1, column], mine)
+        for axes in grid[:, 0]:
+            axes.set_ylabel("mean relative error (MRE)")
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, handlelength=3.5)
+        return save(figure, options.out, name=NAME)
+
+
+def _moved(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    for method, (cost, _, crowd) in COSTS.items():
+        trims = {"ours-core": 16, "ours-uniform": 3}.get(method, 0)
+        mine = sorted(select(rows, method=method, max_trims=trims), key=lambda row: float(row["tau"]))
+        label = f"{look(method).name}: true loss {cost}, {'crowd of k kept' if crowd else 'no crowd kept'}"
+        x, y = [100 * row["moved"] for row in mine], [row["mre_mean"] for row in mine]
+        axes.plot(x, y, **{**line(method), "markersize": 5 if trims else 8}, label=label)
+        if method == "ours-core":
+            _number(axes, x, y, [f"{row['tau']:g}" for row in mine])
+    error_axis(axes)
+    axes.set_xlabel("participants moved (%)")
+
+
+def _lost(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    for method in COSTS:
+        tau = 0.4 if method == "ours-uniform" else 0.2
+        mine = sorted(select(rows, method=method, tau=tau), key=lambda row: int(row["max_trims"]))
+        x, y = [row["worst_loss_mean"] for row in mine], [row["mre_mean"] for row in mine]
+        axes.plot(x, y, **{**line(method), "markersize": 5 if len(x) > 1 else 8})
+        if method.startswith("ours"):
+            _number(axes, x, y, [f"{row['max_trims']}" for row in mine])
+    error_axis(axes)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("largest loss of anybody (ε)")
+
+
+def _number(axes: Any, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
+    for a, b, text in zip(x, y, texts, strict=True):
+        axes.annotate(text, (a, b), xytext=(3, 4), textcoords="offset points", fontsize=6.5, color="#404040")

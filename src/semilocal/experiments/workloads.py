@@ -1,0 +1,139 @@
+"""Workloads of range queries, their true answers and errors.
+
+Knows boxes and counting. Must not know mechanisms. Query boxes are float64[m, 2, d]: lower
+corner, upper corner; a point lies in a box if lower <= x < upper on every axis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+
+__all__ = [
+    "anchored_floor",
+    "anchored_queries",
+    "mean_relative_error",
+    "true_counts",
+    "uniform_floor",
+    "uniform_queries",
+]
+
+Points = npt.NDArray[np.float64]
+Boxes = npt.NDArray[np.float64]
+
+PATIENCE = 1_000  # rounds of candidates before a workload is called impossible
+
+
+def uniform_queries(m: int, rng: np.random.Generator, *, sides: tuple[float, float] = (0.1, 0.3)) -> Boxes:
+    """Return m boxes in the unit square: each side U(sides), the place uniform among those that fit."""
+    size = rng.uniform(*sides, size=(m, 2))
+    lower = rng.uniform(0.0, 1.0 - size)
+    return np.stack([lower, lower + size], axis=1)
+
+
+def anchored_queries(
+    points: Points,
+    m: int,
+    rng: np.random.Generator,
+    *,
+    sides: tuple[float, float] = (1 / 256, 1 / 8),
+    fewest: int = 20,
+    largest_share: float = 0.05,
+) -> tuple[Boxes, npt.NDArray[np.int64]]:
+    """Return m boxes that each contain a data point, and their true counts.
+
+    A data point is drawn; width and height are log-uniform in `sides` (of the unit square); the box lies so
+    that the point is at a uniform place in it, and may reach over the border of the square; it is kept if its
+    true count is between `fewest` and `largest_share` of all points, both included.
+
+    Parameters
+    ----------
+    points : float64[n, 2]
+        The participants of the trial, in the unit square.
+    m : int
+        Boxes wanted.
+    rng : numpy Generator
+        The only source of randomness.
+
+    Returns
+    -------
+    boxes : float64[m, 2, 2]
+    counts : int64[m]
+        Exact, half-open boxes. They are not private: they are the truth that errors are measured against.
+    """
+    low, high = np.log(sides[0]), np.log(sides[1])
+    most = largest_share * len(points)
+    if most < fewest:
+        raise InvalidInput(
+            f"no count lies between {fewest} and {most:g}: {len(points)} points are too few; take at least "
+            f"{fewest / largest_share:.0f}"
+        )
+    kept: list[Boxes] = []
+    counted: list[npt.NDArray[np.int64]] = []
+    have = 0
+    for _ in range(PATIENCE):
+        anchors = points[rng.integers(len(points), size=2 * m)]
+        size = np.exp(rng.uniform(low, high, size=(2 * m, 2)))
+        lower = anchors - rng.random((2 * m, 2)) * size
+        boxes = np.stack([lower, lower + size], axis=1)
+        counts = true_counts(points, boxes)
+        good = (counts >= fewest) & (counts <= most)
+        kept.append(boxes[good])
+        counted.append(counts[good])
+        have += int(np.count_nonzero(good))
+        if have >= m:
+            return np.concatenate(kept)[:m], np.concatenate(counted)[:m]
+    raise InvalidInput(
+        f"only {have} of {m} queries with a count in [{fewest}, {most:g}] were found among "
+        f"{2 * m * PATIENCE:,} candidates; "
+        "the points are too few, or too many of them share one place"
+    )
+
+
+def true_counts(points: Points, boxes: Boxes) -> npt.NDArray[np.int64]:
+    """Return how many points lie in each half-open box: int64[m].
+
+    Examples
+    --------
+    >>> points = np.array([[0.0, 0.0], [0.5, 0.5], [1.0, 0.5]])
+    >>> true_counts(points, np.array([[[0.0, 0.0], [1.0, 1.0]]])).tolist()
+    [2]
+    """
+    order = np.argsort(points[:, 0], kind="stable")
+    ordered = points[order]
+    first = np.searchsorted(ordered[:, 0], boxes[:, 0, 0], side="left")
+    last = np.searchsorted(ordered[:, 0], boxes[:, 1, 0], side="left")
+    others = ordered[:, 1:]
+    counts = np.empty(len(boxes), dtype=np.int64)
+    for place, (start, stop) in enumerate(zip(first, last, strict=True)):
+        strip = others[start:stop]
+        counts[place] = np.count_nonzero(((strip >= boxes[place, 0, 1:]) & (strip < boxes[place, 1, 1:])).all(axis=1))
+    return counts
+
+
+def mean_relative_error(answers: npt.ArrayLike, truth: npt.ArrayLike, *, floor: float) -> float:
+    """Return the mean of |answer − truth| / max(truth, floor) over the queries.
+
+    Examples
+    --------
+    >>> mean_relative_error([12, 1], [10, 0], floor=2)
+    0.35
+    """
+    answered, true = np.asarray(answers, dtype=np.float64), np.asarray(truth, dtype=np.float64)
+    if answered.shape != true.shape or answered.ndim != 1 or not len(true):
+        raise InvalidInput(
+            f"answers and truth must be two arrays of the same length; got {answered.shape} and {true.shape}"
+        )
+    return float(np.mean(np.abs(answered - true) / np.maximum(true, floor)))
+
+
+def anchored_floor(n: int) -> float:
+    """Return the smallest denominator of the error on real data: 10·max(1, 10⁻⁴n)."""
+    return 10.0 * max(1.0, 1e-4 * n)
+
+
+def uniform_floor(n: int) -> float:
+    """Return the smallest denominator of the error on the synthetic clusters: 10⁻⁴n."""
+    return 1e-4 * n

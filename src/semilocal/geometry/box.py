@@ -1,0 +1,158 @@
+"""The public domain: an axis-parallel box that all positions live in.
+
+Knows bounds and the validation of points. Knows no cells and no participants.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput, OutsideDomain
+
+__all__ = ["MAX_DIMENSIONS", "Box", "Clipped"]
+
+MAX_DIMENSIONS = 8
+Points = npt.NDArray[np.float64]
+
+
+class Clipped(NamedTuple):
+    """Points after clipping and how many of them were moved."""
+
+    points: Points
+    moved: int
+
+
+class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An axis-parallel box with 1 to 8 dimensions.
+
+    Parameters
+    ----------
+    lower, upper : sequence of float
+        Bounds per axis, finite, ``lower < upper``. Both ends belong to the box.
+    names : sequence of str, optional
+        One name per axis; ``x0, x1, …`` if left out.
+
+    Examples
+    --------
+    >>> box = Box((-10, -10), (10, 10), names=("x", "y"))
+    >>> box.dimensions
+    2
+    >>> box.clip([[0.0, 12.0]]).moved
+    1
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        lower = tuple(_number(value, "lower") for value in _sequence(self.lower, "lower"))
+        upper = tuple(_number(value, "upper") for value in _sequence(self.upper, "upper"))
+        names = tuple(_sequence(self.names, "names")) or tuple(f"x{axis}" for axis in range(len(lower)))
+        if not 1 <= len(lower) <= MAX_DIMENSIONS:
+            raise InvalidInput(f"a box has 1 to {MAX_DIMENSIONS} dimensions; lower has {len(lower)} values")
+        if len(upper) != len(lower):
+            raise InvalidInput(f"lower has {len(lower)} values and upper {len(upper)}; give one of each per axis")
+        if not all(isinstance(name, str) and name for name in names):
+            raise InvalidInput(f"names must be non-empty strings; got {names!r}")
+        if len(names) != len(lower) or len(set(names)) != len(names):
+            raise InvalidInput(f"names must be {len(lower)} different strings, one per axis; got {names!r}")
+        for name, low, high in zip(names, lower, upper, strict=True):
+            if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
+                raise InvalidInput(f"axis {name!r} needs finite lower < upper; got [{low}, {high}]")
+        msgspec.structs.force_setattr(self, "lower", lower)
+        msgspec.structs.force_setattr(self, "upper", upper)
+        msgspec.structs.force_setattr(self, "names", names)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of axes."""
+        return len(self.lower)
+
+    def check(self, points: npt.ArrayLike) -> Points:
+        """Return the points as float64[n, d], or refuse them.
+
+        Parameters
+        ----------
+        points : array_like, shape (n, d)
+            For one dimension, shape (n,) is taken as (n, 1).
+
+        Raises
+        ------
+        InvalidInput
+            If the shape is wrong or the values are not numbers.
+        OutsideDomain
+            If any point is outside the box or not finite, with how many and the first index.
+        """
+        array = self._finite(points)
+        inside = np.ones(len(array), dtype=bool)
+        for axis, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
+            column = array[:, axis]
+            inside &= (column >= low) & (column <= high)
+        if not inside.all():
+            first = int(np.argmin(inside))
+            raise OutsideDomain(
+                f"{int(np.count_nonzero(~inside))} of {len(array)} points lie outside the domain {self}, the first at "
+                f"index {first}: {array[first].tolist()}; widen the box, drop them, or move them with Box.clip(points)"
+            )
+        return array
+
+    def clip(self, points: npt.ArrayLike) -> Clipped:
+        """Move points outside to the nearest point of the box, and say how many were moved.
+
+        Points that are not finite are refused: they have no nearest point.
+        """
+        array = self._finite(points)
+        clipped = np.clip(array, self.lower, self.upper)
+        return Clipped(clipped, int(np.count_nonzero((clipped != array).any(axis=1))))
+
+    def __str__(self) -> str:
+        axes = zip(self.names, self.lower, self.upper, strict=True)
+        return " × ".join(f"{name} [{low:g}, {high:g}]" for name, low, high in axes)
+
+    def _finite(self, points: npt.ArrayLike) -> Points:
+        try:
+            array = np.asarray(points)
+            if array.dtype.kind not in "fiu" and array.size:
+                raise InvalidInput(f"points must be numbers; got dtype {array.dtype}")
+            array = array.astype(np.float64, copy=False)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            wanted = f"an array of numbers with shape (n, {self.dimensions})"
+            raise InvalidInput(f"points must be {wanted}: {error}") from None
+        if array.ndim == 1 and (self.dimensions == 1 or array.size == 0):
+            array = array.reshape(-1, self.dimensions)
+        if array.ndim != 2 or array.shape[1] != self.dimensions:
+            raise InvalidInput(f"points must have shape (n, {self.dimensions}); got {array.shape}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = np.sum(array)
+        if not np.isfinite(total):  # one cheap pass; look closer only if it fails
+            finite = np.isfinite(array).all(axis=1)
+            if not finite.all():
+                first = int(np.argmin(finite))
+                raise OutsideDomain(
+                    f"{int(np.count_nonzero(~finite))} of {len(array)} points are NaN or infinite, the first at index "
+                    f"{first}: {array[first].tolist()}; drop them before you go on"
+                )
+        return array
+
+
+def _sequence(value: Any, name: str) -> tuple[Any, ...]:
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        raise InvalidInput(f"{name} must be a sequence with one value per axis; got {value!r}")
+    return tuple(value)
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        if isinstance(value, str | bytes | bool):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{name} must hold numbers; got {value!r}") from None

@@ -1,0 +1,97 @@
+"""Named public boxes, and bounds given as text.
+
+Knows fixed constants in WGS84 degrees and how to read four numbers. Must not know any data: bounds taken from
+the positions themselves would tell where the outermost participants are.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from ..errors import InvalidInput
+from .box import MAX_DIMENSIONS, Box
+
+__all__ = ["PLACES", "named_box", "parse_bounds"]
+
+DEGREES = ("longitude", "latitude")
+
+# (west, south, east, north) in degrees, rounded outward from the published outline of each place.
+PLACES = MappingProxyType(
+    {
+        "world": (-180.0, -90.0, 180.0, 90.0),
+        "africa": (-26.0, -35.0, 60.0, 38.0),
+        "asia": (25.0, -12.0, 180.0, 82.0),
+        "australia": (112.0, -44.0, 155.0, -9.0),
+        "europe": (-25.0, 34.0, 45.0, 72.0),
+        "north-america": (-170.0, 7.0, -50.0, 84.0),
+        "south-america": (-93.0, -56.0, -32.0, 13.0),
+        "usa": (-125.0, 24.0, -66.0, 50.0),  # the contiguous states
+        "california": (-124.5, 32.5, -114.1, 42.1),
+        "germany": (5.8, 47.2, 15.1, 55.1),
+        "portugal": (-9.6, 36.9, -6.1, 42.2),  # the mainland
+        "beijing": (115.0, 39.0, 117.6, 41.1),
+        "london": (-0.55, 51.25, 0.35, 51.7),
+        "new-york": (-74.3, 40.4, -73.6, 41.0),
+        "porto": (-8.8, 41.0, -8.4, 41.35),
+        "san-francisco": (-122.6, 37.6, -122.3, 37.9),
+        "tokyo": (139.4, 35.4, 140.0, 35.9),
+    }
+)
+
+
+def named_box(name: str) -> Box:
+    """Return the public box of a place, axes longitude and latitude in degrees.
+
+    Parameters
+    ----------
+    name : str
+        A key of `PLACES`, in any case; blanks and underscores count as hyphens.
+
+    Examples
+    --------
+    >>> print(named_box("california"))
+    longitude [-124.5, -114.1] × latitude [32.5, 42.1]
+    >>> named_box("New York") == named_box("new-york")
+    True
+    """
+    key = str(name).strip().lower().replace(" ", "-").replace("_", "-")
+    if key not in PLACES:
+        known = ", ".join(PLACES)
+        raise InvalidInput(f"no box is named {name!r}; there are {known}; or give the bounds as 'x0,y0,x1,y1'")
+    west, south, east, north = PLACES[key]
+    return Box((west, south), (east, north), names=DEGREES)
+
+
+def parse_bounds(text: str, *, names: tuple[str, ...] = ()) -> Box:
+    """Return the box that a text describes: a place, or the lower corner and then the upper corner.
+
+    Parameters
+    ----------
+    text : str
+        A key of `PLACES`, or ``"x0,y0,x1,y1"``; 2d numbers give a box with d dimensions.
+    names : tuple of str, optional
+        Names of the axes where numbers are given.
+
+    Examples
+    --------
+    >>> print(parse_bounds("-10,-10,10,10", names=("x", "y")))
+    x [-10, 10] × y [-10, 10]
+    >>> parse_bounds("world").upper
+    (180.0, 90.0)
+    """
+    parts = [part.strip() for part in str(text).split(",")]
+    numbers = []
+    for part in parts:
+        try:
+            numbers.append(float(part))
+        except ValueError:
+            if len(parts) == 1:
+                return named_box(text)
+            raise InvalidInput(f"bounds {text!r}: {part!r} is not a number; write them as 'x0,y0,x1,y1'") from None
+    if len(numbers) % 2 or not 1 <= len(numbers) // 2 <= MAX_DIMENSIONS:
+        raise InvalidInput(
+            f"bounds {text!r} hold {len(numbers)} numbers; give the lower corner and then the upper corner, "
+            "'x0,y0,x1,y1', or the name of a place"
+        )
+    half = len(numbers) // 2
+    return Box(tuple(numbers[:half]), tuple(numbers[half:]), names=names)

@@ -1,0 +1,7 @@
+"""Public trees of cells over a domain."""
+
+from __future__ import annotations
+
+from .dyadic import MAX_BITS, ROOT, BinaryTree, Cells, Hierarchy, Quadtree, Ticks
+
+__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Hierarchy", "Quadtree", "Ticks"]

@@ -1,0 +1,303 @@
+"""The public hierarchy: a fixed tree of cells over the domain, chosen before any data is seen.
+
+Theory of operation. Every axis is cut into 2**b equal slices at the deepest level; a point becomes one slice
+number (a *tick*) per axis. Interleaving the bits of the ticks, axis 0 first, gives a path of bits from the root,
+and a cell is the path's prefix with a leading one: a *locational code* (root 1, child c of v is v * fanout + c).
+``BinaryTree`` takes one bit per level, ``Quadtree`` one bit per axis, so both use the same integers:
+
+- depth, parent and children are shifts; the descendants of a cell are one interval of codes;
+- all points of a cell are one range of the sorted codes (what makes the simulation fast).
+
+A cell is half-open, ``lower <= x < upper`` per axis, and its edges are the floats
+``lower + (upper - lower) * (i / 2**b)`` of its axis; the last cell of an axis also holds the upper edge of the
+domain. So every valid point is in exactly one cell of every depth, and is inside the box that ``boxes`` returns.
+
+Knows the geometry of cells. Knows no participants, reports or randomness.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..geometry.box import Box, Points
+
+__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Hierarchy", "Quadtree", "Ticks"]
+
+MAX_BITS = 60  # longest path in bits; leaves room for the leading one and for padding to whole levels
+ROOT = 1
+Cells = npt.NDArray[np.uint64]
+Ticks = npt.NDArray[np.int64]
+
+_DIGIT = 11  # bits interleaved per table look-up: 2**11 words stay in the first-level cache
+_CHUNK = 1 << 16
+_ULPS = 4  # the narrowest cell must be this many float spacings wide, so that its edges are distinct
+
+
+class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
+    """A dyadic tree over a box; use ``BinaryTree`` or ``Quadtree``.
+
+    Parameters
+    ----------
+    box : Box
+        The domain, 1 to 8 dimensions.
+    max_depth : int
+        The deepest level; the root has depth 0. Paths have at most 60 bits.
+    """
+
+    box: Box
+    max_depth: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.box, Box):
+            raise InvalidInput(f"box must be a semilocal.Box; got {self.box!r}")
+        if isinstance(self.max_depth, bool) or not isinstance(self.max_depth, int) or self.max_depth < 1:
+            raise InvalidInput(f"max_depth must be an integer of at least 1; got {self.max_depth!r}")
+        if self.path_bits > MAX_BITS:
+            most = MAX_BITS // self.level_bits
+            raise InvalidInput(f"max_depth must be at most {most} for this tree; got {self.max_depth}")
+        for name, low, high in zip(self.box.names, self.box.lower, self.box.upper, strict=True):
+            spacing = float(np.spacing(max(abs(low), abs(high))))
+            if (high - low) * 0.5**self.tick_bits < _ULPS * spacing:
+                raise InvalidInput(
+                    f"cells of depth {self.max_depth} are narrower than floats can tell on axis {name!r} "
+                    f"[{low}, {high}]; choose a smaller max_depth or a wider box"
+                )
+
+    # -- shape ---------------------------------------------------------------------------------------------
+
+    @property
+    def level_bits(self) -> int:
+        """Bits of the path that one level consumes."""
+        raise NotImplementedError
+
+    @property
+    def fanout(self) -> int:
+        """Number of children of a cell."""
+        return 1 << self.level_bits
+
+    @property
+    def path_bits(self) -> int:
+        """Bits of the longest path."""
+        return self.level_bits * self.max_depth
+
+    @property
+    def tick_bits(self) -> int:
+        """Bits of a tick: every axis has 2**tick_bits slices at the deepest level."""
+        return -(-self.path_bits // self.box.dimensions)
+
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical bytes of the hierarchy (32 bytes)."""
+        return hashlib.sha256(msgspec.msgpack.encode(self)).digest()
+
+    # -- points to cells -----------------------------------------------------------------------------------
+
+    def ticks(self, points: npt.ArrayLike) -> Ticks:
+        """Slice numbers of points: int64[n, d] in [0, 2**tick_bits). Refuses points outside the domain."""
+        return self._ticks(self.box.check(points))
+
+    def codes(self, points: npt.ArrayLike) -> Cells:
+        """Cells of depth ``max_depth`` that hold the points: uint64[n]."""
+        checked = self.box.check(points)
+        out = np.empty(len(checked), dtype=np.uint64)
+        for start in range(0, len(checked), _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            out[chunk] = self.interleave(self._ticks(checked[chunk]))
+        return out
+
+    def locate(self, points: npt.ArrayLike, depth: int) -> Cells:
+        """Cells of the given depth that hold the points: uint64[n]."""
+        return self.codes(points) >> np.uint64(self.path_bits - self.level_bits * self._depth(depth))
+
+    def _ticks(self, points: Points) -> Ticks:
+        slices = 1 << self.tick_bits
+        out = np.empty(points.shape, dtype=np.int64)
+        for axis, (low, high) in enumerate(zip(self.box.lower, self.box.upper, strict=True)):
+            column = points[:, axis]
+            share = (column - low) / (high - low)  # first, because slices / width overflows for the narrowest boxes
+            tick = np.minimum(share * slices, slices - 1).astype(np.int64)
+            # The product above may be off by one slice; the edges decide.
+            tick -= column < self._edge(axis, tick)
+            tick += (column >= self._edge(axis, tick + 1)) & (tick < slices - 1)
+            out[:, axis] = tick
+        return out
+
+    def _edge(self, axis: int, tick: Ticks) -> npt.NDArray[np.float64]:
+        low, high = self.box.lower[axis], self.box.upper[axis]
+        return np.asarray(low + (high - low) * (tick * 0.5**self.tick_bits), dtype=np.float64)
+
+    def interleave(self, ticks: Ticks) -> Cells:
+        """Deepest cells from ticks: int64[n, d] to uint64[n]."""
+        dimensions, tick_bits = self.box.dimensions, self.tick_bits
+        table = _spread_table(dimensions)
+        code = np.zeros(len(ticks), dtype=np.uint64)
+        for axis in range(dimensions):
+            column = ticks[:, axis]
+            for low in range(0, tick_bits, _DIGIT):
+                digit = (column >> low) & ((1 << _DIGIT) - 1)
+                code |= table[digit] << np.uint64(low * dimensions + (dimensions - 1 - axis))
+        padding = dimensions * tick_bits - self.path_bits
+        return (code >> np.uint64(padding)) | np.uint64(1 << self.path_bits)
+
+    # -- arithmetic on cells -------------------------------------------------------------------------------
+
+    def depth(self, cells: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Depth of each cell: int64[m]. Refuses numbers that are no cells of this tree."""
+        array = _cell_array(cells)
+        bits = _bit_length(array) - 1
+        if np.any((array == 0) | (bits % self.level_bits != 0) | (bits > self.path_bits)):
+            raise InvalidInput(f"some numbers are no cells of a tree with fanout {self.fanout}, depth {self.max_depth}")
+        return bits // self.level_bits
+
+    def parent(self, cells: npt.ArrayLike) -> Cells:
+        """Parent of each cell; the root has none and is refused."""
+        array = _cell_array(cells)
+        if np.any(self.depth(array) == 0):
+            raise InvalidInput("the root has no parent")
+        return array >> np.uint64(self.level_bits)
+
+    def children(self, cells: npt.ArrayLike) -> Cells:
+        """Children of each cell: uint64[m, fanout]. Cells of the deepest level have none and are refused."""
+        array = _cell_array(cells)
+        if np.any(self.depth(array) == self.max_depth):
+            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
+        return (array[:, None] << np.uint64(self.level_bits)) | np.arange(self.fanout, dtype=np.uint64)
+
+    def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
+        """First and last deepest cell inside each cell (both inclusive): uint64[m], uint64[m]."""
+        array = _cell_array(cells)
+        shift = (self.path_bits - self.level_bits * self.depth(array)).astype(np.uint64)
+        return array << shift, ((array + np.uint64(1)) << shift) - np.uint64(1)
+
+    def child_of(self, codes: Cells, depth: int | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Which child of its ancestor of the given depth each deepest cell lies in: int64[n]."""
+        shift = np.asarray(self.path_bits - self.level_bits * (depth + 1), dtype=np.uint64)
+        return ((codes >> shift) & np.uint64(self.fanout - 1)).astype(np.int64)
+
+    def tick_bounds(self, cells: npt.ArrayLike) -> tuple[Ticks, Ticks]:
+        """First and last tick (both inclusive) of each cell on each axis: int64[m, d], int64[m, d]."""
+        array = _cell_array(cells)
+        dimensions = self.box.dimensions
+        bits = self.level_bits * self.depth(array)
+        lower = np.zeros((len(array), dimensions), dtype=np.int64)
+        width_bits = np.full((len(array), dimensions), self.tick_bits, dtype=np.int64)
+        for step in range(int(bits.max(initial=0))):
+            axis = step % dimensions
+            inside = step < bits
+            bit = (array >> np.maximum(bits - 1 - step, 0).astype(np.uint64)) & np.uint64(1)
+            width_bits[:, axis] -= inside
+            lower[:, axis] |= np.where(inside, bit.astype(np.int64) << np.maximum(width_bits[:, axis], 0), 0)
+        return lower, lower + (np.int64(1) << width_bits) - 1
+
+    def boxes(self, cells: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Lower and upper corners of cells: float64[m, 2, d]."""
+        first, last = self.tick_bounds(cells)
+        out = np.empty((len(first), 2, self.box.dimensions))
+        for axis in range(self.box.dimensions):
+            out[:, 0, axis] = self._edge(axis, first[:, axis])
+            upper = last[:, axis] + 1
+            at_end = upper == 1 << self.tick_bits
+            out[:, 1, axis] = np.where(at_end, self.box.upper[axis], self._edge(axis, upper))
+        return out
+
+    def move(self, ticks: Ticks, cells: npt.ArrayLike) -> Ticks:
+        """Nearest ticks inside the given cells, one cell per row: int64[n, d]."""
+        first, last = self.tick_bounds(cells)
+        return np.clip(ticks, first, last)
+
+    def nearest_child(self, ticks: Ticks, cells: Cells, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """Which kept child of its cell is nearest to each position (its own, if that is kept): int64[n].
+
+        Distances are Euclidean with every axis scaled to the domain's width, in exact integers; the smallest
+        child number wins a tie.
+
+        Parameters
+        ----------
+        ticks : int64[n, d]
+        cells : uint64[n]
+            The cell of each position, above the deepest level.
+        kept : bool[n, fanout]
+            Which children may be chosen; at least one per row.
+        """
+        if self.fanout == 2:  # no choice but one's own child or the other
+            own = self.child_of(self.interleave(ticks), self.depth(cells))
+            return np.where(kept[np.arange(len(own)), own], own, 1 - own)
+        best = np.full(len(ticks), np.iinfo(np.int64).max)
+        choice = np.zeros(len(ticks), dtype=np.int64)
+        for child in range(self.fanout):
+            target = (cells << np.uint64(self.level_bits)) | np.uint64(child)
+            gap = np.abs(self.move(ticks, target) - ticks)
+            distance = np.where(kept[:, child], (gap * gap).sum(axis=1), np.iinfo(np.int64).max)
+            closer = distance < best
+            best[closer], choice[closer] = distance[closer], child
+        return choice
+
+    def _depth(self, depth: int) -> int:
+        if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or not 0 <= depth <= self.max_depth:
+            raise InvalidInput(f"depth must be an integer from 0 to {self.max_depth}; got {depth!r}")
+        return int(depth)
+
+
+class BinaryTree(Hierarchy, frozen=True, tag="binary"):
+    """Halves one axis after the other, axis 0 first: two children per cell.
+
+    Examples
+    --------
+    >>> tree = BinaryTree(Box((0, 0), (1, 1)), max_depth=4)
+    >>> tree.locate([[0.1, 0.9]], 2).tolist(), tree.boxes([5]).tolist()
+    ([5], [[[0.0, 0.5], [0.5, 1.0]]])
+    """
+
+    @property
+    def level_bits(self) -> int:
+        """Bits of the path that one level consumes."""
+        return 1
+
+
+class Quadtree(Hierarchy, frozen=True, tag="quad"):
+    """Halves every axis at once: 2**d children per cell.
+
+    Examples
+    --------
+    >>> tree = Quadtree(Box((0, 0), (1, 1)), max_depth=2)
+    >>> tree.fanout, tree.children([1]).tolist()
+    (4, [[4, 5, 6, 7]])
+    """
+
+    @property
+    def level_bits(self) -> int:
+        """Bits of the path that one level consumes."""
+        return self.box.dimensions
+
+
+def _cell_array(cells: npt.ArrayLike) -> Cells:
+    array: npt.NDArray[Any] = np.asarray(cells)
+    kind = array.dtype.kind
+    if array.ndim != 1 or (array.size and kind not in "iu") or (kind == "i" and (array < 0).any()):
+        raise InvalidInput(f"cells must be a one-dimensional array of integers above 0; got {array.dtype}{array.shape}")
+    return array.astype(np.uint64, copy=False)
+
+
+def _bit_length(array: Cells) -> npt.NDArray[np.int64]:
+    """Bits needed for each number; exact, unlike a float logarithm."""
+    low = (array & np.uint64(0xFFFFFFFF)).astype(np.float64)
+    high = (array >> np.uint64(32)).astype(np.float64)
+    return np.where(high > 0, np.frexp(high)[1] + 32, np.frexp(low)[1]).astype(np.int64)
+
+
+@lru_cache(maxsize=8)
+def _spread_table(stride: int) -> Cells:
+    """Table that moves bit i of an index to bit i * stride."""
+    index = np.arange(1 << _DIGIT, dtype=np.uint64)
+    table = np.zeros_like(index)
+    for bit in range(_DIGIT):
+        if bit * stride < 64:
+            table |= ((index >> np.uint64(bit)) & np.uint64(1)) << np.uint64(bit * stride)
+    table.flags.writeable = False
+    return table

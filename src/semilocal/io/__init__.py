@@ -1,0 +1,1 @@
+"""Ways in and out: tables of points, files of regions, plots."""

@@ -1,0 +1,319 @@
+"""The partition that a run found: regions, their crowds, and what the transcript says about their insides.
+
+Regions, crowds and who answered are unprotected by design: only the place inside a region is protected.
+Knows cells and counts. Knows no positions of participants and no randomness.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput, MissingExtra
+from ..hierarchy.dyadic import Cells
+from .messages import Closed
+from .moves import move_codes
+from .rule import decide, first_frontier, no_frontier
+from .task import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Partition", "Trims"]
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+UNPROTECTED = "Regions and crowds are public by design; only the place inside a region is protected."
+
+
+@dataclass(frozen=True, eq=False)
+class Trims:
+    """The TRIM verdicts of a run, in the order of rounds.
+
+    Attributes
+    ----------
+    cells : uint64[t]
+        The cells that were trimmed.
+    kept : bool[t, fanout]
+        Children everybody went on in.
+    estimates : float64[t, fanout]
+        Estimated number of participants in each child before the move.
+    responders : int64[t]
+    """
+
+    cells: Cells
+    kept: npt.NDArray[np.bool_]
+    estimates: Floats
+    responders: Integers
+
+    @staticmethod
+    def join(parts: Iterable[Trims], fanout: int) -> Trims:
+        """All verdicts of several; none for no parts."""
+        rows = list(parts)
+        return Trims(
+            np.concatenate([np.empty(0, dtype=np.uint64), *(part.cells for part in rows)]),
+            np.concatenate([np.empty((0, fanout), dtype=bool), *(part.kept for part in rows)]),
+            np.concatenate([np.empty((0, fanout)), *(part.estimates for part in rows)]),
+            np.concatenate([np.empty(0, dtype=np.int64), *(part.responders for part in rows)]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Regions in the order of the hierarchy's curve, with one row per region.
+
+    Attributes
+    ----------
+    task : Task
+    cells : uint64[m]
+    crowds : int64[m]
+        Participants who answered for the region in its last round. Exact and public.
+    estimates : float64[m, fanout]
+        Estimated participants in each child of the region, from its last round; NaN where children were not asked for.
+    path_trims : int64[m]
+        TRIM verdicts on the region's path.
+    trims : Trims
+        All TRIM verdicts of the run.
+    """
+
+    task: Task
+    cells: Cells
+    crowds: Integers
+    estimates: Floats
+    path_trims: Integers
+    trims: Trims
+
+    @classmethod
+    def from_closings(cls, task: Task, closings: Iterable[Closed]) -> Partition:
+        """The partition that follows from all closings of a finished task (rules "all" and "trim").
+
+        Raises
+        ------
+        InvalidInput
+            If a closing does not follow from the one before, or cells are still open.
+        """
+        if task.rule == "each":
+            raise InvalidInput(
+                'with rule "each" nobody answers for a region that was left behind: its crowd is not public'
+            )
+        fanout = task.randomizer.fanout
+        regions: list[tuple[int, int, npt.NDArray[np.float64], int]] = []
+        trims: list[tuple[int, npt.NDArray[np.bool_], npt.NDArray[np.float64], int]] = []
+        frontier = first_frontier()
+        for number, closed in enumerate(closings, start=1):
+            if closed.task != task.id or closed.round != number or closed.cells != tuple(frontier.cells.tolist()):
+                raise InvalidInput(f"closing {number} does not belong to this task and round")
+            if number > task.max_rounds:
+                missing = np.full(fanout, np.nan)
+                regions += [
+                    (cell, crowd, missing, int(count))
+                    for cell, crowd, count in zip(closed.cells, closed.responders, frontier.trims, strict=True)
+                ]
+                frontier = no_frontier()
+                break
+            ruling = decide(task, frontier, closed.responders, closed.tally)
+            for row, (cell, crowd) in enumerate(zip(closed.cells, closed.responders, strict=True)):
+                kept, estimates = ruling.kept[row], ruling.estimates[row]
+                if not kept.any():
+                    regions.append((cell, crowd, estimates, int(frontier.trims[row])))
+                elif not kept.all():
+                    trims.append((cell, kept, estimates, crowd))
+            frontier = ruling.frontier
+        if len(frontier.cells):
+            raise InvalidInput(f"{len(frontier.cells)} cells are still open: the task is not finished")
+        cells = np.array([region[0] for region in regions], dtype=np.uint64)
+        order = np.argsort(task.hierarchy.span(cells)[0])
+        return cls(
+            task,
+            cells[order],
+            np.array([region[1] for region in regions], dtype=np.int64)[order],
+            np.array([region[2] for region in regions]).reshape(-1, fanout)[order],
+            np.array([region[3] for region in regions], dtype=np.int64)[order],
+            Trims(
+                np.array([trim[0] for trim in trims], dtype=np.uint64),
+                np.array([trim[1] for trim in trims], dtype=bool).reshape(-1, fanout),
+                np.array([trim[2] for trim in trims]).reshape(-1, fanout),
+                np.array([trim[3] for trim in trims], dtype=np.int64),
+            ),
+        )
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @property
+    def boxes(self) -> Floats:
+        """Lower and upper corner of each region: float64[m, 2, d]."""
+        return self.task.hierarchy.boxes(self.cells)
+
+    @property
+    def trimmed_cells(self) -> Cells:
+        """Children that were trimmed off, ascending on the curve: uint64[t]. Who was there was moved into a region."""
+        rows, children = np.nonzero(~self.trims.kept)
+        bits = np.uint64(self.task.hierarchy.level_bits)
+        cells = self.trims.cells[rows] << bits | children.astype(np.uint64)
+        return cells[np.argsort(self.task.hierarchy.span(cells)[0])]
+
+    @property
+    def share_below_k(self) -> float:
+        """Share of the participants whose region holds fewer than k of them."""
+        total = int(self.crowds.sum())
+        return float(self.crowds[self.crowds < self.task.k].sum() / total) if total else 0.0
+
+    def locate(self, points: npt.ArrayLike) -> Integers:
+        """Index of the region that a participant at each point would end in: int64[n].
+
+        A point in a trimmed part belongs to the region it would have been moved into.
+        """
+        codes = self.task.hierarchy.codes(points)
+        return self._region_of(self.moved_codes(codes))
+
+    def moved(self, points: npt.ArrayLike) -> Floats:
+        """The positions that participants at the points act from, inside their regions: float64[n, d].
+
+        Unmoved points come back unchanged; moved ones at the nearest point of their region.
+        """
+        checked = self.task.box.check(points)
+        boxes = self.boxes[self.locate(checked)]
+        # Cells are half-open: the nearest point below an upper edge is the float just before it.
+        top = np.where(boxes[:, 1] == self.task.box.upper, boxes[:, 1], np.nextafter(boxes[:, 1], -np.inf))
+        return np.clip(checked, boxes[:, 0], top)
+
+    def moved_codes(self, codes: Cells) -> Cells:
+        """Deepest cells after all moves: uint64[n]."""
+        return self.trace(codes)[0]
+
+    def trace(self, codes: Cells) -> tuple[Cells, list[tuple[Integers, Integers]]]:
+        """Deepest cells after all moves, and the moves that led there.
+
+        Parameters
+        ----------
+        codes : uint64[n]
+            Deepest cells.
+
+        Returns
+        -------
+        codes : uint64[n]
+        moves : list of (int64[m], int64[m])
+            In the order of rounds: which of the codes were moved, and out of which trimmed child, counted as in
+            ``numpy.nonzero(~trims.kept)``.
+        """
+        out, moves = codes.copy(), []
+        hierarchy, trims = self.task.hierarchy, self.trims
+        numbers = (np.cumsum(~trims.kept) - 1).reshape(trims.kept.shape)
+        depths = hierarchy.depth(trims.cells)
+        for depth in np.unique(depths):
+            rows = np.flatnonzero(depths == depth)
+            rows = rows[np.argsort(trims.cells[rows])]
+            ancestors = out >> np.uint64(hierarchy.path_bits - hierarchy.level_bits * int(depth))
+            found = np.minimum(np.searchsorted(trims.cells[rows], ancestors), len(rows) - 1)
+            here = np.flatnonzero(trims.cells[rows[found]] == ancestors)
+            row, child = rows[found[here]], hierarchy.child_of(out[here], int(depth))
+            leaves = ~trims.kept[row, child]
+            here, row, child = here[leaves], row[leaves], child[leaves]
+            out[here] = move_codes(self.task, out[here], ancestors[here], trims.kept[row])
+            moves.append((here, numbers[row, child]))
+        return out, moves
+
+    def _region_of(self, codes: Cells) -> Integers:
+        first, last = self.task.hierarchy.span(self.cells)
+        index = np.searchsorted(first, codes, side="right") - 1
+        if len(codes) and (np.any(index < 0) or np.any(codes > last[index])):
+            raise InvalidInput("the partition does not cover its domain; was it built by hand?")
+        return index.astype(np.int64)
+
+    # -- ways out ------------------------------------------------------------------------------------------
+
+    def to_table(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns, one row per region: cell, depth, crowd, trims, and lower and upper bound per axis."""
+        boxes = self.boxes
+        columns: dict[str, npt.NDArray[Any]] = {
+            "cell": self.cells,
+            "depth": self.task.hierarchy.depth(self.cells),
+            "crowd": self.crowds,
+            "trims": self.path_trims,
+        }
+        for axis, name in enumerate(self.task.box.names):
+            columns[f"{name}_lower"], columns[f"{name}_upper"] = boxes[:, 0, axis], boxes[:, 1, axis]
+        return columns
+
+    def to_geojson(self) -> dict[str, Any]:
+        """A GeoJSON FeatureCollection of the regions and of the trimmed parts (two dimensions only).
+
+        Axis 0 is written as longitude, axis 1 as latitude.
+        """
+        if self.task.box.dimensions != 2:
+            raise InvalidInput(f"GeoJSON needs two dimensions; this partition has {self.task.box.dimensions}")
+        rings = [_ring(box) for box in self.boxes]
+        features = [
+            _feature(ring, {"kind": "region", "cell": str(cell), "crowd": int(crowd), "density": float(crowd / area)})
+            for ring, cell, crowd, area in zip(rings, self.cells, self.crowds, _areas(self.boxes), strict=True)
+        ]
+        trimmed = self.trimmed_cells
+        for cell, box in zip(trimmed, self.task.hierarchy.boxes(trimmed), strict=True):
+            features.append(_feature(_ring(box), {"kind": "trimmed", "cell": str(cell)}))
+        return {"type": "FeatureCollection", "note": UNPROTECTED, "features": features}
+
+    def save_geojson(self, path: str) -> None:
+        """Write :meth:`to_geojson` to a file."""
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.to_geojson(), file)
+
+    def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
+        """Draw the regions coloured by density, trimmed parts hatched; optionally the points on top.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        points : array_like, shape (n, 2), optional
+            Positions to show; for experiments with public data only.
+        """
+        if self.task.box.dimensions != 2:
+            raise InvalidInput(f"plot needs two dimensions; this partition has {self.task.box.dimensions}")
+        try:
+            import matplotlib.pyplot as plt
+            from matplotlib.collections import PolyCollection
+            from matplotlib.colors import LogNorm
+        except ImportError:
+            raise MissingExtra("matplotlib", "plots") from None
+        if ax is None:
+            ax = plt.subplots(figsize=(7, 6.2), layout="constrained")[1]
+        boxes = self.boxes
+        density = np.maximum(self.crowds, 0.5) / _areas(boxes)
+        norm = LogNorm(density.min(), max(density.max(), density.min() * 1.001))
+        filled = PolyCollection(
+            [_ring(box) for box in boxes], cmap="viridis", norm=norm, edgecolor="white", linewidth=0.25
+        )
+        filled.set_array(density)
+        ax.add_collection(filled)
+        hollow = [_ring(box) for box in self.task.hierarchy.boxes(self.trimmed_cells)]
+        if hollow:
+            ax.set_title("hatched: trimmed; its few people act from the nearest region", fontsize=9)
+            ax.add_collection(PolyCollection(hollow, facecolor="none", edgecolor="0.75", linewidth=0.3, hatch="////"))
+        if points is not None:
+            shown = self.task.box.check(points)
+            ax.plot(shown[:, 0], shown[:, 1], ",", color="black", alpha=0.35)
+        ax.set_xlim(self.task.box.lower[0], self.task.box.upper[0])
+        ax.set_ylim(self.task.box.lower[1], self.task.box.upper[1])
+        ax.set_xlabel(self.task.box.names[0])
+        ax.set_ylabel(self.task.box.names[1])
+        ax.figure.colorbar(filled, ax=ax, label="participants per unit area (public by design)", shrink=0.85)
+        return ax
+
+
+def _areas(boxes: Floats) -> Floats:
+    return np.asarray(np.prod(boxes[:, 1] - boxes[:, 0], axis=1))
+
+
+def _ring(box: Floats) -> list[list[float]]:
+    (x0, y0), (x1, y1) = box.tolist()
+    return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
+
+
+def _feature(ring: list[list[float]], properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}, "properties": properties}

@@ -1,0 +1,141 @@
+"""A window that slides over outputs in a row: integer weights, and the proof of their epsilon.
+
+Knows words, thresholds and weights. Knows nothing about why outputs lie where they lie, nor about entropy.
+
+Every output owns ``low`` words, whatever the input. The other words fill a window of ``window`` outputs, which
+starts at a place that grows with the input; they add at most ``step`` words to an output. So each output has
+between ``low`` and ``low + step`` words, and because ``low + step <= e^epsilon low`` holds in integers, no two
+inputs give an output with probabilities further apart than e^epsilon. (Left-over words, fewer than the window has
+outputs, go to the last output, whatever the input: that only brings its probabilities closer together.)
+
+A window that starts between two outputs covers the first and the last of them in part. That is randomised
+rounding: between whole starts all probabilities are linear in the start, and so are the means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ._layout import window_sums
+
+__all__ = ["BUCKETS", "GRID", "Window", "exp"]
+
+GRID = 1 << 20
+BUCKETS = 1 << 14
+_FINE = GRID // BUCKETS
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+
+class Window(NamedTuple):
+    """Thresholds of one sliding window; make it with :meth:`build`."""
+
+    share: int  # words it distributes, at most 2^48
+    window: int  # outputs it covers
+    low: int  # words of every output, whatever the input
+    step: int  # words it adds to an output that it covers
+    floor: int  # words that do not depend on the input: share - window * step
+    starts: Words  # its start at the buckets, counted in words; shape (BUCKETS + 1,)
+    rises: Words  # by how much the start grows within the bucket
+    values: Floats  # what an output decodes to
+    knots: Floats  # inputs for which it starts at 0, 1, 2, … whole outputs
+
+    @classmethod
+    def build(
+        cls,
+        epsilon: float,
+        share: int,
+        *,
+        window: int,
+        pattern: Floats,
+        corners: Sequence[tuple[int, int]],
+    ) -> Window:
+        """Choose the integers for a loss of at most epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            Log of the largest ratio of the probabilities of an output under two inputs.
+        share : int
+            Words to distribute.
+        window : int
+            Outputs that the window covers.
+        pattern : float array, shape (outputs,)
+            Where the outputs lie: antisymmetric, the last window sums to 1.
+        corners : sequence of (bucket, output)
+            Where the window starts, on straight lines between the corners.
+        """
+        outputs = len(pattern)
+        growth = Fraction(exp(epsilon)) * (1 - Fraction(1, 10**40))  # below e^epsilon for sure
+        # Rounded up, so that share - outputs * low <= window * (growth - 1) * low, and step <= (growth - 1) * low.
+        low = math.ceil(share / (outputs + window * (growth - 1)))
+        step = (share - outputs * low) // window
+        starts = [0]
+        for (bucket, output), (next_bucket, next_output) in pairwise(corners):
+            width, height = next_bucket - bucket, (next_output - output) * step
+            starts += [output * step + height * i // width for i in range(1, width + 1)]
+        levels = np.array([*starts, starts[-1]], dtype=np.uint64)
+        edges, places = np.array(corners, dtype=np.float64).T
+        return cls(
+            share=share,
+            window=window,
+            low=low,
+            step=step,
+            floor=share - window * step,
+            starts=levels[:-1],
+            rises=levels[1:] - levels[:-1],
+            values=0.5 + pattern * (share / (2 * step)),
+            knots=np.interp(np.arange(outputs - window + 1), places, edges) / BUCKETS,
+        )
+
+    def pick(self, position: int, drawn: int) -> int:
+        """Return the output for an input on the grid and a uniform word below ``share``."""
+        if drawn < self.floor:
+            return min(drawn // self.low, len(self.values) - 1)
+        return (self._start(position) + drawn - self.floor) // self.step
+
+    def pick_many(self, positions: Integers, drawn: Words) -> Words:
+        """Do what :meth:`pick` does, for many inputs int[n] and words uint64[n]."""
+        bucket = positions // _FINE
+        within = (positions - bucket * _FINE).astype(np.uint64)
+        start = self.starts[bucket] + self.rises[bucket] * within // np.uint64(_FINE)
+        floor, last = np.uint64(self.floor), np.uint64(len(self.values) - 1)
+        anywhere = np.minimum(drawn // np.uint64(self.low), last)
+        inside = (start + (drawn - floor)) // np.uint64(self.step)
+        return np.asarray(np.where(drawn < floor, anywhere, inside))
+
+    def weights(self, position: int) -> list[int]:
+        """Return how many of the ``share`` words give each output."""
+        weights = [self.low] * len(self.values)
+        weights[-1] += self.floor - self.low * len(self.values)
+        start = self._start(position)
+        end = start + self.window * self.step
+        for output in range(start // self.step, -(-end // self.step)):
+            weights[output] += min(end, (output + 1) * self.step) - max(start, output * self.step)
+        return weights
+
+    def moment(self, power: int) -> Floats:
+        """Return the mean of a power of (decoded value - 1/2) at the knots."""
+        values = (self.values - 0.5) ** power
+        fixed = self.low * float(values.sum()) + (self.floor - self.low * len(values)) * float(values[-1])
+        return np.asarray((fixed + self.step * window_sums(values, self.window)) / self.share)
+
+    def _start(self, position: int) -> int:
+        bucket, within = divmod(position, _FINE)
+        return int(self.starts[bucket]) + int(self.rises[bucket]) * within // _FINE
+
+
+def exp(value: float) -> Decimal:
+    """Return e^value, rounded correctly to 50 digits: every device must compute the same integers."""
+    with localcontext(prec=50):
+        return Decimal(value).exp()

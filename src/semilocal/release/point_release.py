@@ -1,0 +1,105 @@
+"""Positions for learning: every participant's position replaced by one that its region alone decides.
+
+Both releases are post-processing of the public partition, so they cost nothing beyond it. The paper spends half its
+budget on the second one; it need not, because a draw around the centre of a region does not look at the position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..accounting import Ledger
+from ..errors import InvalidInput
+from ..protocol.partition import Partition
+from ..simulation.run import LOST, Run
+
+__all__ = ["PointsRelease", "quantize", "resample"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PointsRelease:
+    """One position per participant.
+
+    Attributes
+    ----------
+    points : float64[n, d]
+        NaN for participants lost to dropout.
+    stderr : float64[n, d]
+        Root mean square distance, per axis, to a position spread evenly over the region.
+    clipped : int
+        How many draws fell outside the domain and were moved to its edge.
+    regions : int32[n]
+        Index of each participant's region; -1 for participants lost to dropout.
+    partition : Partition
+    spent : Ledger
+    """
+
+    points: Floats
+    stderr: Floats
+    clipped: int
+    regions: npt.NDArray[np.int32]
+    partition: Partition
+    spent: Ledger
+
+    def interval(self, level: float = 1.0) -> Floats:
+        """The region that holds each position (with certainty, but for moved participants): float64[n, 2, d].
+
+        NaN for participants lost to dropout.
+        """
+        if level > 1.0 or level <= 0.0:
+            raise InvalidInput(f"level must be above 0 and at most 1; got {level!r}")
+        out = self.partition.boxes[self.regions]
+        out[self.regions == LOST] = np.nan
+        return out
+
+
+def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -> PointsRelease:
+    """Each position becomes the centre of its region (the paper's SLDP-Quantization)."""
+    who, boxes = _regions(run, points)
+    out = np.full((len(run.regions), run.task.box.dimensions), np.nan)
+    out[who] = boxes.mean(axis=1)
+    stderr = np.full(out.shape, np.nan)
+    stderr[who] = (boxes[:, 1] - boxes[:, 0]) / np.sqrt(12.0)
+    return PointsRelease(out, stderr, 0, run.regions, run.partition, ledger or Ledger.of(run.task))
+
+
+def resample(
+    run: Run,
+    points: npt.ArrayLike,
+    *,
+    epsilon: float,
+    rng: np.random.Generator,
+    ledger: Ledger | None = None,
+) -> PointsRelease:
+    """Each position becomes a Laplace draw around the centre of its region (the paper's SLDP-Split).
+
+    Parameters
+    ----------
+    epsilon : float
+        The scale on an axis is the region's width divided by epsilon. It is a parameter of the spread, not a cost.
+    """
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < np.inf:
+        raise InvalidInput(f"epsilon must be positive; got {epsilon!r}")
+    who, boxes = _regions(run, points)
+    widths = boxes[:, 1] - boxes[:, 0]
+    drawn, clipped = run.task.box.clip(boxes.mean(axis=1) + rng.laplace(size=widths.shape) * widths / epsilon)
+    out = np.full((len(run.regions), run.task.box.dimensions), np.nan)
+    out[who] = drawn
+    stderr = np.full(out.shape, np.nan)
+    stderr[who] = widths * np.sqrt(1.0 / 12.0 + 2.0 / epsilon**2)
+    return PointsRelease(out, stderr, clipped, run.regions, run.partition, ledger or Ledger.of(run.task))
+
+
+def _regions(run: Run, points: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], Floats]:
+    positions = run.task.box.check(points)
+    if len(positions) != len(run.regions):
+        raise InvalidInput(
+            f"points must be the run's {len(run.regions)} participants in their order; got {len(positions)}"
+        )
+    who = np.flatnonzero(run.regions != LOST)
+    return who, run.partition.boxes[run.regions[who]]

@@ -1,0 +1,1 @@
+"""Storage of the service: SQLite and PostgreSQL behind one contract."""

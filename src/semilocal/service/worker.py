@@ -1,0 +1,263 @@
+"""The service behind the routes: what this worker knows of the campaigns, and who waits for them to move.
+
+Theory of operation. The database is the truth; a worker keeps a copy of where each campaign stands and what its open
+round asks. The copy may lag: then a report is judged by the database all the same, and a look too early is told to come
+back. ``tick`` looks at all active campaigns, closes what is due and wakes who waits; it runs a few times a second. When
+a batch of reports has filled a round, that campaign is looked at once more.
+
+Knows the store, the writer and a clock that is passed in. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from ..errors import SemilocalError
+from ..protocol.messages import Closed, Query, decode
+from . import rounds
+from .campaign import Campaign, Status
+from .check import Asked
+from .problems import Problem
+from .stores.base import Store, StoreUnavailable, What
+from .writer import Overloaded, Writer
+
+__all__ = ["LiveCampaign", "Overloaded", "Service", "poll_after"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logging.getLogger("semilocal.service")
+
+MAX_WAITERS = 20_000
+CACHE_BYTES = 64 << 20
+
+
+class LiveCampaign:
+    """A worker's copy of a campaign."""
+
+    def __init__(self, campaign: Campaign, status: Status, asked: Asked | None) -> None:
+        self.campaign, self.status, self.asked = campaign, status, asked
+        self.changed = asyncio.Event()
+
+    def follow(self, status: Status, asked: Asked | None) -> None:
+        """Take over a newer state and wake who waits."""
+        moved = (status.phase, status.round, status.closed) != (
+            self.status.phase, self.status.round, self.status.closed,
+        )  # fmt: skip
+        self.status, self.asked = status, asked
+        if moved:
+            self.changed.set()
+            self.changed = asyncio.Event()
+
+
+class Service:
+    """Everything a worker holds.
+
+    Parameters
+    ----------
+    store : Store
+    clock : callable
+        Unix time in seconds.
+    interval : float or None
+        Seconds between two looks at the campaigns; None: only when ``tick`` is called.
+    """
+
+    def __init__(
+        self, store: Store, *, clock: Callable[[], float], interval: float | None = 0.2, max_queue: int = 8192
+    ) -> None:
+        self.store, self.clock = store, clock
+        self._interval = interval
+        self.writer = Writer(store, self._full, max_queue=max_queue, gather=store.gather)
+        self._live: dict[bytes, LiveCampaign] = {}
+        self._readers = ThreadPoolExecutor(4, thread_name_prefix="semilocal-reader")
+        self._closer = ThreadPoolExecutor(1, thread_name_prefix="semilocal-closer")
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._advancing: dict[bytes, asyncio.Lock] = {}
+        self._waiters = 0
+        self._cache: OrderedDict[tuple[bytes, int, str], bytes] = OrderedDict()
+        self._cached = 0
+        self.closings = 0
+        self.stopping = False
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to write and to look after the rounds."""
+        self.writer.start()
+        if self._interval is not None:
+            self._spawn(self._look_after(self._interval))
+
+    async def stop(self) -> None:
+        """Answer who waits, write what is queued, and stop."""
+        self.stopping = True
+        for live in self._live.values():
+            live.changed.set()
+        await self.writer.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._readers.shutdown(wait=True)
+        self._closer.shutdown(wait=True)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a blocking call of the store in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: call(*args, **kwargs))
+
+    # -- rounds ------------------------------------------------------------------------------------------------
+
+    async def tick(self) -> None:
+        """Look at all active campaigns once; close what is due."""
+        statuses = await self.read(self.store.statuses, active=True)
+        now = self.clock()
+        for task, status in statuses.items():
+            if status.due(now):
+                await self.advance(task)
+            else:
+                await self._follow(task, status)
+        for task, live in list(self._live.items()):
+            if task not in statuses and not live.status.ended:
+                await self.refresh(task)
+
+    async def advance(self, task: bytes) -> None:
+        """Close or open what is due for one campaign."""
+        async with self._advancing.setdefault(task, asyncio.Lock()):
+            loop = asyncio.get_running_loop()
+            if await loop.run_in_executor(self._closer, rounds.advance, self.store, task, self.clock()):
+                self.closings += 1
+            await self.refresh(task)
+
+    async def _look_after(self, interval: float) -> None:
+        while True:
+            try:
+                await self.tick()
+            except StoreUnavailable as error:
+                log.warning("the database is away: %s", error)
+            except SemilocalError:
+                log.exception("a campaign cannot go on")
+            await asyncio.sleep(interval)
+
+    def _full(self, tasks: set[bytes]) -> None:
+        if self._interval is not None and not self.stopping:
+            for task in tasks:
+                self._spawn(self._advance_quietly(task))
+
+    async def _advance_quietly(self, task: bytes) -> None:
+        with contextlib.suppress(SemilocalError):  # the next look tries again and says why
+            await self.advance(task)
+
+    # -- what this worker knows --------------------------------------------------------------------------------
+
+    async def campaign(self, task: bytes) -> LiveCampaign:
+        """The copy of a campaign, however old."""
+        return self._live.get(task) or await self.refresh(task)
+
+    async def fresh(self, task: bytes) -> LiveCampaign:
+        """The copy of a campaign; as it is now where nobody looks after it."""
+        live = self._live.get(task)
+        return live if live is not None and self._interval is not None else await self.refresh(task)
+
+    async def refresh(self, task: bytes) -> LiveCampaign:
+        """Read where a campaign stands."""
+        status = await self.read(self.store.status, task)
+        if status is None:
+            raise Problem("no-such-task", "this server has no campaign with this task")
+        return await self._follow(task, status)
+
+    async def _follow(self, task: bytes, status: Status) -> LiveCampaign:
+        live = self._live.get(task)
+        if live is not None and live.status == status:
+            return live
+        if live is not None and (live.status.round, live.status.phase) == (status.round, status.phase):
+            live.follow(status, live.asked)
+            return live
+        campaign = live.campaign if live is not None else await self.read(self.store.campaign, task)
+        assert campaign is not None
+        asked = None
+        if status.phase in ("collecting", "releasing"):
+            asked = await self.read(_asked, self.store, campaign, status)
+        live = self._live.get(task)  # somebody else may have been faster, and further
+        if live is None:
+            live = self._live[task] = LiveCampaign(campaign, status, asked)
+        elif (status.closed, status.ended, status.round) >= (live.status.closed, live.status.ended, live.status.round):
+            live.follow(status, asked)
+        return live
+
+    async def wait(self, task: bytes, *, after: int, seconds: float) -> LiveCampaign:
+        """Wait until more than ``after`` rounds are closed, enrolment ends or the campaign ends."""
+        live = await self.fresh(task)
+        enrolling = live.status.phase == "enrolling"
+        if self._waiters >= MAX_WAITERS or seconds <= 0:
+            return live
+        self._waiters += 1
+        try:
+            loop = asyncio.get_running_loop()
+            end = loop.time() + seconds
+            while not self.stopping:
+                status = live.status
+                begun = status.phase != "enrolling"
+                if status.closed > after >= 0 or status.ended or (begun and (enrolling or after < 0)):
+                    break
+                left = end - loop.time()
+                if left <= 0:
+                    break
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(live.changed.wait(), left)
+        finally:
+            self._waiters -= 1
+        return live
+
+    # -- messages that never change ----------------------------------------------------------------------------
+
+    async def message(self, task: bytes, round_: int, what: What) -> bytes:
+        """A message of a round; kept in bounded memory, since everybody asks for the same ones."""
+        key = (task, round_, what)
+        found = self._cache.get(key)
+        if found is not None:
+            self._cache.move_to_end(key)
+            return found
+        live = await self.fresh(task)
+        if round_ > (live.status.round if what == "query" else live.status.closed):
+            live = await self.refresh(task)
+        if round_ > max(live.status.round, 1) and live.status.ended:
+            raise Problem("no-such-round", f"the last round is {live.status.round}")
+        data = await self.read(self.store.message, task, round_, what)
+        if data is None:
+            token = "not-open-yet" if what == "query" else "not-closed-yet"
+            raise Problem(token, f"round {round_} has no {what} yet", retry_after=poll_after(live.status, self.clock()))
+        if key not in self._cache:
+            self._cached += len(data)
+        self._cache[key] = data
+        while self._cached > CACHE_BYTES and len(self._cache) > 1:
+            self._cached -= len(self._cache.popitem(last=False)[1])
+        return data
+
+
+def poll_after(status: Status, now: float) -> int:
+    """Seconds until the next look is worth while."""
+    if status.ended or status.deadline is None:
+        return 5
+    return max(1, min(5, math.ceil((status.deadline - now) / 10)))
+
+
+def _asked(store: Store, campaign: Campaign, status: Status) -> Asked | None:
+    data = store.message(campaign.task.id, status.round, "query")
+    if data is None:
+        return None
+    query = rounds.decode_query(data)
+    regions: dict[int, tuple[int, int]] = {}
+    if not isinstance(query, Query):
+        last = status.round - campaign.plan.asked.index(query.index) - 1
+        found = (store.message(campaign.task.id, number, "closed") for number in range(1, last + 1))
+        regions = rounds.regions_of(campaign.task, (decode(data, Closed) for data in found if data is not None))
+    return Asked(campaign, query, regions)

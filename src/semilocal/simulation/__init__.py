@@ -1,0 +1,1 @@
+"""The protocol played for a whole population on one machine."""

@@ -1,0 +1,107 @@
+"""A finished run: the partition, what each participant spent, and the transcript.
+
+Knows results. Knows no positions and no randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..hierarchy.dyadic import Cells
+from ..protocol.messages import Closed, Message, Query, Report
+from ..protocol.partition import Partition
+from ..protocol.task import Task
+
+__all__ = ["LOST", "Reports", "Round", "Run"]
+
+Integers = npt.NDArray[np.int64]
+LOST = -1  # region of a participant that dropped out
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """The single reports of a round (``detail="reports"``): who, for which row of the frontier, and what."""
+
+    participants: Integers
+    rows: Integers
+    answers: Integers  # int64[n], int64[n, fanout], or int64[n, 0] in a roll call
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What is public about one round: int64[m], int64[m, fanout], bool[m, fanout] for the cells uint64[m]."""
+
+    number: int
+    cells: Cells
+    responders: Integers
+    tally: Integers
+    kept: npt.NDArray[np.bool_]
+    reports: Reports | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished simulation.
+
+    Attributes
+    ----------
+    task : Task
+    partition : Partition
+    regions : int32[n]
+        Index of each participant's region in the partition; -1 for participants lost to dropout.
+    moves : int16[n]
+        How often each participant was moved.
+    rounds : tuple of Round
+    simulated : bool
+        Always True: seeded randomness is for simulation only.
+    """
+
+    task: Task
+    partition: Partition
+    regions: npt.NDArray[np.int32]
+    moves: npt.NDArray[np.int16]
+    rounds: tuple[Round, ...]
+    pseudonyms: Callable[[int], bytes] = field(repr=False, default=lambda index: int(index).to_bytes(16, "big"))
+    simulated: bool = True
+
+    @property
+    def losses(self) -> npt.NDArray[np.float64]:
+        """What each participant spent inside its region: (1 + moves) reports' epsilon. float64[n]."""
+        return (1.0 + self.moves.astype(np.float64)) * self.task.epsilon
+
+    @cached_property
+    def move_shares(self) -> dict[int, float]:
+        """Share of the participants for each number of moves."""
+        if not len(self.moves):
+            return {0: 1.0}
+        counts = np.bincount(self.moves)
+        return {moves: float(count / len(self.moves)) for moves, count in enumerate(counts) if count}
+
+    @property
+    def events(self) -> Iterator[Message]:
+        """The transcript: the task, then per round the query, the reports (if simulated one by one) and the closing."""
+        yield self.task
+        for played in self.rounds:
+            cells = tuple(played.cells.tolist())
+            yield Query(self.task.id, played.number, cells)
+            if played.reports is not None:
+                yield from self._reports(played, played.reports)
+            yield Closed(
+                self.task.id, played.number, cells, tuple(played.responders.tolist()),
+                tuple(tuple(row) for row in played.tally.tolist()),
+                tuple(tuple(np.flatnonzero(row).tolist()) for row in played.kept),
+            )  # fmt: skip
+
+    def _reports(self, played: Round, reports: Reports) -> list[Report]:
+        answers = reports.answers.tolist()
+        out = []
+        for participant, row, answer in zip(reports.participants.tolist(), reports.rows.tolist(), answers, strict=True):
+            said = (tuple(answer) or None) if isinstance(answer, list) else answer
+            cell = int(played.cells[row])
+            out.append(Report(self.task.id, played.number, self.pseudonyms(participant), cell, said))
+        return sorted(out, key=lambda report: report.pseudonym)

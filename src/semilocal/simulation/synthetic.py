@@ -1,0 +1,96 @@
+"""Synthetic populations: uniform, Gaussian, clusters.
+
+Knows distributions and boxes. Must not know mechanisms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..geometry.box import Box
+
+__all__ = ["CLUSTERS", "UNIT_SQUARE", "clipped_gaussian", "clusters", "truncated_gaussian", "uniform"]
+
+Points = npt.NDArray[np.float64]
+
+UNIT_SQUARE = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
+
+# Centre and spread of the five Gaussian clusters of the paper's synthetic range queries.
+CLUSTERS = (
+    ((0.2, 0.2), 0.05),
+    ((0.8, 0.8), 0.05),
+    ((0.5, 0.5), 0.10),
+    ((0.2, 0.8), 0.04),
+    ((0.8, 0.2), 0.04),
+)
+
+INSIDE = 1e-9  # how far the authors' code keeps clipped points from the upper bounds
+PATIENCE = 1_000  # rounds of candidates before a population is called impossible
+
+
+def uniform(n: int, rng: np.random.Generator, *, box: Box = UNIT_SQUARE) -> Points:
+    """Return n points spread evenly over the box: float64[n, d]."""
+    return rng.uniform(box.lower, box.upper, size=(n, box.dimensions))
+
+
+def truncated_gaussian(
+    n: int, rng: np.random.Generator, *, box: Box, scale: float, centre: tuple[float, ...] | None = None
+) -> Points:
+    """Return n points of N(centre, scale²) given that they fall into the box, by rejection: float64[n, d].
+
+    Parameters
+    ----------
+    n : int
+        Participants.
+    rng : numpy Generator
+        The only source of randomness.
+    box : Box
+        The domain.
+    scale : float
+        Standard deviation of each coordinate.
+    centre : tuple of float, optional
+        The origin if left out.
+
+    Examples
+    --------
+    >>> box = Box((-10, -10), (10, 10))
+    >>> points = truncated_gaussian(1000, np.random.default_rng(1), box=box, scale=1.5)
+    >>> box.check(points).shape
+    (1000, 2)
+    """
+    middle = np.zeros(box.dimensions) if centre is None else np.asarray(centre, dtype=np.float64)
+    kept = np.empty((0, box.dimensions))
+    for _ in range(PATIENCE):
+        drawn = rng.normal(middle, scale, size=(n - len(kept), box.dimensions))
+        inside = ((drawn >= box.lower) & (drawn <= box.upper)).all(axis=1)
+        kept = np.concatenate([kept, drawn[inside]])
+        if len(kept) == n:
+            return kept
+    raise InvalidInput(
+        f"almost nothing of N({middle.tolist()}, {scale}²) falls into {box}; move the centre into the box"
+    )
+
+
+def clipped_gaussian(n: int, rng: np.random.Generator, *, box: Box, scale: float) -> Points:
+    """Return n points of N(0, scale²) pushed to the border of the box where they fall outside, as the
+    published code does.
+
+    The paper says rejection (`truncated_gaussian`); at 1.5 in [-10, 10] the two differ for one point in 10¹⁰.
+    """
+    drawn = rng.normal(0.0, scale, size=(n, box.dimensions))
+    return np.clip(drawn, box.lower, np.array(box.upper) - INSIDE)
+
+
+def clusters(n: int, rng: np.random.Generator) -> Points:
+    """Return n points of the five Gaussian clusters in the unit square, in random order: float64[n, 2].
+
+    Equal shares (what does not divide by five goes to the first clusters), rejection to the square.
+    """
+    shares = [n // len(CLUSTERS) + (place < n % len(CLUSTERS)) for place in range(len(CLUSTERS))]
+    drawn = [
+        truncated_gaussian(share, rng, box=UNIT_SQUARE, scale=spread, centre=centre)
+        for share, (centre, spread) in zip(shares, CLUSTERS, strict=True)
+    ]
+    return rng.permutation(np.concatenate(drawn))

@@ -1,0 +1,150 @@
+"""Checkpoints: the transcript's root after every round, chained, and signed with the key that the task pins.
+
+    head(0) = the task's id
+    head(t) = SHA-256("semilocal/1/chain" ‖ head(t - 1) ‖ canonical bytes of checkpoint t)
+    seal(t) = checkpoint t, head(t), Ed25519 signature over "semilocal/1/checkpoint" ‖ head(t)
+
+A head stands for the whole history, so two devices that hold the same head saw the same transcript, and a server that
+shows two histories has to sign both: anyone who holds the two seals can prove it.
+
+Signing needs the package ``cryptography``, loaded at first use. Knows keys and hashes. Knows no events.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..errors import InvalidInput, MissingExtra
+from ..protocol.messages import ID_BYTES, MAX_ROUND
+from ..protocol.task import KEY_BYTES, Task
+from .merkle import DIGEST
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+__all__ = ["Checkpoint", "Seal", "check_signature", "decode_seal", "next_head", "public_key", "seal_round"]
+
+SIGNATURE_BYTES = 64
+_CHAIN = b"semilocal/1/chain"
+_SIGNED = b"semilocal/1/checkpoint"
+
+
+class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True):
+    """The transcript's root after a round.
+
+    Attributes
+    ----------
+    task : bytes
+    round : int
+    size : int
+        Number of events so far.
+    root : bytes
+        Merkle tree hash over them.
+    """
+
+    task: bytes
+    round: int
+    size: int
+    root: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.task) != ID_BYTES or len(self.root) != DIGEST:
+            raise InvalidInput("task and root of a checkpoint must be 32 bytes each")
+        if not 1 <= self.round <= MAX_ROUND or not 1 <= self.size < 2**63:
+            raise InvalidInput(f"a checkpoint has a round from 1 and a size from 1; got {self.round} and {self.size}")
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes."""
+        return msgspec.msgpack.encode(self)
+
+
+class Seal(msgspec.Struct, frozen=True, array_like=True, tag="seal", forbid_unknown_fields=True):
+    """A checkpoint in the chain, signed if the task pins a key.
+
+    Attributes
+    ----------
+    checkpoint : Checkpoint
+    head : bytes
+        Of the chain, after this checkpoint.
+    signature : bytes
+        64 bytes; empty if it is not signed.
+    """
+
+    checkpoint: Checkpoint
+    head: bytes
+    signature: bytes = b""
+
+    def __post_init__(self) -> None:
+        if len(self.head) != DIGEST or len(self.signature) not in (0, SIGNATURE_BYTES):
+            raise InvalidInput("the head of a seal must be 32 bytes, its signature 64 or none")
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes."""
+        return msgspec.msgpack.encode(self)
+
+
+def next_head(head: bytes, checkpoint: Checkpoint) -> bytes:
+    """The chain's head after one more checkpoint; the first head is the task's id."""
+    return hashlib.sha256(_CHAIN + head + checkpoint.to_bytes()).digest()
+
+
+def seal_round(head: bytes, checkpoint: Checkpoint, *, key: bytes | None = None) -> Seal:
+    """The seal of a round.
+
+    Parameters
+    ----------
+    head : bytes
+        Of the round before; the task's id in round 1.
+    checkpoint : Checkpoint
+    key : bytes, optional
+        Ed25519 private key (32 bytes). Without one the seal is not signed.
+    """
+    following = next_head(head, checkpoint)
+    if key is None:
+        return Seal(checkpoint, following)
+    return Seal(checkpoint, following, _private(key).sign(_SIGNED + following))
+
+
+def check_signature(seal: Seal, task: Task) -> bool:
+    """Whether the seal is signed with the key that the task pins."""
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise MissingExtra("cryptography", "service") from None
+    if len(task.server_key) != KEY_BYTES:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(task.server_key).verify(seal.signature, _SIGNED + seal.head)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def public_key(key: bytes) -> bytes:
+    """The public half (32 bytes) of an Ed25519 private key: what a task pins."""
+    return _private(key).public_key().public_bytes_raw()
+
+
+def decode_seal(data: bytes) -> Seal:
+    """The seal in canonical bytes; anything else is refused with a reason."""
+    try:
+        seal = msgspec.msgpack.decode(data, type=Seal)
+    except (msgspec.DecodeError, InvalidInput, ValueError, OverflowError) as error:
+        raise InvalidInput(f"not a seal: {error}") from None
+    if seal.to_bytes() != data:
+        raise InvalidInput("not the canonical bytes of a seal")
+    return seal
+
+
+def _private(key: bytes) -> Ed25519PrivateKey:
+    try:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    except ImportError:
+        raise MissingExtra("cryptography", "service") from None
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(f"a private key must be {KEY_BYTES} bytes; got {len(key)}")
+    return Ed25519PrivateKey.from_private_bytes(key)

@@ -1,0 +1,188 @@
+"""Reports as columns: reads the canonical bytes of many reports of a round at once.
+
+Almost all reports of a round have the same length and differ only in pseudonym, cell and answer, so they are read as
+a matrix of bytes. Whatever does not fit is decoded one by one and refused with a reason. Both kinds of reports,
+``Report`` and ``ValueReport``, have the same six fields.
+
+Knows MessagePack. Knows nothing of what makes a report legal in its round.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..protocol.messages import Report, decode
+from ..protocol.plan import ValueReport, decode_value
+
+__all__ = ["Columns", "Kind", "kinds_of", "read_reports"]
+
+Kind = Literal["report", "value-report"]
+Integers = npt.NDArray[np.int64]
+Matrix = npt.NDArray[np.uint8]
+
+_PREFIX = {"report": b"\x96\xa6report", "value-report": b"\x96\xacvalue-report"}
+_ROLL_CALL = np.int64(np.iinfo(np.int64).min)  # the answer of a roll call
+_SIZES = {0: 1, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}  # bytes of an unsigned number by its first byte; 0: below 0x80
+
+
+class Columns(NamedTuple):
+    """The reports of a round, in the order of the transcript; only those that could be read.
+
+    Attributes
+    ----------
+    pseudonyms : list of bytes
+    cells : uint64[n]
+    answers : int64[n] or int64[n, fanout]
+        int64[n, 0] if nobody answered anything (a roll call).
+    events : int64[n]
+        Which of the given events each report is.
+    refused : list of (int, str)
+        Events that are no such reports, and why.
+    """
+
+    pseudonyms: list[bytes]
+    cells: npt.NDArray[np.uint64]
+    answers: Integers
+    events: Integers
+    refused: list[tuple[int, str]]
+
+
+def kinds_of(data: bytes, bounds: Integers) -> npt.NDArray[np.int64]:
+    """What each event of a frame is: 1 for a report, 2 for a value report, 0 for anything else. int64[n]."""
+    kinds = np.zeros(len(bounds) - 1, dtype=np.int64)
+    buffer = np.frombuffer(data, dtype=np.uint8)
+    lengths = np.diff(bounds)
+    for number, prefix in enumerate(_PREFIX.values(), start=1):
+        long_enough = np.flatnonzero(lengths >= len(prefix))
+        here = buffer[bounds[long_enough][:, None] + np.arange(len(prefix))]
+        kinds[long_enough[(here == np.frombuffer(prefix, dtype=np.uint8)).all(axis=1)]] = number
+    return kinds
+
+
+def read_reports(data: bytes, bounds: Integers, *, kind: Kind, task: bytes, round_: int, width: int | None) -> Columns:
+    """Read consecutive reports of one round.
+
+    Parameters
+    ----------
+    data : bytes
+    bounds : int64[n + 1]
+        Where each event begins and the last one ends.
+    kind : {"report", "value-report"}
+    task, round_
+        That all of them must name.
+    width : int or None
+        Numbers in an answer: None for a single one, 0 in a roll call.
+    """
+    size = len(bounds) - 1
+    cells, answers = np.zeros(size, dtype=np.uint64), np.zeros(size, dtype=np.int64)
+    names = np.zeros((size, 16), dtype=np.uint8)
+    read = np.zeros(size, dtype=bool)
+    if not width:
+        prefix = _PREFIX[kind] + msgspec.msgpack.encode(task) + msgspec.msgpack.encode(round_) + b"\xc4\x10"
+        _read_matrices(data, bounds, prefix, names, cells, answers, read, roll_call=width == 0)
+    vectors: dict[int, tuple[int, ...]] = {}
+    refused: list[tuple[int, str]] = []
+    for place in np.flatnonzero(~read).tolist():
+        try:
+            report = _decode(data[bounds[place] : bounds[place + 1]], kind)
+            said = _fit(report, task, round_, width)
+        except InvalidInput as error:
+            refused.append((place, str(error)))
+            continue
+        names[place] = np.frombuffer(report.pseudonym, dtype=np.uint8)
+        cells[place], read[place] = report.cell, True
+        if isinstance(said, int):
+            answers[place] = said
+        else:
+            vectors[place] = said
+    events = np.flatnonzero(read)
+    joined = names[events].tobytes()
+    pseudonyms = [joined[start : start + 16] for start in range(0, len(joined), 16)]
+    if width is not None:
+        rows = np.zeros((len(events), width), dtype=np.int64)
+        for row, place in enumerate(events.tolist() if width else []):
+            rows[row] = vectors[place]
+        return Columns(pseudonyms, cells[events], rows, events, refused)
+    return Columns(pseudonyms, cells[events], answers[events], events, refused)
+
+
+def _read_matrices(
+    data: bytes, bounds: Integers, prefix: bytes, names: Matrix, cells: npt.NDArray[np.uint64], answers: Integers,
+    read: npt.NDArray[np.bool_], *, roll_call: bool,
+) -> None:  # fmt: skip
+    """Fill in the rows that have the expected prefix and canonical numbers; leave the others unread."""
+    buffer = np.frombuffer(data, dtype=np.uint8)
+    lengths = np.diff(bounds)
+    head = len(prefix) + 16
+    wanted = np.frombuffer(prefix, dtype=np.uint8)
+    for length in np.unique(lengths).tolist():
+        if length < head + 2:
+            continue
+        places = np.flatnonzero(lengths == length)
+        first = int(bounds[places[0]])
+        if len(places) == places[-1] - places[0] + 1:  # side by side: no copy
+            rows = buffer[first : first + len(places) * length].reshape(-1, length)
+        else:
+            rows = buffer[bounds[places][:, None] + np.arange(length)]
+        fits = (rows[:, : len(prefix)] == wanted).all(axis=1)
+        markers = np.where(rows[:, head] < 0x80, 0, rows[:, head])
+        for marker in np.unique(markers[fits]).tolist():
+            cell_size = _SIZES.get(marker, 0)
+            if not cell_size or not 1 <= length - head - cell_size <= 5:
+                continue
+            chosen = fits & (markers == marker)
+            cell, cell_fine = _numbers(rows[:, head : head + cell_size])
+            answer, answer_fine = _numbers(rows[:, head + cell_size :])
+            if roll_call:
+                answer_fine = (rows[:, head + cell_size :] == 0xC0).all(axis=1) & (length == head + cell_size + 1)
+                answer = np.full(len(rows), _ROLL_CALL)
+            good = chosen & cell_fine & answer_fine & (cell != 0)
+            at = places[good]
+            names[at] = rows[good, len(prefix) : head]
+            cells[at], answers[at], read[at] = cell[good].view(np.uint64), answer[good], True
+
+
+def _numbers(rows: Matrix) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Numbers in MessagePack, one per row, all of the same length, and whether each is canonical."""
+    size = rows.shape[1]
+    first = rows[:, 0].astype(np.int64)
+    nothing = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
+    if size == 1:
+        return np.where(first < 0x80, first, first - 256), (first < 0x80) | (first >= 0xE0)
+    step = {2: 0, 3: 1, 5: 2, 9: 3}.get(size)
+    if step is None:
+        return nothing
+    body = np.ascontiguousarray(rows[:, 1:])
+    unsigned = body.view(f">u{size - 1}")[:, 0].astype(np.uint64)
+    signed = body.view(f">i{size - 1}")[:, 0].astype(np.int64)
+    least = np.uint64(0x80 if step == 0 else 1 << (8 << (step - 1)))
+    most = -32 if step == 0 else -(1 << ((8 << (step - 1)) - 1))
+    positive, negative = first == 0xCC + step, first == 0xD0 + step
+    return np.where(positive, unsigned.view(np.int64), signed), (positive & (unsigned >= least)) | (
+        negative & (signed < most)
+    )
+
+
+def _decode(data: bytes, kind: Kind) -> Report | ValueReport:
+    return decode(data, Report) if kind == "report" else decode_value(data, ValueReport)
+
+
+def _fit(report: Report | ValueReport, task: bytes, round_: int, width: int | None) -> int | tuple[int, ...]:
+    """The answer, if the report is for this task and round and has an answer of this width."""
+    if report.task != task:
+        raise InvalidInput("the report belongs to another task")
+    if report.round != round_:
+        raise InvalidInput(f"the report is for round {report.round}")
+    answer = report.answer
+    if width == 0 and answer is None:
+        return int(_ROLL_CALL)
+    if width is None and isinstance(answer, int) and not isinstance(answer, bool) and abs(answer) < 2**63:
+        return answer
+    if width and isinstance(answer, tuple) and len(answer) == width and all(abs(value) < 2**62 for value in answer):
+        return answer
+    raise InvalidInput(f"the answer {answer!r} is none of this round")

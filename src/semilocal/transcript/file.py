@@ -1,0 +1,266 @@
+"""The transcript as a file (``.slt``): every event in order, in compressed frames that can be read as a stream.
+
+    file     magic "semilocal transcript\\n", version (2 bytes), frames
+    frame    kind (1 byte), events (4), raw bytes (4), packed bytes (4), CRC-32 of all that but itself (4), payload
+    payload  zlib of: lengths of the events (4 bytes each), the events' bytes one after the other
+    kinds    "E" events of the transcript; "S" the seal of the round just closed; "Z" the end, empty
+
+All numbers are big-endian. The checksum finds damage of the file; it proves nothing against whoever wrote it: that is
+what the seals, and :mod:`semilocal.transcript.verify`, are for.
+
+Knows frames. Judges no events.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput, SemilocalError
+from ..protocol.messages import Closed, Message, encode
+from ..protocol.plan import Plan, ValueClosed, ValueQuery, ValueReport, encode_value
+from ..protocol.task import Task
+from .checkpoints import Checkpoint, Seal, seal_round
+from .merkle import MerkleLog, inclusion_proof, leaf_hash
+
+__all__ = [
+    "DamagedFile", "Event", "Frame", "Inclusion", "TranscriptWriter", "encode_event", "prove", "read_frames",
+    "write_transcript",
+]  # fmt: skip
+
+MAGIC = b"semilocal transcript\n"
+VERSION = 1
+EVENTS, SEAL, END = b"E", b"S", b"Z"
+MAX_RAW = 1 << 26  # bytes of one frame before packing: what a reader must be ready to hold
+_PER_FRAME = 1 << 15
+_HEADER = struct.Struct(">cIII")
+_CHECK = struct.Struct(">I")
+
+Event = Message | Plan | ValueQuery | ValueReport | ValueClosed
+
+
+class DamagedFile(SemilocalError):
+    """A transcript file cannot be read: it was damaged, cut off, or is none."""
+
+
+class Frame(NamedTuple):
+    """One frame.
+
+    Attributes
+    ----------
+    kind : bytes
+        ``b"E"``, ``b"S"`` or ``b"Z"``.
+    data : bytes
+        The events' bytes, one after the other.
+    bounds : int64[count + 1]
+        Where each event begins, and where the last one ends.
+    """
+
+    kind: bytes
+    data: bytes
+    bounds: npt.NDArray[np.int64]
+
+    def events(self) -> Iterator[bytes]:
+        """The bytes of each event."""
+        for first, last in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
+            yield self.data[first:last]
+
+
+def encode_event(event: Event) -> bytes:
+    """Canonical bytes of an event of either part of a campaign."""
+    if isinstance(event, Plan | ValueQuery | ValueReport | ValueClosed):
+        return encode_value(event)
+    return encode(event)
+
+
+class TranscriptWriter:
+    """Writes events and seals as they come; use it in a ``with`` block, which writes the end.
+
+    Parameters
+    ----------
+    stream : binary file
+        Written from its present position; never read back.
+    task : Task
+        The first event.
+    key : bytes, optional
+        Ed25519 private key that ``close_round`` signs with.
+    """
+
+    def __init__(self, stream: BinaryIO, task: Task, *, key: bytes | None = None) -> None:
+        self._stream, self._task, self._key = stream, task, key
+        self._waiting: list[bytes] = []
+        self._bytes = 0
+        self.log = MerkleLog()
+        self.head = task.id
+        stream.write(MAGIC + VERSION.to_bytes(2, "big"))
+        self.add([encode(task)])
+
+    def add(self, events: Iterable[bytes]) -> None:
+        """Add events, given their canonical bytes."""
+        for data in events:
+            if self._bytes + len(data) + 4 > MAX_RAW or len(self._waiting) == _PER_FRAME:
+                self._flush()
+            if len(data) + 4 > MAX_RAW:
+                raise InvalidInput(f"an event has {len(data)} bytes; a frame holds at most {MAX_RAW - 4}")
+            self._waiting.append(data)
+            self._bytes += len(data) + 4
+
+    def close_round(self, round_: int) -> Seal:
+        """Seal everything written so far, with one's own key or none."""
+        self._flush()
+        seal = seal_round(self.head, Checkpoint(self._task.id, round_, self.log.size, self.log.root()), key=self._key)
+        self.put_seal(seal)
+        return seal
+
+    def put_seal(self, seal: Seal) -> None:
+        """Write a seal as it was received."""
+        self._flush()
+        self._frame(SEAL, [seal.to_bytes()])
+        self.head = seal.head
+
+    def finish(self) -> None:
+        """Write the end; a file without it was cut off."""
+        self._flush()
+        self._frame(END, [])
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self.log.extend([leaf_hash(data) for data in self._waiting])
+            self._frame(EVENTS, self._waiting)
+        self._waiting, self._bytes = [], 0
+
+    def _frame(self, kind: bytes, events: Sequence[bytes]) -> None:
+        lengths = np.array([len(data) for data in events], dtype=">u4").tobytes()
+        raw = lengths + b"".join(events)
+        packed = zlib.compress(raw, 6)
+        header = _HEADER.pack(kind, len(events), len(raw), len(packed))
+        self._stream.write(header + _CHECK.pack(zlib.crc32(packed, zlib.crc32(header))) + packed)
+
+    def __enter__(self) -> TranscriptWriter:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if error is None:
+            self.finish()
+
+
+def write_transcript(path: str | os.PathLike[str], events: Iterable[Event], *, key: bytes | None = None) -> bytes:
+    """Write a whole transcript, with a seal after every closing; returns the chain's head.
+
+    Parameters
+    ----------
+    events : iterable
+        The task first, as ``Run.events`` gives them.
+    key : bytes, optional
+        Ed25519 private key; the task pins its public half. Seals are not signed without it.
+    """
+    iterator = iter(events)
+    task = next(iterator, None)
+    if not isinstance(task, Task):
+        raise InvalidInput(f"the first event must be the task; got {type(task).__name__}")
+    with open(path, "wb") as stream, TranscriptWriter(stream, task, key=key) as writer:
+        for event in iterator:
+            writer.add([encode_event(event)])
+            if isinstance(event, Closed | ValueClosed):
+                writer.close_round(event.round)
+        return writer.head
+
+
+def read_frames(stream: BinaryIO) -> Iterator[Frame]:
+    """The frames of a file one by one, the end included; memory is that of one frame.
+
+    Raises
+    ------
+    DamagedFile
+        At the first frame that cannot be read.
+    """
+    start = stream.read(len(MAGIC) + 2)
+    if start[: len(MAGIC)] != MAGIC:
+        raise DamagedFile("this is no transcript: its first bytes are others")
+    if start[len(MAGIC) :] != VERSION.to_bytes(2, "big"):
+        raise DamagedFile(f"the file's version is {start[len(MAGIC) :].hex()}; this program reads version {VERSION}")
+    number = 0
+    while True:
+        number += 1
+        frame = _read_frame(stream, number)
+        yield frame
+        if frame.kind == END:
+            if stream.read(1):
+                raise DamagedFile(f"there are bytes after the end (frame {number})")
+            return
+
+
+class Inclusion(NamedTuple):
+    """Proof that an event is in a transcript: check it with ``check_inclusion`` against the root of a checkpoint.
+
+    Attributes
+    ----------
+    leaf : bytes
+        Hash of the event.
+    place, size : int
+        Where it is among the first ``size`` events, those of the file's last checkpoint.
+    proof : tuple of bytes
+    """
+
+    leaf: bytes
+    place: int
+    size: int
+    proof: tuple[bytes, ...]
+
+
+def prove(stream: BinaryIO, event: bytes) -> Inclusion | None:
+    """Proof that an event is in a file, under its last seal; None if it is not there.
+
+    Parameters
+    ----------
+    stream : binary file
+    event : bytes
+        Canonical bytes, such as one's own report.
+    """
+    leaves: list[bytes] = []
+    sealed = 0
+    for frame in read_frames(stream):
+        if frame.kind == EVENTS:
+            leaves += [leaf_hash(data) for data in frame.events()]
+        elif frame.kind == SEAL:
+            sealed = len(leaves)
+    leaf = leaf_hash(event)
+    if leaf not in leaves[:sealed]:
+        return None
+    place = leaves.index(leaf)
+    return Inclusion(leaf, place, sealed, inclusion_proof(leaves[:sealed], place))
+
+
+def _read_frame(stream: BinaryIO, number: int) -> Frame:
+    head = stream.read(_HEADER.size + _CHECK.size)
+    if len(head) < _HEADER.size + _CHECK.size:
+        raise DamagedFile(f"the file is cut off: frame {number} is missing or has no full header")
+    header = head[: _HEADER.size]
+    kind, count, raw_size, packed_size = _HEADER.unpack(header)
+    if raw_size > MAX_RAW or packed_size > MAX_RAW + (MAX_RAW >> 8) or count * 4 > raw_size:
+        raise DamagedFile(f"frame {number} is damaged: its header has impossible sizes")
+    packed = stream.read(packed_size)
+    if len(packed) < packed_size:
+        raise DamagedFile(f"the file is cut off in frame {number}")
+    if zlib.crc32(packed, zlib.crc32(header)) != _CHECK.unpack(head[_HEADER.size :])[0]:
+        raise DamagedFile(f"frame {number} is damaged: its checksum does not match")
+    unpacker = zlib.decompressobj()
+    try:
+        raw = unpacker.decompress(packed, raw_size + 1)
+    except zlib.error as error:
+        raise DamagedFile(f"frame {number} cannot be unpacked: {error}") from None
+    if len(raw) != raw_size or not unpacker.eof or unpacker.unused_data:
+        raise DamagedFile(f"frame {number} does not unpack to the {raw_size} bytes that it says")
+    lengths = np.frombuffer(raw, dtype=">u4", count=count).astype(np.int64)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    if bounds[-1] != raw_size - 4 * count:
+        raise DamagedFile(f"frame {number}: the lengths of its events do not add up")
+    if kind not in (EVENTS, SEAL, END) or (kind == SEAL and count != 1) or (kind == END and count):
+        raise DamagedFile(f"frame {number} has kind {kind!r} with {count} events, which there is not")
+    return Frame(kind, raw[4 * count :], bounds)

@@ -1,0 +1,89 @@
+"""What a verification found: counts, differences and notes.
+
+Knows how to say it. Knows no files and judges nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..protocol.plan import Plan
+from ..protocol.task import Task
+from .checkpoints import Seal
+
+__all__ = ["Difference", "Own", "Verification"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that does not follow.
+
+    Attributes
+    ----------
+    token : str
+        Which check failed.
+    round : int or None
+        None if it concerns no single round.
+    what : str
+        For a person; the first few examples if there are many.
+    count : int
+        How many of this kind there are in this round.
+    """
+
+    token: str
+    round: int | None
+    what: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        where = "" if self.round is None else f"round {self.round}: "
+        return f"{where}{self.what} [{self.token}]"
+
+
+class Own(NamedTuple):
+    """What a transcript holds of one participant, and the public messages it was about."""
+
+    reports: dict[int, list[bytes]]
+    messages: list[tuple[int, bytes]]  # round and bytes of queries and closings, in order
+
+
+@dataclass(eq=False)
+class Verification:
+    """What was checked, what is different, and what else an owner should know."""
+
+    task: Task | None = None
+    differences: list[Difference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    rounds: int = 0
+    reports: int = 0
+    events: int = 0
+    participants: int = 0
+    seals: list[Seal] = field(default_factory=list)
+    signatures: int = 0
+    closings: list[bytes] = field(default_factory=list)  # SHA-256 of every closing
+    own: Own | None = None
+    plan: Plan | None = None
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing is different."""
+        return not self.differences
+
+    def add(self, token: str, round_: int | None, what: str, count: int = 1) -> None:
+        """Note a difference."""
+        self.differences.append(Difference(token, round_, what, count))
+
+    def lines(self) -> list[str]:
+        """For a person: what was checked, then every difference, then notes."""
+        checked = [
+            f"{self.rounds} rounds with {self.reports} reports of {self.participants} participants: every tally "
+            "counted again, every verdict decided again",
+            "one report per participant and round, each on its own path of cells",
+            f"{self.events} events under {len(self.seals)} checkpoints in one chain, {self.signatures} of them signed "
+            "with the key that the task pins",
+        ]
+        out = ["Checked:", *(f"  {line}" for line in checked)]
+        out += [f"{len(self.differences)} differences:" if self.differences else "No difference."]
+        out += [f"  {difference}" for difference in self.differences]
+        return out + [f"Note: {note}" for note in self.notes]

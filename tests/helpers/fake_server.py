@@ -1,0 +1,429 @@
+"""A server for tests, written from ``spec/http.md`` alone, and a network that loses things.
+
+The server keeps everything in memory and closes a round when everybody it waits for has answered, or when a test says
+so. ``Network`` stands between agents and server: it records every request and can drop, repeat or delay it, or kill
+the device.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import msgspec
+import numpy as np
+
+from semilocal import Box, Closed, Curator, Query, Report, Task
+from semilocal.device.agent import Agent
+from semilocal.device.channel import Channel, Retry
+from semilocal.device.disk import MemoryDisk
+from semilocal.device.summary import Summary
+from semilocal.device.vault import Vault
+from semilocal.errors import DeviceViolation, InvalidInput
+from semilocal.protocol.curator import count_reports
+from semilocal.protocol.messages import decode, encode
+from semilocal.protocol.participant import Policy
+from semilocal.protocol.plan import (
+    Plan,
+    Release,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    check_value_report,
+    decode_value,
+    encode_value,
+)
+from semilocal.transcript.merkle import leaf_hash, merkle_root
+
+BOX = Box((0.0, 0.0), (1.0, 1.0), names=("lat", "lon"))
+TASK = Task.build(BOX, epsilon=6.0, delta=0.1, k=2, max_depth=6, max_trims=8)
+SMALL = Task.build(BOX, epsilon=8.0, delta=0.4, k=1, max_depth=3, max_trims=8)
+POLICY = Policy(max_epsilon=1000.0, min_k=1, max_delta=float("inf"))
+MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
+URL = "http://server"
+Point = tuple[float, ...]
+
+
+class Problem(Exception):
+    """An answer from 400 up."""
+
+    def __init__(self, status: int, token: str, *, retry_after: int | None = None) -> None:
+        super().__init__(token)
+        self.status, self.token, self.retry_after = status, token, retry_after
+
+
+@dataclass
+class FakeServer:
+    """One campaign. A test may put forged bytes under a path in ``forged``."""
+
+    task: Task = TASK
+    releases: tuple[Release, ...] = ()
+    capacity: int = 1
+    tokens: dict[str, str] = field(default_factory=dict)
+    forged: dict[str, bytes] = field(default_factory=dict)
+    stored: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    participants: dict[str, str] = field(default_factory=dict)
+    cancelled: bool = False
+    expected: int | None = None  # reports that close the open round; None: from those who go on
+
+    def __post_init__(self) -> None:
+        self.plan = Plan(self.task.id, self.releases)
+        self.curator = Curator(self.task)
+        self.queries: list[Query | ValueQuery] = []
+        self.closings: list[Closed | ValueClosed] = []
+        self.partition_rounds = 0
+        self.regions: dict[str, int] = {}
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self.task.id.hex()
+
+    @property
+    def open_round(self) -> int:
+        return len(self.queries) if len(self.queries) > len(self.closings) else 0
+
+    @property
+    def phase(self) -> str:
+        if self.cancelled:
+            return "cancelled"
+        if not self.queries:
+            return "enrolling"
+        if not self.open_round:
+            return "finished"
+        return "collecting" if isinstance(self.queries[-1], Query) else "releasing"
+
+    def start(self) -> None:
+        if not self.queries:
+            query = self.curator.query()
+            assert query is not None
+            self.queries.append(query)
+
+    def bodies(self, number: int) -> list[bytes]:
+        return [self.stored[key] for key in sorted(self.stored) if key[0] == number]
+
+    def waits_for(self) -> int:
+        number = self.open_round
+        if self.expected is not None:
+            return self.expected
+        query = self.queries[-1]
+        if isinstance(query, ValueQuery):
+            return len(self.regions)
+        if number == 1:
+            return len(self.participants)
+        before = [decode(body, Report) for body in self.bodies(number - 1)]
+        shift = np.uint64(self.task.hierarchy.level_bits)
+        parents = set((np.array(query.cells, dtype=np.uint64) >> shift).tolist())
+        return sum(report.cell in parents for report in before)
+
+    def close_if_complete(self) -> None:
+        if self.open_round and len(self.bodies(self.open_round)) >= self.waits_for():
+            self.close()
+
+    def close(self) -> None:
+        """Close the open round with the reports it has."""
+        number, query = self.open_round, self.queries[-1]
+        if isinstance(query, Query):
+            reports = [decode(body, Report) for body in self.bodies(number)]
+            closed = self.curator.close(*count_reports(self.task, query, reports))
+            self.closings.append(closed)
+            stopped = {cell for cell, kept in zip(closed.cells, closed.kept, strict=True) if not kept}
+            self.regions.update({r.pseudonym.hex(): r.cell for r in reports if r.cell in stopped})
+            following = self.curator.query()
+            if following is not None:
+                self.queries.append(following)
+                return
+            self.partition_rounds = number
+        else:
+            counts: dict[int, dict[int, int]] = {}
+            for body in self.bodies(number):
+                report = decode_value(body, ValueReport)
+                row = counts.setdefault(report.cell, {})
+                row[report.answer] = row.get(report.answer, 0) + 1
+            rows = tuple(tuple(sorted(counts[cell].items())) for cell in sorted(counts))
+            self.closings.append(
+                ValueClosed(self.task.id, number, self.plan.digest, query.index, tuple(sorted(counts)), rows)
+            )
+        done = len(self.closings) - self.partition_rounds
+        if done < len(self.plan.asked):
+            index = self.plan.asked[done]
+            self.queries.append(ValueQuery(self.task.id, len(self.closings) + 1, self.plan.digest, index))
+
+    def events(self, rounds: int) -> list[bytes]:
+        """Canonical bytes of the transcript's first rounds."""
+        events = [encode(self.task)]
+        for number in range(1, rounds + 1):
+            query, closed = self.queries[number - 1], self.closings[number - 1]
+            if isinstance(query, ValueQuery) and number == self.partition_rounds + 1:
+                events.append(encode_value(self.plan))
+            events += [_bytes(query), *self.bodies(number), _bytes(closed)]
+        return events
+
+    def root(self) -> bytes:
+        return merkle_root([leaf_hash(event) for event in self.events(len(self.closings))])
+
+    # -- routes ------------------------------------------------------------------------------------------------
+
+    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+        """Status and body, or a Problem."""
+        if path in self.forged and method == "GET":
+            return 200, self.forged[path]
+        if path == "/tasks":
+            return 200, json.dumps([{"task": self.name, "name": "test", "phase": self.phase, "enrolled": 0}]).encode()
+        prefix = f"/tasks/{self.name}"
+        if not path.startswith(prefix):
+            raise Problem(404, "no-such-task")
+        parts = path[len(prefix) :].strip("/").split("/")
+        match [method, *parts]:
+            case ["GET", ""]:
+                return 200, encode(self.task)
+            case ["GET", "plan"]:
+                return 200, encode_value(self.plan)
+            case ["GET", "state"]:
+                return 200, json.dumps(self.state()).encode()
+            case ["PUT", "participants", who]:
+                return self.enrol(who, json.loads(body)), b'{"enrolled": true}'
+            case ["GET", "rounds", number, "query"]:
+                if int(number) > len(self.queries):
+                    raise Problem(404, "not-open-yet", retry_after=1)
+                return 200, _bytes(self.queries[int(number) - 1])
+            case ["GET", "rounds", number, "closed"]:
+                if int(number) > len(self.closings):
+                    raise Problem(404, "not-closed-yet", retry_after=1)
+                return 200, _bytes(self.closings[int(number) - 1])
+            case ["GET", "rounds", number, "checkpoint"]:
+                if int(number) > len(self.closings):
+                    raise Problem(404, "not-closed-yet", retry_after=1)
+                events = self.events(int(number))
+                root = merkle_root([leaf_hash(event) for event in events])
+                return 200, msgspec.msgpack.encode(["checkpoint", self.task.id, int(number), len(events), root])
+            case ["PUT", "rounds", number, "reports", who]:
+                return self.report(int(number), who, headers.get("authorization", ""), body), b""
+        raise Problem(404, "no-such-route")
+
+    def state(self) -> dict[str, Any]:
+        number = self.open_round
+        kind = None if not number else "query" if isinstance(self.queries[-1], Query) else "value-query"
+        return {
+            "task": self.name, "phase": self.phase, "round": number or len(self.closings), "kind": kind,
+            "closed": len(self.closings), "enrolled": len(self.participants), "deadline": None, "poll_after": 2,
+            "now": 1_700_000_000,
+        }  # fmt: skip
+
+    def enrol(self, who: str, body: dict[str, str]) -> int:
+        known = self.participants.get(who)
+        if known is not None:
+            if known != body["verifier"]:
+                raise Problem(409, "pseudonym-taken")
+            return 200
+        if self.queries:
+            raise Problem(410, "enrolment-closed")
+        if self.tokens:
+            token = body.get("token", "")
+            if token not in self.tokens:
+                raise Problem(403, "bad-token")
+            if self.tokens[token]:
+                raise Problem(409, "token-used")
+            self.tokens[token] = who
+        self.participants[who] = body["verifier"]
+        if len(self.participants) >= self.capacity:
+            self.start()
+        return 201
+
+    def report(self, number: int, who: str, authorization: str, body: bytes) -> int:
+        if self.cancelled:
+            raise Problem(410, "campaign-ended")
+        if number > len(self.queries):
+            raise Problem(404, "not-open-yet", retry_after=1)
+        query = self.queries[number - 1]
+        try:
+            report = decode(body, Report) if isinstance(query, Query) else decode_value(body, ValueReport)
+        except InvalidInput:
+            raise Problem(422, "not-canonical") from None
+        if report.task != self.task.id or report.round != number or report.pseudonym.hex() != who:
+            raise Problem(422, "other-round")
+        key = bytes.fromhex(authorization.removeprefix("Bearer "))
+        if self.participants.get(who) != hashlib.sha256(key).hexdigest():
+            raise Problem(401, "unauthorized")
+        if (number, who) in self.stored:
+            if self.stored[number, who] != body:
+                raise Problem(409, "other-answer")
+            return 200
+        if number != self.open_round:
+            raise Problem(410, "round-closed")
+        if isinstance(report, ValueReport):
+            assert isinstance(query, ValueQuery)
+            check_value_report(report, self.plan.releases[query.index])
+            if self.regions.get(who) != report.cell:
+                raise Problem(422, "wrong-path")
+        else:
+            if number > 1 and (number - 1, who) not in self.stored:
+                raise Problem(410, "missed-round")
+            try:
+                self.check(report)
+            except DeviceViolation as error:
+                raise Problem(422, error.token) from None
+        self.stored[number, who] = body
+        self.close_if_complete()
+        return 201
+
+    def check(self, report: Report) -> None:
+        """Refuse a report that does not belong to the open round."""
+        self.curator.check(report)
+
+    async def __call__(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Any]) -> None:
+        body, more = b"", True
+        while more:
+            event = await receive()
+            body, more = body + event.get("body", b""), event.get("more_body", False)
+        headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
+        extra: list[tuple[bytes, bytes]] = []
+        try:
+            status, data = self.answer(scope["method"], scope["path"], headers, body)
+        except Problem as problem:
+            status = problem.status
+            data = json.dumps({"token": problem.token, "status": status, "detail": f"because {problem.token}"}).encode()
+            if problem.retry_after is not None:
+                extra = [(b"retry-after", str(problem.retry_after).encode())]
+        length = (b"content-length", str(len(data)).encode())
+        await send({"type": "http.response.start", "status": status, "headers": [length, *extra]})
+        await send({"type": "http.response.body", "body": data})
+
+
+def _bytes(message: Query | Closed | ValueQuery | ValueClosed) -> bytes:
+    return encode(message) if isinstance(message, Query | Closed) else encode_value(message)
+
+
+class MockClock:
+    """Time that passes only when somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def time(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request as it left the device."""
+
+    method: str
+    url: str
+    headers: bytes
+    body: bytes
+    time: float
+
+
+class DeviceDies(BaseException):
+    """The process of the device is killed; nothing may catch it."""
+
+
+class Network(httpx.AsyncBaseTransport):
+    """Between agents and an ASGI app.
+
+    Parameters
+    ----------
+    fate : callable
+        Takes the number of the request (from 0) and the request; says what happens to it: "" (delivered), "lost",
+        "answer-lost", "twice", "die-before", "die-after", or a pair (status, Retry-After).
+    """
+
+    def __init__(self, app: Any, clock: MockClock, fate: Callable[[int, httpx.Request], Any] = lambda n, r: "") -> None:
+        self._inner = httpx.ASGITransport(app=app)
+        self._clock = clock
+        self.fate = fate
+        self.sent: list[Sent] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        number = len(self.sent)
+        body = await request.aread()
+        headers = b"\n".join(name + b": " + value for name, value in request.headers.raw)
+        self.sent.append(Sent(request.method, str(request.url), headers, body, self._clock.now))
+        fate = self.fate(number, request)
+        if isinstance(fate, tuple):
+            status, wait = fate
+            return httpx.Response(status, headers={"retry-after": str(wait)}, json={"token": "overloaded"})
+        if fate == "die-before":
+            raise DeviceDies
+        if fate == "lost":
+            raise httpx.ConnectError("dropped", request=request)
+        response = await self._inner.handle_async_request(request)
+        if fate == "twice":
+            await response.aclose()
+            response = await self._inner.handle_async_request(request)
+        if fate == "die-after":
+            raise DeviceDies
+        if fate == "answer-lost":
+            raise httpx.ReadError("dropped", request=request)
+        return response
+
+    def puts(self) -> dict[str, set[bytes]]:
+        """Every distinct report that ever left, by where it was sent."""
+        found: dict[str, set[bytes]] = {}
+        for sent in self.sent:
+            if sent.method == "PUT" and "/reports/" in sent.url:
+                found.setdefault(sent.url, set()).add(sent.body)
+        return found
+
+
+class World:
+    """A server, a network, a clock and any number of devices with vaults in memory."""
+
+    def __init__(self, server: FakeServer, *, seed: int = 1, retry: Retry | None = None) -> None:
+        self.server = server
+        self.clock = MockClock()
+        self.network = Network(server, self.clock)
+        self.disk = MemoryDisk()
+        self.retry = Retry() if retry is None else retry
+        self._rng = np.random.default_rng(seed)
+        self.jitter: Callable[[], float] = lambda: float(self._rng.random())
+        self.secrets: dict[str, bytes] = {}
+
+    def channel(self, transport: httpx.AsyncBaseTransport | None = None, **headers: str) -> Channel:
+        """A channel over the network, or over something that stands before it."""
+        client = httpx.AsyncClient(transport=transport or self.network, headers=headers)
+        return Channel(URL, client, clock=self.clock, jitter=self.jitter, retry=self.retry)
+
+    def vault(self, name: str) -> Vault:
+        secret = self.secrets.get(name) or self._rng.bytes(32)
+        vault = Vault.open(name, disk=self.disk, entropy=lambda size: secret)
+        self.secrets.setdefault(name, vault.contents.secret)
+        return vault
+
+    def agent(self, vault: Vault, position: tuple[float, ...], **options: Any) -> Agent:
+        """A new agent on a vault, with a channel of its own unless one is given."""
+        options.setdefault("policy", POLICY)
+        options.setdefault("channel", self.channel())
+        return Agent(f"{URL}/tasks/{self.server.name}", vault, position=position, **options)
+
+
+async def play(world: World, points: list[Point]) -> list[Summary]:
+    """All devices at once, on one channel."""
+    channel = world.channel()
+    vaults = [world.vault(f"device{number}") for number in range(len(points))]
+    agents = [world.agent(vault, point, channel=channel) for vault, point in zip(vaults, points, strict=True)]
+    try:
+        return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), 60)
+    finally:
+        await channel.aclose()
+        for vault in vaults:
+            vault.close()
+
+
+def crowd(size: int, seed: int = 3) -> list[Point]:
+    """Positions around one place, all inside the box."""
+    points = np.clip(np.random.default_rng(seed).normal(0.4, 0.15, (size, 2)), 0, 1)
+    return [tuple(row) for row in points.tolist()]

@@ -1,0 +1,136 @@
+"""Small campaigns played with real participants, for the tests of transcripts and verification."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from semilocal import Box, Curator, Participant, Policy, Task
+from semilocal.device.vault import Contents, Membership
+from semilocal.protocol.curator import count_reports
+from semilocal.protocol.messages import encode
+from semilocal.protocol.plan import Plan, Release, ValueClosed, ValueQuery, encode_value, respond_value
+from semilocal.transcript.checkpoints import public_key
+from semilocal.transcript.file import TranscriptWriter
+
+KEY = bytes(range(32))
+POLICY = Policy(max_epsilon=1e9, min_k=1, allow_no_crowd=True, allow_simulation=True)
+
+
+@dataclass(frozen=True)
+class Played:
+    """Events in order, and what each device knows."""
+
+    task: Task
+    plan: Plan
+    events: list[bytes]
+    devices: list[Participant]
+    secrets: list[bytes]
+    points: np.ndarray
+
+    def vault(self, index: int) -> Contents:
+        """The vault of one device after the campaign."""
+        device = self.devices[index]
+        closings = [event for event in self.events if tag(event) == "closed"]
+        membership = Membership(
+            server="test", task=encode(self.task), plan=encode_value(self.plan),
+            position=tuple(float(x) for x in self.points[index]), state=device.state, enrolled=True,
+            closings=tuple(hashlib.sha256(data).digest() for data in closings[: device.state.answered]),
+            released=tuple((i, bytes(32)) for i in self.plan.asked), over=True,
+        )  # fmt: skip
+        return Contents(secret=self.secrets[index], memberships=(membership,))
+
+
+def tag(event: bytes) -> str:
+    """What an event is."""
+    first = msgspec.msgpack.decode(event)
+    return "task" if isinstance(first, dict) else str(first[0])
+
+
+def play(
+    n: int = 60, *, seed: int = 3, rule: str = "trim", randomizer: str = "randomized-response", signed: bool = True,
+    values: bool = True, max_depth: int = 8, max_rounds: int | None = None, k: int = 5,
+) -> Played:  # fmt: skip
+    """A campaign of n devices with one release of values."""
+    rng = np.random.default_rng(seed)
+    task = Task.build(
+        Box((0.0, 0.0), (1.0, 1.0)), epsilon=3.0, delta=0.05, k=k, rule=rule, randomizer=randomizer,  # type: ignore[arg-type]
+        max_depth=max_depth, max_rounds=max_rounds, server_key=public_key(KEY) if signed else b"",
+    )  # fmt: skip
+    points = np.clip(rng.normal(0.4, 0.2, (n, 2)), 0.0, 1.0)
+    secrets = [rng.bytes(32) for _ in range(n)]
+    devices = [Participant(task, point, secret, POLICY) for point, secret in zip(points, secrets, strict=True)]
+    curator, events = Curator(task), [encode(task)]
+    while (query := curator.query()) is not None:
+        answers = [device.receive(query) for device in devices if device.state.phase == "waiting"]
+        reports = sorted((r for r in answers if r is not None), key=lambda report: report.pseudonym)
+        closed = curator.close(*count_reports(task, query, reports))
+        events += [encode(query), *(encode(report) for report in reports), encode(closed)]
+        for device in devices:
+            device.receive(closed)
+    releases = (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]), Release("counts"))
+    plan = Plan(task.id, releases if values else ())
+    first = curator.round
+    if plan.asked:
+        events.append(encode_value(plan))
+    for number, index in enumerate(plan.asked):
+        asked = ValueQuery(task.id, first + number, plan.digest, index)
+        told = sorted(
+            (
+                respond_value(
+                    asked, plan, task=task, secret=secret, pseudonym=device.pseudonym, region=device.region,
+                    point=point, first_round=first,
+                )
+                for device, secret, point in zip(devices, secrets, points, strict=True)
+                if device.region is not None
+            ),
+            key=lambda report: report.pseudonym,
+        )  # fmt: skip
+        counts: dict[int, dict[int, int]] = {}
+        for report in told:
+            row = counts.setdefault(report.cell, {})
+            row[report.answer] = row.get(report.answer, 0) + 1
+        cells = tuple(sorted(counts))
+        rows = tuple(tuple(sorted(counts[cell].items())) for cell in cells)
+        closing = ValueClosed(task.id, asked.round, plan.digest, index, cells, rows)
+        events += [encode_value(asked), *(encode_value(report) for report in told), encode_value(closing)]
+    return Played(task, plan, events, devices, secrets, points)
+
+
+def pack(events: list[bytes], task: Task, *, key: bytes | None = KEY) -> bytes:
+    """A file of these events, sealed after every closing by whoever holds the key."""
+    stream = io.BytesIO()
+    rounds = 0
+    with TranscriptWriter(stream, task, key=key) as writer:
+        for event in events[1:]:
+            writer.add([event])
+            if tag(event) in ("closed", "value-closed"):
+                rounds += 1
+                writer.close_round(rounds)
+    return stream.getvalue()
+
+
+def repack(events: list[bytes], original: bytes) -> bytes:
+    """A file of these events with the seals of another file in the same places: what a forger without a key can do."""
+    from semilocal.transcript.file import END, SEAL, Frame, read_frames
+
+    frames: list[Frame] = list(read_frames(io.BytesIO(original)))
+    stream = io.BytesIO()
+    writer = TranscriptWriter.__new__(TranscriptWriter)
+    writer._stream = stream
+    stream.write(original[:23])
+    position = 0
+    for frame in frames:
+        if frame.kind == SEAL:
+            writer._frame(SEAL, [frame.data])
+        elif frame.kind == END:
+            writer._frame(END, [])
+        else:
+            count = len(frame.bounds) - 1
+            writer._frame(frame.kind, events[position : position + count])
+            position += count
+    return stream.getvalue()

@@ -1,0 +1,74 @@
+"""The catalogue: our mechanisms hold, and what is wrong on purpose is caught.
+
+Each bound has confidence 1 - 1e-6: a sound mechanism is called broken with at most that probability per finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from semilocal.audit.cases import CASES, Finding, default_task, retries
+from semilocal.audit.tables import finding_table
+from semilocal.cli.commands.audit import add_parsers
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case is not retries], ids=lambda case: case.__name__)
+def test_every_claim_of_ours_holds_and_every_planted_fault_is_caught(
+    case: Callable[[int, np.random.Generator], list[Finding]],
+) -> None:
+    findings = case(20_000, np.random.default_rng(17))
+    assert findings
+    for finding in findings:
+        assert finding.verdict in ("holds", "caught"), finding
+
+
+def test_a_retry_gives_the_same_bytes_and_fresh_noise_is_caught() -> None:
+    device, fresh = retries(800, np.random.default_rng(5))
+    assert device.verdict == "holds"
+    assert fresh.verdict == "caught"
+
+
+def test_findings_know_when_they_are_contradicted() -> None:
+    assert Finding("x", "epsilon", 1.0, 0.9, "exact").verdict == "holds"
+    assert Finding("x", "epsilon", 1.0, 1.1, "exact").verdict == "BROKEN"
+    assert Finding("x", "epsilon", 1.0, 0.9, "exact", broken=True).verdict == "MISSED"
+    assert Finding("x", "epsilon", 1.0, 1.1, "exact", broken=True).verdict == "caught"
+    table = finding_table([Finding("x", "share", 0.05, 0.01, "99 %", upper=0.04)])
+    assert ">= 0.01, at most 0.04" in table
+
+
+def command(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    add_parsers(parser.add_subparsers(required=True))
+    args = parser.parse_args(words)
+    return int(args.run(args))
+
+
+def test_the_command_audits_a_task_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "task.json"
+    path.write_bytes(msgspec.json.encode(default_task()))
+    assert command("audit", "--task", str(path), "--runs", "5000") == 0
+    out = capsys.readouterr().out
+    assert "holds" in out
+    assert "delta 0" in out
+    assert command("audit", "--liars", "8", "--responders", "500") == 0
+    assert "the bound m / (p - p0)" in capsys.readouterr().out
+    path.write_text("{}")
+    assert command("audit", "--task", str(path)) == 2
+    assert command("audit", "--runs", "3") == 2
+
+
+def test_the_command_says_so_if_a_claim_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import semilocal.audit
+
+    monkeypatch.setattr(semilocal.audit, "CASES", (lambda runs, rng: [Finding("x", "epsilon", 1.0, 2.0, "exact")],))
+    assert command("audit") == 1
+    assert "BROKEN" in capsys.readouterr().out

@@ -1,0 +1,66 @@
+"""`semilocal data`: lists, describes, fetches; one line and exit code 1 when it cannot."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from semilocal.cli.commands import data as data_cli
+from semilocal.experiments.datasets.catalogue import CATALOGUE
+
+
+@pytest.fixture(autouse=True)
+def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SEMILOCAL_DATA", raising=False)
+
+
+def call(*words: str) -> int:
+    parser = argparse.ArgumentParser(prog="semilocal")
+    data_cli.add_parser(parser.add_subparsers(required=True))
+    args = parser.parse_args(["data", *words])
+    code = args.run(args)
+    assert isinstance(code, int)
+    return code
+
+
+def test_list_names_every_dataset_with_and_without_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["--data", str(tmp_path)]):
+        assert call("list", *words) == 0
+        said = capsys.readouterr().out
+        assert all(f"\n{name} " in f"\n{said}" for name in CATALOGUE)
+        assert "checksum verified" in said
+    assert call("list", "--json", "--data", str(tmp_path)) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == list(CATALOGUE)
+    assert [row["path"] is None for row in rows] == [False] + [True] * (len(CATALOGUE) - 1)
+
+
+@pytest.mark.parametrize("name", list(CATALOGUE))
+def test_describe_tells_origin_terms_and_state(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("describe", name) == 0
+    said = capsys.readouterr().out
+    for part in (CATALOGUE[name].home, CATALOGUE[name].terms, "on disk", "domain"):
+        assert part in said
+
+
+def test_failures_are_one_line_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")  # discard: nobody listens there
+    for words in (["describe", "atlantis"], ["fetch", "geolife"], ["fetch", "gowalla"], ["fetch", "porto"]):
+        assert call(*words, "--data", str(tmp_path)) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("semilocal data: ")
+        assert err.count("\n") == 1
+    assert call("fetch", "gowalla") == 1
+    assert "SEMILOCAL_DATA" in capsys.readouterr().err
+
+
+def test_fetch_of_the_shipped_sample_has_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("fetch", "california_housing") == 0
+    assert "ships with the package" in capsys.readouterr().out

@@ -1,0 +1,561 @@
+"""An agent keeps a device's word over a bad network and through crashes, and follows the campaign to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import struct
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+
+from semilocal import BinaryTree, Policy, simulate
+from semilocal.device.agent import Agent
+from semilocal.device.channel import Retry, Unreachable
+from semilocal.device.disk import MemoryDisk
+from semilocal.device.summary import Summary
+from semilocal.device.vault import Vault
+from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
+from semilocal.protocol.messages import Report, decode
+from semilocal.protocol.plan import ValueClosed, ValueQuery, respond_value
+from semilocal.transcript.merkle import transcript_root
+from tests.helpers.fake_server import MEAN, POLICY, SMALL, TASK, URL, DeviceDies, FakeServer, Point, World, crowd, play
+
+SIZE = 24
+FEW = 10
+
+
+def simulated_root(world: World, points: list[Point]) -> bytes:
+    secrets = [world.secrets[f"device{number}"] for number in range(len(points))]
+    run = simulate(np.array(points), world.server.task, secrets=secrets, detail="reports")
+    return transcript_root(run.events)
+
+
+def one_answer_each(world: World) -> bool:
+    return all(len(bodies) == 1 for bodies in world.network.puts().values())
+
+
+# -- the whole way ---------------------------------------------------------------------------------------------------
+
+
+def test_agents_over_http_give_the_transcript_of_the_simulation() -> None:
+    points = crowd(SIZE)
+    world = World(FakeServer(capacity=SIZE))
+    summaries = asyncio.run(play(world, points))
+    secrets = [world.secrets[f"device{number}"] for number in range(SIZE)]
+    run = simulate(np.array(points), TASK, secrets=secrets, detail="reports")
+    assert world.server.root() == transcript_root(run.events)
+    assert [summary.region for summary in summaries] == run.partition.cells[run.regions].tolist()
+    assert [summary.crowd for summary in summaries] == run.partition.crowds[run.regions].tolist()
+    assert [summary.moves for summary in summaries] == run.moves.tolist()
+    assert len(world.server.closings) > 4
+    assert max(summary.moves for summary in summaries) == 1
+    for summary in summaries:
+        assert summary.outcome == "finished"
+        assert summary.epsilon == 6.0 * (1 + summary.moves)
+        assert summary.exposure == 6.0 * min(summary.rounds, TASK.max_rounds)
+        assert summary.delta == pytest.approx(0.1 * (1 + summary.moves))
+        for words in ("Your region: lat [", "Your crowd:", "epsilon =", "delta =", "What was revealed", "exposure"):
+            assert words in summary.text()
+    last = [summary for summary in summaries if summary.rounds == len(world.server.closings)]
+    assert last
+    assert {summary.checkpoint for summary in last} == {world.server.root()}
+
+
+def test_values_are_those_of_the_pinned_plan_and_are_booked() -> None:
+    points = crowd(SIZE)
+    world = World(FakeServer(capacity=SIZE, releases=(MEAN, MEAN)))
+    summaries = asyncio.run(play(world, points))
+    server, first = world.server, world.server.partition_rounds + 1
+    for number, query in enumerate(server.queries[first - 1 :], start=first):
+        assert isinstance(query, ValueQuery)
+        expected: dict[tuple[int, int], int] = {}
+        for which, point in enumerate(points):
+            region = summaries[which].region
+            assert region is not None
+            report = respond_value(
+                query, server.plan, task=TASK, secret=world.secrets[f"device{which}"], pseudonym=bytes(16),
+                region=region, point=point, first_round=first,
+            )  # fmt: skip
+            expected[region, report.answer] = expected.get((region, report.answer), 0) + 1
+        closed = server.closings[number - 1]
+        assert isinstance(closed, ValueClosed)
+        rows = zip(closed.cells, closed.counts, strict=True)
+        assert {(cell, output): count for cell, row in rows for output, count in row} == expected
+    assert server.phase == "finished"
+    for summary in summaries:
+        assert summary.epsilon == 6.0 * (1 + summary.moves) + 2.0
+        assert summary.exposure == 6.0 * min(summary.rounds, TASK.max_rounds) + 2.0
+        assert len(summary.values) == 2
+        assert "Through noise: mean of" in summary.text()
+
+
+def test_many_agents_on_one_channel_read_every_public_message_once() -> None:
+    world = World(FakeServer(capacity=SIZE))
+    asyncio.run(play(world, crowd(SIZE)))
+    gets = [sent.url for sent in world.network.sent if sent.method == "GET" and "/state" not in sent.url]
+    assert len(gets) == len(set(gets))
+    polls = sum("/state" in sent.url for sent in world.network.sent)
+    assert polls < SIZE + 5 * len(world.server.closings)
+
+
+# -- a bad network ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_lost_repeated_and_refused_requests_change_nothing(seed: int) -> None:
+    points = crowd(SIZE)
+    world = World(FakeServer(capacity=SIZE, releases=(MEAN,)), seed=seed)
+    fates: list[Any] = ["", "", "lost", "answer-lost", "twice", (503, 3), (429, 1), (502, 0)]
+    draw = np.random.default_rng(seed)
+    world.network.fate = lambda number, request: fates[draw.integers(len(fates))]
+    summaries = asyncio.run(play(world, points))
+    assert all(summary.outcome == "finished" for summary in summaries)
+    assert one_answer_each(world)
+    quiet = World(FakeServer(capacity=SIZE, releases=(MEAN,)), seed=seed)
+    asyncio.run(play(quiet, points))
+    assert quiet.server.root() == world.server.root()
+
+
+def test_retry_after_is_obeyed_and_jitter_comes_on_top() -> None:
+    world = World(FakeServer())
+    world.network.fate = lambda number, request: (503, 40) if number % 2 == 0 else ""
+    with world.vault("device") as vault:
+        assert asyncio.run(world.agent(vault, (0.3, 0.3)).run()).outcome == "finished"
+    refused, again = world.network.sent[0::2], world.network.sent[1::2]
+    for first, second in zip(refused, again, strict=True):
+        assert (first.url, first.body) == (second.url, second.body)
+        assert 40 <= second.time - first.time < 40 + Retry().first
+
+
+def test_backoff_doubles_under_full_jitter_and_ends_with_the_owners_patience() -> None:
+    world = World(FakeServer(), retry=Retry(first=1.0, longest=8.0, patience=100.0))
+    world.jitter = lambda: 0.75
+    world.network.fate = lambda number, request: "lost"
+    with world.vault("device") as vault:
+        with pytest.raises(Unreachable, match=r"100 s \(ConnectError\)"):
+            asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert world.clock.slept[:6] == [0.75, 1.5, 3.0, 6.0, 6.0, 6.0]
+        assert 90 < world.clock.now <= 100
+        world.network.fate = lambda number, request: ""
+        assert asyncio.run(world.agent(vault, (0.3, 0.3)).run()).outcome == "finished"
+
+
+def test_a_poll_that_has_landed_is_not_taken_for_a_new_one() -> None:
+    """Found as an endless loop: an agent that got a finished poll never gave the event loop a chance to remove it."""
+    world = World(FakeServer())
+    channel = world.channel()
+
+    async def twice() -> int:
+        await channel.status(world.server.name)
+        await channel.status(world.server.name)  # nothing else has run in between
+        await channel.aclose()
+        return sum("/state" in sent.url for sent in world.network.sent)
+
+    assert asyncio.run(twice()) == 2
+
+
+def test_polls_follow_the_servers_hint() -> None:
+    world = World(FakeServer(capacity=2))
+    world.jitter = lambda: 0.5
+
+    async def lonely() -> Summary:
+        with world.vault("device") as vault:
+            waiting = asyncio.ensure_future(world.agent(vault, (0.3, 0.3)).run())
+            while world.clock.now < 30:
+                await asyncio.sleep(0)
+            world.server.start()
+            return await waiting
+
+    asyncio.run(lonely())
+    polls = [sent.time for sent in world.network.sent if "/state" in sent.url and sent.time < 30]
+    assert len(polls) > 5
+    assert set(np.diff(polls[1:]).round(9)) == {2.5}  # poll_after 2, and half of a half of it
+
+
+# -- crashes ---------------------------------------------------------------------------------------------------------
+
+
+class DyingDisk(MemoryDisk):
+    """A disk on which the device dies before or after its n-th step; the lock of the dead is gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+        self.die_at = -1
+
+    def _step(self) -> None:
+        self.steps += 1
+        if self.steps - 1 == self.die_at:
+            raise DeviceDies
+
+    def write(self, path: Path, data: bytes) -> None:
+        self._step()
+        super().write(path, data)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step()
+        super().rename(source, target)
+        self._step()
+
+
+async def play_with_deaths(
+    world: World, points: list[Point], disk: DyingDisk, fate: dict[int, str]
+) -> tuple[list[Summary], int]:
+    """Device 0 has its own channel and dies as told; it is started again every time. Returns its requests too."""
+    requests = 0
+    names = {f"device{number}": number for number in range(len(points))}
+    secret = b"\x07" * 32
+    world.secrets["device0"] = secret
+
+    def count(number: int, request: httpx.Request) -> str:
+        nonlocal requests
+        if request.headers.get("device") != "0":
+            return ""
+        requests += 1
+        return fate.get(requests - 1, "")
+
+    world.network.fate = count
+
+    async def immortal() -> Summary:
+        while True:
+            channel = world.channel(device="0")
+            vault: Vault | None = None
+            try:
+                vault = Vault.open("device0", disk=disk, entropy=lambda size: secret)
+                return await world.agent(vault, points[0], channel=channel).run()
+            except DeviceDies:
+                disk.die_at = -1
+            finally:
+                await channel.aclose()
+                if vault is not None:
+                    vault.close()
+
+    shared = world.channel()
+    vaults = [world.vault(name) for name in names if name != "device0"]
+    others = [world.agent(vault, point, channel=shared).run() for vault, point in zip(vaults, points[1:], strict=True)]
+    summaries = await asyncio.wait_for(asyncio.gather(immortal(), *others), 60)
+    await shared.aclose()
+    return list(summaries), requests
+
+
+def crash_world() -> World:
+    return World(FakeServer(task=SMALL, capacity=FEW, releases=(MEAN,)))
+
+
+@pytest.mark.parametrize("every", [13, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_device_that_dies_between_any_two_steps_goes_on_where_it_was(every: int) -> None:
+    points = crowd(FEW)
+    world, disk = crash_world(), DyingDisk()
+    expected, requests = asyncio.run(play_with_deaths(world, points, disk, {}))
+    root, steps = world.server.root(), disk.steps
+    assert expected[0].rounds >= 3
+    assert requests > 12
+    assert steps > 20
+    deaths: list[tuple[int, dict[int, str]]] = [(step, {}) for step in range(steps)]
+    deaths += [(-1, {number: kind}) for number in range(requests) for kind in ("die-before", "die-after")]
+    for die_at, fate in deaths[::every]:
+        world, disk = crash_world(), DyingDisk()
+        disk.die_at = die_at
+        found, _ = asyncio.run(play_with_deaths(world, points, disk, fate))
+        assert world.server.root() == root, (die_at, fate)
+        assert found == expected, (die_at, fate)
+        assert one_answer_each(world), (die_at, fate)
+
+
+def test_a_device_that_dies_at_every_request_still_arrives() -> None:
+    points = crowd(FEW)
+    world, disk = crash_world(), DyingDisk()
+    expected, _ = asyncio.run(play_with_deaths(world, points, disk, {}))
+    root = world.server.root()
+    world, disk = crash_world(), DyingDisk()
+    fate = {number: ("die-after", "die-before")[number % 2] for number in range(0, 200, 5)}
+    found, requests = asyncio.run(play_with_deaths(world, points, disk, fate))
+    assert requests > 20
+    assert world.server.root() == root
+    assert found == expected
+    assert one_answer_each(world)
+
+
+def test_every_question_is_in_the_vault_before_its_answer_leaves() -> None:
+    """Looks into the stored bytes at the moment of every PUT; an agent that saves later must be caught."""
+
+    def unsaved(save_late: bool) -> int:
+        world, missing = World(FakeServer(task=SMALL, capacity=1, releases=(MEAN,))), 0
+        vault = world.vault("device")
+        path, real = vault.path, vault.put
+        late: list[Any] = []
+        if save_late:  # the planted bug: saved only before the next save
+
+            def put(membership: Any, ledger: Any = None) -> None:
+                if late:
+                    real(*late.pop())
+                late.append((membership, ledger))
+                vault.contents = vault.contents.with_membership(membership, ledger)
+
+            vault.put = put  # type: ignore[method-assign]
+
+        def look(number: int, request: httpx.Request) -> str:
+            nonlocal missing
+            if request.method == "PUT" and "/reports/" in str(request.url):
+                entry = Vault.open(path, disk=_copy(world.disk)).contents.memberships[0]
+                body = request.read()
+                query = world.server.queries[-1]
+                if isinstance(query, type(world.server.queries[0])):
+                    digest = hashlib.sha256(world.server.answer("GET", _query_path(request), {}, b"")[1]).digest()
+                    assert decode(body, Report).round == query.round
+                    missing += entry.state.question != digest
+                else:
+                    missing += len(entry.released) == 0
+            return ""
+
+        world.network.fate = look
+        asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        return missing
+
+    assert unsaved(save_late=False) == 0
+    assert unsaved(save_late=True) > 0
+
+
+def _copy(disk: MemoryDisk) -> MemoryDisk:
+    copy = MemoryDisk()
+    copy.files = dict(disk.files)
+    return copy
+
+
+def _query_path(request: httpx.Request) -> str:
+    return request.url.path.split("/reports/")[0] + "/query"
+
+
+# -- what the server may say -----------------------------------------------------------------------------------------
+
+
+def test_a_device_that_was_away_does_not_answer_a_closed_round() -> None:
+    world = World(FakeServer(task=SMALL, capacity=2))
+    with world.vault("device") as vault:
+        world.network.fate = lambda number, request: "die-before" if request.url.path.endswith("/query") else ""
+        world.server.expected = 0
+        world.server.participants["other"] = ""
+        with pytest.raises(DeviceDies):
+            asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        world.server.close()
+        world.network.fate = lambda number, request: ""
+        summary = asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert summary.outcome == "lost"
+        assert world.network.puts() == {}
+        assert "nothing" in summary.text()
+        line = vault.contents.ledger.line(SMALL.id)
+        assert line is not None
+        assert line.settled
+        assert vault.contents.ledger.charged("epsilon") == 0
+
+
+def test_an_answer_that_came_too_late_counts_as_spent() -> None:
+    world = World(FakeServer(task=SMALL))
+
+    def slow(number: int, request: httpx.Request) -> str:
+        if "/reports/" in str(request.url):
+            world.server.close()
+        return ""
+
+    world.network.fate = slow
+    world.server.expected = 5
+    with world.vault("device") as vault:
+        summary = asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert (summary.outcome, summary.rounds, summary.epsilon) == ("lost", 1, 8.0)
+        assert vault.contents.ledger.charged("exposure") == 8
+
+
+def test_a_cancelled_campaign_ends_and_settles() -> None:
+    world = World(FakeServer(task=SMALL))
+
+    def cancel(number: int, request: httpx.Request) -> str:
+        world.server.cancelled |= "/rounds/" in str(request.url)
+        return ""
+
+    world.network.fate = cancel
+    with world.vault("device") as vault:
+        summary = asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert summary.outcome == "cancelled"
+        again = asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert again == summary
+
+
+def test_a_finished_device_asks_for_nothing_more() -> None:
+    world = World(FakeServer())
+    with world.vault("device") as vault:
+        summary = asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        before = len(world.network.sent)
+        assert asyncio.run(world.agent(vault, (0.3, 0.3)).run()) == summary
+        assert len(world.network.sent) == before
+
+
+@pytest.mark.parametrize(
+    ("token", "expected", "advice"),
+    [("", "bad-token", "ask whoever"), ("wrong", "bad-token", "ask whoever"), ("used", "token-used", "new token")],
+)
+def test_a_bad_token_is_explained_and_the_reservation_taken_back(token: str, expected: str, advice: str) -> None:
+    world = World(FakeServer(tokens={"used": "someone", "good": ""}))
+    with world.vault("device") as vault:
+        summary = asyncio.run(world.agent(vault, (0.3, 0.3), token=token).run())
+        assert (summary.outcome, summary.token) == ("refused", expected)
+        assert advice in summary.text()
+        assert vault.contents.memberships == ()
+        assert vault.contents.ledger.charged("epsilon") == 0
+        assert asyncio.run(world.agent(vault, (0.3, 0.3), token="good").run()).outcome == "finished"
+
+
+def test_a_wiped_vault_needs_a_new_token_and_is_another_participant() -> None:
+    world = World(FakeServer(task=SMALL, capacity=3, tokens={"first": "", "second": ""}))
+
+    async def enrol(token: str) -> Summary:
+        with world.vault(f"device{len(world.secrets)}") as vault:
+            running = asyncio.ensure_future(world.agent(vault, (0.3, 0.3), token=token).run())
+            for _ in range(200):
+                await asyncio.sleep(0)
+                if running.done():
+                    return running.result()
+            running.cancel()
+            return Summary(outcome="unfinished")
+
+    assert asyncio.run(enrol("first")).outcome == "unfinished"
+    wiped = asyncio.run(enrol("first"))
+    assert (wiped.outcome, wiped.token) == ("refused", "token-used")
+    assert "wiped" in wiped.reason
+    assert asyncio.run(enrol("second")).outcome == "unfinished"
+    assert len(world.server.participants) == 2
+
+
+def test_enrolment_after_the_first_round_has_begun_is_refused() -> None:
+    world = World(FakeServer(capacity=5))
+    world.server.start()
+    with world.vault("device") as vault:
+        summary = asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert (summary.outcome, summary.token) == ("refused", "enrolment-closed")
+
+
+def test_the_only_enrolling_task_is_found_from_the_servers_url() -> None:
+    world = World(FakeServer())
+    with world.vault("device") as vault:
+        agent = Agent(URL + "/", vault, position=(0.3, 0.3), policy=POLICY, channel=world.channel())
+        assert asyncio.run(agent.run()).outcome == "finished"
+        late = Agent(URL, vault, position=(0.3, 0.3), policy=POLICY, channel=world.channel())
+        with pytest.raises(InvalidInput, match="one task that enrols; got none"):
+            asyncio.run(late.run())
+
+
+# -- what the owner allows -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "token"),
+    [
+        (msgspec.structs.replace(POLICY, max_epsilon=54.9), "over-budget"),  # 6 x (1 + 8) and 1 for the value
+        (msgspec.structs.replace(POLICY, min_k=3), "small-crowd"),
+    ],
+)
+def test_a_task_that_the_policy_forbids_is_not_joined(policy: Policy, token: str) -> None:
+    world = World(FakeServer(releases=(MEAN,)))
+    with world.vault("device") as vault:
+        summary = asyncio.run(world.agent(vault, (0.3, 0.3), policy=policy).run())
+        assert (summary.outcome, summary.token) == ("refused", token)
+        assert {sent.method for sent in world.network.sent} == {"GET"}
+        assert vault.contents.memberships == ()
+        allowed = world.agent(vault, (0.3, 0.3), policy=msgspec.structs.replace(POLICY, max_epsilon=55.0))
+        assert asyncio.run(allowed.run()).outcome == "finished"
+
+
+def test_the_caps_of_the_vault_hold_over_all_tasks() -> None:
+    world = World(FakeServer(task=SMALL))
+    with world.vault("device") as vault:
+        vault.set_caps(max_epsilon=71, max_exposure=None)
+        with pytest.raises(BudgetExceeded, match="to 72; the cap of this vault is 71"):
+            asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        vault.set_caps(max_epsilon=72, max_exposure=7)
+        with pytest.raises(BudgetExceeded, match="your cap leaves 7"):
+            asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert {sent.method for sent in world.network.sent} == {"GET"}
+        vault.set_caps(max_epsilon=72, max_exposure=None)
+        asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert vault.contents.ledger.left("epsilon") == 72 - 8
+
+
+def test_a_position_outside_the_domain_is_refused_before_anything_is_sent() -> None:
+    world = World(FakeServer())
+    with world.vault("device") as vault:
+        for position in [(0.3, 1.5), (float("nan"), 0.0)]:
+            with pytest.raises(OutsideDomain):
+                asyncio.run(world.agent(vault, position).run())
+        with pytest.raises(InvalidInput, match="shape"):
+            asyncio.run(world.agent(vault, (0.3,)).run())
+        assert {sent.method for sent in world.network.sent} == {"GET"}
+        assert vault.contents.memberships == ()
+
+
+def test_the_position_is_fixed_for_a_task() -> None:
+    world = World(FakeServer())
+    with world.vault("device") as vault:
+        asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        with pytest.raises(InvalidInput, match="another position"):
+            asyncio.run(world.agent(vault, (0.3, 0.4)).run())
+
+
+# -- what leaves -----------------------------------------------------------------------------------------------------
+
+
+def forms(number: float, code: int) -> list[bytes]:
+    """Ways in which a coordinate, or the deepest cell, could be written."""
+    text = f"{number:.17g}"
+    packed = [struct.pack(kind, number) for kind in ("<d", ">d", "<f", ">f")]
+    cell = [code.to_bytes(8, "big"), code.to_bytes(8, "little"), str(code).encode(), f"{code:x}".encode()]
+    return [*packed, text[:8].encode(), packed[1].hex().encode(), *cell]
+
+
+def test_the_position_is_in_no_request() -> None:
+    task = msgspec.structs.replace(TASK, hierarchy=BinaryTree(TASK.box, 40), max_rounds=40)
+    world = World(FakeServer(task=task, capacity=SIZE, releases=(MEAN,)))
+    points: list[Point] = [(0.001 + 0.9 * x, 0.001 + 0.9 * y) for x, y in crowd(SIZE)]
+    asyncio.run(play(world, points))
+    codes = task.hierarchy.codes(np.array(points))
+    wire = b"\n".join(sent.url.encode() + sent.headers + sent.body for sent in world.network.sent)
+    stored = b"".join(world.disk.files.values())
+    for point, code in zip(points, codes.tolist(), strict=True):
+        for number in point:
+            assert struct.pack(">d", number) in stored  # the search finds it where it is
+            for form in forms(number, code):
+                assert form not in wire
+
+
+def timeline(position: tuple[float, ...]) -> tuple[list[tuple[str, str, bytes, float, int]], Summary]:
+    """Everything but the bodies that a device with this position sends, and when."""
+    world = World(FakeServer(task=SMALL, capacity=FEW, releases=(MEAN,)))
+    draw = np.random.default_rng(5)
+    fates: list[Any] = ["", "", "", "lost", "answer-lost", (503, 2)]
+    world.network.fate = lambda number, request: fates[draw.integers(len(fates))]
+    points = [position, *crowd(FEW)[1:]]
+
+    async def all_at_once() -> list[Summary]:
+        vaults = [world.vault(f"device{number}") for number in range(FEW)]
+        agents = [world.agent(vault, point, spread=1.0) for vault, point in zip(vaults, points, strict=True)]
+        return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), 60)
+
+    summaries = asyncio.run(all_at_once())
+    sent = [(s.method, s.url, s.headers, s.time, len(s.body)) for s in world.network.sent]
+    return sent, summaries[0]
+
+
+def test_what_is_sent_when_does_not_depend_on_the_place_inside_the_region() -> None:
+    lower, upper = (0.01, 0.01), (0.24, 0.49)
+    first, summary = timeline(lower)
+    region = summary.region
+    assert region is not None
+    boxes = SMALL.hierarchy.boxes(np.array([region], dtype=np.uint64))[0]
+    assert (boxes[0] <= lower).all()
+    assert (upper < boxes[1]).all()
+    second, other = timeline(upper)
+    assert other.region == region
+    assert first == second

@@ -1,0 +1,229 @@
+"""Agents and swarms against the real service: in process, over sockets, through kill -9, and from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+
+from semilocal import Policy, Run, simulate
+from semilocal.cli.commands.join import add_parsers
+from semilocal.device.agent import Agent
+from semilocal.device.channel import Channel, Retry
+from semilocal.device.disk import MemoryDisk
+from semilocal.device.swarm.run import SwarmResult, run_swarm
+from semilocal.device.transport import LeanWire
+from semilocal.device.vault import Vault
+from semilocal.protocol.plan import Release
+from semilocal.service.admin import create_campaign, new_tokens
+from semilocal.service.campaign import Campaign
+from semilocal.service.rounds import verify
+from semilocal.service.stores.base import open_store
+from semilocal.transcript.merkle import transcript_root
+from tests.helpers.service import ADMIN, Server, open_campaign, running, sample_points, sample_secrets, sample_task
+
+POLICY = Policy(max_epsilon=1e9, min_k=1, max_delta=float("inf"))
+MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
+SIZE = 60
+QUICK = Retry(first=0.02, longest=0.3, patience=60.0)
+
+
+def secrets_in_order(size: int) -> tuple[Iterator[bytes], list[bytes]]:
+    secrets = sample_secrets(size)
+    return iter(secrets), secrets
+
+
+def simulated(points: object, secrets: list[bytes]) -> Run:
+    return simulate(np.asarray(points), sample_task(), secrets=secrets, detail="reports")
+
+
+def check(result: SwarmResult, run: Run) -> None:
+    assert result.failures == ()
+    assert [summary.outcome for summary in result.summaries] == ["finished"] * SIZE
+    assert [summary.region for summary in result.summaries] == run.partition.cells[run.regions].tolist()
+    assert [summary.crowd for summary in result.summaries] == run.partition.crowds[run.regions].tolist()
+
+
+def test_agents_against_the_application_in_process_give_the_transcript_of_the_simulation(tmp_path: Path) -> None:
+    points, task = sample_points(SIZE), sample_task()
+    entropy, secrets = secrets_in_order(SIZE)
+
+    async def scene() -> tuple[SwarmResult, bytes]:
+        store = open_store(f"sqlite:///{tmp_path / 'service.db'}", worker="test")
+        try:
+            async with running(store, time.time, interval=0.02) as (client, _, _app):
+                assert create_campaign(store, open_campaign(task, capacity=SIZE), now=time.time())
+                channel = Channel("http://service.test", client, retry=QUICK)
+                url = f"http://service.test/tasks/{task.id.hex()}"
+                result = await asyncio.wait_for(
+                    run_swarm(
+                        url, points, policy=POLICY, channel=channel, entropy=lambda size: next(entropy), show=False
+                    ),
+                    60,
+                )
+                await channel.aclose()
+                return result, verify(store, task.id).root
+        finally:
+            store.close()
+
+    result, root = asyncio.run(scene())
+    run = simulated(points, secrets)
+    assert root == transcript_root(run.events)
+    check(result, run)
+    last = {summary.checkpoint for summary in result.summaries if summary.rounds == len(run.rounds)}
+    assert last == {root}
+    assert f"{SIZE} devices: {SIZE} finished" in result.text()
+    assert "delta = 0.05" in result.text()
+
+
+@pytest.mark.slow
+def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    points, task = sample_points(SIZE), sample_task()
+    entropy, secrets = secrets_in_order(SIZE)
+    database = f"sqlite:///{tmp_path / 'service.db'}"
+    store = open_store(database, worker="office")
+    assert create_campaign(store, open_campaign(task, releases=(MEAN,), capacity=SIZE), now=time.time())
+    server = Server(database, log=tmp_path / "log.txt")
+    server.start()
+    kills = 0
+
+    async def scene() -> SwarmResult:
+        nonlocal kills
+        wire = LeanWire(server.url)
+        channel = Channel(server.url, wire, retry=QUICK, at_once=8)
+        crowd = run_swarm(
+            f"{server.url}/tasks/{task.id.hex()}", points, policy=POLICY, channel=channel,
+            entropy=lambda size: next(entropy), folder=tmp_path / "vaults", show=False,
+        )  # fmt: skip
+        running_swarm = asyncio.ensure_future(crowd)
+        seen = 0
+        while not running_swarm.done():
+            await asyncio.sleep(0.005)
+            if kills < 5 and channel.delivered >= seen + 45:
+                await asyncio.to_thread(server.kill)
+                kills += 1
+                await asyncio.sleep(0.1)
+                await asyncio.to_thread(server.start)
+                seen = channel.delivered
+        result = await running_swarm
+        await channel.aclose()
+        await wire.aclose()
+        return result
+
+    try:
+        result = asyncio.run(asyncio.wait_for(scene(), 300))
+        root = verify(store, task.id).root
+    finally:
+        server.kill()
+        store.close()
+    assert kills == 5
+    run = simulated(points, secrets)
+    check(result, run)
+    assert root != transcript_root(run.events)  # the values come after the partition
+    assert all(len(summary.values) == 1 for summary in result.summaries)
+
+
+def commands(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    add_parsers(parser.add_subparsers(required=True))
+    parsed = parser.parse_args(arguments)
+    code: int = parsed.run(parsed)
+    return code
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    served = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    served.start()
+    yield served
+    served.kill()
+
+
+def test_join_and_swarm_from_the_command_line(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = sample_task(max_trims=0)
+    store = open_store(server.database, worker="office")
+    campaign = Campaign("test", task, (MEAN,), "tokens", SIZE + 1)
+    assert create_campaign(store, campaign, now=time.time())
+    tokens = new_tokens(store, task.id, count=SIZE + 1)
+    store.close()
+    (tmp_path / "tokens.txt").write_text("\n".join(tokens[:-1]))
+    lines = [f"{x},{y}" for x, y in sample_points(SIZE)]
+    (tmp_path / "points.csv").write_text("\n".join(["x0,x1", *lines]))
+    codes: list[int] = []
+    crowd = ["swarm", server.url, "--points", str(tmp_path / "points.csv"), "--devices", str(SIZE), "--quiet"]
+    crowd += ["--tokens", str(tmp_path / "tokens.txt")]
+    swarm = threading.Thread(target=lambda: codes.append(commands(*crowd)))
+    swarm.start()
+    vault = str(tmp_path / "mine" / "vault")
+    join = ["join", server.url, "--token", tokens[-1], "--position", "0.3,0.31", "--vault", vault, "--spread", "0"]
+    code = commands(*join)
+    swarm.join(60)
+    assert not swarm.is_alive()
+    assert (code, codes) == (0, [0])
+    said = capsys.readouterr().out
+    for words in (
+        "Your position, which stays in", "x0 = 0.3, x1 = 0.31", "You have a region.", "Your crowd:", "What you spent:",
+        "What was revealed:", "Your exposure:", f"{SIZE} devices: {SIZE} finished", "The transcript's root is",
+    ):  # fmt: skip
+        assert words in said
+    with Vault.open(vault) as opened:
+        assert opened.contents.ledger.max_epsilon == "10"
+        assert opened.contents.ledger.charged("epsilon") == 5
+
+
+def test_a_token_enrols_one_vault_only_and_its_retry_is_safe(server: Server) -> None:
+    task = sample_task()
+    store = open_store(server.database, worker="office")
+    assert create_campaign(store, Campaign("test", task, (), "tokens", 2), now=time.time())
+    token, other = new_tokens(store, task.id, count=2)
+    store.close()
+    url, disk = f"{server.url}/tasks/{task.id.hex()}", MemoryDisk()
+
+    async def start(name: str, token: str, seconds: float) -> str:
+        with Vault.open(name, disk=disk) as vault:
+            agent = Agent(url, vault, position=(0.3, 0.3), policy=POLICY, token=token)
+            try:
+                summary = await asyncio.wait_for(agent.run(), seconds)
+            except TimeoutError:
+                return agent.summary().outcome
+            return f"{summary.outcome} {summary.token}".strip()
+
+    async def scene() -> list[str]:
+        said = [await start("first", token, 1.0)]
+        with Vault.open("first", disk=disk) as vault:  # as if the answer to the enrolment had been lost
+            entry = vault.contents.memberships[0]
+            vault.put(msgspec.structs.replace(entry, enrolled=False))
+        said.append(await start("wiped", token, 1.0))
+        said.append(await start("first", token, 1.0))
+        both = await asyncio.gather(start("first", token, 30), start("second", other, 30))
+        return [*said, *both]
+
+    assert asyncio.run(scene()) == ["unfinished", "refused token-used", "unfinished", "finished", "finished"]
+
+
+def test_a_campaign_that_the_administrator_cancels_ends_for_the_device(server: Server) -> None:
+    task = sample_task()
+    store = open_store(server.database, worker="office")
+    assert create_campaign(store, open_campaign(task, capacity=5), now=time.time())
+    store.close()
+
+    async def scene() -> str:
+        with Vault.open("device", disk=MemoryDisk()) as vault:
+            url = f"{server.url}/tasks/{task.id.hex()}"
+            running_agent = asyncio.ensure_future(Agent(url, vault, position=(0.3, 0.3), policy=POLICY).run())
+            await asyncio.sleep(1.0)
+            async with httpx.AsyncClient(headers={"Authorization": f"Bearer {ADMIN}"}) as client:
+                assert (await client.post(f"{url}/close")).status_code == 200
+            return (await asyncio.wait_for(running_agent, 30)).outcome
+
+    assert asyncio.run(scene()) == "cancelled"

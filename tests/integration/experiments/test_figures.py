@@ -1,0 +1,198 @@
+"""Every figure module: writes its files from tiny grids, the same to the last digit whatever the workers, and says what
+is missing."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.experiments import methods as promises
+from semilocal.experiments import registry
+from semilocal.experiments.datasets import load as data
+from semilocal.experiments.figures import (
+    classifiers,
+    density,
+    housing_map,
+    mean,
+    queries_example,
+    queries_real,
+    queries_synthetic,
+    sensitivity,
+    tradeoff,
+)
+from semilocal.experiments.harness import style
+from semilocal.experiments.harness.runner import Cell
+from semilocal.experiments.harness.summary import Made, Options, gather, select
+from semilocal.experiments.trials import FOREST, LOGISTIC, mean_trial
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+
+REAL = ("california_housing",)
+TINY: dict[str, Callable[[Options], Made]] = {
+    "density": lambda options: density.make(options, density.Grid(size=600)),
+    "mean": lambda options: mean.make(options, mean.Grid(sizes=(400,), epsilons=(1.0, 8.0))),
+    "classifiers": lambda options: classifiers.make(
+        options, classifiers.Grid(epsilons=(1.0,), rows=800, classifiers=(FOREST, LOGISTIC))
+    ),
+    "sensitivity": lambda options: sensitivity.make(options, sensitivity.Grid(crowds=(10, 20), rows=800)),
+    "housing_map": housing_map.make,
+    "queries_real": lambda options: queries_real.make(
+        options, queries_real.Grid(datasets=(*REAL, "geolife"), sizes=(2_000,), epsilons=(1.0,))
+    ),
+    "queries_example": lambda options: queries_example.make(
+        options, queries_example.Grid(datasets=(*REAL, "geolife"), size=2_000)
+    ),
+    "queries_synthetic": lambda options: queries_synthetic.make(
+        options, queries_synthetic.Grid(sizes=(500,), epsilons=(1.0, 3.0))
+    ),
+    "tradeoff": lambda options: tradeoff.make(
+        dataclasses.replace(options, runs=1), tradeoff.Grid(sources=("clusters", "california_housing"), size=1_000)
+    ),
+}
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return Options(runs=2, seed=7, out=tmp_path / "out", data=folder, workers=0, show=False)
+
+
+def test_every_figure_of_the_registry_is_tried_here() -> None:
+    drawn = {one.name for one in registry.EXPERIMENTS if one.labels}
+    assert drawn == set(TINY)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_a_figure_writes_picture_and_numbers(name: str, options: Options) -> None:
+    made = TINY[name](options)
+    assert made.figures
+    for figure in made.figures:
+        assert figure.pictures, figure.missing
+        for picture in figure.pictures:
+            assert picture.with_suffix(".png").stat().st_size > 5_000
+            assert picture.with_suffix(".svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+        with (options.out / figure.csv).open(encoding="utf-8") as stream:
+            assert list(csv.DictReader(stream))
+        for line in figure.lines:
+            assert line.epsilon
+            assert line.adjacency
+            assert line.delta
+
+
+@pytest.mark.parametrize("name", ["mean", "queries_synthetic", "classifiers"])
+def test_the_summary_names_version_parameters_interval_runs_and_seed(name: str, options: Options) -> None:
+    TINY[name](options)
+    with (options.out / f"{name}.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    value = {"mean": "squared_error", "queries_synthetic": "mre", "classifiers": "f1"}[name]
+    for row in rows:
+        assert row["version"].startswith("0.")
+        assert row["seed"] == "7"
+        assert row["runs"] == "2"
+        assert float(row[f"{value}_low"]) <= float(row[f"{value}_mean"]) <= float(row[f"{value}_high"])
+        assert row["epsilon"]
+
+
+def test_the_same_seed_gives_the_same_numbers_whatever_the_workers(options: Options, tmp_path: Path) -> None:
+    apart = dataclasses.replace(options, out=tmp_path / "apart", workers=2)
+    other = dataclasses.replace(options, out=tmp_path / "other", seed=8)
+    for chosen in (options, apart, other):
+        TINY["mean"](chosen)
+    for file in ("mean.csv", "mean_runs.csv"):
+        assert (options.out / file).read_bytes() == (apart.out / file).read_bytes()
+        assert (options.out / file).read_bytes() != (other.out / file).read_bytes()
+
+
+def test_a_second_time_comes_from_the_cache_with_the_same_bytes(options: Options) -> None:
+    TINY["queries_synthetic"](options)
+    before = {path: path.read_bytes() for path in options.out.glob("*.*") if path.is_file()}
+    lines = (options.out / "cache" / "queries-synthetic.jsonl").read_bytes()
+    TINY["queries_synthetic"](options)
+    assert before == {path: path.read_bytes() for path in options.out.glob("*.*") if path.is_file()}
+    assert (options.out / "cache" / "queries-synthetic.jsonl").read_bytes() == lines
+
+
+def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(options: Options) -> None:
+    [figure] = TINY["queries_real"](options).figures
+    assert not figure.missing
+    assert any("geolife is not in" in note for note in figure.notes)
+    only = queries_real.Grid(datasets=("geolife", "porto"), sizes=(2_000,), epsilons=(1.0,))
+    [nothing] = queries_real.make(options, only).figures
+    assert "geolife is not in" in nothing.missing
+    assert "porto is not in" in nothing.missing
+    [example] = queries_example.make(options, queries_example.Grid(datasets=("geolife",))).figures
+    assert "geolife is not in" in example.missing
+
+
+def test_geolife_joins_in_from_its_original_folders(options: Options) -> None:
+    assert options.data is not None
+    rng = np.random.default_rng(1)
+    folder = options.data / "geolife" / "Data" / "000" / "Trajectory"
+    folder.mkdir(parents=True)
+    # dense enough around one place that queries with 20 people exist
+    points = rng.normal((39.95, 116.35), (0.12, 0.15), size=(1_500, 2))
+    lines = [f"{lat:.6f},{lon:.6f},0,100,39744.1,2008-10-23,02:53:04" for lat, lon in points]
+    (folder / "20081023025304.plt").write_text("\r\n".join(["head"] * 6 + lines) + "\r\n", encoding="utf-8")
+    grid = queries_real.Grid(datasets=("geolife",), sizes=(1_000,), epsilons=(1.0,))
+    [figure] = queries_real.make(options, grid).figures
+    assert not figure.missing
+    found, missing = queries_real.results(options, grid)
+    assert not missing
+    assert found is not None
+    assert {row["source"] for row in found.rows} == {"geolife"}
+    assert data.load("geolife", options.data).fingerprint == found.rows[0]["data"]
+
+
+def test_every_legend_states_true_loss_and_crowd() -> None:
+    for purpose, known in promises._PROMISES.items():
+        for method, said in known.items():
+            text = promises.label(method, purpose)
+            assert f"true loss {said.cost}" in text
+            assert ("crowd" in text) == (said.crowd is not None)
+            style.look(method)
+    with pytest.raises(InvalidInput, match="not used for values"):
+        promises.promise("ahead", "values")
+
+
+def test_published_costs_are_those_of_its_randomizer() -> None:
+    from semilocal import Box, Task
+
+    box = Box((0, 0), (1, 1))
+    tree = Task.published(box, epsilon=0.5, delta=0.05, k=20)  # half of ε = 1
+    assert promises.promise("published", "values").cost == f"{tree.epsilon + 0.5:g} ε"
+    assert promises.promise("published", "counts").cost == "ε"
+    assert tree.epsilon == 1.0
+    assert promises.promise("sldp-quantize", "points").cost == "2 ε"
+    assert Task.published(box, epsilon=1.0, delta=0.05, k=20).epsilon == 2.0
+
+
+def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
+    assert [one.name for one in registry.chosen(["classifiers", "fig:housing_data", "mse_results_a"])] == [
+        "mean",
+        "classifiers",
+        "housing_map",
+    ]
+    with pytest.raises(InvalidInput, match="there are density, mean"):
+        registry.chosen(["fig:nothing"])
+
+
+def test_the_summary_averages_facts_and_keeps_the_largest_number_of_moves(options: Options) -> None:
+    cells = [
+        Cell.of("facts", method, seed=1, run=run, n=3_000, epsilon=4.0, k=20)
+        for method in ("ours-core", "ldp")
+        for run in range(3)
+    ]
+    found = gather("facts", cells, mean_trial, options, by=("method",), of=("error",))
+    ours, local = (select(found.summary, method=method)[0] for method in ("ours-core", "ldp"))
+    runs = select(found.rows, method="ours-core")
+    assert ours["moved"] == pytest.approx(sum(row["moved"] for row in runs) / 3)
+    assert ours["most_moves"] == max(row["most_moves"] for row in runs)
+    assert local["regions"] is None

@@ -1,0 +1,593 @@
+"""The routes: every promise of spec/http.md that one request or two can show."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from semilocal import Report, Task
+from semilocal.protocol.messages import Query, decode, encode
+from semilocal.protocol.plan import Plan, Release, ValueReport, decode_value, encode_value
+from semilocal.service.app import App
+from semilocal.service.campaign import Campaign
+from semilocal.service.openapi import OPERATIONS
+from semilocal.service.problems import PROBLEMS
+from semilocal.service.rounds import start, verify
+from semilocal.service.stores.sqlite import SQLiteStore
+from semilocal.service.worker import Service
+from semilocal.transcript.checkpoints import check_signature, decode_seal, next_head
+from tests.helpers.service import (
+    ADMIN,
+    Device,
+    MockClock,
+    build,
+    client_of,
+    enrolled,
+    open_campaign,
+    play,
+    running,
+    sample_points,
+    sample_secrets,
+    sample_task,
+)  # fmt: skip
+
+TASK = sample_task()
+BASE = f"/tasks/{TASK.id.hex()}"
+MEAN = {"kind": "mean", "function": "coordinate", "parameters": [0], "epsilon": 1.0}
+AUTH = {"authorization": f"Bearer {ADMIN}"}
+Scenario = Callable[[httpx.AsyncClient, Service, App], Awaitable[None]]
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Any:
+    store = SQLiteStore(str(tmp_path / "service.db"))
+    yield store
+    store.close()
+
+
+def run(store: SQLiteStore, scenario: Scenario, clock: MockClock | None = None, **options: Any) -> None:
+    async def main() -> None:
+        async with running(store, clock or MockClock(), **options) as (client, service, app):
+            await scenario(client, service, app)
+
+    asyncio.run(main())
+
+
+def problem(answer: httpx.Response, token: str) -> None:
+    """The answer is a problem document with this token, and nothing more."""
+    document = answer.json()
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert document["token"] == token, document
+    assert document["type"] == f"urn:semilocal:problem:{token}"
+    assert answer.status_code == document["status"] == PROBLEMS[token][0]
+    assert set(document) == {"type", "token", "title", "status", "detail"}
+    assert "Traceback" not in answer.text
+    if answer.status_code in (429, 503) or token.endswith("-yet"):
+        assert int(answer.headers["retry-after"]) >= 1
+
+
+def form(**changes: Any) -> dict[str, Any]:
+    task = json.loads(msgspec.json.encode(TASK))
+    return {"name": "test", "task": task, "enrolment": "open"} | changes
+
+
+def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        releases = [
+            {"kind": "mean", "function": "coordinate", "parameters": [0], "epsilon": 2.0},
+            {"kind": "values", "function": "squared_norm", "epsilon": 1.0},
+            {"kind": "counts"}, {"kind": "points"},
+        ]  # fmt: skip
+        created = await client.post("/tasks", json=form(enrolment="tokens", releases=releases), headers=AUTH)
+        assert created.status_code == 201, created.text
+        assert created.headers["location"] == BASE
+        problem(await client.post("/tasks", json=form(), headers=AUTH), "task-exists")
+        task_bytes = (await client.get(BASE)).content
+        assert decode(task_bytes, Task) == TASK
+        plan = decode_value((await client.get(f"{BASE}/plan")).content, Plan)
+        assert plan.total_epsilon(TASK) == TASK.epsilon_worst + 3.0
+        assert f"epsilon = {TASK.epsilon_worst + 3.0:g}" in (await client.get(f"{BASE}/statement")).text
+        tokens = (await client.post(f"{BASE}/tokens", json={"count": 60}, headers=AUTH)).json()["tokens"]
+        assert len(set(tokens)) == 60
+        points, secrets = sample_points(60), sample_secrets(60)
+        devices = [Device(client, TASK, p, s, plan=plan) for p, s in zip(points, secrets, strict=True)]
+        for device, token in zip(devices, tokens, strict=True):
+            assert (await device.enrol(token)).status_code == 201
+            assert (await device.enrol(token)).status_code == 200
+        problem(await client.get(f"{BASE}/results"), "not-closed-yet")
+        for _ in range(2):
+            assert (await client.post(f"{BASE}/start", headers=AUTH)).json() == {"phase": "collecting", "round": 1}
+        problem(await Device(client, TASK, points[0], bytes(32)).enrol(tokens[0]), "enrolment-closed")
+        state = await play(client, devices, service=service)
+        assert state["phase"] == "finished"
+        results = (await client.get(f"{BASE}/results")).json()
+        assert [release["kind"] for release in results["releases"]] == ["mean", "values", "counts", "points"]
+        assert results["releases"][0]["responders"] == 60
+        assert sum(count for r in results["releases"][1]["regions"] for _, count in r["values"]) == 60
+        assert sum(region["crowd"] for region in results["regions"]) == 60
+        assert results["privacy"]["epsilon_worst"] == TASK.epsilon_worst + 3.0
+        assert (await client.get(f"{BASE}/regions.geojson")).json()["type"] == "FeatureCollection"
+        rows = (await client.get("/tasks")).json()
+        assert rows == [{"task": TASK.id.hex(), "name": "test", "phase": "finished", "enrolled": 60}]
+        problem(await client.get(f"{BASE}/rounds/{state['round'] + 1}/query"), "no-such-round")
+        verify(sqlite, TASK.id)
+
+    run(sqlite, scenario)
+
+
+def test_a_value_report_repeats_its_bytes_and_others_are_refused(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=[1])
+        campaign = open_campaign(TASK, releases=(release,))
+        devices = await enrolled(client, sqlite, campaign, sample_points(40), sample_secrets(40))
+        late = devices.pop()
+        start(sqlite, TASK.id, service.clock())
+        while True:
+            state = (await client.get(f"{BASE}/state")).json()
+            if state["phase"] == "releasing":
+                break
+            query = (await client.get(f"{BASE}/rounds/{state['round']}/query")).content
+            for device in devices:
+                await device.answer(query)
+            service.clock.advance(61)  # type: ignore[attr-defined]
+            await service.tick()
+            closed = (await client.get(f"{BASE}/rounds/{state['round']}/closed")).content
+            for device in devices:
+                device.follow(closed)
+        assert state["kind"] == "value-query"
+        number = state["round"]
+        query = (await client.get(f"{BASE}/rounds/{number}/query")).content
+        first = await devices[0].answer(query)
+        assert first is not None
+        assert first.status_code == 201
+        again = await devices[0].answer(query)
+        assert again is not None
+        assert again.status_code == 200
+        region = devices[0].machine.region
+        assert region is not None
+        mechanism = release.mechanism
+        assert mechanism is not None
+        name = devices[1].pseudonym
+        mine = devices[1].machine.region
+        assert mine is not None
+        problem(await devices[1].put(ValueReport(TASK.id, number, name, mine, mechanism.alphabet.stop)), "bad-answer")
+        problem(await devices[1].put(ValueReport(TASK.id, number, name, 1, 0)), "unknown-cell")
+        problem(await devices[1].put(Report(TASK.id, number, name, mine, 0)), "wrong-kind")
+        elsewhere = next(d.machine.region for d in devices if d.machine.region != mine)
+        assert elsewhere is not None
+        problem(await devices[1].put(ValueReport(TASK.id, number, name, elsewhere, 0)), "wrong-path")
+        problem(await late.put(ValueReport(TASK.id, number, late.pseudonym, mine, 0)), "missed-round")
+        service.clock.advance(61)  # type: ignore[attr-defined]
+        await service.tick()
+        assert (await client.get(f"{BASE}/state")).json()["phase"] == "finished"
+        verify(sqlite, TASK.id)
+
+    run(sqlite, scenario)
+
+
+def test_reports_are_created_repeated_refused_and_late_as_the_table_says(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(20), sample_secrets(20))
+        a, b, c = devices[:3]
+        early = Report(TASK.id, 1, a.pseudonym, 1, 0)
+        problem(await a.put(early), "not-open-yet")
+        problem(await client.get(f"{BASE}/rounds/1/query"), "not-open-yet")
+        start(sqlite, TASK.id, service.clock())
+        query = decode((await client.get(f"{BASE}/rounds/1/query")).content, Query)
+        report = a.machine.receive(query)
+        assert isinstance(report, Report)
+        assert isinstance(report.answer, int)
+        first = await a.put(report)
+        assert (first.status_code, first.content) == (201, b"")
+        assert (await a.put(report)).status_code == 200
+        other = Report(TASK.id, 1, a.pseudonym, 1, 1 - report.answer)
+        problem(await a.put(other), "other-answer")
+        fine = Report(TASK.id, 1, b.pseudonym, 1, 0)
+        problem(await b.put(encode(fine) + b"\x00", 1), "not-canonical")
+        problem(await b.put(b"", 1), "not-canonical")
+        problem(await b.put(Report(bytes(32), 1, b.pseudonym, 1, 0)), "other-task")
+        problem(await b.put(Report(TASK.id, 2, b.pseudonym, 1, 0), 1), "other-round")
+        problem(await b.put(Report(TASK.id, 1, a.pseudonym, 1, 0)), "other-pseudonym")
+        problem(await b.put(Report(TASK.id, 1, b.pseudonym, 2, 0)), "unknown-cell")
+        problem(await b.put(Report(TASK.id, 1, b.pseudonym, 2**64 - 1, 0)), "unknown-cell")
+        for answer in (2, -1, None, (0, 1)):
+            problem(await b.put(Report(TASK.id, 1, b.pseudonym, 1, answer)), "bad-answer")
+        problem(await b.put(ValueReport(TASK.id, 1, b.pseudonym, 1, 0)), "wrong-kind")
+        problem(await b.put(Report(TASK.id, 2, b.pseudonym, 2, 0)), "not-open-yet")
+        problem(await client.get(f"{BASE}/rounds/1/closed"), "not-closed-yet")
+        problem(await client.get(f"{BASE}/rounds/1/reports"), "not-closed-yet")
+        for device in devices[4:]:
+            await device.answer(encode(query))
+        service.clock.advance(61)  # type: ignore[attr-defined]
+        await service.tick()
+        problem(await c.put(Report(TASK.id, 1, c.pseudonym, 1, 0)), "round-closed")
+        assert (await a.put(report)).status_code == 200
+        problem(await a.put(other), "other-answer")
+        state = (await client.get(f"{BASE}/state")).json()
+        if state["phase"] == "collecting":
+            (cell, *_) = decode((await client.get(f"{BASE}/rounds/2/query")).content, Query).cells
+            problem(await c.put(Report(TASK.id, 2, c.pseudonym, cell, 0)), "missed-round")
+
+    run(sqlite, scenario)
+
+
+def test_keys_and_admin_tokens_are_checked(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(3), sample_secrets(3))
+        start(sqlite, TASK.id, service.clock())
+        a, b = devices[:2]
+        body = encode(Report(TASK.id, 1, a.pseudonym, 1, 0))
+        for headers in (
+            {}, {"authorization": "Bearer "}, {"authorization": f"Bearer {b.key.hex()}"},
+            {"authorization": f"Basic {a.key.hex()}"},
+            {"authorization": f"Bearer {a.key.hex().upper()}"}, {"authorization": f"Bearer {a.key.hex()}0"},
+            {"authorization": f"Bearer {bytes(32).hex()}"},
+        ):  # fmt: skip
+            answer = await client.put(a.path(1), content=body, headers=headers)
+            problem(answer, "unauthorized")
+            assert answer.headers["www-authenticate"] == "Bearer"
+        stranger = Device(client, TASK, [0.5, 0.5], b"s" * 32)
+        problem(await stranger.put(Report(TASK.id, 1, stranger.pseudonym, 1, 0)), "unauthorized")
+        assert (await client.put(a.path(1), content=body, headers=a.headers)).status_code == 201
+        for path in ("/tasks", f"{BASE}/tokens", f"{BASE}/start", f"{BASE}/close"):
+            for given in ({}, {"authorization": "Bearer nonsense"}, {"authorization": f"Basic {ADMIN}"}, a.headers):
+                problem(await client.post(path, content=b"{}", headers=given), "unauthorized")
+
+    run(sqlite, scenario)
+
+
+def test_enrolment_is_refused_as_the_table_says(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        sqlite.create(Campaign("tokens", TASK), needed=None, deadline=None)
+        one, two = (await client.post(f"{BASE}/tokens", json={"count": 2}, headers=AUTH)).json()["tokens"]
+        a, b = (Device(client, TASK, [0.5, 0.5], bytes([n]) * 32) for n in (1, 2))
+        problem(await a.enrol(), "bad-token")
+        problem(await a.enrol("slt_" + "x" * 43), "bad-token")
+        problem(await a.enrol("ü" * 20), "bad-token")
+        assert (await a.enrol(one)).status_code == 201
+        problem(await b.enrol(one), "token-used")
+        b.pseudonym = a.pseudonym
+        problem(await b.enrol(two), "pseudonym-taken")
+        path = f"{BASE}/participants/{a.pseudonym.hex()}"
+        for body in (
+            b"",
+            b"[]",
+            b"{}",
+            b'{"verifier": 3}',
+            b'{"verifier": "00"}',
+            b'{"verifier": "%s", "x": 1}' % (b"0" * 64),
+        ):
+            problem(await client.put(path, content=body), "malformed")
+        problem(await client.put(path, content=b" " * 5000), "too-large")
+        for count in (0, -1, 10_001):
+            problem(await client.post(f"{BASE}/tokens", json={"count": count}, headers=AUTH), "malformed")
+        await client.post(f"{BASE}/close", headers=AUTH)
+        problem(await Device(client, TASK, [0.5, 0.5], b"z" * 32).enrol(two), "campaign-ended")
+        problem(await client.post(f"{BASE}/start", headers=AUTH), "campaign-ended")
+
+    run(sqlite, scenario)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{}", b"[]", b"\xff", json.dumps(form(name="")).encode(), json.dumps(form(name="a\nb")).encode(),
+        json.dumps(form(capacity=0)).encode(), json.dumps(form(enrolment_seconds=0)).encode(),
+        json.dumps(form(enrolment="friends")).encode(), json.dumps(form(extra=1)).encode(),
+        json.dumps(form(task={"type": "task"})).encode(),
+        json.dumps(form(releases=[{"kind": "mean"}])).encode(),
+        json.dumps(form(releases=[{"kind": "mean", "function": "sum", "epsilon": 1.0}])).encode(),
+        json.dumps(form(releases=[MEAN | {"parameters": [2]}])).encode(),
+        json.dumps(form(releases=[MEAN | {"epsilon": 0.0}])).encode(),
+        json.dumps(form(releases=[{"kind": "counts", "epsilon": 1.0}])).encode(),
+    ],
+)  # fmt: skip
+def test_a_malformed_campaign_is_refused_with_a_sentence(sqlite: SQLiteStore, body: bytes) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        problem(await client.post("/tasks", content=body, headers=AUTH), "malformed")
+        assert sqlite.tasks() == []
+
+    run(sqlite, scenario)
+
+
+def test_simulation_noise_is_not_served(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        task = Task.paper(TASK.box, epsilon=1.0, delta=0.05, k=5)
+        body = json.dumps(form(task=json.loads(msgspec.json.encode(task)))).encode()
+        answer = await client.post("/tasks", content=body, headers=AUTH)
+        problem(answer, "malformed")
+        assert "simulation" in answer.json()["detail"]
+
+    run(sqlite, scenario)
+
+
+def test_immutable_answers_are_cacheable_and_states_are_not(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(12), sample_secrets(12))
+        start(sqlite, TASK.id, service.clock())
+        await play(client, devices, service=service)
+        messages = [f"/rounds/1/{what}" for what in ("query", "closed", "checkpoint", "seal", "reports")]
+        for path in ("", "/plan", "/statement", "/results", "/regions.geojson", *messages):
+            answer = await client.get(BASE + path)
+            assert answer.status_code == 200
+            assert "immutable" in answer.headers["cache-control"]
+            again = await client.get(BASE + path, headers={"if-none-match": answer.headers["etag"]})
+            assert (again.status_code, again.content) == (304, b"")
+            assert (await client.get(BASE + path)).content == answer.content
+        assert (await client.get(f"{BASE}/state")).headers["cache-control"] == "no-store"
+
+    run(sqlite, scenario)
+
+
+def test_unknown_paths_methods_and_long_requests_are_refused(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await enrolled(client, sqlite, open_campaign(TASK), sample_points(1), sample_secrets(1))
+        name = "0" * 32
+        rounds = [
+            f"{BASE}/rounds/{text}" for text in ("0/query", "01/closed", "-1/closed", "9999999/query", "x/reports")
+        ]
+        for path in ("/", "/x", f"/tasks/{'0' * 63}", f"/tasks/{'A' * 64}/state", f"{BASE}/", *rounds):
+            problem(await client.get(path), "no-such-route")
+        for path in (
+            f"{BASE}/rounds/1/reports/{name[1:]}",
+            f"{BASE}/rounds/0/reports/{name}",
+            f"/tasks/zz/rounds/1/reports/{name}",
+        ):
+            problem(await client.put(path), "no-such-route")
+        for path in ("", "/state", "/plan", "/results", "/statement", "/rounds/1/query"):
+            problem(await client.get(f"/tasks/{'0' * 64}{path}"), "no-such-task")
+        problem(
+            await client.put(
+                f"/tasks/{'0' * 64}/rounds/1/reports/{name}", headers={"authorization": f"Bearer {'0' * 64}"}
+            ),
+            "no-such-task",
+        )
+        answer = await client.delete(BASE)
+        problem(answer, "method-not-allowed")
+        assert "GET" in answer.headers["allow"]
+        problem(await client.get(f"{BASE}/rounds/1/reports/{name}"), "method-not-allowed")
+        problem(await client.get(f"{BASE}/state?after=" + "1" * 300), "too-large")
+        for query in ("after=x", "after=-2", "after=1&wait=26", "after=0&wait=-1", "after=٣&wait=1"):
+            problem(await client.get(f"{BASE}/state?{query}"), "malformed")
+        problem(await client.put(f"{BASE}/rounds/1/reports/{name}", content=b"x" * 4097), "too-large")
+
+        async def chunks() -> Any:
+            for _ in range(10):
+                yield b"x" * 1000
+
+        problem(await client.put(f"{BASE}/rounds/1/reports/{name}", content=chunks()), "too-large")
+        problem(await client.post("/tasks", content=b"x" * 65_537, headers=AUTH), "too-large")
+
+    run(sqlite, scenario)
+
+
+def test_one_key_that_asks_too_often_is_slowed_down_and_others_are_not(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        a, b = await enrolled(client, sqlite, open_campaign(TASK), sample_points(2), sample_secrets(2))
+        start(sqlite, TASK.id, service.clock())
+        report = Report(TASK.id, 1, a.pseudonym, 1, 0)
+        codes = [(await a.put(report)).status_code for _ in range(70)]
+        assert codes[0] == 201
+        assert codes[1:60] == [200] * 59
+        assert codes[60:] == [429] * 10
+        problem(await a.put(report), "too-fast")
+        assert (await b.put(Report(TASK.id, 1, b.pseudonym, 1, 0))).status_code == 201
+        service.clock.advance(1)  # type: ignore[attr-defined]
+        assert (await a.put(report)).status_code == 200
+
+    run(sqlite, scenario)
+
+
+def test_a_full_queue_answers_503_with_retry_after_and_loses_nothing(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(40), sample_secrets(40))
+        start(sqlite, TASK.id, service.clock())
+        answers = await asyncio.gather(*(d.put(Report(TASK.id, 1, d.pseudonym, 1, 0)) for d in devices))
+        refused = [answer for answer in answers if answer.status_code == 503]
+        assert refused
+        for answer in refused:
+            problem(answer, "overloaded")
+        status = sqlite.status(TASK.id)
+        assert status is not None
+        assert status.received == sum(answer.status_code == 201 for answer in answers) == 40 - len(refused)
+
+    run(sqlite, scenario, max_queue=4)
+
+
+def test_a_database_that_is_away_is_503_and_an_unexpected_fault_too(
+    sqlite: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        (a,) = await enrolled(client, sqlite, open_campaign(TASK), sample_points(1), sample_secrets(1))
+        start(sqlite, TASK.id, service.clock())
+
+        def broken(*_: Any, **__: Any) -> Any:
+            raise RuntimeError("secret detail")
+
+        monkeypatch.setattr(sqlite, "apply", broken)
+        answer = await a.put(Report(TASK.id, 1, a.pseudonym, 1, 0))
+        problem(answer, "unavailable")
+        assert "secret detail" not in answer.text
+        monkeypatch.undo()
+        assert (await a.put(Report(TASK.id, 1, a.pseudonym, 1, 0))).status_code == 201
+        sqlite.close()
+        problem(await client.get("/healthz"), "unavailable")
+
+    run(sqlite, scenario)
+
+
+def test_a_long_poll_answers_when_something_happens(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(3), sample_secrets(3))
+        waiting = [asyncio.create_task(client.get(f"{BASE}/state?after={n}&wait=20", timeout=30)) for n in (-1, 0)]
+        await asyncio.sleep(0.1)
+        assert not any(task.done() for task in waiting)
+        start(sqlite, TASK.id, service.clock())
+        for task in waiting:
+            assert (await asyncio.wait_for(task, 5)).json()["phase"] == "collecting"
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        assert (await client.get(f"{BASE}/state?after=-1&wait=20")).json()["round"] == 1
+        assert (await client.get(f"{BASE}/state?after=0&wait=1")).json()["closed"] == 0
+        assert 0.9 < loop.time() - begun < 5
+        waiting = [asyncio.create_task(client.get(f"{BASE}/state?after=0&wait=20", timeout=30))]
+        query = (await client.get(f"{BASE}/rounds/1/query")).content
+        for device in devices:  # the last one fills the round
+            await device.answer(query)
+        assert (await asyncio.wait_for(waiting[0], 5)).json()["closed"] >= 1
+
+    run(sqlite, scenario, interval=0.05)
+
+
+def test_health_metrics_and_description(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(3), sample_secrets(3))
+        start(sqlite, TASK.id, service.clock())
+        for device in devices:
+            await device.put(Report(TASK.id, 1, device.pseudonym, 1, 0))
+        assert (await client.get("/healthz")).json() == {"status": "ok"}
+        page = (await client.get("/metrics")).text
+        lines = [line for line in page.splitlines() if not line.startswith("#")]
+        assert all(len(line.rsplit(" ", 1)) == 2 and float(line.rsplit(" ", 1)[1]) >= 0 for line in lines)
+        assert any('outcome="stored"' in line and line.endswith(" 6") for line in lines)
+        assert 'semilocal_campaigns{phase="collecting"} 1' in lines
+        described = (await client.get("/openapi.json")).json()
+        listed = {(method, path) for path, methods in described["paths"].items() for method in methods}
+        routed = {
+            (method.lower(), route.path)  # type: ignore[attr-defined]
+            for route in app.router.routes
+            for method in route.methods - {"HEAD"}  # type: ignore[attr-defined]
+        }
+        assert listed == routed == {(operation.method, operation.path) for operation in OPERATIONS}
+
+    run(sqlite, scenario)
+
+
+def test_a_server_that_was_down_past_deadlines_catches_up_and_the_next_round_has_its_window(
+    sqlite: SQLiteStore,
+) -> None:
+    clock = MockClock()
+
+    async def first(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(60), sample_secrets(60))
+        start(sqlite, TASK.id, clock())
+        query = (await client.get(f"{BASE}/rounds/1/query")).content
+        for device in devices[:50]:
+            await device.answer(query)
+
+    run(sqlite, first, clock)
+    clock.advance(100_000)
+
+    async def second(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await service.tick()
+        state = (await client.get(f"{BASE}/state")).json()
+        assert (state["closed"], state["round"], state["phase"]) == (1, 2, "collecting")
+        assert state["deadline"] == clock() + TASK.window
+        await service.tick()
+        assert (await client.get(f"{BASE}/state")).json() == state
+
+    run(sqlite, second, clock)
+    verify(sqlite, TASK.id)
+
+
+def test_quorum_closes_before_the_deadline(sqlite: SQLiteStore) -> None:
+    task = sample_task(quorum=0.5)
+
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        devices = await enrolled(client, sqlite, open_campaign(task), sample_points(21), sample_secrets(21))
+        start(sqlite, task.id, service.clock())
+        base = f"/tasks/{task.id.hex()}"
+        query = (await client.get(f"{base}/rounds/1/query")).content
+        for number, device in enumerate(devices[:11], start=1):
+            await service.tick()
+            assert (await client.get(f"{base}/state")).json()["closed"] == 0, number
+            await device.answer(query)
+        await service.tick()
+        assert (await client.get(f"{base}/state")).json()["closed"] == 1
+
+    run(sqlite, scenario)
+
+
+def test_the_application_needs_no_address_of_the_client(sqlite: SQLiteStore) -> None:
+    """A request without a client in its scope, as behind a socket, is served all the same."""
+
+    async def main() -> None:
+        app, service = build(sqlite, MockClock())
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http", "method": "GET", "path": "/healthz", "raw_path": b"/healthz", "query_string": b"",
+            "headers": [], "http_version": "1.1", "scheme": "http", "root_path": "",
+        }  # fmt: skip
+        await app(scope, receive, send)
+        assert sent[0]["status"] == 200
+        await service.stop()
+        async with client_of(app):
+            pass
+
+    asyncio.run(main())
+
+
+def test_the_plan_is_pinned_by_its_bytes() -> None:
+    plan = Plan(TASK.id, (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]),))
+    other = Plan(TASK.id, (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[1]),))
+    assert plan.digest != other.digest
+    assert decode_value(encode_value(plan), Plan).digest == plan.digest
+
+
+@pytest.mark.parametrize("length", ["", "-1", "x", "²"])
+def test_a_content_length_that_is_no_number_is_refused(sqlite: SQLiteStore, length: str) -> None:
+    """Found by fuzzing: it was an unexpected fault."""
+
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        (a,) = await enrolled(client, sqlite, open_campaign(TASK), sample_points(1), sample_secrets(1))
+        for path in (a.path(1), f"{BASE}/participants/{a.pseudonym.hex()}"):
+            request = client.build_request("PUT", path, content=b"x", headers=a.headers)
+            request.headers = httpx.Headers(
+                [
+                    *((k.encode(), v.encode()) for k, v in a.headers.items()),
+                    (b"content-length", length.encode("latin-1")),
+                ]
+            )
+            problem(await client.send(request), "malformed")
+
+    run(sqlite, scenario)
+
+
+def test_seals_are_chained_and_signed_with_the_key_that_the_task_pins(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        key = bytes.fromhex((await client.get("/key")).json()["server_key"])
+        task = sample_task(server_key=key)
+        other = json.loads(msgspec.json.encode(sample_task(server_key=bytes(32))))
+        answer = await client.post("/tasks", json=form(task=other), headers=AUTH)
+        problem(answer, "malformed")
+        assert "another server" in answer.json()["detail"]
+        devices = await enrolled(client, sqlite, open_campaign(task), sample_points(30), sample_secrets(30))
+        start(sqlite, task.id, service.clock())
+        state = await play(client, devices, service=service)
+        assert state["closed"] > 1
+        head = task.id
+        for number in range(1, state["closed"] + 1):
+            base = f"/tasks/{task.id.hex()}/rounds/{number}"
+            seal = decode_seal((await client.get(f"{base}/seal")).content)
+            assert seal.checkpoint.to_bytes() == (await client.get(f"{base}/checkpoint")).content
+            head = next_head(head, seal.checkpoint)
+            assert seal.head == head
+            assert check_signature(seal, task)
+            forged = msgspec.structs.replace(seal, signature=bytes(64))
+            assert not check_signature(forged, task)
+
+    run(sqlite, scenario)

@@ -1,0 +1,103 @@
+"""The server's memory does not grow with the number of reports, while they arrive and when a round is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+from semilocal import Report, Task
+from semilocal.protocol.messages import encode
+from semilocal.service.admin import create_campaign
+from semilocal.service.limits import RateLimit
+from semilocal.service.rounds import advance, start, verify
+from semilocal.service.stores.base import Enrolment, Incoming
+from semilocal.service.stores.sqlite import SQLiteStore
+from tests.helpers.service import MockClock, build, open_campaign, sample_task
+
+
+def names(count: int) -> list[bytes]:
+    return [number.to_bytes(16, "big") for number in range(1, count + 1)]
+
+
+def crowd(store: SQLiteStore, task: Task, count: int) -> None:
+    create_campaign(store, open_campaign(task), now=0)
+    for first in range(0, count, 5000):
+        batch = [
+            Enrolment(task.id, n, hashlib.sha256(n * 2).digest(), None, None)
+            for n in names(count)[first : first + 5000]
+        ]
+        store.apply(batch)
+    start(store, task.id, 0.0)
+
+
+def test_reports_that_arrived_leave_nothing_behind(tmp_path: Path) -> None:
+    """3,000 further reports leave less than 20 bytes each; a planted list of them leaves more than 100."""
+    task, store = sample_task(), SQLiteStore(str(tmp_path / "service.db"))
+    crowd(store, task, 9001)
+    kept: list[bytes] = []
+
+    async def main() -> tuple[int, int, int]:
+        app, service = build(store, MockClock())
+        app._by_key = RateLimit(rate=20.0, burst=60, keys=100)
+        await service.start()
+
+        async def send_all(some: list[bytes], *, keep: bool = False) -> int:
+            for first in range(0, len(some), 100):
+                await asyncio.gather(*(one(name) for name in some[first : first + 100]))
+                if keep:
+                    kept.extend(bytes(200) for _ in range(100))
+            return tracemalloc.get_traced_memory()[0]
+
+        async def one(name: bytes) -> None:
+            body = encode(Report(task.id, 1, name, 1, 1))
+            seen: list[int] = []
+
+            async def receive() -> Any:
+                return {"type": "http.request", "body": body, "more_body": False}
+
+            async def send(message: Any) -> None:
+                seen.append(message.get("status", 0))
+
+            path = f"/tasks/{task.id.hex()}/rounds/1/reports/{name.hex()}"
+            scope = {
+                "type": "http", "method": "PUT", "path": path, "raw_path": path.encode(), "query_string": b"",
+                "headers": [(b"authorization", b"Bearer " + (name * 2).hex().encode())], "root_path": "",
+            }  # fmt: skip
+            await app(scope, receive, send)
+            assert seen[0] == 201
+
+        everybody = names(9000)
+        tracemalloc.start()
+        try:
+            first = await send_all(everybody[:3000])
+            second = await send_all(everybody[3000:6000])
+            third = await send_all(everybody[6000:], keep=True)
+        finally:
+            tracemalloc.stop()
+        await service.stop()
+        return first, second, third
+
+    first, second, third = asyncio.run(main())
+    store.close()
+    assert second - first < 20 * 3000
+    assert third - second > 100 * 3000
+
+
+def test_closing_a_round_takes_the_same_memory_for_any_number_of_reports(tmp_path: Path) -> None:
+    peaks = []
+    for count in (6_000, 30_000):
+        task, store = sample_task(delta=count / 1e6), SQLiteStore(str(tmp_path / f"{count}.db"))
+        crowd(store, task, count)
+        for first in range(0, count, 5000):
+            some = names(count)[first : first + 5000]
+            store.apply([Incoming(task.id, 1, n, hashlib.sha256(n * 2).digest(), 1, b"\x01", 0, 0) for n in some])
+        tracemalloc.start()
+        assert advance(store, task.id, 1e6)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        verify(store, task.id)
+        store.close()
+    assert peaks[1] < 1.2 * peaks[0]

@@ -1,0 +1,170 @@
+"""Small parts of the service: limits, the writer, the saved tree, problems."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from semilocal import Closed
+from semilocal.errors import InvalidInput
+from semilocal.service.campaign import Campaign, Status, new_token, token_hash, used_by
+from semilocal.service.limits import RateLimit
+from semilocal.service.problems import PROBLEMS, Problem
+from semilocal.service.rounds import _needed, regions_of
+from semilocal.service.stores.base import Applied, Enrolment, StoreUnavailable
+from semilocal.service.writer import Overloaded, Writer
+from semilocal.transcript.merkle import leaf_hash, merkle_root
+from semilocal.transcript.saved_log import SavedLog
+from tests.helpers.service import sample_task
+
+
+def test_a_rate_limit_remembers_a_bounded_number_of_keys() -> None:
+    limit = RateLimit(rate=1.0, burst=1, keys=100)
+    for number in range(1000):
+        assert limit.allow(str(number).encode(), 0.0)
+        assert len(limit) <= 100
+    assert not limit.allow(b"999", 0.5)
+    assert limit.allow(b"999", 1.6)
+
+
+def test_a_rate_limit_lets_through_what_a_bucket_lets_through() -> None:
+    """Against a bucket that is written down in full, for random times."""
+    chance = random.Random(5)
+    limit, left, then, now = RateLimit(rate=3.0, burst=7), 7.0, 0.0, 0.0
+    for _ in range(2000):
+        now += chance.expovariate(4.0)
+        left, then = min(7.0, left + (now - then) * 3.0), now
+        assert limit.allow(b"k", now) == (left >= 1.0)
+        left -= left >= 1.0
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 8, 9, 1000])
+def test_a_tree_that_is_saved_between_events_has_the_root_of_all(size: int) -> None:
+    events = [str(number).encode() for number in range(size)]
+    log = SavedLog()
+    for event in events:
+        log = SavedLog.from_bytes(log.to_bytes())
+        log.add([event])
+    assert log.root() == SavedLog.of(events).root() == merkle_root([leaf_hash(event) for event in events])
+    assert log.size == size
+    assert len(log.to_bytes()) < 600
+
+
+class Slow:
+    """A store that writes down its batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+        self.broken = False
+
+    def apply(self, batch: Sequence[Any]) -> Applied:
+        if self.broken:
+            raise StoreUnavailable("away")
+        self.batches.append(len(batch))
+        return Applied(["stored"] * len(batch), set())
+
+
+def test_the_writer_gathers_batches_answers_everybody_and_refuses_when_full() -> None:
+    item = Enrolment(bytes(32), bytes(16), bytes(32), None, None)
+
+    async def main() -> None:
+        store = Slow()
+        writer = Writer(store, lambda tasks: None, max_queue=50, max_batch=20)  # type: ignore[arg-type]
+        with pytest.raises(Overloaded):
+            await writer.put(item)
+        writer.start()
+        answers = await asyncio.gather(*(writer.put(item) for _ in range(60)), return_exceptions=True)
+        assert answers[:50] == ["stored"] * 50
+        assert all(isinstance(answer, Overloaded) for answer in answers[50:])
+        assert sum(store.batches) == 50
+        assert max(store.batches) <= 20
+        store.broken = True
+        lost = await asyncio.gather(*(writer.put(item) for _ in range(3)), return_exceptions=True)
+        assert all(isinstance(answer, StoreUnavailable) for answer in lost)
+        store.broken = False
+        assert await writer.put(item) == "stored"
+        waiting = [asyncio.create_task(writer.put(item)) for _ in range(5)]
+        await asyncio.sleep(0)
+        await writer.stop()
+        assert [await task for task in waiting] == ["stored"] * 5
+        with pytest.raises(Overloaded):
+            await writer.put(item)
+
+    asyncio.run(main())
+
+
+def test_whoever_gives_up_waiting_disturbs_nobody() -> None:
+    item = Enrolment(bytes(32), bytes(16), bytes(32), None, None)
+
+    async def main() -> None:
+        writer = Writer(Slow(), lambda tasks: None)  # type: ignore[arg-type]
+        writer.start()
+        tasks = [asyncio.create_task(writer.put(item)) for _ in range(10)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert done[1::2] == ["stored"] * 5
+        await writer.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("quorum", "expected", "needed"), [(1.0, 10, 10), (0.7, 10, 7), (0.71, 10, 8), (0.5, 1, 1), (1.0, 0, 1)]
+)
+def test_a_quorum_is_rounded_up(quorum: float, expected: int, needed: int) -> None:
+    assert _needed(sample_task(quorum=quorum), expected) == needed
+
+
+def test_regions_know_the_last_report_that_leads_to_them() -> None:
+    task = sample_task(max_depth=3, max_rounds=2, rule="each", max_trims=0)
+    closings = [
+        Closed(task.id, 1, (1,), (30,), ((15, 15),), ((1,),)),
+        Closed(task.id, 2, (3,), (15,), ((7, 8),), ((0, 1),)),
+        Closed(task.id, 3, (6, 7), (7, 8), ((), ()), ((), ())),
+    ]
+    assert regions_of(task, closings) == {2: (1, 1), 6: (3, 6), 7: (3, 7)}
+    trimmed = sample_task(max_depth=3)
+    closings = [
+        Closed(trimmed.id, 1, (1,), (30,), ((15, 15),), ((1,),)),
+        Closed(trimmed.id, 2, (3,), (30,), ((7, 23),), ((),)),
+    ]
+    assert regions_of(trimmed, closings) == {3: (2, 3)}
+
+
+def test_tokens_do_not_lead_from_the_database_to_a_pseudonym() -> None:
+    token = new_token()
+    assert len({new_token() for _ in range(100)}) == 100
+    mark = used_by(token, b"p" * 16, b"v" * 32)
+    assert mark != used_by(token, b"q" * 16, b"v" * 32)
+    assert mark != used_by(new_token(), b"p" * 16, b"v" * 32)
+    assert token_hash(token) != mark
+
+
+def test_a_status_is_due_by_number_or_by_time_and_never_after_the_end() -> None:
+    status = Status("collecting", 1, 0, 5, 6, 100, 10)
+    assert not status.due(99.9)
+    assert status.due(100.0)
+    assert Status("collecting", 1, 0, 6, 6, 100, 10).due(0.0)
+    assert not Status("enrolling", 0, 0, 10**6, None, None, 10**6).due(1e12)
+    for phase in ("finished", "cancelled"):
+        assert not Status(phase, 1, 1, 9, 6, 0, 10).due(1e12)
+
+
+def test_every_problem_has_a_status_and_a_body() -> None:
+    for token in PROBLEMS:
+        problem = Problem(token)
+        assert 400 <= problem.status <= 503
+        assert token.encode() in problem.body
+
+
+def test_a_campaign_refuses_what_makes_no_sense() -> None:
+    with pytest.raises(InvalidInput, match="capacity"):
+        Campaign("x", sample_task(), (), "open", 0)
+    with pytest.raises(InvalidInput, match="printable"):
+        Campaign("\x00", sample_task())

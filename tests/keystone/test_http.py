@@ -1,0 +1,94 @@
+"""Keystone, parts (c) and (d): devices over HTTP give the transcript of the simulation, to the last bit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from semilocal import simulate
+from semilocal.protocol.messages import encode
+from semilocal.protocol.plan import Release, ValueClosed, decode_value
+from semilocal.service.rounds import start, verify
+from semilocal.service.stores.base import Store
+from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
+from tests.helpers.service import (
+    MockClock,
+    enrolled,
+    open_campaign,
+    play,
+    running,
+    sample_points,
+    sample_secrets,
+    sample_task,
+    transcript,
+)
+
+TASKS: list[dict[str, Any]] = [
+    {},
+    {"rule": "all"},
+    {"rule": "trim", "randomizer": "discrete-laplace"},
+    {"tree": "quad", "max_depth": 4},
+    {"max_depth": 3, "max_rounds": 2},  # ends with a roll call
+]
+
+
+@pytest.mark.parametrize("changes", TASKS, ids=lambda changes: "-".join(map(str, changes.values())) or "default")
+def test_devices_over_http_give_the_root_of_the_simulation(store: Store, changes: dict[str, Any]) -> None:
+    task = sample_task(**changes)
+    points, secrets = sample_points(60), sample_secrets(60)
+
+    async def scenario() -> None:
+        clock = MockClock()
+        async with running(store, clock) as (client, service, _):
+            devices = await enrolled(client, store, open_campaign(task), points, secrets)
+            assert start(store, task.id, clock())
+            state = await play(client, devices, service=service)
+            assert state["phase"] == "finished"
+            run = simulate(points, task, secrets=secrets, detail="reports")
+            events = await transcript(client, task, rounds=state["closed"])
+            assert events == [encode(event) for event in run.events]
+            root = transcript_root(run.events)
+            assert merkle_root([leaf_hash(event) for event in events]) == root
+            assert verify(store, task.id).root == root
+            assert [device.machine.moves for device in devices] == run.moves.tolist()
+
+    asyncio.run(scenario())
+
+
+def test_rule_each_closes_by_its_deadline_and_whoever_was_left_behind_still_gives_a_value(store: Store) -> None:
+    """Nobody can tell who was left behind, so a quorum of all is never reached and deadlines decide."""
+    task = sample_task(rule="each", max_depth=4)
+    points, secrets = sample_points(60), sample_secrets(60)
+    release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0])
+
+    async def scenario() -> None:
+        clock = MockClock()
+        async with running(store, clock) as (client, service, _):
+            devices = await enrolled(client, store, open_campaign(task, releases=(release,)), points, secrets)
+            assert start(store, task.id, clock())
+            base = devices[0].base
+            while (state := (await client.get(f"{base}/state")).json())["phase"] != "finished":
+                query = (await client.get(f"{base}/rounds/{state['round']}/query")).content
+                for device in devices:
+                    answer = await device.answer(query)
+                    assert answer is None or answer.status_code == 201, answer.text
+                clock.advance(task.window + 1)
+                await service.tick()
+                closed = (await client.get(f"{base}/rounds/{state['round']}/closed")).content
+                for device in devices:
+                    device.follow(closed)
+            run = simulate(points, task, secrets=secrets, detail="reports")
+            events = [encode(event) for event in run.events]
+            plan = open_campaign(task, releases=(release,)).plan
+            found = await transcript(client, task, rounds=state["closed"], plan=plan)
+            assert found[: len(events)] == events
+            assert sum(decode_value(found[-1], ValueClosed).responders) == 60
+            document = (await client.get(f"{base}/results")).json()
+            assert document["releases"][0]["responders"] == 60
+            assert {region["crowd"] for region in document["regions"]} == {None}
+            assert (await client.get(f"{base}/regions.geojson")).status_code == 404
+            verify(store, task.id)
+
+    asyncio.run(scenario())

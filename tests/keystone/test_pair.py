@@ -1,0 +1,110 @@
+"""Keystone, parts (a) and (b): machines in a loop and the simulation give the same bytes.
+
+Both take their noise from the same secrets, so nothing is left to chance: the transcripts are equal byte for byte, or
+one of the two does not play the protocol.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from semilocal import Run, Task, simulate
+from semilocal.protocol.messages import Message, encode
+from semilocal.protocol.task import Rule
+from semilocal.transcript.merkle import transcript_root
+from tests.helpers.pair import cluster, crowd, play, secret, unit
+
+SIZE = 80
+RULES: tuple[Rule, ...] = ("all", "trim", "each")
+TREES: tuple[Literal["binary", "quad"], ...] = ("binary", "quad")
+Noise = Literal["randomized-response", "discrete-laplace"]
+RANDOMIZERS: tuple[Noise, ...] = ("randomized-response", "discrete-laplace")
+
+
+def tasks(dimensions: int) -> dict[str, Task]:
+    """Every rule with every randomizer and tree."""
+    box = unit(dimensions)
+    out = {}
+    for rule, tree, noise in product(RULES, TREES, RANDOMIZERS):
+        depth = 5 if tree == "binary" else 3
+        out[f"{rule}-{tree}-{noise}"] = Task.build(
+            box, epsilon=4.0, delta=0.05, k=5, rule=rule, tree=tree, randomizer=noise, max_depth=depth,
+            max_rounds=depth - 1,
+        )  # fmt: skip
+    out["uniform"] = Task.build(box, epsilon=8.0, delta=0.05, k=5, accounting="uniform", max_trims=3, max_depth=6)
+    out["paper"] = Task.paper(box, epsilon=4.0, delta=0.05, k=5, max_depth=3)
+    out["published"] = Task.published(box, epsilon=4.0, delta=0.05, k=5, max_depth=3)
+    return out
+
+
+CASES = [
+    pytest.param(dimensions, task, id=f"{dimensions}d-{name}")
+    for dimensions in (1, 2, 3)
+    for name, task in tasks(dimensions).items()
+]
+
+
+def same_transcript(run: Run, events: list[Message]) -> None:
+    """Message by message, so that a failure names the first one that differs."""
+    simulated = list(run.events)
+    for number, (one, other) in enumerate(zip(events, simulated, strict=True)):
+        assert encode(one) == encode(other), f"message {number}"
+    assert transcript_root(events) == transcript_root(simulated)
+
+
+@pytest.mark.parametrize(("dimensions", "task"), CASES)
+def test_machines_and_simulation_give_the_same_transcript(dimensions: int, task: Task) -> None:
+    points = cluster(SIZE, dimensions)
+    played = play(task, crowd(task, points))
+    run = simulate(points, task, detail="reports", secrets=[secret(i) for i in range(SIZE)])
+    same_transcript(run, played.events)
+    assert [p.moves for p in played.participants] == run.moves.tolist()
+    assert [p.region for p in played.participants] == run.partition.cells[run.regions].tolist()
+    assert [p.spent for p in played.participants] == pytest.approx(run.losses.tolist())
+    if task.rule != "each":  # there a device cannot see its own crowd: it is gone before it is counted
+        assert [p.crowd for p in played.participants] == run.partition.crowds[run.regions].tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dimensions", "task"), CASES)
+def test_they_agree_when_participants_drop_out(dimensions: int, task: Task) -> None:
+    points = cluster(SIZE, dimensions)
+    secrets, rng = [secret(i) for i in range(SIZE)], np.random.default_rng(3)
+    run = simulate(points, task, detail="reports", secrets=secrets, dropout=0.1, rng=rng)
+    there = [set(played.reports.participants.tolist()) for played in run.rounds if played.reports is not None]
+    played = play(task, crowd(task, points), answers=lambda number, who: who in there[number - 1])
+    same_transcript(run, played.events)
+    assert [p.moves for p in played.participants] == run.moves.tolist()
+    ended = [None if place < 0 else int(run.partition.cells[place]) for place in run.regions]
+    assert [p.region for p in played.participants] == ended
+    assert ended.count(None) > 0
+
+
+def test_the_cases_contain_what_they_are_for() -> None:
+    """Splits, trims, moves, moves of those already moved, and roll calls all happen somewhere above."""
+    seen = set()
+    for dimensions in (1, 2, 3):
+        for name, task in tasks(dimensions).items():
+            run = simulate(cluster(SIZE, dimensions), task, detail="reports", secrets=[secret(i) for i in range(SIZE)])
+            kept = [row for played in run.rounds for row in played.kept if len(row)]
+            seen |= {"split"} if any(row.all() for row in kept) else set()
+            seen |= {"trim"} if task.rule == "trim" and any(row.any() and not row.all() for row in kept) else set()
+            seen |= {"moved twice"} if run.moves.max() >= 2 else set()
+            seen |= {"roll call"} if len(run.rounds) > task.max_rounds else set()
+            seen |= {"several regions with " + name.split("-")[0]} if len(run.partition) > 1 else set()
+    assert {"split", "trim", "moved twice", "roll call"} <= seen
+    assert {f"several regions with {name}" for name in ("all", "trim", "each", "uniform", "published")} <= seen
+
+
+def test_a_device_with_fresh_noise_is_caught() -> None:
+    """Planted bug: one device of all answers with another secret's noise; the transcripts must differ."""
+    points = cluster(SIZE, 2)
+    task = tasks(2)["trim-binary-discrete-laplace"]
+    participants = crowd(task, points)
+    participants[7]._secret = secret(10_000)
+    run = simulate(points, task, detail="reports", secrets=[secret(i) for i in range(SIZE)])
+    assert transcript_root(play(task, participants).events) != transcript_root(run.events)

@@ -1,0 +1,98 @@
+"""Keystone (c) and (d) over real sockets: one process on SQLite, four workers on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import httpx
+
+from semilocal import Partition, simulate
+from semilocal.protocol.messages import Closed, encode
+from semilocal.protocol.plan import Release, ValueClosed, decode_value, estimate_mean
+from semilocal.service.admin import create_campaign
+from semilocal.service.rounds import verify
+from semilocal.service.stores.base import open_store
+from semilocal.transcript.checkpoints import Checkpoint
+from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
+from tests.helpers.service import (
+    Device,
+    Postgres,
+    Server,
+    open_campaign,
+    play,
+    postgres,
+    sample_points,
+    sample_secrets,
+    sample_task,
+    transcript,
+)  # fmt: skip
+
+__all__ = ["postgres"]
+
+
+async def scenario(server: Server, count: int) -> None:
+    task = sample_task(k=10)
+    campaign = open_campaign(
+        task,
+        releases=(Release.ask("mean", "coordinate", epsilon=4.0, parameters=[0]), Release("counts")),
+        capacity=count,
+    )
+    store = open_store(server.database, worker="test")
+    create_campaign(store, campaign, now=0)
+    points, secrets = sample_points(count), sample_secrets(count)
+    limits = httpx.Limits(max_connections=32)
+    async with httpx.AsyncClient(base_url=server.url, limits=limits, timeout=30) as client:
+        devices = [
+            Device(client, task, point, secret, plan=campaign.plan)
+            for point, secret in zip(points, secrets, strict=True)
+        ]
+        answers = await asyncio.gather(*(device.enrol() for device in devices))
+        assert {answer.status_code for answer in answers} == {201}
+        state = await play(client, devices)
+        assert state["phase"] == "finished"
+        assert state["enrolled"] == count
+        run = simulate(points, task, secrets=secrets, detail="reports")
+        expected = [encode(event) for event in run.events]
+        events = await transcript(client, task, rounds=state["closed"], plan=campaign.plan)
+        assert events[: len(expected)] == expected
+        rounds = len(run.rounds)
+        data = (await client.get(f"/tasks/{task.id.hex()}/rounds/{rounds}/checkpoint")).content
+        import msgspec
+
+        checkpoint = msgspec.msgpack.decode(data, type=Checkpoint)
+        assert checkpoint.root == transcript_root(run.events)
+        assert checkpoint.size == len(expected)
+        last = verify(store, task.id)
+        assert last.root == merkle_root([leaf_hash(event) for event in events])
+        assert [device.machine.region for device in devices] == run.partition.cells[run.regions].tolist()
+        closed = decode_value(events[-1], ValueClosed)
+        overall, _ = estimate_mean(closed, campaign.plan, task=task)
+        # Six standard errors: a false alarm has a chance below 1e-8.
+        truth = run.partition.moved(points)[:, 0].mean()
+        assert abs(overall.mean - truth) < 6 * overall.stderr
+        assert overall.responders == count
+        results = (await client.get(f"/tasks/{task.id.hex()}/results")).json()
+        assert [region["crowd"] for region in results["regions"]] == run.partition.crowds.tolist()
+        assert results["releases"][1]["total"] == count
+        drawn = (await client.get(f"/tasks/{task.id.hex()}/regions.geojson")).json()
+        assert drawn == Partition.from_closings(task, [e for e in run.events if isinstance(e, Closed)]).to_geojson()
+    store.close()
+
+
+def test_one_process_on_sqlite_gives_the_root_of_the_simulation(tmp_path: Path) -> None:
+    server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    server.start()
+    try:
+        asyncio.run(scenario(server, 60))
+    finally:
+        server.stop()
+
+
+def test_four_workers_on_postgresql_give_the_root_of_the_simulation(postgres: Postgres, tmp_path: Path) -> None:
+    server = Server(postgres.new_database(), workers=4, log=tmp_path / "log.txt")
+    server.start()
+    try:
+        asyncio.run(scenario(server, 60))
+    finally:
+        server.stop()

@@ -1,0 +1,372 @@
+"""The command line does the job, says what it cost, and names file, place and fix when something is wrong."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal.cli.arguments import parse_function
+from semilocal.cli.main import _ELSEWHERE, main
+from semilocal.errors import InvalidInput
+
+COMMON = ("--epsilon", "2", "--k", "20", "--seed", "1")
+UNIT = ("--bounds", "0,0,1,1")
+
+
+@pytest.fixture(scope="module")
+def points() -> Any:
+    rng = np.random.default_rng(1)
+    dense = rng.beta(2, 8, (3_000, 2)) * 0.5
+    return np.where(rng.random((3_000, 1)) < 0.02, rng.random((3_000, 2)), dense)
+
+
+@pytest.fixture
+def table(tmp_path: Path, points: Any) -> Path:
+    path = tmp_path / "people.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "lon", "lat"])
+        writer.writerows((number, x, y) for number, (x, y) in enumerate(points.tolist()))
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    code = main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    code, out, err = run(capsys, *words, "--json")
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_partition_writes_regions_and_states_promise_losses_and_ledger(
+    capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "regions.geojson"
+    code, text, err = run(capsys, "partition", table, "--x", "lon", "--y", "lat", *UNIT, *COMMON, "--out", out)
+    assert code == 0
+    regions = [one for one in json.loads(out.read_text())["features"] if one["properties"]["kind"] == "region"]
+    assert sum(one["properties"]["crowd"] for one in regions) == 3_000
+    task = sl.Task.build(sl.Box((0, 0), (1, 1), names=("lon", "lat")), epsilon=2.0, delta=1e-6, k=20)
+    assert task.statement() in text
+    losses = next(line for line in text.splitlines() if line.startswith("Losses"))
+    for part in ("delta = 1e-06", "unmoved", "%: 2;", "moved once", ": 4", "most: 34", "inside the region"):
+        assert part in losses
+    assert "worst case" in text
+    assert "public by design" in text
+    assert "SIMULATION: seed 1" in text
+    assert "rounds played" in err
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="plots need matplotlib")
+def test_partition_draws_the_regions(capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path) -> None:
+    code, _, _ = run(capsys, "partition", table, *UNIT, *COMMON, "--plot", tmp_path / "regions.png")
+    assert code == 0
+    assert (tmp_path / "regions.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_partition_writes_a_table(capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path) -> None:
+    assert run(capsys, "partition", table, *UNIT, *COMMON, "--out", tmp_path / "regions.csv")[0] == 0
+    with (tmp_path / "regions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert sum(int(row["crowd"]) for row in rows) == 3_000
+    assert {"lon_lower", "lat_upper"} <= set(rows[0])
+
+
+def test_json_holds_everything_on_one_line(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    found = run_json(capsys, "partition", table, *UNIT, *COMMON)
+    privacy = found["privacy"]
+    assert found["simulation"] is True
+    assert found["participants"] == 3_000
+    assert privacy["epsilon_never_moved"] == 2.0
+    assert privacy["epsilon_worst"] == 34.0
+    assert privacy["delta"] == 1e-6
+    assert "inside" in privacy["adjacency"]
+    assert sum(one["share"] for one in privacy["losses"]) == pytest.approx(1)
+    assert [one["epsilon"] for one in privacy["losses"]] == [2.0 * (1 + one["moves"]) for one in privacy["losses"]]
+
+
+def test_a_seed_repeats_and_no_seed_does_not(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    words = ("mean", table, *UNIT, "--epsilon", "4", "--k", "20", "--function", "squared-norm")
+    first, second = (run_json(capsys, *words, "--seed", "7") for _ in range(2))
+    assert first == second
+    third, fourth = (run_json(capsys, *words) for _ in range(2))
+    assert third["value"] != fourth["value"]  # equal with probability below 1e-12
+    assert third["simulation"] is False
+    assert "SIMULATION" not in run(capsys, *words)[1]
+
+
+@pytest.mark.parametrize(
+    ("function", "f"),
+    [
+        ("squared-norm", sl.functions.squared_norm()),
+        ("coordinate:lat", sl.functions.coordinate(1)),
+        ("gaussian-bump:0.5", sl.functions.gaussian_bump(0.5)),
+        ("linear:1,-2", sl.functions.linear([1.0, -2.0])),
+        ("indicator:0,0,0.25,0.25", sl.functions.indicator(sl.Box((0, 0), (0.25, 0.25)))),
+    ],
+)
+def test_means_of_all_functions_with_their_error(
+    capsys: pytest.CaptureFixture[str], table: Path, points: Any, function: str, f: Any
+) -> None:
+    """Five standard errors and the bias bound: false alarm 6e-7."""
+    found = run_json(capsys, "mean", table, *UNIT, "--epsilon", "8", "--k", "20", "--seed", "2", "--function", function)
+    assert found["function"] == f.name
+    assert abs(found["value"] - f(points).mean()) <= 5 * found["stderr"] + found["bias_bound"]
+    assert found["epsilon_partition"] + found["epsilon_values"] == pytest.approx(8)
+    assert found["privacy"]["epsilon_never_moved"] == pytest.approx(8)
+    assert found["interval"][0] < found["value"] < found["interval"][1]
+
+
+def test_a_mean_says_that_it_may_be_biased_and_when_there_is_no_partition(
+    capsys: pytest.CaptureFixture[str], table: Path
+) -> None:
+    words = ("mean", table, *UNIT, "--k", "20", "--seed", "1", "--function", "squared-norm", "--epsilon")
+    _, text, _ = run(capsys, *words, "8")
+    assert "may shift the mean" in text
+    assert "most:" in text
+    code, text, _ = run(capsys, *words, "0.2")
+    assert code == 0
+    assert "No partition was made" in text
+    assert "unmoved 100 %: 0.2; most: 0.2" in text
+
+
+def test_counts_on_a_grid_add_up(capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path) -> None:
+    found = run_json(capsys, "counts", table, *UNIT, *COMMON, "--grid", "8x4")
+    assert len(found["answers"]) == 32
+    assert sum(one["count"] for one in found["answers"]) == pytest.approx(3_000, abs=1e-6)
+    assert all(0 <= one["low"] <= one["high"] <= 3_000 for one in found["answers"])
+    for name in ("grid.csv", "grid.geojson"):
+        assert run(capsys, "counts", table, *UNIT, *COMMON, "--grid", "8x4", "--out", tmp_path / name)[0] == 0
+    features = json.loads((tmp_path / "grid.geojson").read_text())["features"]
+    with (tmp_path / "grid.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for row, feature, answer in zip(rows, features, found["answers"], strict=True):
+        assert float(row["count"]) == feature["properties"]["count"] == answer["count"]
+        assert feature["geometry"]["coordinates"][0][0] == [float(row["x0"]), float(row["y0"])]
+
+
+def test_counts_answer_queries_from_csv_and_geojson_alike(
+    capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path
+) -> None:
+    boxes = [(0.0, 0.0, 0.2, 0.2), (0.1, 0.05, 0.6, 0.9)]
+    plain, named, shapes = tmp_path / "q.csv", tmp_path / "named.csv", tmp_path / "q.geojson"
+    plain.write_text("x0,y0,x1,y1\n" + "".join(",".join(map(str, box)) + "\n" for box in boxes))
+    named.write_text("lon_lower,lat_lower,lon_upper,lat_upper\n" + "".join(",".join(map(str, b)) + "\n" for b in boxes))
+    rings = [[[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]] for x0, y0, x1, y1 in boxes]
+    features = [{"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}} for ring in rings]
+    shapes.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    answers = [
+        run_json(capsys, "counts", table, *UNIT, *COMMON, "--queries", path)["answers"]
+        for path in (plain, named, shapes)
+    ]
+    assert answers[0] == answers[1] == answers[2]
+    assert len(answers[0]) == 2
+
+
+def test_geojson_and_parquet_positions_give_the_same_as_csv(
+    capsys: pytest.CaptureFixture[str], table: Path, points: Any, tmp_path: Path
+) -> None:
+    words = (*UNIT, *COMMON, "--function", "squared-norm")
+    expected = run_json(capsys, "mean", table, *words)["value"]
+    features = [{"type": "Feature", "geometry": {"type": "Point", "coordinates": point}} for point in points.tolist()]
+    shapes = tmp_path / "people.geojson"
+    shapes.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    assert run_json(capsys, "mean", shapes, *words)["value"] == expected
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"lon": points[:, 0], "lat": points[:, 1]}), tmp_path / "people.parquet")
+    assert run_json(capsys, "mean", tmp_path / "people.parquet", *words)["value"] == expected
+
+
+def test_positions_with_one_and_three_dimensions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    path = tmp_path / "cube.csv"
+    path.write_text("a,b,c\n" + "".join(",".join(map(str, row)) + "\n" for row in rng.random((2_000, 3)).tolist()))
+    cube = run_json(capsys, "counts", path, "--columns", "a,b,c", "--bounds", "0,0,0,1,1,1", *COMMON, "--grid", "2x2x2")
+    assert sum(one["count"] for one in cube["answers"]) == pytest.approx(2_000, abs=1e-6)
+    line = run_json(capsys, "partition", path, "--columns", "b", "--bounds", "0,1", *COMMON)
+    assert line["regions"] > 1
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------------
+
+
+def test_bounds_are_required_and_never_taken_from_the_data_in_silence(
+    capsys: pytest.CaptureFixture[str], table: Path
+) -> None:
+    code, out, err = run(capsys, "partition", table, *COMMON)
+    assert code == 2
+    assert out == ""
+    assert "--bounds is missing" in err
+    assert "leak" in err
+    code, _, err = run(capsys, "partition", table, "--bounds", "data", *COMMON)
+    assert code == 0
+    assert "warning: --bounds data publishes the outermost positions" in err
+
+
+def test_a_place_and_negative_numbers_are_bounds(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    assert run_json(capsys, "partition", table, "--bounds", "world", *COMMON)["participants"] == 3_000
+    assert run_json(capsys, "partition", table, "--bounds", "-1,-1,1,1", *COMMON)["participants"] == 3_000
+    code, _, err = run(capsys, "partition", table, "--bounds", "atlantis", *COMMON)
+    assert code == 2
+    assert "california" in err
+
+
+def test_points_outside_are_refused_with_file_line_and_fix_unless_clipped(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("x,y\n" + "0.5,0.5\n" * 40 + "\n1.5,0.5\n" + "0.2,2.0\n")  # an empty line counts as a line
+    code, out, err = run(capsys, "partition", path, *UNIT, *COMMON)
+    assert code == 2
+    assert out == ""
+    for part in (str(path), "line 43", "[1.5, 0.5]", "1 more of 42", "--clip"):
+        assert part in err
+    code, _, err = run(capsys, "partition", path, *UNIT, *COMMON, "--clip")
+    assert code == 0
+    assert "--clip moved 2 of 42 positions" in err
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "parts"),
+    [
+        ("x,y\n0.1,0.2\n0.1,here\n", UNIT, ("line 3", "'y'", "'here'")),
+        ("x,y\n0.1,0.2\n0.1\n", UNIT, ("line 3", "1 cells")),
+        ("x,y\n0.1,nan\n", UNIT, ("line 2", "nan")),
+        ("", UNIT, ("is empty",)),
+        ("a,b\n1,2\n", UNIT, ("'a', 'b'",)),
+        ("x,y\n0.1,0.2\n", ("--bounds", "0,0,0,1,1,1"), ("3 dimensions", "x, y")),
+        ("x,y\n0.1,0.2\n", (*UNIT, "--out", "regions.shp"), ("regions.shp", ".geojson")),
+        ("x,y\n0.1,0.2\n", (*UNIT, "--delta", "3"), ("delta", "3")),
+        ("x,y\n0.1,0.2\n", (*UNIT, "--cap", "3"), ("cap is 3",)),
+        ("x,y\n0.1,0.2\n", (*UNIT, "--out", "missing/folder/regions.csv"), ("missing/folder/regions.csv",)),
+    ],
+)
+def test_bad_input_ends_with_code_2_and_one_line_that_helps(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, words: Sequence[str], parts: Sequence[str]
+) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(text)
+    code, out, err = run(capsys, "partition", path, "--epsilon", "2", "--k", "1", "--quiet", *words)
+    assert code == 2
+    assert out == ""
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) == 1
+    for part in parts:
+        assert part in err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "parts"),
+    [
+        ("q.csv", "x0,y0,x1,y1\n0,0,1,1\n0.5,0,0.2,1\n", ("line 3", "swap")),
+        ("q.csv", "a,b\n1,2\n", ("has no column", "'x0'")),
+        ("q.geojson", "{", ("line 1", "JSON")),
+        ("q.geojson", '{"features": []}', ("no features",)),
+        ("q.geojson", '{"features": [{"geometry": {"coordinates": [[[0, 0], [1, 1], [0, 1]]]}}]}', ("feature 0",)),
+        ("q.geojson", "[]", ("FeatureCollection",)),
+    ],
+)
+def test_bad_queries_name_their_place(
+    capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path, name: str, text: str, parts: Sequence[str]
+) -> None:
+    (tmp_path / name).write_text(text)
+    code, _, err = run(capsys, "counts", table, *UNIT, *COMMON, "--queries", tmp_path / name)
+    assert code == 2
+    for part in (name, *parts):
+        assert part in err
+
+
+@pytest.mark.parametrize("grid", ["8", "0x4", "axb", "8x8x8", "9999x9999"])
+def test_bad_grids_are_refused(capsys: pytest.CaptureFixture[str], table: Path, grid: str) -> None:
+    code, _, err = run(capsys, "counts", table, *UNIT, *COMMON, "--grid", grid)
+    assert code == 2
+    assert "--grid" in err
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "norm", "coordinate:z", "coordinate", "gaussian-bump", "gaussian-bump:a", "linear:1", "indicator:0,0,1"],
+)
+def test_functions_that_are_none_are_refused_with_what_there_is(text: str) -> None:
+    with pytest.raises(InvalidInput, match="--function"):
+        parse_function(text, ("x", "y"))
+
+
+def test_missing_files_and_arguments(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = run(capsys, "partition", tmp_path / "none.csv", *UNIT, *COMMON)
+    assert code == 2
+    assert "no such file" in err
+    for words in ([], ["partition"], ["fly"], ["counts", "a.csv", "--epsilon", "1", "--k", "2"]):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code == 2
+
+
+# -- the program -------------------------------------------------------------------------------------------------------
+
+
+def test_version_and_help() -> None:
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "semilocal", *words], capture_output=True, text=True, check=True)
+
+    assert call("--version").stdout.strip() == f"semilocal {sl.__version__}"
+    text = call("--help").stdout
+    for command in ("partition", "mean", "counts", "demo", "data", "reproduce"):
+        assert command in text
+
+
+def test_help_and_core_commands_need_no_extra(table: Path) -> None:
+    """Nothing but numpy, scipy and msgspec is imported on the way."""
+    program = (
+        "import sys\n"
+        "from semilocal.cli.main import main\n"
+        f"main(['mean', {str(table)!r}, '--bounds', '0,0,1,1', '--epsilon', '2', '--k', '20', '--quiet',"
+        " '--function', 'squared-norm'])\n"
+        "extras = {'matplotlib', 'sklearn', 'pyarrow', 'starlette', 'httpx', 'uvicorn', 'cryptography'}\n"
+        "assert not extras & set(sys.modules), extras & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_commands_of_other_packages_are_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "list"]) == 0
+    assert "california" in capsys.readouterr().out.lower()
+
+
+@pytest.mark.parametrize("command", sorted(_ELSEWHERE))
+def test_commands_of_other_packages_explain_themselves(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    for package in ("starlette", "httpx", "sklearn", "matplotlib"):
+        pytest.importorskip(package)
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    assert f"semilocal {command}" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="the demo needs the plots extra")
+def test_the_demo_does_the_whole_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, text, _ = run(capsys, "demo", "--out", tmp_path / "demo", "--seed", "1")
+    assert code == 0
+    assert (tmp_path / "demo" / "regions.png").read_bytes()[:4] == b"\x89PNG"
+    assert json.loads((tmp_path / "demo" / "regions.geojson").read_text())["type"] == "FeatureCollection"
+    for part in ("20,640", "Protected:", "Mean latitude", "most: 17.5", "delta = 1e-06", "SIMULATION"):
+        assert part in text

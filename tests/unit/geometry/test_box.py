@@ -1,0 +1,179 @@
+"""What the box promises: points are taken as they are, or refused with how many and where the first one is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semilocal import Box
+from semilocal.errors import InvalidInput, OutsideDomain
+from semilocal.geometry.box import MAX_DIMENSIONS
+
+SQUARE = Box((-10, -10), (10, 10), names=("x", "y"))
+fixed = settings(derandomize=True, deadline=None)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize("dimensions", range(1, MAX_DIMENSIONS + 1))
+def test_a_box_has_one_to_eight_dimensions(dimensions: int) -> None:
+    box = Box((0,) * dimensions, (1,) * dimensions)
+    assert box.dimensions == dimensions
+    assert box.names == tuple(f"x{axis}" for axis in range(dimensions))
+    assert all(type(value) is float for value in (*box.lower, *box.upper))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "names", "message"),
+    [
+        ((), (), (), "1 to 8 dimensions"),
+        ([0] * 9, [1] * 9, (), "1 to 8 dimensions"),
+        ((0, 0), (1,), (), "lower has 2 values and upper 1"),
+        ((0,), (0,), (), "finite lower < upper"),
+        ((1,), (0,), (), "finite lower < upper"),
+        ((math.nan,), (1,), (), "finite lower < upper"),
+        ((0,), (math.inf,), (), "finite lower < upper"),
+        ((-1.7e308,), (1.7e308,), (), "finite lower < upper"),  # the width is not a float
+        ((0, 0), (1, 1), ("x",), "2 different strings"),
+        ((0, 0), (1, 1), ("x", "x"), "2 different strings"),
+        ((0, 0), (1, 1), ("x", ""), "non-empty strings"),
+        ((0, 0), (1, 1), ("x", 3), "non-empty strings"),
+        ((0, 0), (1, 1), ("x", []), "non-empty strings"),
+        (("0",), ("1",), (), "must hold numbers; got '0'"),
+        ((None,), (1,), (), "must hold numbers; got None"),
+        ((True,), (2,), (), "must hold numbers; got True"),
+        ((0,), (10**400,), (), "must hold numbers"),
+        (0, 1, (), "lower must be a sequence"),
+        ("0", "1", (), "lower must be a sequence"),
+    ],
+)
+def test_an_impossible_box_is_refused_with_its_reason(lower: Any, upper: Any, names: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Box(lower, upper, names)
+
+
+def test_a_box_is_frozen_hashable_and_survives_its_bytes() -> None:
+    with pytest.raises(AttributeError):
+        SQUARE.lower = (0.0, 0.0)  # type: ignore[misc]
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(SQUARE), type=Box)
+    assert again == SQUARE
+    assert hash(again) == hash(SQUARE)
+    assert Box((-10, -10), (10, 10)) != SQUARE  # names count
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        np.zeros((3, 2), dtype=np.float32),
+        np.zeros((3, 2), dtype=np.int16),
+        np.zeros((3, 2), dtype=np.uint8),
+        [[0, 0], [0.0, 0.0], [0, 0]],
+        np.zeros((2, 3)).T,
+    ],
+)
+def test_numbers_of_any_kind_come_back_as_float64_rows(points: npt.ArrayLike) -> None:
+    checked = SQUARE.check(points)
+    assert checked.dtype == np.float64
+    assert checked.shape == (3, 2)
+
+
+@pytest.mark.parametrize("points", [[], np.empty((0, 2)), np.empty(0)])
+def test_no_points_are_fine(points: npt.ArrayLike) -> None:
+    assert SQUARE.check(points).shape == (0, 2)
+
+
+def test_one_dimension_takes_a_plain_list() -> None:
+    assert Box((0,), (1,)).check([0.0, 0.5, 1.0]).tolist() == [[0.0], [0.5], [1.0]]
+
+
+def test_both_ends_belong_to_the_box() -> None:
+    corners = [[-10, -10], [-10, 10], [10, -10], [10, 10]]
+    assert SQUARE.check(corners).tolist() == corners
+
+
+@pytest.mark.parametrize(
+    ("points", "many", "first"),
+    [
+        ([[0, 0], [0, 11], [0, 0], [-11, 0]], "2 of 4", 1),
+        ([[0, np.nextafter(10.0, 11.0)]], "1 of 1", 0),
+        ([[np.nextafter(-10.0, -11.0), 0]], "1 of 1", 0),
+        ([[0, 0], [0, 0], [20, 20]], "1 of 3", 2),
+    ],
+)
+def test_points_outside_are_refused_with_how_many_and_the_first(points: Any, many: str, first: int) -> None:
+    with pytest.raises(OutsideDomain, match=f"{many} points lie outside .* index {first}: .*Box.clip"):
+        SQUARE.check(points)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("method", ["check", "clip"])
+def test_points_that_are_not_finite_are_refused_and_never_clipped(bad: float, method: str) -> None:
+    points = [[0, 0], [bad, 0], [0, 0], [0, bad], [bad, -bad]]
+    with pytest.raises(OutsideDomain, match="3 of 5 points are NaN or infinite, the first at index 1"):
+        getattr(SQUARE, method)(points)
+
+
+def test_huge_but_finite_points_are_not_taken_for_infinite() -> None:
+    wide = Box((0,), (1.7e308,))
+    assert wide.check([1.7e308, 1.7e308]).tolist() == [[1.7e308], [1.7e308]]  # their sum is no float
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [["a", "b"]],
+        "abc",
+        [[None, 0]],
+        [[True, False]],
+        [[0j, 1j]],
+        [[object(), 0]],
+        [[1, 2], [3]],
+        {"x": 1},
+    ],
+)
+def test_what_is_no_number_is_refused(points: Any) -> None:
+    with pytest.raises(InvalidInput, match="points must be"):
+        SQUARE.check(points)
+
+
+@pytest.mark.parametrize("points", [[1.0, 2.0], [[1.0]], [[1.0, 2.0, 3.0]], np.zeros((2, 2, 2)), 1.0])
+def test_a_wrong_shape_is_refused_with_the_shape_it_wants(points: npt.ArrayLike) -> None:
+    with pytest.raises(InvalidInput, match=r"shape \(n, 2\)"):
+        SQUARE.check(points)
+
+
+@fixed
+@given(st.lists(st.tuples(finite, finite), max_size=30))
+def test_clip_moves_exactly_the_points_outside_to_the_nearest_point(points: list[tuple[float, float]]) -> None:
+    clipped, moved = SQUARE.clip(points)
+    nearest = [[min(max(x, -10.0), 10.0) for x in point] for point in points]
+    assert clipped.tolist() == nearest
+    assert moved == sum(list(point) != near for point, near in zip(points, nearest, strict=True))
+    assert SQUARE.check(clipped) is not None
+
+
+@fixed
+@given(st.lists(st.tuples(finite, finite), max_size=30))
+def test_check_refuses_exactly_what_lies_outside_and_changes_nothing(points: list[tuple[float, float]]) -> None:
+    outside = [i for i, point in enumerate(points) if not all(-10 <= x <= 10 for x in point)]
+    if not outside:
+        assert SQUARE.check(points).tolist() == [list(point) for point in points]
+        return
+    with pytest.raises(OutsideDomain, match=f"{len(outside)} of {len(points)} points .* index {outside[0]}:"):
+        SQUARE.check(points)
+
+
+def test_clip_leaves_the_input_alone() -> None:
+    points = np.array([[0.0, 12.0]])
+    assert SQUARE.clip(points).points.tolist() == [[0.0, 10.0]]
+    assert points.tolist() == [[0.0, 12.0]]
+
+
+def test_a_box_says_its_names_and_bounds() -> None:
+    assert str(SQUARE) == "x [-10, 10] × y [-10, 10]"

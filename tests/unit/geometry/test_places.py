@@ -1,0 +1,73 @@
+"""Public boxes: fixed, sensible, and found by name; bounds as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.geometry.box import Box
+from semilocal.geometry.places import PLACES, named_box, parse_bounds
+
+
+def test_every_place_is_a_box_inside_the_world() -> None:
+    world = named_box("world")
+    for name in PLACES:
+        box = named_box(name)
+        assert box.names == ("longitude", "latitude")
+        world.check([box.lower, box.upper])
+
+
+@pytest.mark.parametrize(
+    ("place", "longitude", "latitude"),
+    [
+        ("california", -118.24, 34.05),
+        ("usa", -97.74, 30.27),
+        ("europe", 2.35, 48.86),
+        ("porto", -8.61, 41.15),
+        ("portugal", -8.61, 41.15),
+        ("new-york", -73.97, 40.78),
+        ("beijing", 116.4, 39.9),
+        ("london", -0.13, 51.51),
+        ("germany", 13.4, 52.52),
+        ("tokyo", 139.69, 35.69),
+        ("san-francisco", -122.42, 37.77),
+        ("australia", 151.21, -33.87),
+        ("africa", 36.82, -1.29),
+        ("asia", 77.21, 28.61),
+        ("north-america", -99.13, 19.43),
+        ("south-america", -46.63, -23.55),
+    ],
+)
+def test_the_city_lies_in_its_place(place: str, longitude: float, latitude: float) -> None:
+    assert len(named_box(place).check([[longitude, latitude]])) == 1
+
+
+def test_places_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        PLACES["world"] = (0.0, 0.0, 1.0, 1.0)  # type: ignore[index]
+
+
+def test_bounds_are_lower_corner_then_upper_corner_in_any_dimension() -> None:
+    assert parse_bounds(" -1, -2,3 ,4.5") == Box((-1, -2), (3, 4.5))
+    assert parse_bounds("0,1") == Box((0,), (1,))
+    assert parse_bounds("0,0,0,1,2,3") == Box((0, 0, 0), (1, 2, 3))
+    assert parse_bounds("New York") == named_box("new-york")
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("atlantis", "no box is named 'atlantis'"),
+        ("", "no box is named ''"),
+        ("1,2,3", "hold 3 numbers"),
+        ("1,two,3,4", "'two' is not a number"),
+        ("5", "hold 1 numbers"),
+        ("1,1,0,0", "lower < upper"),
+        ("0,0,inf,1", "finite"),
+        (",".join("1" * 18), "hold 18 numbers"),
+    ],
+)
+def test_wrong_bounds_are_refused_with_the_fix(text: str, part: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_bounds(text)
+    assert part in str(caught.value)

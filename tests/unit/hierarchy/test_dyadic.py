@@ -1,0 +1,458 @@
+"""What the trees promise: every valid point is in exactly one cell of every depth, and cells are plain arithmetic.
+
+The oracle is slow and in pure Python: it finds slices by bisection on the float edges that the module's docstring
+defines, and walks paths bit by bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from semilocal import BinaryTree, Box, Quadtree
+from semilocal.errors import InvalidInput, OutsideDomain
+from semilocal.hierarchy.dyadic import MAX_BITS
+
+Tree = BinaryTree | Quadtree
+fixed = settings(derandomize=True, deadline=None, max_examples=100)
+
+ODD = (-0.1, 0.30000000000000004)  # the last edge of its grid is not its upper end
+
+
+def cube(d: int, low: float = 0.0, high: float = 1.0) -> Box:
+    return Box((low,) * d, (high,) * d)
+
+
+# -- the oracle ----------------------------------------------------------------------------------------------------
+
+
+def edge(tree: Tree, axis: int, tick: int) -> float:
+    low, high = tree.box.lower[axis], tree.box.upper[axis]
+    return low + (high - low) * math.ldexp(tick, -tree.tick_bits)
+
+
+def slow_tick(tree: Tree, axis: int, x: float) -> int:
+    """Largest slice whose lower edge is not above x."""
+    low, high = 0, 2**tree.tick_bits
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if edge(tree, axis, middle) <= x else (low, middle)
+    return low
+
+
+def slow_path(tree: Tree, ticks: list[int]) -> list[int]:
+    """The cells of all depths from the root down, bit by bit."""
+    code, path = 1, [1]
+    for step in range(tree.path_bits):
+        code = 2 * code + (ticks[step % tree.box.dimensions] >> (tree.tick_bits - 1 - step // tree.box.dimensions) & 1)
+        path.append(code)
+    return path[:: tree.level_bits]
+
+
+def slow_ranges(tree: Tree, cell: int) -> list[tuple[int, int]]:
+    """First tick and one past the last, per axis."""
+    ranges = [(0, 2**tree.tick_bits)] * tree.box.dimensions
+    for step, bit in enumerate(bin(cell)[3:]):
+        low, high = ranges[step % len(ranges)]
+        middle = (low + high) // 2
+        ranges[step % len(ranges)] = (middle, high) if bit == "1" else (low, middle)
+    return ranges
+
+
+def slow_box(tree: Tree, cell: int) -> list[list[float]]:
+    ranges = slow_ranges(tree, cell)
+    last = 2**tree.tick_bits
+    upper = [tree.box.upper[axis] if high == last else edge(tree, axis, high) for axis, (_, high) in enumerate(ranges)]
+    return [[edge(tree, axis, low) for axis, (low, _) in enumerate(ranges)], upper]
+
+
+def inside(tree: Tree, boxes: npt.NDArray[np.float64], points: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Half-open membership; the upper edge of the domain belongs to the cells that end there."""
+    ends = (boxes[:, 1] == tree.box.upper) & (points == tree.box.upper)
+    return np.asarray(((boxes[:, 0] <= points) & ((points < boxes[:, 1]) | ends)).all(axis=1))
+
+
+def deepest(kind: type[Tree], box: Box, most: int = MAX_BITS) -> Tree:
+    for depth in range(most, 0, -1):
+        try:
+            return kind(box, depth)
+        except InvalidInput:
+            continue
+    raise AssertionError(f"no tree at all for {box}")
+
+
+def hard_points(tree: Tree, rng: np.random.Generator, size: int = 200) -> npt.NDArray[np.float64]:
+    """Uniform points, points on and next to edges of all depths, and the corners."""
+    columns = []
+    for axis, (low, high) in enumerate(zip(tree.box.lower, tree.box.upper, strict=True)):
+        uniform = low + (high - low) * rng.random(size)
+        depth = rng.integers(0, tree.tick_bits + 1, size=size)
+        ticks = [int(rng.integers(0, 2 ** int(d) + 1)) << (tree.tick_bits - int(d)) for d in depth]
+        on = np.array([edge(tree, axis, tick) for tick in ticks])
+        column = np.concatenate([uniform, on, np.nextafter(on, np.inf), np.nextafter(on, -np.inf), [low, high]])
+        columns.append(rng.permutation(np.clip(column, low, high)))
+    return np.column_stack(columns)
+
+
+BOXES = {
+    "unit": Box((0,), (1,)),
+    "upper end is no edge": Box((-0.1,), (0.30000000000000004,)),
+    "thirds": Box((1 / 3,), (2 / 3,)),
+    "tenths": Box((0.1, -0.7), (0.7, 0.1)),
+    "far from zero": Box((1e15,), (1e15 + 1e4,)),
+    "far below zero": Box((-1e9, 5e5), (-1e9 + 7.3, 5e5 + 0.1)),
+    "huge": Box((-8e307,), (8.9e307,)),
+    "denormal": Box((0.0,), (3.3e-310,)),
+    "denormal and not at zero": Box((-1e-312,), (2e-311,)),
+    "smallest normal": Box((2.2250738585072014e-308,), (5e-308,)),
+    "mixed": Box((0, -1e300, 1e-300), (1e-300, 1e300, 3e-300)),
+    "geographic": Box((-180, -90), (180, 90), names=("longitude", "latitude")),
+}
+KINDS: tuple[type[Tree], ...] = (BinaryTree, Quadtree)
+both = pytest.mark.parametrize("kind", KINDS)
+dimensions = pytest.mark.parametrize("d", range(1, 9))
+
+
+def check_points(tree: Tree, points: npt.NDArray[np.float64]) -> None:
+    """Every promise about points and their cells, against the oracle, at every depth."""
+    ticks = [[slow_tick(tree, axis, float(x)) for axis, x in enumerate(point)] for point in points]
+    assert tree.ticks(points).tolist() == ticks
+    paths = [slow_path(tree, tick) for tick in ticks]
+    for depth in range(tree.max_depth + 1):
+        cells = tree.locate(points, depth)
+        assert cells.tolist() == [path[depth] for path in paths]
+        assert inside(tree, tree.boxes(cells), points).all()
+
+
+# -- points --------------------------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("name", BOXES)
+def test_points_of_hard_boxes_are_in_the_cells_that_the_edges_say(name: str, kind: type[Tree]) -> None:
+    tree = deepest(kind, BOXES[name])
+    check_points(tree, hard_points(tree, np.random.default_rng(1), 40))
+
+
+@both
+@dimensions
+def test_points_of_all_dimensions_are_in_the_cells_that_the_edges_say(d: int, kind: type[Tree]) -> None:
+    box = Box(tuple(np.linspace(-0.1, 5, d)), tuple(np.linspace(0.30000000000000004, 100 / 3, d)))
+    tree = deepest(kind, box)
+    check_points(tree, hard_points(tree, np.random.default_rng(d), 20))
+
+
+@fixed
+@given(
+    kind=st.sampled_from(KINDS),
+    low=st.floats(-1e308, 1e308),
+    high=st.floats(-1e308, 1e308),
+    depth=st.integers(1, MAX_BITS),
+    share=st.lists(st.floats(0, 1), min_size=1, max_size=10),
+)
+@example(kind=BinaryTree, low=-0.1, high=0.30000000000000004, depth=50, share=[1.0, 0.5, 0.25])
+@example(kind=BinaryTree, low=0.0, high=5e-322, depth=4, share=[0.0, 0.3, 1.0])
+@example(kind=BinaryTree, low=1e16, high=1e16 + 64, depth=3, share=[0.5, 0.99])
+def test_any_box_that_is_accepted_gives_every_point_one_cell(
+    kind: type[Tree], low: float, high: float, depth: int, share: list[float]
+) -> None:
+    assume(low < high and math.isfinite(high - low))
+    try:
+        tree = kind(Box((low,), (high,)), depth)
+    except InvalidInput:
+        # Refused as too deep; then an edge of the grid really is close to its neighbours: 4 or fewer float steps.
+        assert (high - low) * 0.5**depth < 4.01 * np.spacing(max(abs(low), abs(high)))
+        return
+    points = np.array([[min(max(low + (high - low) * s, low), high)] for s in share] + [[low], [high]])
+    on = [edge(tree, 0, slow_tick(tree, 0, float(x))) for x in points[:, 0]]
+    points = np.concatenate([points, np.clip(np.array(on), low, high)[:, None]])
+    points = np.concatenate([points, np.clip(np.nextafter(points, -np.inf), low, high)])
+    check_points(tree, points)
+
+
+@both
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_every_point_is_in_exactly_one_box_of_every_depth(d: int, kind: type[Tree]) -> None:
+    tree = kind(cube(d, *ODD), max_depth=6 // d if kind is Quadtree else 6)
+    points = hard_points(tree, np.random.default_rng(2), 60)
+    for depth in range(tree.max_depth + 1):
+        first = 1 << tree.level_bits * depth
+        cells = np.arange(first, 2 * first, dtype=np.uint64)
+        holds = np.array([inside(tree, np.repeat(tree.boxes([cell]), len(points), axis=0), points) for cell in cells])
+        assert (holds.sum(axis=0) == 1).all()
+        assert (cells[holds.argmax(axis=0)] == tree.locate(points, depth)).all()
+
+
+@dimensions
+def test_a_quadtree_has_the_codes_of_the_binary_tree_d_times_as_deep(d: int) -> None:
+    box = cube(d, *ODD)
+    quad = deepest(Quadtree, box)
+    binary = BinaryTree(box, quad.max_depth * d)
+    points = hard_points(quad, np.random.default_rng(3), 50)
+    assert (quad.codes(points) == binary.codes(points)).all()
+    for depth in range(quad.max_depth + 1):
+        cells = quad.locate(points, depth)
+        assert (cells == binary.locate(points, depth * d)).all()
+        assert (quad.boxes(cells) == binary.boxes(cells)).all()
+
+
+@both
+def test_many_points_get_the_same_cells_as_few(kind: type[Tree]) -> None:
+    tree = kind(Box((0, 0), (1, 1)), 10)
+    points = np.random.default_rng(4).random((70_000, 2))  # more than one internal block
+    codes = tree.codes(points)
+    picked = np.r_[0:50, 65_500:65_600, 69_950:70_000]
+    assert (codes[picked] == tree.codes(points[picked])).all()
+    assert len(tree.codes(np.empty((0, 2)))) == 0
+
+
+@both
+def test_points_that_are_not_in_the_domain_have_no_cell(kind: type[Tree]) -> None:
+    tree = kind(Box((0, 0), (1, 1)), 4)
+    for method in (tree.codes, tree.ticks, lambda points: tree.locate(points, 2)):
+        with pytest.raises(OutsideDomain, match=r"1 of 2 points .* index 1"):
+            method([[0.5, 0.5], [0.5, 1.5]])
+        with pytest.raises(OutsideDomain, match="1 of 1 points are NaN"):
+            method([[0.5, math.nan]])
+
+
+@both
+@pytest.mark.parametrize("depth", [-1, 5, 1.5, True, None])
+def test_a_depth_that_does_not_exist_is_refused(kind: type[Tree], depth: Any) -> None:
+    with pytest.raises(InvalidInput, match="depth must be an integer from 0 to 4"):
+        kind(Box((0,), (1,)), 4).locate([0.5], depth)
+
+
+# -- cells ---------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def trees_with_cells(draw: st.DrawFn) -> tuple[Tree, list[int]]:
+    d = draw(st.integers(1, 8))
+    kind = draw(st.sampled_from(KINDS))
+    bits = 1 if kind is BinaryTree else d
+    most = min(MAX_BITS, 50 * d) // bits
+    tree = kind(cube(d, *ODD), draw(st.integers(1, most)))
+    cells = []
+    for _ in range(draw(st.integers(0, 8))):
+        depth = draw(st.integers(0, tree.max_depth))
+        cells.append((1 << bits * depth) + draw(st.integers(0, (1 << bits * depth) - 1)))
+    return tree, cells
+
+
+@fixed
+@given(trees_with_cells())
+def test_depth_parent_children_and_span_are_the_oracle_s(pair: tuple[Tree, list[int]]) -> None:
+    tree, cells = pair
+    bits, fanout = tree.level_bits, tree.fanout
+    depths = [(cell.bit_length() - 1) // bits for cell in cells]
+    assert tree.depth(cells).tolist() == depths
+    below_root = [cell for cell, depth in zip(cells, depths, strict=True) if depth]
+    assert tree.parent(below_root).tolist() == [cell // fanout for cell in below_root]
+    above_bottom = [cell for cell, depth in zip(cells, depths, strict=True) if depth < tree.max_depth]
+    children = tree.children(above_bottom)
+    assert children.tolist() == [[cell * fanout + child for child in range(fanout)] for cell in above_bottom]
+    for child in range(min(fanout, 3)):
+        assert tree.parent(children[:, child]).tolist() == above_bottom
+    first, last = tree.span(cells)
+    for cell, depth, low, high in zip(cells, depths, first.tolist(), last.tolist(), strict=True):
+        levels = tree.max_depth - depth
+        assert (low, high) == (cell * fanout**levels, (cell + 1) * fanout**levels - 1)
+
+
+@fixed
+@given(trees_with_cells())
+def test_boxes_and_ticks_of_cells_are_the_oracle_s(pair: tuple[Tree, list[int]]) -> None:
+    tree, cells = pair
+    assert tree.boxes(cells).tolist() == [slow_box(tree, cell) for cell in cells]
+    first, last = tree.tick_bounds(cells)
+    for cell, low, high in zip(cells, first.tolist(), last.tolist(), strict=True):
+        assert [(a, b + 1) for a, b in zip(low, high, strict=True)] == slow_ranges(tree, cell)
+
+
+@fixed
+@given(trees_with_cells())
+def test_children_partition_their_parent_exactly(pair: tuple[Tree, list[int]]) -> None:
+    tree, cells = pair
+    for cell in cells:
+        depth = int(tree.depth([cell])[0])
+        if depth == tree.max_depth:
+            continue
+        (low, high), children = tree.boxes([cell])[0], tree.boxes(tree.children([cell])[0])
+        split = set(range(tree.box.dimensions)) if isinstance(tree, Quadtree) else {depth % tree.box.dimensions}
+        for axis in range(tree.box.dimensions):
+            pieces = {tuple(piece) for piece in children[:, :, axis].tolist()}
+            if axis not in split:
+                assert pieces == {(low[axis], high[axis])}
+                continue
+            assert len(pieces) == 2
+            left, right = sorted(pieces)
+            assert left[0] == low[axis]
+            assert left[0] < left[1] == right[0] < right[1]
+            assert right[1] == high[axis]
+        # All combinations of the pieces occur, each once: nothing is covered twice and nothing left out.
+        assert len({tuple(map(tuple, child)) for child in children.tolist()}) == tree.fanout
+
+
+@fixed
+@given(trees_with_cells(), st.randoms(use_true_random=False))
+def test_a_deepest_cell_is_in_the_child_that_its_path_says(pair: tuple[Tree, list[int]], random: Any) -> None:
+    tree, _ = pair
+    code = random.getrandbits(tree.path_bits) | 1 << tree.path_bits
+    for depth in range(tree.max_depth):
+        above = code >> (tree.level_bits * (tree.max_depth - depth))
+        child = int(tree.child_of(np.array([code], dtype=np.uint64), depth)[0])
+        assert above * tree.fanout + child == code >> (tree.level_bits * (tree.max_depth - depth - 1))
+
+
+@fixed
+@given(trees_with_cells())
+def test_ticks_interleave_to_the_cell_they_came_from(pair: tuple[Tree, list[int]]) -> None:
+    tree, cells = pair
+    first, last = tree.span(cells)
+    low, high = tree.tick_bounds(cells)
+    assert (tree.interleave(low) == first).all()
+    assert (tree.interleave(high) == last).all()
+
+
+@both
+@pytest.mark.parametrize("cells", [[0], [-1], [1.0], [[1]], 1, ["1"], [True], [1 << 61]])
+def test_what_is_no_cell_is_refused(kind: type[Tree], cells: Any) -> None:
+    tree = kind(Box((0, 0), (1, 1)), 4)
+    for method in (tree.depth, tree.parent, tree.children, tree.span, tree.boxes, tree.tick_bounds):
+        with pytest.raises(InvalidInput, match="cells"):
+            method(cells)
+
+
+def test_cells_between_levels_or_below_the_tree_are_refused() -> None:
+    quad = Quadtree(Box((0, 0), (1, 1)), 4)
+    for cell in (2, 3, 8, 32):
+        with pytest.raises(InvalidInput, match="fanout 4, depth 4"):
+            quad.depth([cell])
+    with pytest.raises(InvalidInput, match="no cells"):
+        BinaryTree(Box((0,), (1,)), 4).depth([32])
+    with pytest.raises(InvalidInput, match="root has no parent"):
+        quad.parent([4, 1])
+    with pytest.raises(InvalidInput, match="depth 4 have no children"):
+        quad.children([4**4])
+
+
+# -- moves ---------------------------------------------------------------------------------------------------------
+
+
+def squared(tick: tuple[int, ...], ranges: list[tuple[int, int]]) -> int:
+    return sum(max(low - t, t - (high - 1), 0) ** 2 for t, (low, high) in zip(tick, ranges, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("tree", "cell"),
+    [
+        (Quadtree(Box((0,), (1,)), 3), 1),
+        (Quadtree(Box((0, 0), (1, 1)), 3), 1),
+        (Quadtree(Box((0, 0), (1, 1)), 3), 6),
+        (Quadtree(Box((0, 0, 0), (1, 1, 1)), 2), 1),
+        (BinaryTree(Box((0, 0), (1, 1)), 6), 1),
+        (BinaryTree(Box((0, 0), (1, 1)), 6), 3),
+        (BinaryTree(Box((0, 0, 0), (1, 1, 1)), 7), 9),
+    ],
+)
+def test_the_nearest_kept_child_is_that_of_a_search_through_all(tree: Tree, cell: int) -> None:
+    ticks = list(itertools.product(*(range(low, high) for low, high in slow_ranges(tree, cell))))
+    masks = [mask for mask in itertools.product([False, True], repeat=tree.fanout) if any(mask)]
+    rows = [(tick, mask) for tick in ticks for mask in masks]
+    got = tree.nearest_child(
+        np.array([tick for tick, _ in rows]),
+        np.full(len(rows), cell, dtype=np.uint64),
+        np.array([mask for _, mask in rows]),
+    )
+    distance = {
+        (tick, child): squared(tick, slow_ranges(tree, cell * tree.fanout + child))
+        for tick in ticks
+        for child in range(tree.fanout)
+    }
+    kept = {mask: [child for child in range(tree.fanout) if mask[child]] for mask in masks}
+    wanted = [min((distance[tick, child], child) for child in kept[mask])[1] for tick, mask in rows]
+    assert got.tolist() == wanted
+
+
+@both
+def test_a_move_goes_to_the_nearest_tick_of_the_cell(kind: type[Tree]) -> None:
+    tree = kind(Box((0, 0), (1, 1)), 3 if kind is Quadtree else 6)
+    grid = np.array(list(itertools.product(range(8), range(8))))
+    for depth in range(tree.max_depth + 1):
+        for cell in range(1 << tree.level_bits * depth, 2 << tree.level_bits * depth):
+            own = grid[tree.interleave(grid) >> np.uint64(tree.level_bits * (tree.max_depth - depth)) == cell]
+            distance = ((grid[:, None] - own[None]) ** 2).sum(axis=2)
+            moved = tree.move(grid, np.full(len(grid), cell, dtype=np.uint64))
+            assert (moved == own[distance.argmin(axis=1)]).all()
+            assert ((distance == distance.min(axis=1, keepdims=True)).sum(axis=1) == 1).all()  # no tie: it is the one
+
+
+# -- the tree itself -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", range(1, 9))
+def test_a_tree_deeper_than_its_codes_or_than_floats_can_tell_is_refused(d: int) -> None:
+    box = cube(d)
+    with pytest.raises(InvalidInput, match="at most 60"):
+        BinaryTree(box, 61)
+    with pytest.raises(InvalidInput, match=f"at most {60 // d}"):
+        Quadtree(box, 60 // d + 1)
+    if d == 1:
+        with pytest.raises(InvalidInput, match="narrower than floats can tell on axis 'x0'"):
+            BinaryTree(box, 51)
+        BinaryTree(box, 50)
+    else:
+        BinaryTree(box, 60)
+        Quadtree(box, 60 // d)
+
+
+def test_a_box_far_from_zero_has_fewer_levels() -> None:
+    far = Box((1e15, 0), (1e15 + 1, 1))
+    with pytest.raises(InvalidInput, match=r"narrower than floats can tell on axis 'x0'.*smaller max_depth or a wider"):
+        Quadtree(far, 2)
+    Quadtree(far, 1)
+
+
+@both
+@pytest.mark.parametrize("depth", [0, -1, 1.0, True, "3", None])
+def test_an_impossible_depth_of_a_tree_is_refused(kind: type[Tree], depth: Any) -> None:
+    with pytest.raises(InvalidInput, match="max_depth must be an integer of at least 1"):
+        kind(Box((0,), (1,)), depth)
+    with pytest.raises(InvalidInput, match=r"box must be a semilocal\.Box"):
+        kind("box", 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("kind", "word"), [(BinaryTree, "binary"), (Quadtree, "quad")])
+def test_the_digest_is_the_hash_of_the_public_fields_and_nothing_else(kind: type[Tree], word: str) -> None:
+    tree = kind(Box((-10, 0.5), (10, 2), names=("a", "b")), 7)
+    fields = {
+        "kind": word,
+        "box": {"lower": [-10.0, 0.5], "upper": [10.0, 2.0], "names": ["a", "b"]},
+        "max_depth": 7,
+    }
+    assert tree.digest() == hashlib.sha256(msgspec.msgpack.encode(fields)).digest()
+    assert kind(Box((-10.0, 0.5), (10, 2.0), names=("a", "b")), 7).digest() == tree.digest()
+
+
+def test_different_trees_have_different_digests() -> None:
+    boxes = [cube(1), cube(2), cube(3), Box((0, 0), (1, 2)), Box((0, -1), (1, 1)), Box((0, 0), (1, 1), ("x", "y"))]
+    trees = [kind(box, depth) for kind in KINDS for box in boxes for depth in (3, 4)]
+    assert len({tree.digest() for tree in trees}) == len(trees)
+
+
+@both
+def test_trees_are_frozen_and_survive_their_bytes(kind: type[Tree]) -> None:
+    tree = kind(Box((0, 0), (1, 1)), 5)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(tree), type=kind) == tree
+    with pytest.raises(AttributeError):
+        tree.max_depth = 6  # type: ignore[misc]

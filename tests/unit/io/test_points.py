@@ -1,0 +1,218 @@
+"""Reading positions: every format gives the same points, and every fault is named with its place."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import gzip
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput, MissingExtra
+from semilocal.io.points import read_points
+
+TEXT = "user,lat,lon,score\n1,48.1,11.5,3\n2,-33.9,151.2,4.5\n"
+POINTS = [[11.5, 48.1], [151.2, -33.9]]
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def geojson(*features: Any) -> str:
+    return json.dumps({"type": "FeatureCollection", "features": list(features)})
+
+
+def feature(*position: Any, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "Feature",
+        "geometry": {"type": "Point", "coordinates": list(position)},
+        "properties": properties,
+    }
+
+
+def parquet(path: Path, **columns: Any) -> Path:
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), path)
+    return path
+
+
+def test_all_formats_give_the_same_points_longitude_first(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path / "a.csv", TEXT),
+        write(tmp_path / "a.csv.gz", gzip.compress(TEXT.encode())),
+        write(tmp_path / "a.tsv", TEXT.replace(",", "\t")),
+        write(tmp_path / "semicolons.csv", TEXT.replace(",", ";")),
+        write(tmp_path / "bom.csv", b"\xef\xbb\xbf" + TEXT.replace("user,lat,lon", "LAT,user,Lon").encode()),
+        write(tmp_path / "crlf.csv", TEXT.replace("\n", "\r\n")),
+        write(tmp_path / "blank.csv", TEXT.replace("\n2", "\n\n2") + "\n\n"),
+        write(tmp_path / "quoted.csv", 'name,lat,lon,score\n"a,\n""b""",48.1,"11.5",3\nc,-33.9,151.2,4.5\n'),
+        parquet(tmp_path / "a.parquet", lat=[48.1, -33.9], lon=[11.5, 151.2], score=[3.0, 4.5]),
+        write(
+            tmp_path / "a.geojson",
+            geojson(feature(11.5, 48.1, score=3), feature(151.2, -33.9, 12.0, score=4.5)),
+        ),
+    ]
+    for path in files:
+        if path.name == "bom.csv":  # the first two columns changed places there
+            assert read_points(path).points[:, 0].tolist() == [11.5, 151.2]
+            continue
+        table = read_points(path, values=["score"])
+        assert table.points.tolist() == POINTS, path.name
+        assert table.values["score"].tolist() == [3, 4.5], path.name
+        assert table.points.dtype == np.float64
+        assert len(table) == 2
+
+
+def test_columns_can_be_named_in_any_case_and_any_number(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "A,b,c\n1,2,3\n")
+    assert read_points(path, x="a", y="c").points.tolist() == [[1, 3]]
+    table = read_points(path, columns=["c", "A", "b"])
+    assert table.points.tolist() == [[3, 1, 2]]
+    assert table.names == ("c", "A", "b")
+
+
+def test_only_the_missing_axis_is_recognised(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "east,lat\n1,2\n")
+    assert read_points(path, x="east").points.tolist() == [[1, 2]]
+
+
+def test_result_cannot_be_changed(tmp_path: Path) -> None:
+    table = read_points(write(tmp_path / "a.csv", TEXT), values=["score"])
+    for array in (table.points, table.values["score"]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "parts"),
+    [
+        ("a.csv", "", {}, ["is empty", "first line must name"]),
+        ("a.csv", "lat,lon\n", {}, ["has no data lines"]),
+        ("a.csv", "1.5,2.5\n3,4\n", {}, ["line 1", "numbers, not names"]),
+        ("a.csv", "lat,lon,lat\n1,2,3\n", {}, ["line 1", "'lat' is there twice"]),
+        ("a.csv", TEXT, {"x": "longitude"}, ["no column 'longitude'", "'user', 'lat', 'lon', 'score'"]),
+        ("a.csv", "a,b\n1,2\n", {}, ["lon, lng", "'a', 'b'"]),
+        ("a.csv", "lat,lon,x\n1,2,3\n", {}, ["'lon', 'x' could all be the x column"]),
+        ("a.csv", "lat,lon\n1,2\n\n3,north\n", {}, ["line 4", "'lon' is 'north'", "not a number"]),
+        ("a.csv", "lat,lon\n1,2\n3,\n", {}, ["line 3", "'lon' is empty"]),
+        ("a.csv", "lat,lon\n1,2\n3\n", {}, ["line 3", "1 cells, the header 2"]),
+        ("a.csv", "lat,lon\n1,2\n3,4,5\n", {}, ["line 3", "3 cells, the header 2"]),
+        ("a.csv", 'n,lat,lon\n"a\nb",1,2\nc,3,nan\n', {}, ["line 4", "'lon' is nan", "finite"]),
+        ("a.csv", "lat,lon\n1,inf\n", {}, ["line 2", "inf"]),
+        ("a.csv", 'lat,lon\n1,"2\n', {}, ["line 2", "no CSV"]),
+        ("a.csv", "lat,lon\n1,2\n", {"x": "lon", "y": "lon"}, ["named twice"]),
+        ("a.csv", "lat,lon\n1,2\n", {"x": "lon", "columns": ["lat"]}, ["not both"]),
+        ("a.csv", "lat,lon\n1,2\n", {"columns": []}, ["columns is empty"]),
+        ("a.csv", "lat,lon\n1,2\n", {"values": ["score"]}, ["no column 'score'"]),
+        ("a.dat", "lat,lon\n1,2\n", {}, ["cannot tell the format"]),
+        ("a.gz", "lat,lon\n1,2\n", {}, ["cannot tell the format"]),
+        ("a.csv.gz", "lat,lon\n1,2\n", {}, ["gzip data is damaged"]),
+        ("a.geojson", '{"type":\n nonsense}', {}, ["line 2", "no JSON"]),
+        ("a.geojson", "[]", {}, ["FeatureCollection", "a list"]),
+        ("a.geojson", '{"type": "Feature"}', {}, ["FeatureCollection", "type 'Feature'"]),
+        ("a.geojson", geojson(), {}, ["has no features"]),
+        ("a.geojson", geojson(feature(1, 2), feature(1)), {}, ["feature 1", "[longitude, latitude]"]),
+        ("a.geojson", geojson(feature(1, 2), feature("1", 2)), {}, ["feature 1", "'1'"]),
+        ("a.geojson", geojson({"geometry": {"type": "LineString"}}), {}, ["feature 0", "'LineString'"]),
+        ("a.geojson", geojson({"geometry": None}), {}, ["feature 0", "None"]),
+        ("a.geojson", geojson(7), {}, ["feature 0", "must be a Point"]),
+        (
+            "a.geojson",
+            geojson(feature(1, 2, s=1), feature(1, 2, s="x")),
+            {"values": ["s"]},
+            ["feature 1", "'s' is 'x'"],
+        ),
+        ("a.parquet", "no parquet at all", {}, ["is no Parquet file"]),
+    ],
+)
+def test_faults_name_file_place_and_fix(
+    tmp_path: Path, name: str, text: str, options: dict[str, Any], parts: list[str]
+) -> None:
+    path = write(tmp_path / name, text)
+    with pytest.raises(InvalidInput) as caught:
+        read_points(path, **options)
+    for part in parts:
+        assert part in str(caught.value)
+    if "not both" not in parts and "columns is empty" not in parts:
+        assert str(path) in str(caught.value)
+
+
+def test_a_damaged_gzip_is_named_wherever_it_breaks(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    rows = "\n".join(f"{x},{y}" for x, y in rng.random((20_000, 2)))
+    whole = gzip.compress(f"lat,lon\n{rows}\n".encode())
+    for length in (5, 40, len(whole) // 2, len(whole) - 4):
+        with pytest.raises(InvalidInput, match="gzip data is damaged"):
+            read_points(write(tmp_path / "a.csv.gz", whole[:length]))
+
+
+def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    early = write(tmp_path / "early.csv", b"lat,lon,caf\xe9\n1,2,3\n")
+    late = write(tmp_path / "late.csv", b"lat,lon,name\n" + b"1,2,abc\n" * 50_000 + b"1,2,\xe9\n")
+    for path in (early, late):
+        with pytest.raises(InvalidInput, match="not UTF-8"):
+            read_points(path)
+
+
+def test_parquet_faults_name_the_row_and_the_type(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"row 1: column 'lon' is empty"):
+        read_points(parquet(tmp_path / "null.parquet", lat=[1.0, 2.0], lon=[1.0, None]))
+    with pytest.raises(InvalidInput, match=r"row 2: column 'lat' is nan"):
+        read_points(parquet(tmp_path / "nan.parquet", lat=[1.0, 2.0, float("nan")], lon=[1, 2, 3]))
+    with pytest.raises(InvalidInput, match=r"'lat' holds string, not numbers"):
+        read_points(parquet(tmp_path / "text.parquet", lat=["1"], lon=[1.0]))
+    with pytest.raises(InvalidInput, match="has no rows"):
+        read_points(parquet(tmp_path / "none.parquet", lat=np.empty(0), lon=np.empty(0)))
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.parquet", "x")
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **named: Any) -> Any:
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtra, match=r"semilocal\[experiments\]"):
+        read_points(path)
+
+
+def test_folder_or_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="is a folder"):
+        read_points(tmp_path)
+    with pytest.raises(InvalidInput, match="no such file"):
+        read_points(tmp_path / "a.csv")
+
+
+def test_random_tables_survive_the_way_through_the_csv_module(tmp_path: Path) -> None:
+    """Oracle: what csv.writer wrote is read back bit for bit, whatever stands in the other columns."""
+    rng = np.random.default_rng(11)
+    words = ["", "a,b", 'say "x"', "two\nlines", "ü", ";;;", "\t"]
+    for _ in range(30):
+        n = int(rng.integers(1, 40))
+        points = rng.normal(size=(n, 2)) * 10.0 ** rng.integers(-300, 300, size=(n, 2))
+        path = tmp_path / "a.csv"
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["note", "y", "remark, long", "x"])
+            for x, y in points.tolist():
+                writer.writerow([words[rng.integers(7)], repr(y), words[rng.integers(7)], repr(x)])
+        assert np.array_equal(read_points(path).points, points)
+
+
+@pytest.mark.slow
+def test_a_million_rows_take_a_few_seconds(tmp_path: Path) -> None:
+    block = "".join(f"{i},{41 + i * 1e-6:.6f},{-8 - i * 1e-6:.6f}\n" for i in range(100_000))
+    path = write(tmp_path / "a.csv.gz", gzip.compress(("user,lat,lon\n" + block * 10).encode(), 1))
+    start = time.perf_counter()
+    assert len(read_points(path)) == 1_000_000
+    assert time.perf_counter() - start < 8

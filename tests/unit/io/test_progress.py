@@ -1,0 +1,85 @@
+"""The progress bar: right numbers, quiet logs, one line on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from semilocal.io.progress import Progress, duration, track
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_rate_and_remaining_time_count_only_what_was_done_now() -> None:
+    clock = Clock()
+    progress = Progress(100, "cells", done=40, clock=clock, stream=io.StringIO())
+    clock.now += 10
+    progress.advance(20)
+    assert progress.text() == "cells: 60 of 100, 60 %, 2.0/s, 20 s left"
+
+
+def test_a_log_gets_few_lines_and_the_last_one() -> None:
+    clock, log = Clock(), io.StringIO()
+    with Progress(1000, "cells", clock=clock, stream=log) as progress:
+        for _ in range(1000):
+            clock.now += 0.1
+            progress.advance()
+    lines = log.getvalue().splitlines()
+    assert len(lines) == 4  # after 30, 60 and 90 s, and at the end
+    assert lines[-1] == "cells: 1,000 of 1,000 done in 1 min 40 s"
+    assert "\r" not in log.getvalue()
+
+
+def test_a_terminal_gets_one_line_that_is_wiped() -> None:
+    clock, screen = Clock(), Terminal()
+    with Progress(4, "cells", clock=clock, stream=screen) as progress:
+        for _ in range(4):
+            clock.now += 1
+            progress.advance()
+    assert screen.getvalue().count("\n") == 1
+    pictures = screen.getvalue().split("\r")
+    assert pictures[1].startswith("[........................] cells: 0 of 4")
+    assert pictures[3].startswith("[############............] cells: 2 of 4, 50 %, 1.0/s, 2.0 s left")
+    assert len(pictures[-1].rstrip("\n")) >= len(pictures[-2].rstrip())
+
+
+def test_a_failure_says_where_it_stopped() -> None:
+    log = io.StringIO()
+
+    def fail() -> None:
+        with Progress(3, "cells", stream=log) as progress:
+            progress.advance()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert "cells: stopped at 1 of 3" in log.getvalue()
+
+
+def test_silence_writes_nothing() -> None:
+    screen = Terminal()
+    assert list(track(range(3), show=False, stream=screen)) == [0, 1, 2]
+    assert screen.getvalue() == ""
+
+
+def test_unknown_total_has_no_share() -> None:
+    log = io.StringIO()
+    assert list(track(iter("ab"), "letters", stream=log)) == ["a", "b"]
+    assert log.getvalue().startswith("letters: 2 done in ")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(59.6, "1 min 00 s"), (3599.7, "1 h 00 min"), (-1, "0.0 s")])
+def test_durations_carry_over(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

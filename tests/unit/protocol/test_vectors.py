@@ -1,0 +1,347 @@
+"""Replays spec/vectors/: by the package, and by a second client that was written from spec/protocol.md alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import reference_client as reference
+
+from semilocal import Closed, Curator, Participant, Policy, Query, Report, Task
+from semilocal.errors import DeviceViolation, InvalidInput, ServerViolation
+from semilocal.hierarchy.dyadic import BinaryTree, Quadtree
+from semilocal.protocol import keys
+from semilocal.protocol.curator import count_reports
+from semilocal.protocol.messages import decode, encode
+from semilocal.protocol.moves import move_codes
+from semilocal.protocol.rule import Frontier, decide
+from semilocal.randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
+
+SPEC = Path(__file__).parents[3] / "spec"
+Json = Any
+
+
+def load(name: str) -> Json:
+    return json.loads((SPEC / "vectors" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+TABLES, PLAYS, REFUSALS, MALFORMED = (load(name) for name in ("tables", "plays", "refusals", "malformed"))
+KINDS: dict[str, Any] = {"task": Task, "query": Query, "report": Report, "closed": Closed}
+
+
+def named(entries: list[Json]) -> list[Any]:
+    return [pytest.param(entry, id=entry["name"]) for entry in entries]
+
+
+def task_fields(task: Json) -> dict[str, Any]:
+    """The fields as the protocol has them: JSON has no bytes."""
+    return {**task, "server_key": bytes.fromhex(task["server_key"])}
+
+
+def read(data: str) -> Query | Closed:
+    """A message of the server, by its tag."""
+    raw = bytes.fromhex(data)
+    return decode(raw, Query) if raw[1:7] == b"\xa5query" else decode(raw, Closed)
+
+
+def randomizer(fields: Json) -> RandomizedResponse | DiscreteLaplace | PaperLaplace:
+    return msgspec.convert(fields, RandomizedResponse | DiscreteLaplace | PaperLaplace)
+
+
+def tree(fields: Json) -> BinaryTree | Quadtree:
+    return msgspec.convert(fields, BinaryTree | Quadtree)
+
+
+# -- the files ---------------------------------------------------------------------------------------------------
+
+
+def test_the_committed_vectors_are_what_the_generator_writes() -> None:
+    script = "import json, make_vectors; print(json.dumps(make_vectors.build()))"
+    paths = {"PYTHONPATH": f"{SPEC.parent / 'src'}:{SPEC}"}
+    done = subprocess.run([sys.executable, "-c", script], cwd=SPEC, env=paths, capture_output=True, check=True)
+    built = json.loads(done.stdout)
+    assert set(built) == {path.name for path in (SPEC / "vectors").iterdir()}
+    for name, text in built.items():
+        assert (SPEC / "vectors" / name).read_text(encoding="utf-8") == text, f"{name}: run python spec/make_vectors.py"
+
+
+def test_every_token_of_the_specification_has_a_vector_and_every_vector_a_token() -> None:
+    """The tables of section 12 and 13 list exactly the tokens that the vectors use."""
+    text = (SPEC / "protocol.md").read_text(encoding="utf-8")
+    sections = text[text.index("## 12. The device") : text.index("## 14. The transcript")]
+    listed = {line.split("`")[1] for line in sections.splitlines() if line.startswith("| `")}
+    used = {entry["token"] for part in ("joining", "messages", "reports") for entry in REFUSALS[part]}
+    assert listed == used
+
+
+def test_every_token_in_the_machines_has_a_vector() -> None:
+    source = SPEC.parent / "src" / "semilocal" / "protocol"
+    quoted = set()
+    for module in ("participant", "curator"):
+        words = (source / f"{module}.py").read_text(encoding="utf-8").split('"')
+        quoted |= {word for word in words if "-" in word and word.replace("-", "").isalpha() and word.islower()}
+    used = {entry["token"] for part in ("joining", "messages", "reports") for entry in REFUSALS[part]}
+    assert used <= quoted
+    assert quoted - used == set()
+
+
+# -- tables ------------------------------------------------------------------------------------------------------
+
+
+def test_numbers() -> None:
+    for text, data in TABLES["integers"]:
+        assert msgspec.msgpack.encode(int(text)).hex() == reference.pack(int(text)).hex() == data
+    for value, data in TABLES["floats"]:
+        assert msgspec.msgpack.encode(value).hex() == reference.pack(value).hex() == data
+
+
+@pytest.mark.parametrize("entry", TABLES["cells"])
+def test_cells(entry: Json) -> None:
+    mine, theirs = tree(entry["hierarchy"]), reference.Tree(entry["hierarchy"])
+    ticks = [[int(tick) for tick in row] for row in entry["ticks"]]
+    codes = [int(code) for code in entry["codes"]]
+    assert mine.tick_bits == theirs.tick_bits == entry["tick_bits"]
+    assert mine.ticks(entry["points"]).tolist() == [theirs.ticks(point) for point in entry["points"]] == ticks
+    assert mine.codes(entry["points"]).tolist() == [theirs.code(row) for row in ticks] == codes
+    assert mine.boxes(np.array(codes, dtype=np.uint64)).tolist() == entry["boxes"]
+    for code, (lower, upper), point in zip(codes, entry["boxes"], entry["points"], strict=True):
+        for axis, (first, last) in enumerate(theirs.bounds(code)):
+            assert theirs.edge(axis, first) == lower[axis]
+            at_end = last + 1 == 2**theirs.tick_bits
+            assert (theirs.upper[axis] if at_end else theirs.edge(axis, last + 1)) == upper[axis]
+            assert lower[axis] <= point[axis] <= upper[axis]
+
+
+@pytest.mark.parametrize("entry", TABLES["moves"])
+def test_moves(entry: Json) -> None:
+    mine, theirs = tree(entry["hierarchy"]), reference.Tree(entry["hierarchy"])
+    assert [theirs.move(code, entry["cell"], entry["kept"]) for code in entry["codes"]] == entry["moved"]
+    task = Task(
+        hierarchy=mine, randomizer=RandomizedResponse(1.0, mine.fanout), rule="trim", k=2, delta=0.05, max_trims=4,
+        tau=0.2, accounting="core", max_rounds=1,
+    )  # fmt: skip
+    codes = np.array(entry["codes"], dtype=np.uint64)
+    kept = np.tile(np.isin(np.arange(mine.fanout), entry["kept"]), (len(codes), 1))
+    moved = move_codes(task, codes, np.full(len(codes), entry["cell"], dtype=np.uint64), kept)
+    assert moved.tolist() == entry["moved"]
+
+
+def test_weights() -> None:
+    for entry in TABLES["response_weights"]:
+        weights = int(entry["true"]), int(entry["other"])
+        assert RandomizedResponse(entry["epsilon"], entry["fanout"]).weights == weights
+        assert reference.response_weights(entry["epsilon"], entry["fanout"]) == weights
+        assert weights[0] + (entry["fanout"] - 1) * weights[1] == 2**64
+    for entry in TABLES["laplace_weights"]:
+        values, masses = DiscreteLaplace(entry["epsilon"], 2).alphabet
+        listed = dict(enumerate(map(int, entry["weights"]), start=entry["smallest"]))
+        assert dict(zip(values.tolist(), masses, strict=True)) == reference.laplace_weights(entry["epsilon"]) == listed
+        assert sum(listed.values()) == 2**64
+
+
+def test_entropy() -> None:
+    entry = TABLES["entropy"]
+    secret, task = bytes.fromhex(entry["secret"]), bytes.fromhex(entry["task"])
+    assert keys.pseudonym(secret, task).hex() == reference.pseudonym(secret, task).hex() == entry["pseudonym"]
+    for label, length, derived in entry["derive"]:
+        for derive in (keys.derive, reference.derive):
+            assert derive(secret, bytes.fromhex(label), length).hex() == derived
+    for row in entry["reports"]:
+        key = secret, task, row["round"], int(row["cell"]), row["words"]
+        assert keys.report_entropy(*key).hex() == row["entropy"]
+        assert b"".join(word.to_bytes(8, "big") for word in reference.report_words(*key)).hex() == row["entropy"]
+
+
+@pytest.mark.parametrize("entry", TABLES["answers"])
+def test_answers(entry: Json) -> None:
+    for words, answer in zip(entry["words"], entry["answers"], strict=True):
+        numbers = [int(word) for word in words]
+        entropy = b"".join(number.to_bytes(8, "big") for number in numbers)
+        mine = randomizer(entry["randomizer"]).respond(entry["child"], entropy)
+        assert (list(mine) if isinstance(mine, tuple) else mine) == answer
+        assert reference.respond(entry["randomizer"], entry["child"], numbers) == answer
+
+
+@pytest.mark.parametrize("entry", TABLES["thresholds"])
+def test_thresholds(entry: Json) -> None:
+    fields, k, delta = entry["randomizer"], entry["k"], entry["delta"]
+    mine = randomizer(fields).threshold(entry["responders"], k=k, delta=delta).tolist()
+    for size, least, listed in zip(entry["responders"], mine, entry["thresholds"], strict=True):
+        if size < k:
+            assert listed is None
+            assert least > size
+        else:
+            exact = reference.threshold(fields["kind"], fields["epsilon"], fields["fanout"], size, k, delta)
+            assert least == listed == exact
+
+
+@pytest.mark.parametrize("entry", named(TABLES["verdicts"]))
+def test_verdicts(entry: Json) -> None:
+    fields = task_fields(entry["task"])
+    task = decode(reference.pack(fields), Task)
+    for responders, tally, trims, kept, trimmed in entry["verdicts"]:
+        frontier = Frontier(np.array([1], dtype=np.uint64), np.array([trims]), np.array([np.nan]))
+        ruling = decide(task, frontier, [responders], [tally])
+        assert np.flatnonzero(ruling.kept[0]).tolist() == kept
+        assert reference.verdict(fields, responders, tally, trims) == (kept, trimmed)
+        assert set(ruling.frontier.trims.tolist()) <= {trims + trimmed}
+
+
+def test_merkle() -> None:
+    for entry in TABLES["merkle"]:
+        entries = [bytes.fromhex(data) for data in entry["entries"]]
+        root = merkle_root([leaf_hash(data) for data in entries])
+        assert root.hex() == reference.merkle_tree_hash(entries).hex() == entry["root"]
+
+
+# -- plays -------------------------------------------------------------------------------------------------------
+
+
+def test_the_plays_cover_rules_randomizers_trees_dimensions_and_events() -> None:
+    seen = set()
+    for entry in PLAYS["plays"]:
+        task = entry["task"]
+        kept = [children for played in entry["rounds"] for children in played["kept"]]
+        trims = [task["rule"] == "trim" and 0 < len(children) < task["randomizer"]["fanout"] for children in kept]
+        seen |= {task["rule"], task["randomizer"]["kind"], task["hierarchy"]["kind"], task["accounting"]}
+        seen |= {f"{len(task['hierarchy']['box']['lower'])}d", "lost" if entry["missing"] else "all there"}
+        seen |= {"moved twice"} if any(person["moves"] > 1 for person in entry["participants"]) else set()
+        seen |= {"trimmed"} if any(trims) else set()
+        seen |= {"roll call"} if len(entry["rounds"]) > task["max_rounds"] else set()
+    expected = {"all", "trim", "each", "randomized-response", "discrete-laplace", "binary", "quad", "core", "uniform"}
+    assert seen == expected | {"1d", "2d", "3d", "lost", "all there", "moved twice", "trimmed", "roll call"}
+
+
+@pytest.mark.parametrize("entry", named(PLAYS["plays"]))
+def test_the_machines_replay_a_play(entry: Json) -> None:
+    task = decode(bytes.fromhex(entry["bytes"]), Task)
+    assert task.id.hex() == entry["id"]
+    policy = Policy(max_epsilon=1e6, min_k=1, allow_no_crowd=True)
+    people = [Participant(task, p["point"], bytes.fromhex(p["secret"]), policy) for p in entry["participants"]]
+    assert [person.pseudonym.hex() for person in people] == [p["pseudonym"] for p in entry["participants"]]
+    curator, events = Curator(task), [task]
+    for played in entry["rounds"]:
+        query = curator.query()
+        assert query is not None
+        assert encode(query).hex() == played["query"]
+        missing = entry["missing"].get(str(played["round"]), [])
+        received = {i: person.receive(query) for i, person in enumerate(people) if i not in missing}
+        reports = {i: report for i, report in received.items() if report is not None}
+        assert {i: encode(report).hex() for i, report in reports.items()} == {i: d for i, _, _, d in played["reports"]}
+        listed = [decode(bytes.fromhex(data), Report) for _, _, _, data in played["reports"]]
+        for report in listed:
+            curator.check(report)
+        closed = curator.close(*count_reports(task, query, listed))
+        assert encode(closed).hex() == played["closed"]
+        for person in people:
+            person.receive(closed)
+        events += [query, *listed, closed]  # type: ignore[list-item]
+    assert curator.finished
+    assert transcript_root(events).hex() == entry["root"]
+    ends = [(person.region, person.crowd, person.moves) for person in people]
+    assert ends == [(p["region"], p["crowd"], p["moves"]) for p in entry["participants"]]
+
+
+@pytest.mark.parametrize("entry", named(PLAYS["plays"]))
+def test_the_second_client_replays_a_play(entry: Json) -> None:
+    """Nothing but the text of the specification, the standard library and the vectors."""
+    fields = task_fields(entry["task"])
+    assert reference.pack(fields).hex() == entry["bytes"]
+    people = [reference.Device(fields, p["point"], bytes.fromhex(p["secret"])) for p in entry["participants"]]
+    events = [reference.pack(fields)]
+    for played in entry["rounds"]:
+        number, missing = played["round"], entry["missing"].get(str(played["round"]), [])
+        query = reference.pack(["query", people[0].id, number, played["cells"]])
+        asked = [p for i, p in enumerate(people) if not (p.finished or p.lost) and i not in missing]
+        reports = [reference.pack(p.report()) for p in sorted(asked, key=lambda p: p.pseudonym)]
+        assert query.hex() == played["query"]
+        assert [report.hex() for report in reports] == [data for _, _, _, data in played["reports"]]
+        columns = played["cells"], played["responders"], played["tally"], played["kept"]
+        closed = reference.pack(["closed", people[0].id, number, *columns])
+        assert closed.hex() == played["closed"]
+        events += [query, *reports, closed]
+        for person in people:
+            person.follow(*columns)
+    assert reference.merkle_tree_hash(events).hex() == entry["root"]
+    for person, expected in zip(people, entry["participants"], strict=True):
+        assert person.pseudonym.hex() == expected["pseudonym"]
+        assert (person.cell if person.finished else None, person.crowd, person.moves) == (
+            expected["region"], expected["crowd"], expected["moves"],
+        )  # fmt: skip
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------
+
+
+def vector_task(name: str) -> Task:
+    entry = REFUSALS["tasks"][name]
+    assert reference.pack(task_fields(entry["task"])).hex() == entry["bytes"]
+    return decode(bytes.fromhex(entry["bytes"]), Task)
+
+
+@pytest.mark.parametrize("entry", named(REFUSALS["joining"]))
+def test_a_device_refuses_to_join(entry: Json) -> None:
+    task, policy = vector_task(entry["task"]), msgspec.convert(entry["policy"], Policy)
+    point = [0.5] * task.box.dimensions
+    with pytest.raises(ServerViolation) as caught:
+        Participant(task, point, bytes(32), policy)
+    assert caught.value.token == entry["token"]
+    lenient = Policy(max_epsilon=1e6, min_k=1, allow_no_crowd=True, allow_simulation=True)
+    assert Participant(task, point, bytes(32), lenient).state.phase == "waiting"
+
+
+@pytest.mark.parametrize("entry", named(REFUSALS["messages"]))
+def test_a_device_refuses_a_message_and_goes_on(entry: Json) -> None:
+    task, policy = vector_task(entry["task"]), msgspec.convert(entry["policy"], Policy)
+    device = Participant(task, entry["point"], bytes.fromhex(entry["secret"]), policy)
+    for data in entry["history"]:
+        device.receive(read(data))
+    before, exposure = device.state, device.exposure
+    for _ in range(2):  # refused once, refused always
+        with pytest.raises(ServerViolation) as caught:
+            device.receive(read(entry["message"]))
+        assert caught.value.token == entry["token"]
+        assert device.state == before
+        assert device.exposure == exposure
+    report = device.receive(read(entry["then"]))
+    assert (None if report is None else encode(report).hex()) == entry["report"]
+    assert device.state.phase == entry["phase"]
+
+
+@pytest.mark.parametrize("entry", named(REFUSALS["reports"]))
+def test_a_server_refuses_a_report_and_goes_on(entry: Json) -> None:
+    task = vector_task(entry["task"])
+    curator = Curator.replay(task, [decode(bytes.fromhex(data), Closed) for data in entry["closings"]])
+    query, first = curator.query(), decode(bytes.fromhex(entry["before"]), Report)
+    report = decode(bytes.fromhex(entry["report"]), Report)
+    assert query is not None
+    curator.check(first)
+    with pytest.raises(DeviceViolation) as caught:
+        _take(curator, query, [first, report])
+    assert caught.value.token == entry["token"]
+    assert curator.query() == query
+    curator.check(first)
+
+
+def _take(curator: Curator, query: Query, reports: list[Report]) -> None:
+    for report in reports:
+        curator.check(report)
+    count_reports(curator.task, query, reports)
+
+
+@pytest.mark.parametrize("entry", named(MALFORMED["malformed"]))
+def test_malformed_bytes_are_no_message(entry: Json) -> None:
+    with pytest.raises(InvalidInput, match=f"a {KINDS[entry['kind']].__name__}"):
+        decode(bytes.fromhex(entry["bytes"]), KINDS[entry["kind"]])
+
+
+def test_the_good_messages_are_fine() -> None:
+    for name, data in MALFORMED["good"].items():
+        assert encode(decode(bytes.fromhex(data), KINDS[name])).hex() == data

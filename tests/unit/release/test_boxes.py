@@ -1,0 +1,330 @@
+"""Range counts agree with the dense sum over all boxes, everywhere, and refuse what makes no sense."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.stats import chi2
+
+from semilocal.errors import InvalidInput
+from semilocal.geometry import index as rectangle_index
+from semilocal.geometry.box import Box
+from semilocal.release.boxes import Answers, BoxCounts, count_points, mean_relative_error
+
+Floats = npt.NDArray[np.float64]
+
+
+def random_tiling(rng: np.random.Generator, number: int, dimensions: int, *, dyadic: bool) -> Floats:
+    """Guillotine cuts of [-1, 2]^d into disjoint boxes; dyadic cuts share edges, others hardly do."""
+    boxes = [np.array([[-1.0] * dimensions, [2.0] * dimensions])]
+    while len(boxes) < number:
+        cut = boxes.pop(int(rng.integers(len(boxes))))
+        axis = int(rng.integers(dimensions))
+        at = cut[0, axis] + (0.5 if dyadic else rng.uniform(0.05, 0.95)) * (cut[1, axis] - cut[0, axis])
+        left, right = cut.copy(), cut.copy()
+        left[1, axis] = right[0, axis] = at
+        boxes += [left, right]
+    return np.array(boxes)
+
+
+def random_queries(rng: np.random.Generator, tiling: Floats, number: int) -> Floats:
+    """Wide, thin, aligned, empty, outside, surrounding and infinite boxes."""
+    dimensions = tiling.shape[2]
+    free = np.sort(rng.uniform(-1.5, 2.5, (number, 2, dimensions)), axis=1)
+    thin = free.copy()
+    axis = rng.integers(dimensions, size=number)
+    thin[np.arange(number), 1, axis] = thin[np.arange(number), 0, axis] + 1e-3
+    edges = np.stack([rng.choice(np.unique(tiling[:, :, a]), (number, 2)) for a in range(dimensions)], axis=2)
+    mixed = np.sort(np.where(rng.random((number, 2, dimensions)) < 0.5, edges, free), axis=1)
+    empty = free.copy()
+    empty[:, 1] = np.where(rng.random((number, dimensions)) < 0.6, empty[:, 0], empty[:, 1])
+    special = np.array(
+        [
+            [[-5.0] * dimensions, [-2.0] * dimensions],
+            [[-9.0] * dimensions, [9.0] * dimensions],
+            [[2.0] * dimensions, [3.0] * dimensions],
+            [[-np.inf] * dimensions, [np.inf] * dimensions],
+            [[-1.0] * dimensions, [2.0] * dimensions],
+            [[-np.inf] * dimensions, [0.3] * dimensions],
+        ]
+    )
+    return np.concatenate((free, thin, np.sort(edges, axis=1), mixed, empty, special))
+
+
+def dense(counts: BoxCounts, queries: Floats) -> tuple[Floats, Floats]:
+    """The definition, one (query, box) pair at a time."""
+    share = np.ones((len(queries), len(counts)))
+    for axis in range(counts.dimensions):
+        low, high = counts.boxes[:, 0, axis], counts.boxes[:, 1, axis]
+        overlap = np.minimum(high, queries[:, 1, axis, None]) - np.maximum(low, queries[:, 0, axis, None])
+        share *= np.clip(overlap, 0, None) / (high - low)
+    variance = share**2 @ counts.variances + (share * (1 - share)) @ np.maximum(counts.counts, 0)
+    return share @ counts.counts, np.sqrt(variance)
+
+
+def assert_dense(counts: BoxCounts, queries: Floats) -> None:
+    answers = counts.query(queries)
+    value, stderr = dense(counts, queries)
+    scale = np.abs(counts.counts).sum()
+    np.testing.assert_allclose(answers.value, value, rtol=1e-9, atol=1e-9 * scale / max(len(counts), 1))
+    np.testing.assert_allclose(answers.stderr, stderr, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("dyadic", [True, False])
+@pytest.mark.parametrize("number", [1, 2, 7, 60, 300])
+def test_answers_equal_the_dense_sum_on_random_tilings(dimensions: int, dyadic: bool, number: int) -> None:
+    rng = np.random.default_rng([dimensions, dyadic, number])
+    tiling = random_tiling(rng, number, dimensions, dyadic=dyadic)
+    counts = BoxCounts(tiling, rng.normal(20, 30, number), variances=rng.exponential(9, number))
+    assert_dense(counts, random_queries(rng, tiling, 300))
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 5, 8])
+def test_answers_equal_the_dense_sum_where_boxes_leave_gaps(dimensions: int) -> None:
+    rng = np.random.default_rng(dimensions)
+    tiling = random_tiling(rng, 200, dimensions, dyadic=False)
+    shrunk = np.where(rng.random((200, 1, 1)) < 0.5, tiling, tiling.mean(axis=1, keepdims=True) * 0.4 + tiling * 0.6)
+    shrunk = shrunk[rng.random(200) < 0.7]
+    counts = BoxCounts(shrunk, rng.poisson(50, len(shrunk)), variances=rng.exponential(9, len(shrunk)))
+    assert_dense(counts, random_queries(rng, shrunk, 200))
+
+
+def test_both_engines_agree_when_the_lists_would_be_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    tiling = random_tiling(rng, 250, 2, dyadic=True)
+    queries = random_queries(rng, tiling, 200)
+    counts = rng.poisson(40, 250)
+    lists = BoxCounts(tiling, counts, variances=counts).query(queries)
+    monkeypatch.setattr(rectangle_index, "LIST_LIMIT", 10)
+    tree = BoxCounts(tiling, counts, variances=counts)
+    assert tree._planar is None
+    np.testing.assert_allclose(tree.query(queries).value, lists.value, rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(tree.query(queries).stderr, lists.stderr, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_chunks_do_not_show(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries and pairs are worked off in pieces; the pieces may be as small as one."""
+    rng = np.random.default_rng(5)
+    tiling = random_tiling(rng, 50, dimensions, dyadic=True)
+    counts = BoxCounts(tiling, rng.poisson(50, 50), variances=rng.poisson(5, 50))
+    queries = random_queries(rng, tiling, 20)
+    expected = counts.query(queries)
+    for pairs, block in ((1, 3), (2, 1), (7, 50)):
+        monkeypatch.setattr(rectangle_index, "PAIRS_AT_ONCE", pairs)
+        monkeypatch.setattr("semilocal.release.boxes.QUERIES_AT_ONCE", block)
+        again = counts.query(queries)
+        np.testing.assert_allclose(again.value, expected.value, rtol=1e-12, atol=1e-9)
+        np.testing.assert_allclose(again.stderr, expected.stderr, rtol=1e-12, atol=1e-6)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 4])
+def test_the_whole_domain_holds_everybody_exactly(dimensions: int) -> None:
+    rng = np.random.default_rng(6)
+    tiling = random_tiling(rng, 400, dimensions, dyadic=True)
+    crowds = rng.integers(0, 10**6, 400)
+    counts = BoxCounts(tiling, crowds)
+    whole = counts.query([[[-1.0] * dimensions, [2.0] * dimensions], [[-np.inf] * dimensions, [np.inf] * dimensions]])
+    assert whole.value.tolist() == [crowds.sum()] * 2
+    assert whole.stderr.tolist() == [0.0, 0.0]
+    assert counts.total == crowds.sum()
+
+
+def test_aligned_queries_return_crowds_exactly_and_without_error() -> None:
+    rng = np.random.default_rng(7)
+    tiling = random_tiling(rng, 500, 2, dyadic=True)
+    crowds = rng.integers(0, 1000, 500)
+    answers = BoxCounts(tiling, crowds).query(tiling)
+    assert np.array_equal(answers.value, crowds)
+    assert np.array_equal(answers.stderr, np.zeros(500))
+
+
+def test_parts_of_a_box_add_up() -> None:
+    rng = np.random.default_rng(8)
+    tiling = random_tiling(rng, 300, 2, dyadic=False)
+    counts = BoxCounts(tiling, rng.normal(10, 20, 300))
+    parts = random_tiling(rng, 80, 2, dyadic=False)
+    assert counts.query(parts).value.sum() == pytest.approx(counts.total, rel=1e-9, abs=1e-6)
+
+
+def test_no_boxes_and_no_queries_are_fine() -> None:
+    empty = BoxCounts(np.empty((0, 2, 2)), [])
+    assert empty.total == 0
+    assert empty.query([[[0.0, 0.0], [1.0, 1.0]]]).value.tolist() == [0.0]
+    assert empty.density((2, 3)).shape == (2, 3)
+    assert len(BoxCounts([[[0.0], [1.0]]], [5]).query(np.empty((0, 2, 1)))) == 0
+
+
+def test_the_allowance_is_the_variance_of_people_spread_evenly() -> None:
+    """Errors of 400 queries over 400 even populations have the stated variance.
+
+    Sum of squared standardised errors is close to chi-square with 400 degrees of freedom (independent boxes,
+    one query each, near-normal binomials); the two-sided test at 1e-6 below has false-alarm rate 1e-6 up to
+    that approximation, and the seed is fixed. The planted bug, an allowance without the (1 - share), must be
+    caught.
+    """
+    rng = np.random.default_rng(9)
+    box = np.array([[[0.0, 0.0], [1.0, 1.0]]])
+    squares, planted = 0.0, 0.0
+    for _ in range(400):
+        people = rng.random((1000, 2))
+        query = np.sort(rng.uniform(0, 1, (1, 2, 2)), axis=1)
+        query[0, 0] *= 0.2
+        query[0, 1] = 1 - 0.2 * (1 - query[0, 1])
+        answers = BoxCounts(box, [1000]).query(query)
+        error = answers.value[0] - count_points(people, query)[0]
+        squares += (error / answers.stderr[0]) ** 2
+        planted += error**2 / answers.value[0]
+    low, high = chi2.ppf([0.5e-6, 1 - 0.5e-6], 400)
+    assert low < squares < high
+    assert not low < planted < high
+
+
+def test_intervals_have_the_level_they_state() -> None:
+    answers = Answers(np.array([10.0, -3.0]), np.array([2.0, 0.0]))
+    np.testing.assert_allclose(answers.interval(0.95), [[6.080072, 13.919928], [-3.0, -3.0]], atol=1e-6)
+    np.testing.assert_allclose(answers.interval(0.6826894921), [[8.0, 12.0], [-3.0, -3.0]], atol=1e-8)
+    for level in (0.0, 1.0, -1.0, float("nan")):
+        with pytest.raises(InvalidInput, match="level"):
+            answers.interval(level)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_density_equals_one_query_per_cell(dimensions: int) -> None:
+    rng = np.random.default_rng(10)
+    tiling = random_tiling(rng, 90, dimensions, dyadic=False)
+    counts = BoxCounts(tiling, rng.normal(10, 20, 90))
+    bins = (7, 5, 4)[:dimensions]
+    domain = Box((-1.5,) * dimensions, (2.5,) * dimensions)
+    axes = [np.linspace(-1.5, 2.5, number + 1) for number in bins]
+    cells = np.stack(
+        (
+            np.stack(np.meshgrid(*(a[:-1] for a in axes), indexing="ij"), axis=-1).reshape(-1, dimensions),
+            np.stack(np.meshgrid(*(a[1:] for a in axes), indexing="ij"), axis=-1).reshape(-1, dimensions),
+        ),
+        axis=1,
+    )
+    density = counts.density(bins, domain)
+    np.testing.assert_allclose(density.ravel(), counts.query(cells).value, rtol=1e-9, atol=1e-9)
+    assert counts.density(bins).sum() == pytest.approx(counts.total)
+    assert density.sum() == pytest.approx(counts.total)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 6])
+def test_points_are_counted_exactly_with_ties_on_every_edge(dimensions: int) -> None:
+    rng = np.random.default_rng(dimensions)
+    points = rng.integers(0, 9, (500, dimensions)).astype(float)  # a coarse grid: many ties, many points on edges
+    corners = np.sort(rng.integers(-1, 11, (400, 2, dimensions)), axis=1).astype(float)
+    inside = (points >= corners[:, None, 0]) & (points < corners[:, None, 1])
+    assert np.array_equal(count_points(points, corners), inside.all(axis=2).sum(axis=1))
+
+
+def test_counting_handles_one_point_and_none() -> None:
+    box = [[[0.0, 0.0], [1.0, 1.0]]]
+    assert count_points(np.empty((0, 2)), box).tolist() == [0]
+    assert count_points([[0.0, 0.0]], box).tolist() == [1]
+    assert count_points([[1.0, 0.5]], box).tolist() == [0]
+    assert count_points([[0.5, 0.5]] * 3, np.empty((0, 2, 2))).tolist() == []
+
+
+def test_relative_error_uses_the_floor_only_below_it() -> None:
+    assert mean_relative_error([12, 5], [10, 0], floor=10) == pytest.approx((0.2 + 0.5) / 2)
+    assert mean_relative_error([8], [4], floor=1) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("boxes", "counts", "variances", "message"),
+    [
+        ([[0.0, 1.0]], [1], None, "shape"),
+        ([[[0.0] * 9, [1.0] * 9]], [1], None, "shape"),
+        ([[[0.0], [np.nan]]], [1], None, "NaN"),
+        ([[[1.0], [0.0]]], [1], None, "lower"),
+        ([[[0.0], [0.0]]], [1], None, "lower < upper"),
+        ([[[0.0], [np.inf]]], [1], None, "finite"),
+        ([[[0.0], [1.0]]], [1, 2], None, "counts"),
+        ([[[0.0], [1.0]]], [np.nan], None, "counts"),
+        ([[[0.0], [1.0]]], ["many"], None, "counts must be numbers"),
+        ([[[0.0], [1.0]]], [1], [-1.0], "negative"),
+        ([[[0.0], [1.0]]], [1], [np.inf], "variances"),
+        ([[["a"], ["b"]]], [1], None, "boxes must be numbers"),
+    ],
+)
+def test_bad_counts_are_refused(boxes: object, counts: object, variances: object, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        BoxCounts(boxes, counts, variances=variances)  # type: ignore[arg-type]
+
+
+def test_bad_queries_are_refused() -> None:
+    counts = BoxCounts([[[0.0, 0.0], [1.0, 1.0]]], [1])
+    for bad in ([[0.0, 1.0]], [[[0.0], [1.0]]], [[[0.0, np.nan], [1.0, 1.0]]], [[[0.5, 0.0], [0.4, 1.0]]]):
+        with pytest.raises(InvalidInput, match="boxes"):
+            counts.query(bad)
+        with pytest.raises(InvalidInput, match="boxes"):
+            count_points([[0.5, 0.5]], bad)
+    for grid in ((3,), (0, 3), (10**5, 10**5)):
+        with pytest.raises(InvalidInput, match="grid"):
+            counts.density(grid)
+    with pytest.raises(InvalidInput, match="domain"):
+        counts.density((2, 2), Box((0.0,), (1.0,)))
+    for points in ([[np.nan, 0.0]], [[[0.0]]], [["x", "y"]]):
+        with pytest.raises(InvalidInput, match="points"):
+            count_points(points, [[[0.0, 0.0], [1.0, 1.0]]])
+    for estimate, truth, floor in (
+        ([1.0], [1.0, 2.0], 1.0),
+        ([], [], 1.0),
+        ([1.0], [1.0], 0.0),
+        ([np.nan], [1.0], 1.0),
+    ):
+        with pytest.raises(InvalidInput):
+            mean_relative_error(estimate, truth, floor)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2])
+def test_overlapping_boxes_are_refused_and_touching_ones_are_not(dimensions: int) -> None:
+    unit = np.array([[0.0] * dimensions, [1.0] * dimensions])
+    touching = BoxCounts([unit, unit + 1.0], [1, 2])
+    assert touching.query([unit]).value.tolist() == [1.0]
+    for shift in (0.0, 0.5, 0.999):
+        with pytest.raises(InvalidInput, match="disjoint"):
+            BoxCounts([unit, unit + shift], [1, 2]).query([unit])
+
+
+def test_counts_cannot_be_changed_from_outside() -> None:
+    given = np.array([1.0, 2.0])
+    counts = BoxCounts([[[0.0], [1.0]], [[1.0], [2.0]]], given, uncertain=True)
+    given[0] = 99
+    assert counts.total == 3.0
+    assert counts.query([[[0.0], [2.0]]]).uncertain
+    with pytest.raises(ValueError, match="read-only"):
+        counts.counts[0] = 5
+    with pytest.raises(AttributeError):
+        counts.uncertain = False  # type: ignore[misc]
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_queries_over_ten_thousand_boxes_take_under_two_seconds() -> None:
+    rng = np.random.default_rng(11)
+    points = np.clip(rng.choice([0.2, 0.5, 0.8], (200_000, 2)) + rng.normal(0, 0.06, (200_000, 2)), 0, 1 - 1e-12)
+    leaves, stack = [], [(np.zeros(2), np.ones(2), points)]
+    while stack:
+        low, high, inside = stack.pop()
+        if len(inside) <= 42:
+            leaves.append((low, high))
+            continue
+        axis = int(np.argmax(high - low))
+        middle = (low[axis] + high[axis]) / 2
+        left, right = high.copy(), low.copy()
+        left[axis] = right[axis] = middle
+        below = inside[:, axis] < middle
+        stack += [(low, left, inside[below]), (right, high, inside[~below])]
+    boxes = np.array(leaves)
+    assert len(boxes) > 6_000
+    counts = BoxCounts(boxes, count_points(points, boxes))
+    queries = np.sort(rng.random((100_000, 2, 2)), axis=1)
+    start = time.process_time()
+    counts.query(queries)
+    assert time.process_time() - start < 2.0

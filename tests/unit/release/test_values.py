@@ -1,0 +1,199 @@
+"""Values and means are unbiased where participants act from, honest about their error, and refuse to guess a range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal import functions
+from semilocal.errors import BudgetExceeded, InvalidInput
+from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, TwoPoint, best
+from semilocal.release import mean, values
+from semilocal.release.value_release import acting_positions
+from tests.helpers.release_runs import box_of, crowded, run_of
+
+SIGMAS = 5.0  # a normal variable is farther out with probability 6e-7
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_a_mean_is_unbiased_for_the_positions_that_participants_act_from(dimensions: int) -> None:
+    """False alarm 6e-7 each. Planted bug: taking moved participants at their true positions is caught."""
+    points, run = run_of(dimensions, seed=10 + dimensions)
+    f = functions.squared_norm()
+    rng = np.random.default_rng(20 + dimensions)
+    results = [mean(run, points, f, epsilon=6.0, rng=rng) for _ in range(60)]
+    average = np.mean([result.value for result in results])
+    error = np.sqrt(np.mean([result.stderr**2 for result in results]) / len(results))
+    acting = float(f(run.partition.moved(points)).mean())
+    assert abs(average - acting) < SIGMAS * error
+    unmoved = float(f(points).mean())
+    assert (run.moves > 0).any()
+    assert abs(average - unmoved) > SIGMAS * error  # the check would notice
+
+
+def test_moved_participants_act_from_the_nearest_point_of_their_region_and_others_from_their_own() -> None:
+    points, run = run_of(2, seed=1)
+    moved = run.moves > 0
+    acting = acting_positions(run.partition, points, run.regions.astype(np.int64), moved)
+    assert np.array_equal(acting[~moved], points[~moved])
+    boxes = run.partition.boxes[run.regions]
+    assert ((acting >= boxes[:, 0]) & (acting <= boxes[:, 1])).all()
+    assert np.array_equal(run.partition.locate(acting), run.regions)
+    nearest = np.clip(points, boxes[:, 0], boxes[:, 1])
+    assert acting == pytest.approx(nearest, abs=1e-12)
+    assert (acting[moved] != points[moved]).any(axis=1).all()
+
+
+def test_the_mean_of_the_values_is_the_mean() -> None:
+    points, run = run_of(2, seed=2)
+    f = functions.coordinate(1)
+    single = values(run, points, f, epsilon=1.0, rng=np.random.default_rng(3))
+    together = mean(run, points, f, epsilon=1.0, rng=np.random.default_rng(3))
+    assert together.value == pytest.approx(single.value.mean(), rel=1e-12)
+    assert single.spent.epsilon == together.spent.epsilon
+
+
+@pytest.mark.parametrize("mechanism", [None, TwoPoint(1.5), DiscreteLaplaceValue(1.5)])
+def test_the_standard_error_is_the_spread_of_repeated_means(mechanism: Any) -> None:
+    """The variance of 600 normal numbers is within 5 sqrt(2 / 600) = 29 % of the truth, but for 1e-6.
+
+    The stated one may be a few per cent too large by design. Planted bug: a standard error 1.5 times too small.
+    """
+    points, run = run_of(2, seed=3, size=300)
+    rng = np.random.default_rng(4)
+    f = functions.squared_norm()
+    results = [mean(run, points, f, epsilon=1.5, rng=rng, mechanism=mechanism) for _ in range(600)]
+    spread = float(np.var([result.value for result in results]))
+    stated = float(np.mean([result.stderr**2 for result in results]))
+
+    def honest(claim: float) -> bool:
+        return bool(0.71 < claim / spread < 1.29 * 1.08)
+
+    assert honest(stated)
+    assert not honest(stated / 1.5**2)
+
+
+def test_every_value_is_unbiased_and_its_error_bounded() -> None:
+    """The mean of 800 releases of each of 40 people is within 5.6 of its standard errors: 40 x 2e-8 < 1e-6.
+
+    Planted bug: values that were not scaled back to the range of their region.
+    """
+    rng = np.random.default_rng(5)
+    points = crowded(40, 1, rng)
+    task = sl.Task.build(box_of(1), epsilon=8.0, delta=0.05, k=5)
+    run = sl.simulate(points, task, rng=rng)
+    f = functions.coordinate(0)
+    released = [values(run, points, f, epsilon=2.0, rng=rng) for _ in range(800)]
+    average = np.mean([one.value for one in released], axis=0)
+    bound = 5.6 * released[0].stderr / np.sqrt(len(released))
+    truth = run.partition.moved(points)[:, 0]
+    assert (np.abs(average - truth) < bound).all()
+    ranges = run.partition.boxes[run.regions, :, 0]
+    unscaled = (average - ranges[:, 0]) / (ranges[:, 1] - ranges[:, 0])
+    assert not (np.abs(unscaled - truth) < bound).all()
+    spread = np.std([one.value for one in released], axis=0)
+    assert (spread < 1.2 * released[0].stderr).all()  # 5.6 standard errors of a spread are 14 %
+
+
+def test_a_constant_function_needs_no_noise() -> None:
+    points, run = run_of(2, seed=4)
+    result = mean(run, points, functions.linear([0.0, 0.0], intercept=3.0), epsilon=0.5, rng=np.random.default_rng(1))
+    assert result.value == 3.0
+    assert result.stderr == 0.0
+    assert result.interval() == (3.0, 3.0)
+    assert not result.biased
+
+
+def test_a_function_constant_on_some_regions_only() -> None:
+    """An indicator of a whole region: no noise there and elsewhere, so the mean is the exact share."""
+    points, run = run_of(2, seed=5)
+    low, high = run.partition.boxes[0]
+    inside = functions.indicator(sl.Box(tuple(low), tuple(np.nextafter(high, -np.inf))))
+    result = values(run, points, inside, epsilon=1.0, rng=np.random.default_rng(1))
+    alone = run.regions != 0
+    untouched = alone & (result.stderr == 0)
+    assert untouched.any()
+    assert set(result.value[untouched]) == {0.0}
+
+
+def test_lost_participants_release_nothing() -> None:
+    rng = np.random.default_rng(6)
+    points = crowded(4_000, 2, rng)
+    task = sl.Task.build(box_of(2), epsilon=2.0, delta=0.05, k=20)
+    run = sl.simulate(points, task, rng=rng, dropout=0.05)
+    lost = run.regions == -1
+    assert 0 < lost.sum() < len(points)
+    f = functions.coordinate(0)
+    result = values(run, points, f, epsilon=1.0, rng=rng)
+    assert np.array_equal(np.isnan(result.value), lost)
+    assert np.array_equal(np.isnan(result.stderr), lost)
+    total = mean(run, points, f, epsilon=8.0, rng=rng)
+    assert total.participants == np.count_nonzero(~lost)
+    acting = acting_positions(run.partition, points[~lost], run.regions[~lost].astype(np.int64), run.moves[~lost] > 0)
+    assert abs(total.value - acting[:, 0].mean()) < SIGMAS * total.stderr  # false alarm 6e-7
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_moving_people_shifts_the_mean_by_less_than_the_bias_bound(dimensions: int) -> None:
+    f = functions.squared_norm()
+    for seed in range(5):
+        points, run = run_of(dimensions, seed=30 + seed)
+        result = mean(run, points, f, epsilon=2.0, rng=np.random.default_rng(seed))
+        shift = abs(float(f(run.partition.moved(points)).mean() - f(points).mean()))
+        assert result.biased
+        assert 0 < shift <= result.bias_bound
+        narrow, wide = result.interval(), result.interval(widen=True)
+        assert wide[1] - wide[0] == pytest.approx(narrow[1] - narrow[0] + 2 * result.bias_bound)
+
+
+def test_where_nobody_can_be_moved_there_is_no_bias() -> None:
+    points, run = run_of(2, seed=7, rule="all")
+    result = mean(run, points, functions.coordinate(0), epsilon=1.0, rng=np.random.default_rng(1))
+    assert result.bias_bound == 0
+    assert not result.biased
+    assert result.interval() == result.interval(widen=True)
+
+
+def test_a_plain_callable_is_refused_with_an_example_of_what_to_pass() -> None:
+    points, run = run_of(2, seed=8)
+    for release in (mean, values):
+        with pytest.raises(InvalidInput, match=r"never guessed from the data.*functions\.squared_norm\(\)"):
+            release(run, points, lambda x: x[:, 0], epsilon=1.0, rng=np.random.default_rng(1))
+
+
+def test_wrong_input_is_refused_with_what_is_allowed() -> None:
+    points, run = run_of(2, seed=9)
+    f, rng = functions.coordinate(0), np.random.default_rng(1)
+    with pytest.raises(InvalidInput, match="in their order; got 10"):
+        mean(run, points[:10], f, epsilon=1.0, rng=rng)
+    with pytest.raises(InvalidInput, match="the mechanism costs epsilon = 2"):
+        mean(run, points, f, epsilon=1.0, rng=rng, mechanism=best(2.0))
+    with pytest.raises(InvalidInput, match="epsilon of one value"):
+        mean(run, points, f, epsilon=0.0, rng=rng)
+    with pytest.raises(InvalidInput, match="outside the domain"):
+        mean(run, points + 1.0, f, epsilon=1.0, rng=rng)
+    result = mean(run, points, f, epsilon=1.0, rng=rng)
+    for level in (0.0, 1.0, 95):
+        with pytest.raises(InvalidInput, match="level"):
+            result.interval(level)
+
+
+def test_a_ledger_refuses_before_anything_is_released() -> None:
+    points, run = run_of(2, seed=9)
+    ledger = sl.Ledger.of(run.task, cap=run.task.epsilon_worst)
+    rng = np.random.default_rng(1)
+    before = rng.bit_generator.state
+    with pytest.raises(BudgetExceeded):
+        mean(run, points, functions.coordinate(0), epsilon=0.1, rng=rng, ledger=ledger)
+    assert rng.bit_generator.state == before
+
+
+def test_intervals_grow_with_the_level_and_follow_the_normal_law() -> None:
+    points, run = run_of(2, seed=9)
+    result = values(run, points, functions.coordinate(0), epsilon=1.0, rng=np.random.default_rng(1))
+    narrow, wide = result.interval(0.5), result.interval(0.95)
+    assert (wide[:, 1] - wide[:, 0] >= narrow[:, 1] - narrow[:, 0]).all()
+    assert wide[:, 1] - result.value == pytest.approx(1.959963984540054 * result.stderr)

@@ -1,0 +1,123 @@
+"""The transcript file: what is written is read back, and no damage goes unnoticed."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from pathlib import Path
+
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.protocol.messages import Query
+from semilocal.transcript.checkpoints import decode_seal
+from semilocal.transcript.file import END, EVENTS, SEAL, DamagedFile, prove, read_frames, write_transcript
+from semilocal.transcript.merkle import check_inclusion, leaf_hash, merkle_root
+from semilocal.transcript.verify import verify_stream
+from tests.helpers.transcript_cases import KEY, pack, play
+
+SMALL = play(12, k=2, max_depth=4)
+FILE = pack(SMALL.events, SMALL.task)
+
+
+def test_events_come_back_in_order_and_each_seal_holds_their_root() -> None:
+    events: list[bytes] = []
+    kinds = []
+    for frame in read_frames(io.BytesIO(FILE)):
+        kinds.append(frame.kind)
+        if frame.kind == EVENTS:
+            events += frame.events()
+        elif frame.kind == SEAL:
+            point = decode_seal(frame.data).checkpoint
+            assert (point.size, point.root) == (len(events), merkle_root([leaf_hash(e) for e in events]))
+    assert events == SMALL.events
+    assert kinds[-1] == END
+
+
+def test_every_single_bit_of_the_file_matters() -> None:
+    """All bits, not a sample: the checksum finds any one of them, and the reader says that the file is damaged."""
+    for place in range(len(FILE)):
+        for bit in range(8):
+            damaged = bytearray(FILE)
+            damaged[place] ^= 1 << bit
+            with pytest.raises(DamagedFile):
+                list(read_frames(io.BytesIO(bytes(damaged))))
+
+
+def test_every_cut_is_found() -> None:
+    for length in range(len(FILE)):
+        with pytest.raises(DamagedFile):
+            list(read_frames(io.BytesIO(FILE[:length])))
+    with pytest.raises(DamagedFile, match="after the end"):
+        list(read_frames(io.BytesIO(FILE + b"\x00")))
+
+
+def test_a_reader_without_checksums_would_miss_some_bits() -> None:
+    """Planted bug: zlib's own check alone does not see every bit, which is why frames have a checksum."""
+    packed = zlib.compress(bytes(40))
+    missed = 0
+    for place in range(len(packed)):
+        for bit in range(8):
+            damaged = bytearray(packed)
+            damaged[place] ^= 1 << bit
+            try:
+                missed += zlib.decompress(bytes(damaged)) == bytes(40)
+            except zlib.error:
+                continue
+    assert missed > 0
+
+
+def test_a_frame_that_unpacks_to_more_than_it_says_is_not_unpacked() -> None:
+    """A small file must not fill the memory."""
+    import struct
+
+    bomb = zlib.compress(bytes(10_000_000))
+    header = struct.pack(">cIII", b"E", 0, 100, len(bomb))
+    data = FILE[:23] + header + struct.pack(">I", zlib.crc32(bomb, zlib.crc32(header))) + bomb
+    with pytest.raises(DamagedFile, match="does not unpack"):
+        list(read_frames(io.BytesIO(data)))
+
+
+def test_reading_needs_memory_for_one_frame_only() -> None:
+    """The stream is never asked for more than a frame at a time, and never rewound."""
+
+    class Once(io.RawIOBase):
+        def __init__(self) -> None:
+            self.left = io.BytesIO(FILE)
+            self.most = 0
+
+        def read(self, size: int = -1) -> bytes:
+            assert size >= 0
+            self.most = max(self.most, size)
+            return self.left.read(size)
+
+    stream = Once()
+    for _ in read_frames(stream):  # type: ignore[arg-type]
+        pass
+    assert stream.most < len(FILE)
+
+
+def test_every_event_can_be_proved_against_the_last_checkpoint_and_no_other_event_can() -> None:
+    seals = [decode_seal(frame.data) for frame in read_frames(io.BytesIO(FILE)) if frame.kind == SEAL]
+    root = seals[-1].checkpoint.root
+    for event in SMALL.events:
+        found = prove(io.BytesIO(FILE), event)
+        assert found is not None
+        assert check_inclusion(found.leaf, found.place, size=found.size, proof=found.proof, root=root)
+        assert not check_inclusion(found.leaf, found.place, size=found.size, proof=found.proof, root=bytes(32))
+    assert prove(io.BytesIO(FILE), b"never sent") is None
+
+
+def test_the_first_event_is_the_task(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="first event must be the task"):
+        write_transcript(tmp_path / "t.slt", [Query(bytes(32), 1, (1,))], key=KEY)
+
+
+def test_a_damaged_file_is_named_as_one() -> None:
+    """A sample of bits through the whole verification: damage is called damage and nothing else is claimed wrongly."""
+    for place in range(0, len(FILE), 37):
+        damaged = bytearray(FILE)
+        damaged[place] ^= 1 << place % 8
+        tokens = {item.token for item in verify_stream(io.BytesIO(bytes(damaged))).differences}
+        assert "damaged-file" in tokens
+        assert tokens <= {"damaged-file", "unsealed-events"}
