@@ -14,6 +14,10 @@ import numpy.typing as npt
 from .errors import InvalidInput
 
 __all__ = [
+    "Flags",
+    "Floats",
+    "Integers",
+    "Words",
     "as_boxes",
     "as_floats",
     "as_index",
@@ -26,6 +30,9 @@ __all__ = [
 ]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+Words: TypeAlias = npt.NDArray[np.uint64]  # random words, cells
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 def as_points(points: npt.ArrayLike) -> Floats:
@@ -66,7 +73,7 @@ def as_ranges(ranges: Any, *, count: int, name: str) -> Floats:
     return array
 
 
-def as_index(of: npt.ArrayLike | None, *, points: int, boxes: int) -> npt.NDArray[np.int64]:
+def as_index(of: npt.ArrayLike | None, *, points: int, boxes: int) -> Integers:
     """Return which box each point is in, int[points]; without ``of``, one box each or one for all."""
     if of is None:
         if boxes not in (1, points):

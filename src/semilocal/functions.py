@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import as_boxes, as_index, as_number, as_numbers, as_points, as_ranges, as_values, finite
+from .arrays import Floats, as_boxes, as_index, as_number, as_numbers, as_points, as_ranges, as_values, finite
 from .errors import InvalidInput
 from .geometry.box import Box
 
@@ -37,7 +37,6 @@ __all__ = [
     "squared_norm",
 ]
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 _SLACK = 8  # units in the last place
 

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import functions, release
+from .arrays import Floats
 from .errors import InvalidInput
 from .geometry.box import Box
 from .protocol.messages import Closed, Message, Query, Report, encode
@@ -33,8 +34,7 @@ from .simulation.simulate import simulate
 
 __all__ = ["DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled"]
 
-Points = npt.NDArray[np.float64]
-Density = Callable[[int, np.random.Generator], Points]
+Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
 _PLAYS = 6
 _QUERIES = 200
@@ -111,7 +111,7 @@ def density_of(name: str, box: Box) -> Density:
     """A density over a box by name: "uniform", "clustered" (five towns), "gaussian" (one, 7.5 % of the width wide)."""
     low, high = np.array(box.lower), np.array(box.upper)
 
-    def clustered(n: int, rng: np.random.Generator) -> Points:
+    def clustered(n: int, rng: np.random.Generator) -> Floats:
         unit = synthetic.clusters(n, rng)
         if box.dimensions < 2:
             unit = unit[:, : box.dimensions]
@@ -119,7 +119,7 @@ def density_of(name: str, box: Box) -> Density:
             unit = np.concatenate([unit, rng.random((n, box.dimensions - 2))], axis=1)
         return np.asarray(np.clip(low + unit * (high - low), low, high))
 
-    def gaussian(n: int, rng: np.random.Generator) -> Points:
+    def gaussian(n: int, rng: np.random.Generator) -> Floats:
         unit = synthetic.truncated_gaussian(
             n, rng, box=Box((0.0,) * box.dimensions, (1.0,) * box.dimensions), scale=0.075,
             centre=(0.5,) * box.dimensions,
@@ -245,7 +245,7 @@ def picture(plan: Forecast, path: str) -> None:
 
 
 def _mean_square(
-    points: Points, f: functions.BoundedFunction, box: Box, epsilon: float, delta: float, k: int,
+    points: Floats, f: functions.BoundedFunction, box: Box, epsilon: float, delta: float, k: int,
     rng: np.random.Generator, accounting: Accounting, options: dict[str, Any],
 ) -> float:  # fmt: skip
     """Mean square error of a mean given one partition: bias by moves, squared, and the mechanism's variance."""
@@ -259,14 +259,14 @@ def _mean_square(
     return bias * bias + released.stderr**2
 
 
-def _queries(box: Box, rng: np.random.Generator) -> Points:
+def _queries(box: Box, rng: np.random.Generator) -> Floats:
     low, high = np.array(box.lower), np.array(box.upper)
     sides = rng.uniform(0.1, 0.3, (_QUERIES, box.dimensions))
     corner = rng.random((_QUERIES, box.dimensions)) * (1 - sides)
     return np.stack([low + corner * (high - low), low + (corner + sides) * (high - low)], axis=1)
 
 
-def _sizes(partition: Partition) -> Points:
+def _sizes(partition: Partition) -> Floats:
     """Share of the domain that each region has."""
     box = partition.task.box
     width = np.array(box.upper) - np.array(box.lower)

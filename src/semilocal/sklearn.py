@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .accounting import Ledger
+from .arrays import Floats
 from .errors import InvalidInput, MissingExtra
 from .geometry.box import Box
 from .protocol.task import Accounting, Rule, Task
@@ -108,11 +109,11 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         self._release(X)
         return self
 
-    def fit_transform(self, X: npt.ArrayLike, y: object = None, **fit_params: Any) -> npt.NDArray[np.float64]:
+    def fit_transform(self, X: npt.ArrayLike, y: object = None, **fit_params: Any) -> Floats:
         """Find the partition and return the private training positions, shape (n, d)."""
         return self._release(X).points
 
-    def transform(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def transform(self, X: npt.ArrayLike) -> Floats:
         """Return positions to predict for unchanged, shape (n, d)."""
         check_is_fitted(self)
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, copy=True))
@@ -134,7 +135,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             return quantize(run, points, ledger=self.spent_)
         return resample(run, points, epsilon=self.resample_epsilon, rng=rng, ledger=self.spent_)
 
-    def _domain(self, points: npt.NDArray[np.float64]) -> Box:
+    def _domain(self, points: Floats) -> Box:
         if isinstance(self.box, Box):
             return self.box
         if isinstance(self.box, str) and self.box == "data":

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import Cells
 from ..protocol.moves import move_codes
@@ -29,16 +29,13 @@ from .bounds import CONFIDENCE, LossBound, loss_lower_bound, sharpest_event
 
 __all__ = ["Pair", "Plays", "attack", "choose_neighbour", "play", "report_scores"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class Pair:
     """Two neighbouring inputs: the same task and others, the victim at one of two positions."""
 
     task: Task
-    others: npt.NDArray[np.float64]  # float64[n - 1, d]
+    others: Floats  # float64[n - 1, d]
     here: tuple[float, ...]
     there: tuple[float, ...]
 
@@ -176,7 +173,7 @@ class _Moved:
     together: bool
 
 
-def _after(task: Task, node: _Node, kept: npt.NDArray[np.bool_], world: int, children: Integers) -> _Moved | _End:
+def _after(task: Task, node: _Node, kept: Flags, world: int, children: Integers) -> _Moved | _End:
     """Where everybody goes under a verdict, or where the victim's path ends."""
     hierarchy, depth = task.hierarchy, node.round - 1
     codes, others, moves, trims = node.codes.copy(), node.others, node.moves.copy(), node.trims
@@ -199,7 +196,7 @@ def _after(task: Task, node: _Node, kept: npt.NDArray[np.bool_], world: int, chi
     return _Moved(node.cell * hierarchy.fanout + child, inside, codes, trims, moves, together)
 
 
-def _move(task: Task, codes: Cells, cell: int, kept: npt.NDArray[np.bool_]) -> Cells:
+def _move(task: Task, codes: Cells, cell: int, kept: Flags) -> Cells:
     child = task.hierarchy.child_of(codes, int(cell.bit_length() - 1) // task.hierarchy.level_bits)
     out = codes.copy()
     away = ~kept[child]
@@ -237,7 +234,7 @@ def report_scores(task: Task, reports: Integers, here: int, there: int) -> Float
 
 
 def choose_neighbour(
-    task: Task, others: npt.NDArray[np.float64], here: tuple[float, ...], *, rng: np.random.Generator, runs: int = 2000
+    task: Task, others: Floats, here: tuple[float, ...], *, rng: np.random.Generator, runs: int = 2000
 ) -> tuple[float, ...]:
     """A second position in the region that the victim most often ends in, in another child than the first.
 

@@ -13,8 +13,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput
 
 __all__ = ["CONFIDENCE", "LossBound", "loss_lower_bound", "share_bounds", "sharpest_event"]
@@ -84,7 +84,7 @@ def loss_lower_bound(
     return LossBound(epsilon, hits, misses, runs, confidence)
 
 
-def sharpest_event(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
+def sharpest_event(one: Floats, other: Floats) -> float:
     """The threshold of the score for which "score >= threshold" gives the best bound, from plays used for nothing else.
 
     Parameters

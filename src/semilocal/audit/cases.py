@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats
 from ..geometry.box import Box
 from ..protocol.messages import Query
 from ..protocol.participant import Participant, Policy
@@ -32,7 +32,6 @@ from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, value_
 
 __all__ = ["CASES", "Finding", "audit_task", "default_task"]
 
-Points = npt.NDArray[np.float64]
 DEFAULT_RUNS = 200_000
 
 
@@ -139,7 +138,7 @@ def values(runs: int, rng: np.random.Generator) -> list[Finding]:
     out = [Finding("one value, best mechanism, all outputs", "epsilon", 1.0, value_loss(mechanism), "exact")]
     gain = np.log(np.array(mechanism.probabilities(0.0), float)) - np.log(np.array(mechanism.probabilities(1.0), float))
 
-    def scores(size: int, world: str) -> Points:
+    def scores(size: int, world: str) -> Floats:
         words = rng.integers(0, 2**64, size=(size, mechanism.words), dtype=np.uint64)
         outputs = mechanism.release(np.full(size, 0.0 if world == "here" else 1.0), words)
         return np.asarray(gain[np.asarray(outputs) - mechanism.alphabet.start])
@@ -225,12 +224,12 @@ def retries(runs: int, rng: np.random.Generator) -> list[Finding]:
 def float_noise(runs: int, rng: np.random.Generator) -> list[Finding]:
     """Laplace noise in floats (Mironov 2012): some outputs are reachable from 0 and not from 1."""
 
-    def outputs(value: float) -> Points:
+    def outputs(value: float) -> Floats:
         uniform = rng.random(runs)
         sign = np.where(rng.random(runs) < 0.5, -1.0, 1.0)
         return np.asarray(value - sign * np.log1p(-uniform))
 
-    def too_fine(y: Points) -> int:
+    def too_fine(y: Floats) -> int:
         # 1 + noise is rounded to the spacing of floats near 1 before it cancels; 0 + noise keeps all its bits.
         return int((((y - 1.0) + 1.0 != y) & (np.abs(y) < 0.5)).sum())
 
@@ -258,7 +257,7 @@ CASES: tuple[Callable[[int, np.random.Generator], list[Finding]], ...] = (
 # -- populations -------------------------------------------------------------------------------------------------------
 
 
-def _town(task: Task, rng: np.random.Generator) -> Points:
+def _town(task: Task, rng: np.random.Generator) -> Floats:
     """Everybody else: a town in the middle of the domain, forty crowds large."""
     low, high = np.array(task.box.lower), np.array(task.box.upper)
     share = np.clip(rng.normal(0.5, 0.15, (40 * task.k - 1, len(low))), 0.0, 1.0)

@@ -11,13 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, check_values
 from ..geometry.box import Box
 
 __all__ = ["check_depth", "check_epsilon", "check_people", "evaluate"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class Evaluated(NamedTuple):

@@ -12,14 +12,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats, Integers
 from ..errors import InvalidInput
 
 __all__ = ["Consistent", "make_consistent", "project_to_total", "share_out"]
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 class Consistent(NamedTuple):

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import MAX_BITS, ROOT, Cells, Quadtree
 
 __all__ = ["CountedTree", "deepest"]
 
-Integers = npt.NDArray[np.int64]
 MOST_CELLS = 20_000_000
 
-SplitRule = Callable[[int, Cells, Integers], npt.NDArray[np.bool_]]
+SplitRule = Callable[[int, Cells, Integers], Flags]
 
 
 def deepest(box: Box) -> int:
@@ -36,7 +35,7 @@ def deepest(box: Box) -> int:
 class CountedTree:
     """Positions sorted along the paths of a quadtree, so that every cell is one range of them."""
 
-    def __init__(self, tree: Quadtree, positions: npt.NDArray[np.float64]) -> None:
+    def __init__(self, tree: Quadtree, positions: Floats) -> None:
         self.tree = tree
         self._codes = np.sort(tree.codes(positions))
 

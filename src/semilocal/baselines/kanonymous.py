@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Flags, Integers
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import Cells, Quadtree
@@ -61,7 +62,7 @@ def kanonymous_quadtree(
     tree = Quadtree(box, most if max_depth is None else check_depth("max_depth", max_depth, most))
     counted = CountedTree(tree, positions)
 
-    def splits(depth: int, cells: Cells, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def splits(depth: int, cells: Cells, counts: Integers) -> Flags:
         children = counted.count(tree.children(cells).ravel()).reshape(len(cells), -1)
         decisive = children.min(axis=1) if rule == "all" else children.max(axis=1)
         return np.asarray(decisive >= k)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats, Integers
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..release.boxes import BoxCounts
@@ -25,8 +26,6 @@ from .results import MOVE, NOBODY, Guarantee, SpatialCounts
 
 __all__ = ["ldp_kdtree"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 MOST_HEIGHT = 14
 

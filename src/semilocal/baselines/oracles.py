@@ -20,13 +20,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats, Integers
 from ..errors import InvalidInput
 from .checks import check_epsilon
 
 __all__ = ["GeneralizedResponse", "Oracle", "UnaryEncoding", "best_oracle", "estimate", "variance"]
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 class Oracle(Protocol):

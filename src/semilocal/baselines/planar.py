@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv
 
+from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from .checks import check_epsilon, check_people
 from .results import MOVE, NOBODY, Guarantee, ReleasedPoints
 
 __all__ = ["laplace_points", "planar_laplace"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def planar_laplace(

@@ -12,6 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Flags, Integers
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import Cells, Quadtree
@@ -78,7 +79,7 @@ def privtree(
     penalty = scale * math.log(tree.fanout)
     counted = CountedTree(tree, positions)
 
-    def splits(depth: int, cells: Cells, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def splits(depth: int, cells: Cells, counts: Integers) -> Flags:
         biased = np.maximum(counts - depth * penalty, -penalty)
         return np.asarray(biased + rng.laplace(0.0, scale, len(counts)) > 0)
 

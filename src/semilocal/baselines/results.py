@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..release.boxes import Answers, BoxCounts
@@ -19,7 +19,6 @@ from ..release.intervals import standard_errors
 
 __all__ = ["CURATOR", "MOVE", "NOBODY", "Guarantee", "MeanEstimate", "ReleasedPoints", "SpatialCounts"]
 
-Floats = npt.NDArray[np.float64]
 
 CURATOR = "a curator with all positions"
 NOBODY = "nobody: everyone randomises"

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import functions
+from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.places import parse_bounds
@@ -35,7 +35,6 @@ __all__ = [
     "write_regions",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 CORNERS = ("x0", "y0", "x1", "y1")
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import __version__, functions, release
 from ..accounting import Ledger
+from ..arrays import Floats
 from ..errors import MissingExtra, SemilocalError
 from ..geometry.box import Box
 from ..geometry.places import PLACES, named_box
@@ -48,7 +48,6 @@ from .arguments import (
 
 __all__ = ["main"]
 
-Floats = npt.NDArray[np.float64]
 
 BAD_INPUT = 2
 DELTA = 1e-6

@@ -7,8 +7,8 @@ says what it did. Knows no participants.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..io.points import read_points
@@ -68,7 +68,7 @@ def describe(position: tuple[float, ...], box: Box) -> str:
     return ", ".join(f"{name} = {number:.10g}" for name, number in zip(box.names, position, strict=True))
 
 
-def points_for(path: str, box: Box, *, drop_outside: bool = False) -> tuple[npt.NDArray[np.float64], str]:
+def points_for(path: str, box: Box, *, drop_outside: bool = False) -> tuple[Floats, str]:
     """Positions of a file in the order of the box's axes, float64[n, d], and what was done.
 
     Columns with the names of the axes are taken; else, in two dimensions, the columns for longitude and latitude (or

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from .. import baselines, release
 from ..accounting import Ledger
+from ..arrays import Floats, Integers
 from ..errors import InvalidInput, MissingExtra
 from ..functions import gaussian_bump, squared_norm
 from ..geometry.box import Box
@@ -46,9 +47,8 @@ __all__ = [
     "tradeoff_trial",
 ]
 
-Floats = npt.NDArray[np.float64]
 Row = dict[str, Any]
-People = tuple[Floats, Floats, npt.NDArray[np.int64], float]
+People = tuple[Floats, Floats, Integers, float]
 Asked = Callable[[npt.ArrayLike], Answers]
 
 PLANE = Box((-10.0, -10.0), (10.0, 10.0), names=("x", "y"))
@@ -288,7 +288,7 @@ def tradeoff_trial(cell: Cell) -> list[Row]:
 
 
 @functools.lru_cache(maxsize=1)
-def housing() -> tuple[Floats, npt.NDArray[np.int64], float]:
+def housing() -> tuple[Floats, Integers, float]:
     """Return California Housing: positions in the unit square (scaled from its public box), labels, the median value.
 
     The label is 1 where the median house value of the block group exceeds the median over all of them.
@@ -360,7 +360,7 @@ def _classifier(name: str, seed: int) -> Any:
     raise InvalidInput(f"no classifier is called {name!r}; there are {FOREST}, {NEIGHBOURS}, {LOGISTIC}")
 
 
-def _scores(truth: npt.NDArray[np.int64], said: npt.NDArray[np.int64]) -> Row:
+def _scores(truth: Integers, said: Integers) -> Row:
     hit = int(np.count_nonzero((truth == 1) & (said == 1)))
     claimed, real = int(np.count_nonzero(said == 1)), int(np.count_nonzero(truth == 1))
     precision, recall = hit / claimed if claimed else 0.0, hit / real if real else 0.0

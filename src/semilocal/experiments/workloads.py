@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats, Integers
 from ..errors import InvalidInput
 
 __all__ = [
@@ -20,13 +21,11 @@ __all__ = [
     "uniform_queries",
 ]
 
-Points = npt.NDArray[np.float64]
-Boxes = npt.NDArray[np.float64]
 
 PATIENCE = 1_000  # rounds of candidates before a workload is called impossible
 
 
-def uniform_queries(m: int, rng: np.random.Generator, *, sides: tuple[float, float] = (0.1, 0.3)) -> Boxes:
+def uniform_queries(m: int, rng: np.random.Generator, *, sides: tuple[float, float] = (0.1, 0.3)) -> Floats:
     """Return m boxes in the unit square: each side U(sides), the place uniform among those that fit."""
     size = rng.uniform(*sides, size=(m, 2))
     lower = rng.uniform(0.0, 1.0 - size)
@@ -34,14 +33,14 @@ def uniform_queries(m: int, rng: np.random.Generator, *, sides: tuple[float, flo
 
 
 def anchored_queries(
-    points: Points,
+    points: Floats,
     m: int,
     rng: np.random.Generator,
     *,
     sides: tuple[float, float] = (1 / 256, 1 / 8),
     fewest: int = 20,
     largest_share: float = 0.05,
-) -> tuple[Boxes, npt.NDArray[np.int64]]:
+) -> tuple[Floats, Integers]:
     """Return m boxes that each contain a data point, and their true counts.
 
     A data point is drawn; width and height are log-uniform in `sides` (of the unit square); the box lies so
@@ -70,8 +69,8 @@ def anchored_queries(
             f"no count lies between {fewest} and {most:g}: {len(points)} points are too few; take at least "
             f"{fewest / largest_share:.0f}"
         )
-    kept: list[Boxes] = []
-    counted: list[npt.NDArray[np.int64]] = []
+    kept: list[Floats] = []
+    counted: list[Integers] = []
     have = 0
     for _ in range(PATIENCE):
         anchors = points[rng.integers(len(points), size=2 * m)]
@@ -92,7 +91,7 @@ def anchored_queries(
     )
 
 
-def true_counts(points: Points, boxes: Boxes) -> npt.NDArray[np.int64]:
+def true_counts(points: Floats, boxes: Floats) -> Integers:
     """Return how many points lie in each half-open box: int64[m].
 
     Examples

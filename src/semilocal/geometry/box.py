@@ -12,18 +12,18 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput, OutsideDomain
 
 __all__ = ["MAX_DIMENSIONS", "Box", "Clipped"]
 
 MAX_DIMENSIONS = 8
-Points = npt.NDArray[np.float64]
 
 
 class Clipped(NamedTuple):
     """Points after clipping and how many of them were moved."""
 
-    points: Points
+    points: Floats
     moved: int
 
 
@@ -74,7 +74,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Number of axes."""
         return len(self.lower)
 
-    def check(self, points: npt.ArrayLike) -> Points:
+    def check(self, points: npt.ArrayLike) -> Floats:
         """Return the points as float64[n, d], or refuse them.
 
         Parameters
@@ -115,7 +115,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         axes = zip(self.names, self.lower, self.upper, strict=True)
         return " × ".join(f"{name} [{low:g}, {high:g}]" for name, low, high in axes)
 
-    def _finite(self, points: npt.ArrayLike) -> Points:
+    def _finite(self, points: npt.ArrayLike) -> Floats:
         try:
             array = np.asarray(points)
             if array.dtype.kind not in "fiu" and array.size:

@@ -24,12 +24,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats, Integers
 from ..errors import InvalidInput
 
 __all__ = ["DominanceSum", "Pairs", "PlanarIndex", "TreeIndex"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 PAIRS_AT_ONCE = 1 << 15  # working arrays of a chunk stay in the processor's cache
 LIST_LIMIT = 30_000_000  # entries of the slab lists; beyond this the tree is the better structure

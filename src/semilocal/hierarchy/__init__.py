@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .dyadic import MAX_BITS, ROOT, BinaryTree, Cells, Hierarchy, Quadtree, Ticks
+from .dyadic import MAX_BITS, ROOT, BinaryTree, Cells, Hierarchy, Quadtree
 
-__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Hierarchy", "Quadtree", "Ticks"]
+__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Hierarchy", "Quadtree"]

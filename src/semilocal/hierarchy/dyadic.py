@@ -25,15 +25,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
-from ..geometry.box import Box, Points
+from ..geometry.box import Box
 
-__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Hierarchy", "Quadtree", "Ticks"]
+__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Hierarchy", "Quadtree"]
 
 MAX_BITS = 60  # longest path in bits; leaves room for the leading one and for padding to whole levels
 ROOT = 1
 Cells = npt.NDArray[np.uint64]
-Ticks = npt.NDArray[np.int64]
 
 _DIGIT = 11  # bits interleaved per table look-up: 2**11 words stay in the first-level cache
 _CHUNK = 1 << 16
@@ -98,7 +98,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
     # -- points to cells -----------------------------------------------------------------------------------
 
-    def ticks(self, points: npt.ArrayLike) -> Ticks:
+    def ticks(self, points: npt.ArrayLike) -> Integers:
         """Slice numbers of points: int64[n, d] in [0, 2**tick_bits). Refuses points outside the domain."""
         return self._ticks(self.box.check(points))
 
@@ -115,7 +115,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Cells of the given depth that hold the points: uint64[n]."""
         return self.codes(points) >> np.uint64(self.path_bits - self.level_bits * self._depth(depth))
 
-    def _ticks(self, points: Points) -> Ticks:
+    def _ticks(self, points: Floats) -> Integers:
         slices = 1 << self.tick_bits
         out = np.empty(points.shape, dtype=np.int64)
         for axis, (low, high) in enumerate(zip(self.box.lower, self.box.upper, strict=True)):
@@ -128,11 +128,11 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
             out[:, axis] = tick
         return out
 
-    def _edge(self, axis: int, tick: Ticks) -> npt.NDArray[np.float64]:
+    def _edge(self, axis: int, tick: Integers) -> Floats:
         low, high = self.box.lower[axis], self.box.upper[axis]
         return np.asarray(low + (high - low) * (tick * 0.5**self.tick_bits), dtype=np.float64)
 
-    def interleave(self, ticks: Ticks) -> Cells:
+    def interleave(self, ticks: Integers) -> Cells:
         """Deepest cells from ticks: int64[n, d] to uint64[n]."""
         dimensions, tick_bits = self.box.dimensions, self.tick_bits
         table = _spread_table(dimensions)
@@ -147,7 +147,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
     # -- arithmetic on cells -------------------------------------------------------------------------------
 
-    def depth(self, cells: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def depth(self, cells: npt.ArrayLike) -> Integers:
         """Depth of each cell: int64[m]. Refuses numbers that are no cells of this tree."""
         array = _cell_array(cells)
         bits = _bit_length(array) - 1
@@ -175,12 +175,12 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         shift = (self.path_bits - self.level_bits * self.depth(array)).astype(np.uint64)
         return array << shift, ((array + np.uint64(1)) << shift) - np.uint64(1)
 
-    def child_of(self, codes: Cells, depth: int | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def child_of(self, codes: Cells, depth: int | Integers) -> Integers:
         """Which child of its ancestor of the given depth each deepest cell lies in: int64[n]."""
         shift = np.asarray(self.path_bits - self.level_bits * (depth + 1), dtype=np.uint64)
         return ((codes >> shift) & np.uint64(self.fanout - 1)).astype(np.int64)
 
-    def tick_bounds(self, cells: npt.ArrayLike) -> tuple[Ticks, Ticks]:
+    def tick_bounds(self, cells: npt.ArrayLike) -> tuple[Integers, Integers]:
         """First and last tick (both inclusive) of each cell on each axis: int64[m, d], int64[m, d]."""
         array = _cell_array(cells)
         dimensions = self.box.dimensions
@@ -195,7 +195,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
             lower[:, axis] |= np.where(inside, bit.astype(np.int64) << np.maximum(width_bits[:, axis], 0), 0)
         return lower, lower + (np.int64(1) << width_bits) - 1
 
-    def boxes(self, cells: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def boxes(self, cells: npt.ArrayLike) -> Floats:
         """Lower and upper corners of cells: float64[m, 2, d]."""
         first, last = self.tick_bounds(cells)
         out = np.empty((len(first), 2, self.box.dimensions))
@@ -206,12 +206,12 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
             out[:, 1, axis] = np.where(at_end, self.box.upper[axis], self._edge(axis, upper))
         return out
 
-    def move(self, ticks: Ticks, cells: npt.ArrayLike) -> Ticks:
+    def move(self, ticks: Integers, cells: npt.ArrayLike) -> Integers:
         """Nearest ticks inside the given cells, one cell per row: int64[n, d]."""
         first, last = self.tick_bounds(cells)
         return np.clip(ticks, first, last)
 
-    def nearest_child(self, ticks: Ticks, cells: Cells, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    def nearest_child(self, ticks: Integers, cells: Cells, kept: Flags) -> Integers:
         """Which kept child of its cell is nearest to each position (its own, if that is kept): int64[n].
 
         Distances are Euclidean with every axis scaled to the domain's width, in exact integers; the smallest
@@ -284,7 +284,7 @@ def _cell_array(cells: npt.ArrayLike) -> Cells:
     return array.astype(np.uint64, copy=False)
 
 
-def _bit_length(array: Cells) -> npt.NDArray[np.int64]:
+def _bit_length(array: Cells) -> Integers:
     """Bits needed for each number; exact, unlike a float logarithm."""
     low = (array & np.uint64(0xFFFFFFFF)).astype(np.float64)
     high = (array >> np.uint64(32)).astype(np.float64)

@@ -21,8 +21,8 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
 
 __all__ = ["Table", "read_points"]
@@ -30,8 +30,6 @@ __all__ = ["Table", "read_points"]
 X_NAMES = ("lon", "lng", "long", "longitude", "x")
 Y_NAMES = ("lat", "latitude", "y")
 LONGEST_HEADER = 1_000_000  # characters
-
-Column = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +48,10 @@ class Table:
         The columns asked for with `values`; finite, read-only.
     """
 
-    points: npt.NDArray[np.float64]
+    points: Floats
     names: tuple[str, ...]
     path: Path
-    values: Mapping[str, Column] = field(default_factory=lambda: MappingProxyType({}))
+    values: Mapping[str, Floats] = field(default_factory=lambda: MappingProxyType({}))
 
     def __len__(self) -> int:
         return len(self.points)
@@ -134,7 +132,7 @@ class _Source:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def read(self, wanted: list[str]) -> list[Column]:
+    def read(self, wanted: list[str]) -> list[Floats]:
         raise NotImplementedError
 
     def refuse(self, row: int, what: str, fix: str) -> NoReturn:
@@ -163,7 +161,7 @@ class _CsvFile(_Source):
             raise InvalidInput(f"{path}, line 1: column {repeated[0]!r} is there twice; rename one of them")
         self.columns = names
 
-    def read(self, wanted: list[str]) -> list[Column]:
+    def read(self, wanted: list[str]) -> list[Floats]:
         width = len(self.columns)
         places = [self.columns.index(name) for name in wanted]
         found = [array.array("d") for _ in wanted]
@@ -243,7 +241,7 @@ class _ParquetFile(_Source):
             raise InvalidInput(f"{path}: is no Parquet file ({str(error).splitlines()[0]}); check the file") from None
         self.columns = tuple(self._file.schema_arrow.names)
 
-    def read(self, wanted: list[str]) -> list[Column]:
+    def read(self, wanted: list[str]) -> list[Floats]:
         types = self._arrow.types
         schema = self._file.schema_arrow
         for name in wanted:
@@ -281,7 +279,7 @@ class _GeoJsonFile(_Source):
         others = [str(name) for name in properties or {} if name not in ("longitude", "latitude")]
         self.columns = ("longitude", "latitude", *others)
 
-    def read(self, wanted: list[str]) -> list[Column]:
+    def read(self, wanted: list[str]) -> list[Floats]:
         found = [np.empty(len(self._features)) for _ in wanted]
         for row, feature in enumerate(self._features):
             position = self._position(row, feature)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Integers
 from ..errors import DeviceViolation, InvalidInput
 from .messages import MAX_RESPONDERS, MAX_SUM, Closed, Message, Query, Report
 from .rule import Frontier, decide, first_frontier, no_frontier
@@ -121,9 +122,7 @@ class Curator:
         return curator
 
 
-def count_reports(
-    task: Task, query: Query, reports: Sequence[Report]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def count_reports(task: Task, query: Query, reports: Sequence[Report]) -> tuple[Integers, Integers]:
     """Responders and tally of a round: int64[m], int64[m, fanout] (int64[m, 0] in a roll call).
 
     Raises
@@ -147,7 +146,7 @@ def count_reports(
     return responders, task.randomizer.tally(answers, rows.astype(np.int64), len(query.cells))
 
 
-def _integers(values: npt.ArrayLike, name: str, shape: tuple[int, ...], limit: int) -> npt.NDArray[np.int64]:
+def _integers(values: npt.ArrayLike, name: str, shape: tuple[int, ...], limit: int) -> Integers:
     """The values as int64 of this shape, below the limit in absolute value; nothing is rounded or reshaped."""
     try:
         array: npt.NDArray[Any] = np.asarray(values)

@@ -6,15 +6,15 @@ Knows cells. Knows no participants.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Flags
 from ..hierarchy.dyadic import Cells
 from .task import Task
 
 __all__ = ["move_codes"]
 
 
-def move_codes(task: Task, codes: Cells, cells: Cells, kept: npt.NDArray[np.bool_]) -> Cells:
+def move_codes(task: Task, codes: Cells, cells: Cells, kept: Flags) -> Cells:
     """Deepest cells after a TRIM.
 
     Parameters

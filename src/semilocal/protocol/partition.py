@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput, MissingExtra
 from ..hierarchy.dyadic import Cells
 from .messages import Closed
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Partition", "Trims"]
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 UNPROTECTED = "Regions and crowds are public by design; only the place inside a region is protected."
 
@@ -48,7 +47,7 @@ class Trims:
     """
 
     cells: Cells
-    kept: npt.NDArray[np.bool_]
+    kept: Flags
     estimates: Floats
     responders: Integers
 
@@ -103,8 +102,8 @@ class Partition:
                 'with rule "each" nobody answers for a region that was left behind: its crowd is not public'
             )
         fanout = task.randomizer.fanout
-        regions: list[tuple[int, int, npt.NDArray[np.float64], int]] = []
-        trims: list[tuple[int, npt.NDArray[np.bool_], npt.NDArray[np.float64], int]] = []
+        regions: list[tuple[int, int, Floats, int]] = []
+        trims: list[tuple[int, Flags, Floats, int]] = []
         frontier = first_frontier()
         for number, closed in enumerate(closings, start=1):
             if closed.task != task.id or closed.round != number or closed.cells != tuple(frontier.cells.tolist()):

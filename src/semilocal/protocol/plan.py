@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput, ServerViolation
 from ..functions import BoundedFunction, check_values, coordinate, gaussian_bump, indicator, linear, squared_norm
 from ..geometry.box import Box
@@ -389,7 +390,7 @@ class ValueEstimate(NamedTuple):
     responders: int
 
 
-def region_values(closed: ValueClosed, plan: Plan, *, task: Task) -> list[tuple[npt.NDArray[np.float64], list[int]]]:
+def region_values(closed: ValueClosed, plan: Plan, *, task: Task) -> list[tuple[Floats, list[int]]]:
     """Per region the decoded values float64[r] of the outputs that were reported, and how often each was."""
     mechanism = plan.releases[closed.index].mechanism
     assert mechanism is not None
@@ -420,7 +421,7 @@ def estimate_mean(closed: ValueClosed, plan: Plan, *, task: Task) -> tuple[Value
     return ValueEstimate(total / size, error**0.5 / size, size), regions
 
 
-def _ranges(closed: ValueClosed, plan: Plan, task: Task) -> npt.NDArray[np.float64]:
+def _ranges(closed: ValueClosed, plan: Plan, task: Task) -> Floats:
     """Range of the function over each region: float64[m, 2]."""
     if not closed.cells:
         return np.empty((0, 2))

@@ -21,14 +21,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Flags, Floats, Integers
 from ..hierarchy.dyadic import ROOT, Cells
 from .task import Task
 
 __all__ = ["Frontier", "Ruling", "decide", "first_frontier", "no_frontier", "trim_limit"]
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
-
-Integers = npt.NDArray[np.int64]
 
 
 class Frontier(NamedTuple):
@@ -45,7 +44,7 @@ class Frontier(NamedTuple):
 
     cells: Cells
     trims: Integers
-    expected: npt.NDArray[np.float64]
+    expected: Floats
 
 
 class Ruling(NamedTuple):
@@ -61,8 +60,8 @@ class Ruling(NamedTuple):
         The next round's cells: the kept children.
     """
 
-    kept: npt.NDArray[np.bool_]
-    estimates: npt.NDArray[np.float64]
+    kept: Flags
+    estimates: Floats
     frontier: Frontier
 
 
@@ -117,9 +116,7 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
     return Ruling(np.ascontiguousarray(kept), estimates, following)
 
 
-def _sparse(
-    task: Task, estimates: npt.NDArray[np.float64], passing: npt.NDArray[np.bool_], size: Integers
-) -> npt.NDArray[np.bool_]:
+def _sparse(task: Task, estimates: Floats, passing: Flags, size: Integers) -> Flags:
     """Whether the failing children together surely hold at most a share tau of the responders: bool[m]."""
     failing = (~passing).sum(axis=1)
     per_responder = np.array(
@@ -129,7 +126,7 @@ def _sparse(
     return np.asarray(bound <= task.tau * size)
 
 
-def trim_limit(task: Task, responders: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def trim_limit(task: Task, responders: npt.ArrayLike) -> Floats:
     """Largest estimate with which one child of a cell is trimmed, if the others pass: float64[m].
 
     Readers of a transcript need it: what was trimmed had a small estimate, and had it in part by chance.

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats, Integers
+
 __all__ = ["ChernoffCurve", "chernoff_margin", "two_binomial_tail", "two_binomial_threshold"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _GUARD = 1e-6  # relative slack left for float rounding in computed tails
 _DROPPED = 1e-8  # relative to delta: mass of the small binomial that is counted as failing instead of summed

@@ -10,8 +10,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats, Integers, Words
 from ._tails import ChernoffCurve
 
 __all__ = [
@@ -24,9 +24,6 @@ __all__ = [
     "response_weights",
 ]
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Words = npt.NDArray[np.uint64]
 
 WORD = 1 << 64
 _EDGE_MASS = 2.0**-44  # discrete Laplace: clamp where the remaining tail has about this mass

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Flags, Floats, Integers, Words
 from ..errors import InvalidInput
 from ._tails import chernoff_margin, two_binomial_threshold
 from ._weights import (
@@ -36,9 +37,6 @@ from ._weights import (
 __all__ = ["DiscreteLaplace", "PaperLaplace", "RandomizedResponse", "Randomizer"]
 
 Answer = int | tuple[int, ...]
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Words = npt.NDArray[np.uint64]
 
 _EPSILON_RANGE = (1e-3, 40.0)
 _MAX_FANOUT = 256
@@ -116,7 +114,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
         """Smallest tally entry with which a child passes the crowd test: int64[m]."""
         raise NotImplementedError
 
-    def possible(self, tally: Integers, responders: Integers) -> npt.NDArray[np.bool_]:
+    def possible(self, tally: Integers, responders: Integers) -> Flags:
         """Whether a tally can be the sum of that many reports: bool[m]."""
         raise NotImplementedError
 
@@ -150,7 +148,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
         words = rng.integers(0, WORD, size=(len(child), self.words), dtype=np.uint64, endpoint=False)
         return self.answers(child, words)
 
-    def passes(self, tally: npt.ArrayLike, responders: npt.ArrayLike, *, k: int, delta: float) -> npt.NDArray[np.bool_]:
+    def passes(self, tally: npt.ArrayLike, responders: npt.ArrayLike, *, k: int, delta: float) -> Flags:
         """The crowd test: bool[m, fanout]. A child with fewer than k responders passes with probability <= delta."""
         thresholds = self.threshold(responders, k=k, delta=delta)
         return np.asarray(np.asarray(tally) >= thresholds[:, None])
@@ -251,7 +249,7 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
         exact = two_binomial_threshold(np.maximum(size, k), k - 1, p, p0, delta=delta)
         return np.where(size >= k, exact, size + 1)
 
-    def possible(self, tally: Integers, responders: Integers) -> npt.NDArray[np.bool_]:
+    def possible(self, tally: Integers, responders: Integers) -> Flags:
         """Whether a tally can be the sum of that many reports: bool[m]."""
         return np.asarray((tally >= 0).all(axis=1) & (tally.sum(axis=1) == responders))
 
@@ -365,7 +363,7 @@ class DiscreteLaplace(_Laplace, frozen=True, tag="discrete-laplace"):
         """Chernoff's bound with the exact moment generating function of the clamped noise: float64[m]."""
         return chernoff_margin(responders, discrete_curve(self.epsilon), delta=delta)
 
-    def possible(self, tally: Integers, responders: Integers) -> npt.NDArray[np.bool_]:
+    def possible(self, tally: Integers, responders: Integers) -> Flags:
         """Whether a tally can be the sum of that many reports: bool[m]."""
         values = self.alphabet[0]
         size = responders[:, None]
@@ -463,7 +461,7 @@ class PaperLaplace(_Laplace, frozen=True, tag="paper-laplace"):
         bound = (k + self.margin_of(responders, delta=delta)) * _FIXED_POINT
         return np.ceil(bound).astype(np.int64)
 
-    def possible(self, tally: Integers, responders: Integers) -> npt.NDArray[np.bool_]:
+    def possible(self, tally: Integers, responders: Integers) -> Flags:
         """Whether a tally can be the sum of that many reports (any number can): bool[m]."""
         return np.ones(len(tally), dtype=bool)
 

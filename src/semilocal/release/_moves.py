@@ -16,8 +16,8 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Flags, Floats, Integers
 from ..hierarchy.dyadic import Cells
 from ..protocol.partition import Partition
 from ..protocol.rule import trim_limit
@@ -25,8 +25,6 @@ from ._tiles import Tiles
 
 __all__ = ["Moved", "Moves", "Parts", "Residents"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _PROBES = 256  # positions on an even grid in a trimmed part, besides those next to tiles
 _NEAREST = 0.5  # weight of those, so that no tile is overlooked
@@ -67,8 +65,8 @@ class Moved(NamedTuple):
     stderr: Floats
     unseen_in: Floats  # how many more may have been moved in, because small estimates were chosen
     unseen_out: Floats
-    only_in: npt.NDArray[np.bool_]  # nobody can have been moved out
-    only_out: npt.NDArray[np.bool_]
+    only_in: Flags  # nobody can have been moved out
+    only_out: Flags
 
 
 class Residents(NamedTuple):

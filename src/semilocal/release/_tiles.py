@@ -11,15 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats, Integers
 from ..hierarchy.dyadic import Cells
 from ..protocol.partition import Partition
 
 __all__ = ["Tiles"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _SPREAD = 0.25  # standard deviation of a child's share among real regions; sets how far estimates are shrunk
 _LEAST_SHARE = 0.02  # no child of a region is taken to be quite empty

@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats, Integers
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
 from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex
@@ -25,7 +26,6 @@ from .intervals import standard_errors
 
 __all__ = ["Answers", "BoxCounts", "count_points", "mean_relative_error"]
 
-Floats = npt.NDArray[np.float64]
 
 QUERIES_AT_ONCE = 1 << 14
 DENSITY_CELLS = 50_000_000
@@ -268,7 +268,7 @@ class BoxCounts:
         _sum_into(variance, query, within, ordered=corner)
 
 
-def _sum_into(total: Floats, query: npt.NDArray[np.int64], parts: Floats, *, ordered: bool) -> None:
+def _sum_into(total: Floats, query: Integers, parts: Floats, *, ordered: bool) -> None:
     """Add each part to the total of its query; ``ordered`` says that parts of a query stand side by side."""
     if ordered:
         starts = np.flatnonzero(np.concatenate(([True], query[1:] != query[:-1])))
@@ -277,7 +277,7 @@ def _sum_into(total: Floats, query: npt.NDArray[np.int64], parts: Floats, *, ord
         total += np.bincount(query, parts, minlength=len(total))
 
 
-def count_points(points: npt.ArrayLike, boxes: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def count_points(points: npt.ArrayLike, boxes: npt.ArrayLike) -> Integers:
     """How many points satisfy ``lower <= point < upper`` on every axis, exactly.
 
     Parameters

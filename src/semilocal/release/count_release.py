@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
+from ..arrays import Floats
 from ..protocol.partition import Partition
 from ..simulation.run import Run
 from ._moves import Moved, Moves
@@ -28,7 +29,6 @@ from .intervals import not_negative, standard_errors
 
 __all__ = ["CountAnswers", "CountsRelease", "counts"]
 
-Floats = npt.NDArray[np.float64]
 
 _ROUNDING = 1e-9
 

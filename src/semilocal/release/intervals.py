@@ -10,11 +10,10 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput
 
 __all__ = ["not_negative", "standard_errors"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def standard_errors(level: float) -> float:

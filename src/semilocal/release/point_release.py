@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
+from ..arrays import Floats, Integers
 from ..errors import InvalidInput
 from ..protocol.partition import Partition
 from ..simulation.run import LOST, Run
 
 __all__ = ["PointsRelease", "quantize", "resample"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +94,7 @@ def resample(
     return PointsRelease(out, stderr, clipped, run.regions, run.partition, ledger or Ledger.of(run.task))
 
 
-def _regions(run: Run, points: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], Floats]:
+def _regions(run: Run, points: npt.ArrayLike) -> tuple[Integers, Floats]:
     positions = run.task.box.check(points)
     if len(positions) != len(run.regions):
         raise InvalidInput(

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
+from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
 from ..functions import as_function, check_values
 from ..protocol.partition import Partition
@@ -24,8 +25,6 @@ from ..simulation.run import LOST, Run
 from .intervals import standard_errors
 
 __all__ = ["MeanRelease", "ValuesRelease", "mean", "values"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +177,8 @@ def mean(
 
 @dataclass(frozen=True, eq=False)
 class _Reports:
-    who: npt.NDArray[np.int64]
-    regions: npt.NDArray[np.int64]
+    who: Integers
+    regions: Integers
     decoded: Floats  # unit scale
     low: Floats
     width: Floats
@@ -221,9 +220,7 @@ def _release(
     return _Reports(who, regions, decoded, low, span, chosen)
 
 
-def acting_positions(
-    partition: Partition, positions: Floats, regions: npt.NDArray[np.int64], moved: npt.NDArray[np.bool_]
-) -> Floats:
+def acting_positions(partition: Partition, positions: Floats, regions: Integers, moved: Flags) -> Floats:
     """Positions that participants act from: their own, or the nearest in their region if they were moved."""
     if not moved.any():
         return positions

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Integers
 from ..errors import InvalidInput
 from ..protocol.curator import Curator
 from ..protocol.messages import Closed, Query, Report, decode, encode
@@ -212,9 +212,7 @@ def _value_query(plan: Plan, round_: int, number: int) -> bytes | None:
     return encode_value(ValueQuery(plan.task, round_, plan.digest, plan.asked[number]))
 
 
-def _tally(
-    task: Task, query: Query, reports: Iterable[ReportRow], fold: SavedLog
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _tally(task: Task, query: Query, reports: Iterable[ReportRow], fold: SavedLog) -> tuple[Integers, Integers]:
     cells = np.array(query.cells, dtype=np.uint64)
     roll_call = query.round > task.max_rounds
     responders = np.zeros(len(cells), dtype=np.int64)

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Flags, Floats, Integers
 from ..hierarchy.dyadic import Cells
 from ..protocol.messages import Closed, Message, Query, Report
 from ..protocol.partition import Partition
@@ -19,7 +20,6 @@ from ..protocol.task import Task
 
 __all__ = ["LOST", "Reports", "Round", "Run"]
 
-Integers = npt.NDArray[np.int64]
 LOST = -1  # region of a participant that dropped out
 
 
@@ -40,7 +40,7 @@ class Round:
     cells: Cells
     responders: Integers
     tally: Integers
-    kept: npt.NDArray[np.bool_]
+    kept: Flags
     reports: Reports | None = None
 
 
@@ -70,7 +70,7 @@ class Run:
     simulated: bool = True
 
     @property
-    def losses(self) -> npt.NDArray[np.float64]:
+    def losses(self) -> Floats:
         """What each participant spent inside its region: (1 + moves) reports' epsilon. float64[n]."""
         return (1.0 + self.moves.astype(np.float64)) * self.task.epsilon
 

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput, NoCrowdWarning
 from ..hierarchy.dyadic import Cells
 from ..protocol.keys import SECRET_BYTES, pseudonym, report_entropy
@@ -28,7 +29,6 @@ from .run import LOST, Reports, Round, Run
 
 __all__ = ["simulate"]
 
-Integers = npt.NDArray[np.int64]
 Detail = Literal["tallies", "reports"]
 
 
@@ -137,7 +137,7 @@ class _Play:
         self.rounds: list[Round] = []
         self.frontier: Frontier = first_frontier()
         self.start, self.stop = np.zeros(1, dtype=np.int64), np.full(1, size, dtype=np.int64)
-        self.present: npt.NDArray[np.bool_] | None = np.ones(size, dtype=bool) if dropout else None
+        self.present: Flags | None = np.ones(size, dtype=bool) if dropout else None
         self.moves = np.zeros(size, dtype=np.int16)
         # Participants that were moved: who, their new deepest cell, and the row of the frontier they are in.
         self.side_who = np.empty(0, dtype=np.int64)
@@ -292,7 +292,7 @@ class _Play:
     def _next(self, frontier: Frontier, start: Integers, stop: Integers) -> None:
         self.frontier, self.start, self.stop = frontier, start, stop
 
-    def _stop(self, rows: Integers, crowds: Integers, estimates: npt.NDArray[np.float64]) -> None:
+    def _stop(self, rows: Integers, crowds: Integers, estimates: Floats) -> None:
         """Make rows of the frontier regions; settle the moved participants in them and take those off the side."""
         leaf_of = np.full(len(self.start), LOST, dtype=np.int64)
         leaf_of[rows] = self.leaf_count + np.arange(len(rows))
@@ -313,7 +313,7 @@ class _Play:
             self.side_who[~done], self.side_code[~done], self.side_row[~done],
         )  # fmt: skip
 
-    def _expose(self, bounds: Integers, counts: Integers, kept: npt.NDArray[np.bool_]) -> None:
+    def _expose(self, bounds: Integers, counts: Integers, kept: Flags) -> None:
         """Rule "each": failing children are regions at once."""
         rows, children = np.nonzero(~kept)
         cells = self.frontier.cells[rows] << np.uint64(self.task.hierarchy.level_bits) | children.astype(np.uint64)
@@ -329,7 +329,7 @@ class _Play:
         self.leaves.append(leaves)
         self.leaf_count += len(leaves.cells)
 
-    def _move_from_ranges(self, trimmed: Integers, bounds: Integers, kept: npt.NDArray[np.bool_]) -> None:
+    def _move_from_ranges(self, trimmed: Integers, bounds: Integers, kept: Flags) -> None:
         """Take everybody in a trimmed child out of the ranges, to the side."""
         local, children = np.nonzero(~kept[trimmed])
         rows = trimmed[local]
@@ -345,7 +345,7 @@ class _Play:
         self.side_code = np.concatenate([self.side_code, codes])
         self.side_row = np.concatenate([self.side_row, rows])
 
-    def _move_aside(self, depth: int, kept: npt.NDArray[np.bool_], kept_any: npt.NDArray[np.bool_]) -> None:
+    def _move_aside(self, depth: int, kept: Flags, kept_any: Flags) -> None:
         """Move those again who were on the side already and are in a trimmed child."""
         child = self.task.hierarchy.child_of(self.side_code, depth)
         again = np.flatnonzero(~kept[self.side_row, child] & kept_any[self.side_row])
@@ -362,7 +362,7 @@ class _Leaves:
     start: Integers
     stop: Integers
     crowds: Integers
-    estimates: npt.NDArray[np.float64]
+    estimates: Floats
     trims: Integers
 
     @staticmethod

@@ -6,14 +6,13 @@ Knows distributions and boxes. Must not know mechanisms.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
 
 __all__ = ["CLUSTERS", "UNIT_SQUARE", "clipped_gaussian", "clusters", "truncated_gaussian", "uniform"]
 
-Points = npt.NDArray[np.float64]
 
 UNIT_SQUARE = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
 
@@ -30,14 +29,14 @@ INSIDE = 1e-9  # how far the authors' code keeps clipped points from the upper b
 PATIENCE = 1_000  # rounds of candidates before a population is called impossible
 
 
-def uniform(n: int, rng: np.random.Generator, *, box: Box = UNIT_SQUARE) -> Points:
+def uniform(n: int, rng: np.random.Generator, *, box: Box = UNIT_SQUARE) -> Floats:
     """Return n points spread evenly over the box: float64[n, d]."""
     return rng.uniform(box.lower, box.upper, size=(n, box.dimensions))
 
 
 def truncated_gaussian(
     n: int, rng: np.random.Generator, *, box: Box, scale: float, centre: tuple[float, ...] | None = None
-) -> Points:
+) -> Floats:
     """Return n points of N(centre, scale²) given that they fall into the box, by rejection: float64[n, d].
 
     Parameters
@@ -73,7 +72,7 @@ def truncated_gaussian(
     )
 
 
-def clipped_gaussian(n: int, rng: np.random.Generator, *, box: Box, scale: float) -> Points:
+def clipped_gaussian(n: int, rng: np.random.Generator, *, box: Box, scale: float) -> Floats:
     """Return n points of N(0, scale²) pushed to the border of the box where they fall outside, as the
     published code does.
 
@@ -83,7 +82,7 @@ def clipped_gaussian(n: int, rng: np.random.Generator, *, box: Box, scale: float
     return np.clip(drawn, box.lower, np.array(box.upper) - INSIDE)
 
 
-def clusters(n: int, rng: np.random.Generator) -> Points:
+def clusters(n: int, rng: np.random.Generator) -> Floats:
     """Return n points of the five Gaussian clusters in the unit square, in random order: float64[n, 2].
 
     Equal shares (what does not divide by five goes to the first clusters), rejection to the square.

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Flags, Integers, Words
 from ..errors import InvalidInput
 from ..protocol.messages import Report, decode
 from ..protocol.plan import ValueReport, decode_value
@@ -22,7 +23,6 @@ from ..protocol.plan import ValueReport, decode_value
 __all__ = ["Columns", "Kind", "kinds_of", "read_reports"]
 
 Kind = Literal["report", "value-report"]
-Integers = npt.NDArray[np.int64]
 Matrix = npt.NDArray[np.uint8]
 
 _PREFIX = {"report": b"\x96\xa6report", "value-report": b"\x96\xacvalue-report"}
@@ -46,13 +46,13 @@ class Columns(NamedTuple):
     """
 
     pseudonyms: list[bytes]
-    cells: npt.NDArray[np.uint64]
+    cells: Words
     answers: Integers
     events: Integers
     refused: list[tuple[int, str]]
 
 
-def kinds_of(data: bytes, bounds: Integers) -> npt.NDArray[np.int64]:
+def kinds_of(data: bytes, bounds: Integers) -> Integers:
     """What each event of a frame is: 1 for a report, 2 for a value report, 0 for anything else. int64[n]."""
     kinds = np.zeros(len(bounds) - 1, dtype=np.int64)
     buffer = np.frombuffer(data, dtype=np.uint8)
@@ -112,8 +112,8 @@ def read_reports(data: bytes, bounds: Integers, *, kind: Kind, task: bytes, roun
 
 
 def _read_matrices(
-    data: bytes, bounds: Integers, prefix: bytes, names: Matrix, cells: npt.NDArray[np.uint64], answers: Integers,
-    read: npt.NDArray[np.bool_], *, roll_call: bool,
+    data: bytes, bounds: Integers, prefix: bytes, names: Matrix, cells: Words, answers: Integers,
+    read: Flags, *, roll_call: bool,
 ) -> None:  # fmt: skip
     """Fill in the rows that have the expected prefix and canonical numbers; leave the others unread."""
     buffer = np.frombuffer(data, dtype=np.uint8)
@@ -147,7 +147,7 @@ def _read_matrices(
             cells[at], answers[at], read[at] = cell[good].view(np.uint64), answer[good], True
 
 
-def _numbers(rows: Matrix) -> tuple[Integers, npt.NDArray[np.bool_]]:
+def _numbers(rows: Matrix) -> tuple[Integers, Flags]:
     """Numbers in MessagePack, one per row, all of the same length, and whether each is canonical."""
     size = rows.shape[1]
     first = rows[:, 0].astype(np.int64)

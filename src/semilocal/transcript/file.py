@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Integers
 from ..errors import InvalidInput, SemilocalError
 from ..protocol.messages import Closed, Message, encode
 from ..protocol.plan import Plan, ValueClosed, ValueQuery, ValueReport, encode_value
@@ -64,7 +64,7 @@ class Frame(NamedTuple):
 
     kind: bytes
     data: bytes
-    bounds: npt.NDArray[np.int64]
+    bounds: Integers
 
     def events(self) -> Iterator[bytes]:
         """The bytes of each event."""

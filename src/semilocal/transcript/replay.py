@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Flags, Integers
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import Cells
 from ..protocol.keys import pseudonym
@@ -32,7 +32,6 @@ from .roster import Roster
 
 __all__ = ["Replay"]
 
-Integers = npt.NDArray[np.int64]
 _EXAMPLES = 3
 
 
@@ -246,7 +245,7 @@ class Replay:
         self._settle(task, asked, responders, kept)
         self.frontier = following
 
-    def _settle(self, task: Task, asked: _Asked, responders: Integers, kept: npt.NDArray[np.bool_]) -> None:
+    def _settle(self, task: Task, asked: _Asked, responders: Integers, kept: Flags) -> None:
         """Note the paths that end here."""
         if task.rule == "each" and kept.shape[1]:
             for row, child in zip(*np.nonzero(~kept), strict=True):
@@ -333,7 +332,7 @@ class Replay:
         if self.tally.shape[1]:
             self.tally += task.randomizer.tally(columns.answers[fine], rows[fine].astype(np.int64), len(asked.cells))
 
-    def _legal_answers(self, task: Task, columns: Columns, asked: _Asked) -> npt.NDArray[np.bool_]:
+    def _legal_answers(self, task: Task, columns: Columns, asked: _Asked) -> Flags:
         answers, randomizer = columns.answers, task.randomizer
         if answers.ndim == 1:
             fine = (answers >= 0) & (answers < randomizer.fanout)

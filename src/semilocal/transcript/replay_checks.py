@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import Cells
 from ..protocol.messages import Closed
@@ -20,8 +20,6 @@ from ..protocol.task import Task
 from .checkpoints import Seal, check_signature, next_head
 
 __all__ = ["check_seal", "compare_counts", "follow", "not_ascending", "published", "tag_of"]
-
-Integers = npt.NDArray[np.int64]
 
 
 def compare_counts(
@@ -93,7 +91,7 @@ def not_ascending(names: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
             yield before, name
 
 
-def published(closed: Closed, fanout: int) -> npt.NDArray[np.bool_]:
+def published(closed: Closed, fanout: int) -> Flags:
     """The children that a closing lets go on: bool[m, fanout]."""
     kept = np.zeros((len(closed.cells), fanout), dtype=bool)
     for row, children in enumerate(closed.kept):
@@ -101,7 +99,7 @@ def published(closed: Closed, fanout: int) -> npt.NDArray[np.bool_]:
     return kept
 
 
-def follow(task: Task, frontier: Frontier, kept: npt.NDArray[np.bool_], estimates: npt.NDArray[np.float64]) -> Frontier:
+def follow(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Frontier:
     """The next frontier if these children go on."""
     rows, children = np.nonzero(kept)
     trimmed = np.asarray(kept.any(axis=1) & ~kept.all(axis=1) & (task.rule == "trim"))

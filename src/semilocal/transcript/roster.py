@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Integers
 from ..hierarchy.dyadic import Cells
 
 __all__ = ["Problem", "Roster"]
 
-Integers = npt.NDArray[np.int64]
 Problem = tuple[str, str]  # token, and what for a person
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Floats
 from ...errors import InvalidInput
 from ...geometry.box import Box
 from ...io.points import read_points
@@ -43,7 +43,6 @@ __all__ = [
 VARIABLE = "SEMILOCAL_DATA"
 SHIPPED = "california_housing"
 GEOLIFE_FOLDERS = ("geolife", "Geolife Trajectories 1.3", ".")
-Points = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ class Positions:
     """
 
     name: str
-    points: Points
+    points: Floats
     box: Box
     path: Path
     notes: tuple[str, ...]
@@ -76,7 +75,7 @@ class Positions:
 class Sample:
     """Positions of one trial, scaled to the unit square: float64[n, 2], and where they came from."""
 
-    points: Points
+    points: Floats
     source: Positions
 
 
@@ -90,7 +89,7 @@ class Status:
     state: str
 
 
-def california_housing() -> tuple[Points, npt.NDArray[np.float64]]:
+def california_housing() -> tuple[Floats, Floats]:
     """Return the sample that ships with the package.
 
     Returns

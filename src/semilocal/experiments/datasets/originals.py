@@ -20,8 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Floats
 from ...errors import InvalidInput
 from ...io import progress
 
@@ -128,7 +128,7 @@ def convert_porto(original: Path, target: Path, *, trips: int = PORTO_TRIPS, sho
     return Converted(count, MappingProxyType(dict(dropped)))
 
 
-def read_geolife(folder: Path, *, show: bool = False) -> tuple[npt.NDArray[np.float64], Mapping[str, int]]:
+def read_geolife(folder: Path, *, show: bool = False) -> tuple[Floats, Mapping[str, int]]:
     """Read GeoLife from its original layout, ``Data/<user>/Trajectory/<start>.plt``.
 
     Parameters
@@ -154,7 +154,7 @@ def read_geolife(folder: Path, *, show: bool = False) -> tuple[npt.NDArray[np.fl
     return points[possible], MappingProxyType({FAULT: wrong} if wrong else {})
 
 
-def _read_plt(path: Path) -> npt.NDArray[np.float64]:
+def _read_plt(path: Path) -> Floats:
     """Return float64[n, 2], longitude first."""
     parts = path.read_bytes().split(b"\n", PLT_HEADER)
     if len(parts) <= PLT_HEADER:

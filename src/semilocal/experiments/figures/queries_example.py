@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Floats
 from ..datasets.catalogue import dataset
 from ..harness.panels import say_missing
 from ..harness.report import FigureReport
@@ -37,7 +37,7 @@ class Grid:
 FULL = Grid()
 
 
-def _look_at_most(axes: Any, points: npt.NDArray[np.float64]) -> None:
+def _look_at_most(axes: Any, points: Floats) -> None:
     """Show the square that holds all but the outermost percent on each side: a few trips go far."""
     low, high = np.quantile(points, (0.01, 0.99), axis=0)
     middle, half = (low + high) / 2, 0.62 * float((high - low).max())

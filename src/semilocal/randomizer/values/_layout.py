@@ -15,11 +15,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from ...arrays import Floats
 
 __all__ = ["Layout", "outputs_of", "peak_variance", "suited", "window_sums"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class Layout(NamedTuple):

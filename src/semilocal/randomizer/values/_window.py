@@ -22,8 +22,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Floats, Integers, Words
 from ._layout import window_sums
 
 __all__ = ["BUCKETS", "GRID", "Window", "exp"]
@@ -31,10 +31,6 @@ __all__ = ["BUCKETS", "GRID", "Window", "exp"]
 GRID = 1 << 20
 BUCKETS = 1 << 14
 _FINE = GRID // BUCKETS
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 class Window(NamedTuple):

@@ -10,12 +10,13 @@ Biases. The input is put on a public grid, which moves it by at most 2^-21. Inte
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Floats, Integers, Words
 from ...errors import InvalidInput
 from ._layout import peak_variance
 from ._window import GRID
@@ -25,10 +26,6 @@ __all__ = ["MAX_EPSILON", "MIN_EPSILON", "Mechanism", "on_grid"]
 MIN_EPSILON, MAX_EPSILON = 0.01, 16.0
 
 _BLOCK = 1 << 14  # values at a time: temporaries stay in the processor's cache
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Integers: TypeAlias = npt.NDArray[np.int64]
-Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):

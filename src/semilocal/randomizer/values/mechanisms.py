@@ -20,8 +20,8 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Floats, Integers, Words
 from ...errors import InvalidInput
 from ._layout import Layout, outputs_of, suited, window_sums
 from ._window import BUCKETS, GRID, Window, exp
@@ -42,10 +42,6 @@ __all__ = [
 ]
 
 _BITS = 48  # of a word; the other 16 leave room for products in 64 bits
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Integers: TypeAlias = npt.NDArray[np.int64]
-Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class _Windows(Mechanism, frozen=True):
