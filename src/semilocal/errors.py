@@ -1,4 +1,4 @@
-"""The exceptions and warnings of semilocal.
+"""The exceptions and warnings of semilocal, all of them.
 
 ::
 
@@ -10,15 +10,21 @@
     │   └── DeviceViolation   the server refuses what a device sent
     ├── BudgetExceeded        a ledger refuses to spend more than its cap
     ├── MissingExtra          an optional dependency is not installed (also an ImportError)
-    └── near what raises them
-        ├── device.disk.VaultError, device.channel.Unreachable
-        ├── service.store.StoreUnavailable, SchemaMismatch, service.writer.Overloaded
-        ├── transcript_file.DamagedFile, transcript_download.Unavailable
-        └── experiments.download.DownloadFailed, ChecksumMismatch
+    ├── VaultError            a device's vault cannot be opened
+    ├── Lost                  one request got no response; the device tries again
+    ├── Unreachable           the server gave a device no usable answer for too long
+    ├── StoreUnavailable      the server's database does not answer now
+    ├── SchemaMismatch        the server's database has another schema version
+    ├── Overloaded            the server's queue of writes is full
+    ├── DamagedFile           a transcript file cannot be read
+    ├── Unavailable           a server does not give what a transcript needs
+    ├── DownloadFailed        a public dataset cannot be fetched
+    └── ChecksumMismatch      a fetched file is not the one that was expected
 
     NoCrowdWarning            a result holds a region with fewer than k participants
 
-Every message says what was given, what is allowed, and what to do.
+Every message says what was given, what is allowed, and what to do. How the server answers a refused request
+(status, token) is a table of its own: ``service.problems``.
 """
 
 from __future__ import annotations
@@ -71,6 +77,46 @@ class MissingExtra(SemilocalError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs {package}; install it with: pip install 'semilocal[{extra}]'")
+
+
+class VaultError(SemilocalError):
+    """A vault cannot be opened: it is in use, readable by others, or damaged."""
+
+
+class Lost(SemilocalError):
+    """No response: the connection failed, ended or took too long. The request may have arrived or not."""
+
+
+class Unreachable(SemilocalError):
+    """The server gave no usable answer for too long. Nothing is lost: the vault knows where to go on."""
+
+
+class StoreUnavailable(SemilocalError):
+    """The database does not answer now; nothing was promised, try again."""
+
+
+class SchemaMismatch(SemilocalError):
+    """The database has another schema version than this program."""
+
+
+class Overloaded(SemilocalError):
+    """The queue is full, or the service is shutting down."""
+
+
+class DamagedFile(SemilocalError):
+    """A transcript file cannot be read: it was damaged, cut off, or is none."""
+
+
+class Unavailable(SemilocalError):
+    """The server does not give what a transcript needs."""
+
+
+class DownloadFailed(SemilocalError):
+    """The public home of a file does not answer, or not with the file."""
+
+
+class ChecksumMismatch(SemilocalError):
+    """A file is not the one that was expected."""
 
 
 class NoCrowdWarning(UserWarning):

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from semilocal import Query
-from semilocal.errors import InvalidInput
+from semilocal.errors import InvalidInput, SchemaMismatch
 from semilocal.protocol.messages import encode
 from semilocal.service.admin import create_campaign, first_admin_token, new_tokens
 from semilocal.service.campaign import Campaign, token_hash, used_by
 from semilocal.service.rounds import advance, cancel, start, verify
-from semilocal.service.stores.base import Enrolment, Incoming, SchemaMismatch, Store, What, open_store
+from semilocal.service.stores.base import Enrolment, Incoming, Store, What, open_store
 from tests.helpers.service import Postgres, open_campaign, sample_task
 
 TASK = sample_task()

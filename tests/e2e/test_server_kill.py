@@ -172,7 +172,7 @@ def test_killing_postgresql_loses_nothing_that_was_acknowledged(tmp_path: Path) 
 
         def __getattr__(self, name: str) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
-                from semilocal.service.stores.base import StoreUnavailable
+                from semilocal.errors import StoreUnavailable
 
                 for _ in range(600):
                     try:

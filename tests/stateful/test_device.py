@@ -23,10 +23,10 @@ import numpy as np
 import pytest
 
 from semilocal import Closed, Query
-from semilocal.device.channel import Unreachable
 from semilocal.device.disk import MemoryDisk
 from semilocal.device.summary import Summary
 from semilocal.device.vault import Contents, Vault, unpack
+from semilocal.errors import Unreachable
 from semilocal.protocol.keys import pseudonym
 from semilocal.protocol.messages import Report, decode, encode
 from semilocal.protocol.plan import ValueReport, decode_value

@@ -11,10 +11,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..errors import Unreachable, VaultError
+
 if TYPE_CHECKING:
     from .agent import Agent
-    from .channel import Channel, Unreachable
-    from .disk import VaultError
+    from .channel import Channel
     from .summary import Summary
     from .swarm.run import SwarmResult, run_swarm
     from .vault import Vault
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Agent", "Channel", "Summary", "SwarmResult", "Unreachable", "Vault", "VaultError", "run_swarm"]
 
 _HOMES = {
-    "Agent": "agent", "Channel": "channel", "Unreachable": "channel", "VaultError": "disk", "Summary": "summary",
+    "Agent": "agent", "Channel": "channel", "Summary": "summary",
     "SwarmResult": "swarm.run", "run_swarm": "swarm.run", "Vault": "vault",
 }  # fmt: skip
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from ..errors import InvalidInput, SemilocalError, ServerViolation
-from .transport import LONGEST_POLL, HttpxWire, LeanWire, Lost
+from ..errors import InvalidInput, Lost, ServerViolation, Unreachable
+from .transport import LONGEST_POLL, HttpxWire, LeanWire
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Answer", "Channel", "Clock", "Retry", "Status", "Unreachable", "WallClock"]
+__all__ = ["Answer", "Channel", "Clock", "Retry", "Status", "WallClock"]
 
 T = TypeVar("T")
 
@@ -31,10 +31,6 @@ _CACHED = 8  # public messages kept: agents of one process are never far apart
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _NOT_YET = frozenset({"not-open-yet", "not-closed-yet"})
 _SYSTEM = random.SystemRandom()
-
-
-class Unreachable(SemilocalError):
-    """The server gave no usable answer for too long. Nothing is lost: the vault knows where to go on."""
 
 
 class Clock(Protocol):

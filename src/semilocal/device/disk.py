@@ -15,16 +15,12 @@ import stat
 from pathlib import Path
 from typing import Protocol
 
-from ..errors import InvalidInput, SemilocalError
+from ..errors import InvalidInput, VaultError
 
-__all__ = ["Disk", "FileDisk", "MemoryDisk", "VaultError", "replace_file"]
+__all__ = ["Disk", "FileDisk", "MemoryDisk", "replace_file"]
 
 OWNER_ONLY = 0o600
 FRESH = ".new"
-
-
-class VaultError(SemilocalError):
-    """A vault cannot be opened: it is in use, readable by others, or damaged."""
 
 
 class Disk(Protocol):

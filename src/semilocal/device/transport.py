@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from ..errors import InvalidInput, MissingExtra, ServerViolation
+from ..errors import InvalidInput, Lost, MissingExtra, ServerViolation
 
 try:
     import httptools
@@ -23,16 +23,12 @@ try:
 except ImportError:  # pragma: no cover
     raise MissingExtra("httpx and httptools", "service") from None
 
-__all__ = ["HttpxWire", "LeanWire", "Lost", "Response", "new_client"]
+__all__ = ["HttpxWire", "LeanWire", "Response", "new_client"]
 
 LONGEST_POLL = 25  # seconds a server may keep a poll waiting
 TIMEOUT = LONGEST_POLL + 20.0
 MOST_BYTES = 64 << 20
 HEADERS = {"User-Agent": "semilocal", "Accept": "*/*"}  # nothing that tells devices apart
-
-
-class Lost(Exception):
-    """No response: the connection failed, ended or took too long. The request may have arrived or not."""
 
 
 class Response(NamedTuple):

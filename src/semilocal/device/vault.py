@@ -21,13 +21,17 @@ from types import TracebackType
 
 import msgspec
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, VaultError
 from ..protocol.keys import SECRET_BYTES
 from ..protocol.participant import State
-from .disk import Disk, FileDisk, VaultError, replace_file
+from .disk import Disk, FileDisk, replace_file
 from .ledger import Amount, Ledger
 
-__all__ = ["Contents", "Membership", "Vault", "VaultError"]
+__all__ = [
+    "Contents",
+    "Membership",
+    "Vault",
+]
 
 MAGIC = b"semilocal vault\n"
 VERSION = 1

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, MissingExtra, Overloaded, StoreUnavailable
 from ..protocol.messages import encode
 from ..protocol.plan import encode_value
 from . import rounds
@@ -46,8 +46,8 @@ from .metrics import Metrics
 from .openapi import describe
 from .problems import Problem
 from .results import geojson, results
-from .stores.base import Enrolment, StoreUnavailable, What
-from .worker import Overloaded, Service, poll_after
+from .stores.base import Enrolment, What
+from .worker import Service, poll_after
 
 try:
     from starlette.exceptions import HTTPException

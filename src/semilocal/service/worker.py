@@ -19,16 +19,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import SemilocalError
+from ..errors import SemilocalError, StoreUnavailable
 from ..protocol.messages import Closed, Query, decode
 from . import rounds
 from .campaign import Campaign, Status
 from .check import Asked
 from .problems import Problem
-from .stores.base import Store, StoreUnavailable, What
-from .writer import Overloaded, Writer
+from .stores.base import Store, What
+from .writer import Writer
 
-__all__ = ["LiveCampaign", "Overloaded", "Service", "poll_after"]
+__all__ = ["LiveCampaign", "Service", "poll_after"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

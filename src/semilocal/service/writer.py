@@ -13,17 +13,13 @@ import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from ..errors import SemilocalError
+from ..errors import Overloaded
 from .stores.base import Applied, Item, Outcome, Store
 
-__all__ = ["Overloaded", "Writer"]
+__all__ = ["Writer"]
 
 
 FEW = 256
-
-
-class Overloaded(SemilocalError):
-    """The queue is full, or the service is shutting down."""
 
 
 class Writer:

@@ -18,21 +18,17 @@ from typing import BinaryIO
 
 import msgspec
 
-from ..errors import InvalidInput, SemilocalError
+from ..errors import InvalidInput, Unavailable
 from ..protocol.messages import decode
 from ..protocol.task import Task
 from .checkpoints import Checkpoint, Seal, decode_seal, next_head
 from .file import TranscriptWriter
 
-__all__ = ["Unavailable", "download", "save_transcript"]
+__all__ = ["download", "save_transcript"]
 
 Get = Callable[[str], bytes | None]
 _PAGE = 1000
 _TIMEOUT = 60.0
-
-
-class Unavailable(SemilocalError):
-    """The server does not give what a transcript needs."""
 
 
 def save_transcript(url: str, campaign: str, path: str | os.PathLike[str]) -> int:

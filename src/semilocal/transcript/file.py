@@ -22,7 +22,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from ..arrays import Integers
-from ..errors import InvalidInput, SemilocalError
+from ..errors import DamagedFile, InvalidInput
 from ..protocol.messages import Closed, Message, encode
 from ..protocol.plan import Plan, ValueClosed, ValueQuery, ValueReport, encode_value
 from ..protocol.task import Task
@@ -30,7 +30,7 @@ from .checkpoints import Checkpoint, Seal, seal_round
 from .merkle import MerkleLog, inclusion_proof, leaf_hash
 
 __all__ = [
-    "DamagedFile", "Event", "Frame", "Inclusion", "TranscriptWriter", "encode_event", "prove", "read_frames",
+    "Event", "Frame", "Inclusion", "TranscriptWriter", "encode_event", "prove", "read_frames",
     "write_transcript",
 ]  # fmt: skip
 
@@ -43,10 +43,6 @@ _HEADER = struct.Struct(">cIII")
 _CHECK = struct.Struct(">I")
 
 Event = Message | Plan | ValueQuery | ValueReport | ValueClosed
-
-
-class DamagedFile(SemilocalError):
-    """A transcript file cannot be read: it was damaged, cut off, or is none."""
 
 
 class Frame(NamedTuple):

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..device.vault import Contents, Membership, unpack
-from ..errors import ServerViolation
+from ..errors import DamagedFile, ServerViolation
 from ..protocol.messages import Closed, Query, decode, encode
 from ..protocol.participant import Participant, Policy
 from ..protocol.plan import Plan, ValueQuery, decode_value, encode_value, respond_value
 from ..protocol.task import Task
-from .file import DamagedFile, read_frames
+from .file import read_frames
 from .findings import Difference, Verification
 from .replay import Replay
 

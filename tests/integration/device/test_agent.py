@@ -15,11 +15,11 @@ import pytest
 
 from semilocal import BinaryTree, Policy, simulate
 from semilocal.device.agent import Agent
-from semilocal.device.channel import Retry, Unreachable
+from semilocal.device.channel import Retry
 from semilocal.device.disk import MemoryDisk
 from semilocal.device.summary import Summary
 from semilocal.device.vault import Vault
-from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
+from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, Unreachable
 from semilocal.protocol.messages import Report, decode
 from semilocal.protocol.plan import ValueClosed, ValueQuery, respond_value
 from semilocal.transcript.merkle import transcript_root

@@ -19,8 +19,8 @@ from semilocal import Box, Task
 from semilocal.device import disk as disk_module
 from semilocal.device.disk import Disk, FileDisk, MemoryDisk, replace_file
 from semilocal.device.ledger import Ledger
-from semilocal.device.vault import Contents, Membership, Vault, VaultError, pack, unpack
-from semilocal.errors import InvalidInput
+from semilocal.device.vault import Contents, Membership, Vault, pack, unpack
+from semilocal.errors import InvalidInput, VaultError
 from semilocal.protocol.participant import State
 
 TASK = Task.build(Box((0, 0), (1, 1)), epsilon=1.0, delta=1e-6, k=20, max_depth=6)

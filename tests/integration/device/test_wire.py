@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from semilocal.device import transport as wire_module
-from semilocal.device.transport import LeanWire, Lost, Response
-from semilocal.errors import InvalidInput, ServerViolation
+from semilocal.device.transport import LeanWire, Response
+from semilocal.errors import InvalidInput, Lost, ServerViolation
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"

@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from semilocal.errors import InvalidInput, OutsideDomain
+from semilocal.errors import ChecksumMismatch, DownloadFailed, InvalidInput, OutsideDomain
 from semilocal.experiments.datasets import load as data
 from semilocal.experiments.datasets.catalogue import CATALOGUE, dataset
-from semilocal.experiments.datasets.fetch import ChecksumMismatch, DownloadFailed
 from semilocal.geometry.places import named_box
 
 SHARED = Path(os.environ.get("SEMILOCAL_DATA") or Path(__file__).parents[4] / "shared" / "data")

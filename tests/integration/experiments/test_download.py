@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from semilocal.errors import InvalidInput
+from semilocal.errors import ChecksumMismatch, DownloadFailed, InvalidInput
 from semilocal.experiments.datasets import fetch as module
-from semilocal.experiments.datasets.fetch import ChecksumMismatch, DownloadFailed, download
+from semilocal.experiments.datasets.fetch import download
 
 CONTENT = bytes(range(256)) * 5000
 SHA = hashlib.sha256(CONTENT).hexdigest()

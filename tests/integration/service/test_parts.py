@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from semilocal import Closed
-from semilocal.errors import InvalidInput
+from semilocal.errors import InvalidInput, Overloaded, StoreUnavailable
 from semilocal.service.campaign import Campaign, Status, new_token, token_hash, used_by
 from semilocal.service.limits import RateLimit
 from semilocal.service.problems import PROBLEMS, Problem
 from semilocal.service.rounds import _needed, regions_of
-from semilocal.service.stores.base import Applied, Enrolment, StoreUnavailable
-from semilocal.service.writer import Overloaded, Writer
+from semilocal.service.stores.base import Applied, Enrolment
+from semilocal.service.writer import Writer
 from semilocal.transcript.merkle import leaf_hash, merkle_root
 from semilocal.transcript.saved_log import SavedLog
 from tests.helpers.service import sample_task

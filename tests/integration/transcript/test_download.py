@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from semilocal.errors import InvalidInput
+from semilocal.errors import InvalidInput, Unavailable
 from semilocal.protocol.plan import Release, encode_value
 from semilocal.service.rounds import signing_key
 from semilocal.service.stores.base import open_store
 from semilocal.transcript.checkpoints import Checkpoint, decode_seal, public_key
-from semilocal.transcript.download import Unavailable, download, save_transcript
+from semilocal.transcript.download import download, save_transcript
 from semilocal.transcript.file import SEAL, read_frames
 from semilocal.transcript.verify import verify_stream
 from tests.helpers.service import enrolled, open_campaign, play, running, sample_points, sample_secrets, sample_task

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from semilocal.errors import InvalidInput
+from semilocal.errors import DamagedFile, InvalidInput
 from semilocal.protocol.messages import Query
 from semilocal.transcript.checkpoints import decode_seal
-from semilocal.transcript.file import END, EVENTS, SEAL, DamagedFile, prove, read_frames, write_transcript
+from semilocal.transcript.file import END, EVENTS, SEAL, prove, read_frames, write_transcript
 from semilocal.transcript.merkle import check_inclusion, leaf_hash, merkle_root
 from semilocal.transcript.verify import verify_stream
 from tests.helpers.transcript_cases import KEY, pack, play

@@ -13,22 +13,14 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from ...errors import InvalidInput, SemilocalError
+from ...errors import ChecksumMismatch, DownloadFailed, InvalidInput
 from ...io import progress
 
-__all__ = ["ChecksumMismatch", "DownloadFailed", "download", "sha256_of"]
+__all__ = ["download", "sha256_of"]
 
 CHUNK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
 PARTIAL, BEYOND_END = 206, 416
-
-
-class DownloadFailed(SemilocalError):
-    """The public home of a file does not answer, or not with the file."""
-
-
-class ChecksumMismatch(SemilocalError):
-    """A file is not the one that was expected."""
 
 
 def sha256_of(path: Path) -> str:

@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from ...arrays import Floats
-from ...errors import InvalidInput
+from ...errors import ChecksumMismatch, InvalidInput
 from ...geometry.box import Box
 from ...io.points import read_points
 from .catalogue import CATALOGUE, Dataset, Variant, dataset
-from .fetch import ChecksumMismatch, download, sha256_of
+from .fetch import download, sha256_of
 from .originals import convert_porto, convert_snap, read_geolife
 
 __all__ = [

@@ -19,21 +19,13 @@ from contextlib import AbstractContextManager
 from importlib import resources
 from typing import Literal, NamedTuple, Protocol
 
-from ...errors import InvalidInput, SemilocalError
+from ...errors import InvalidInput, SchemaMismatch
 from ..campaign import Campaign, Phase, Status
 
 __all__ = [
-    "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "SchemaMismatch", "Store",
-    "StoreUnavailable", "check_url", "judge", "judge_enrolments", "judge_reports", "migrations", "open_store",
+    "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "Store",
+    "check_url", "judge", "judge_enrolments", "judge_reports", "migrations", "open_store",
 ]  # fmt: skip
-
-
-class StoreUnavailable(SemilocalError):
-    """The database does not answer now; nothing was promised, try again."""
-
-
-class SchemaMismatch(SemilocalError):
-    """The database has another schema version than this program."""
 
 
 class Incoming(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InvalidInput, MissingExtra
+from ...errors import InvalidInput, MissingExtra, StoreUnavailable
 from ..campaign import ENDED, Campaign, Phase, Status
 from .base import (
     Applied,
@@ -29,7 +29,6 @@ from .base import (
     Item,
     Outcome,
     ReportRow,
-    StoreUnavailable,
     What,
     check_version,
     migrations,

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, StoreUnavailable
 from ..campaign import ENDED, Campaign, Phase, Status
 from .base import (
     Applied,
@@ -26,7 +26,6 @@ from .base import (
     Item,
     Outcome,
     ReportRow,
-    StoreUnavailable,
     What,
     check_version,
     judge_enrolments,
