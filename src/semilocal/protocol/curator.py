@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ..arrays import Integers
 from ..errors import DeviceViolation, InvalidInput
 from .messages import MAX_RESPONDERS, MAX_SUM, Closed, Message, Query, Report
-from .rule import Frontier, decide, first_frontier, no_frontier
+from .rule import Frontier, Ruling, decide, first_frontier, roll_call
 from .task import Task
 
 __all__ = ["Curator", "count_reports"]
@@ -38,12 +38,11 @@ class Curator:
         self.task = task
         self.round = 1
         self.frontier: Frontier = first_frontier()
-        self._query: Query | None = Query(task.id, 1, (1,))
 
     @property
     def finished(self) -> bool:
         """Whether no cell is left to ask about."""
-        return self._query is None
+        return not len(self.frontier.cells)
 
     @property
     def roll_call(self) -> bool:
@@ -52,7 +51,7 @@ class Curator:
 
     def query(self) -> Query | None:
         """The open round's query; None when finished."""
-        return self._query
+        return None if self.finished else Query(self.task.id, self.round, tuple(self.frontier.cells.tolist()))
 
     def check(self, report: Report) -> None:
         """Refuse a report that does not belong to the open round.
@@ -63,8 +62,8 @@ class Curator:
         """
         if report.task != self.task.id:
             raise DeviceViolation("other-task", "the report belongs to another task")
-        if self._query is None or report.round != self.round:
-            now = "the task is finished" if self._query is None else f"the open round is {self.round}"
+        if self.finished or report.round != self.round:
+            now = "the task is finished" if self.finished else f"the open round is {self.round}"
             raise DeviceViolation("other-round", f"the report is for round {report.round}; {now}")
         cells = self.frontier.cells
         place = int(np.searchsorted(cells, np.uint64(report.cell)))
@@ -79,38 +78,38 @@ class Curator:
             except InvalidInput as error:
                 raise DeviceViolation("bad-answer", str(error)) from None
 
-    def close(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Closed:
-        """Close the open round and open the next one.
+    def step(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Ruling:
+        """Close the open round and open the next one; no messages are made.
 
         Parameters
         ----------
         responders : int[m]
-            Reports per cell of the query.
+            Reports per cell of ``frontier``.
         tally : int[m, fanout]
             Their sums; int[m, 0] in a roll call.
         """
-        if self._query is None:
+        if self.finished:
             raise InvalidInput("the task is finished; there is no round to close")
-        cells = self._query.cells
+        count = len(self.frontier.cells)
         width = 0 if self.roll_call else self.task.randomizer.fanout
-        size = _integers(responders, "responders", (len(cells),), MAX_RESPONDERS + 1)
-        sums = _integers(tally, "tally", (len(cells), width), MAX_SUM)
+        size = _integers(responders, "responders", (count,), MAX_RESPONDERS + 1)
+        sums = _integers(tally, "tally", (count, width), MAX_SUM)
         if np.any(size < 0) or (width and not self.task.randomizer.possible(sums, size).all()):
             raise InvalidInput("no set of reports has these responders and this tally")
-        if self.roll_call:
-            kept = np.zeros((len(cells), 0), dtype=bool)
-            frontier = no_frontier()
-        else:
-            kept, _, frontier = decide(self.task, self.frontier, size, sums)
-        closed = Closed(
-            self.task.id, self.round, cells, tuple(size.tolist()), tuple(tuple(row) for row in sums.tolist()),
-            tuple(tuple(np.flatnonzero(row).tolist()) for row in kept),
-        )  # fmt: skip
+        ruling = decide(self.task, self.frontier, size, sums) if width else roll_call(self.task, self.frontier)
         self.round += 1
-        self.frontier = frontier
-        following = tuple(frontier.cells.tolist())
-        self._query = Query(self.task.id, self.round, following) if following else None
-        return closed
+        self.frontier = ruling.frontier
+        return ruling
+
+    def close(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Closed:
+        """As :meth:`step`; returns the message that publishes it."""
+        number, cells = self.round, tuple(self.frontier.cells.tolist())
+        ruling = self.step(responders, tally)
+        rows = np.asarray(tally, dtype=np.int64).reshape(len(cells), -1).tolist()
+        return Closed(
+            self.task.id, number, cells, tuple(np.asarray(responders).tolist()), tuple(tuple(row) for row in rows),
+            tuple(tuple(np.flatnonzero(row).tolist()) for row in ruling.kept),
+        )  # fmt: skip
 
     @classmethod
     def replay(cls, task: Task, events: Iterable[Message]) -> Curator:

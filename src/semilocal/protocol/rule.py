@@ -8,10 +8,11 @@
     "each"   every passing child goes on by itself, a failing child is a        NOT kept
              region at once
 
-After TRIM, whoever is in a trimmed child acts as if it were at the nearest point of the kept children. Verdicts are
-post-processing of reports, so the loss inside the region does not depend on the rule (privacy statement 3).
+After TRIM, a participant in a trimmed child acts as if it were at the nearest point of the kept children. Verdicts are
+functions of reports that are public anyway, so the loss inside the region does not depend on the rule (docs/privacy.md,
+Theorem 1).
 
-Knows one round. Knows no participants, positions or randomness.
+Also the only place that says where a path ends. Knows one round. Knows no participants, positions or randomness.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from ..arrays import Flags, Floats, Integers
 from ..hierarchy.dyadic import ROOT, Cells
 from .task import Task
 
-__all__ = ["Frontier", "Ruling", "decide", "first_frontier", "no_frontier", "trim_limit"]
+__all__ = [
+    "Ended", "Frontier", "Ruling", "decide", "first_frontier", "no_frontier", "proceed", "roll_call", "trim_limit",
+]  # fmt: skip
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
 
@@ -47,22 +50,40 @@ class Frontier(NamedTuple):
     expected: Floats
 
 
+class Ended(NamedTuple):
+    """The paths that end in a round.
+
+    Attributes
+    ----------
+    cells : uint64[e]
+        The regions: the cell itself, or with rule "each" the child that was left behind.
+    rows : int64[e]
+        The row of the frontier that each of them comes from: its participants last reported for that cell.
+    """
+
+    cells: Cells
+    rows: Integers
+
+
 class Ruling(NamedTuple):
     """What follows from a round's tallies.
 
     Attributes
     ----------
     kept : bool[m, fanout]
-        Children that go on.
+        Children that go on; bool[m, 0] after a roll call.
     estimates : float64[m, fanout]
-        Estimated responders in each child.
+        Estimated responders in each child; NaN after a roll call.
     frontier : Frontier
         The next round's cells: the kept children.
+    ended : Ended
+        The paths that end here.
     """
 
     kept: Flags
     estimates: Floats
     frontier: Frontier
+    ended: Ended
 
 
 def first_frontier() -> Frontier:
@@ -110,10 +131,38 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
         trimmed = ~kept[:, 0] & passing.any(axis=1) & (frontier.trims < task.max_trims)
         trimmed &= _sparse(task, estimates, passing, size)
         kept = np.where(trimmed[:, None], passing, kept)
-    rows, children = np.nonzero(kept)
-    cells = frontier.cells[rows] << np.uint64(task.hierarchy.level_bits) | children.astype(np.uint64)
-    following = Frontier(cells, frontier.trims[rows] + trimmed[rows], estimates[rows, children])
-    return Ruling(np.ascontiguousarray(kept), estimates, following)
+    return proceed(task, frontier, kept, estimates)
+
+
+def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Ruling:
+    """What follows if these children go on, whether or not the tallies say so.
+
+    Parameters
+    ----------
+    frontier : Frontier
+        m cells, above the deepest level.
+    kept : bool[m, fanout]
+    estimates : float64[m, fanout]
+    """
+    children = task.hierarchy.children(frontier.cells)
+    some, every = kept.any(axis=1), kept.all(axis=1)
+    rows, child = np.nonzero(kept)
+    trims = frontier.trims + (some & ~every if task.rule == "trim" else 0)
+    following = Frontier(children[rows, child], trims[rows], estimates[rows, child])
+    if task.rule == "each":
+        rows, child = np.nonzero(~kept)
+        ended = Ended(children[rows, child], rows)
+    else:
+        rows = np.flatnonzero(~some)
+        ended = Ended(frontier.cells[rows], rows)
+    return Ruling(np.ascontiguousarray(kept), estimates, following, ended)
+
+
+def roll_call(task: Task, frontier: Frontier) -> Ruling:
+    """What follows from a roll call: every path ends."""
+    size = len(frontier.cells)
+    nothing = np.full((size, task.randomizer.fanout), np.nan)
+    return Ruling(np.zeros((size, 0), dtype=bool), nothing, no_frontier(), Ended(frontier.cells, np.arange(size)))
 
 
 def _sparse(task: Task, estimates: Floats, passing: Flags, size: Integers) -> Flags:
