@@ -29,6 +29,7 @@ from ..geometry.box import Box
 from ..randomizer.values.mechanisms import AnyMechanism, best
 from .keys import derive
 from .messages import PSEUDONYM_BYTES, _check_cells, _check_header
+from .promise import priced
 from .task import Task
 
 __all__ = [
@@ -130,10 +131,13 @@ class Release(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         except (IndexError, KeyError):
             raise InvalidInput(f"function {self.function!r} does not take the parameters {self.parameters}") from None
 
+    @property
+    def what(self) -> str:
+        """What is released, in words."""
+        return f"{self.kind} of {self.build().name}" if self.asks else self.kind
+
     def __str__(self) -> str:
-        if not self.asks:
-            return f"{self.kind} (no loss)"
-        return f"{self.kind} of {self.build().name}, epsilon = {self.epsilon:g} inside the region, delta 0"
+        return priced(self.what, self.epsilon)
 
 
 class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unknown_fields=True):

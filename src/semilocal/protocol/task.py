@@ -16,6 +16,7 @@ from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import MAX_BITS, BinaryTree, Quadtree
 from ..randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from .promise import promise
 
 __all__ = ["Accounting", "Rule", "Task"]
 
@@ -41,16 +42,17 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
     rule : {"all", "trim", "each"}
         When a cell is split; see :mod:`semilocal.protocol.rule`.
     k : int
-        The smallest crowd.
+        The smallest crowd: participants who are published in a region, oneself included.
     delta : float
-        The chance, per participant, that the promise of a crowd fails (for a participant who is never moved, with
-        accounting "core").
+        The chance, per participant, that fewer than k are published in their region; see
+        :func:`semilocal.protocol.promise.crowd_delta` for whom it holds.
     max_trims : int
         The most TRIM verdicts on any path; 0 unless the rule is "trim".
     tau : float
         A group of children may be trimmed when it holds at most this share of the responders.
     accounting : {"core", "uniform"}
-        Whether ``epsilon`` and ``delta`` were given for participants who are never moved, or as bounds for everybody.
+        What the ``epsilon`` of :meth:`build` was given for: two positions inside a region ("core"), or a moved position
+        against any position inside ("uniform").
     max_rounds : int
         The most rounds that ask for children; a roll call may follow.
     quorum : float
@@ -171,8 +173,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         box : Box
             The public domain.
         epsilon : float
-            Loss inside the region, for the partition alone: of a participant who is never moved (accounting "core") or
-            of everybody (accounting "uniform", where one report costs epsilon / (1 + max_trims)).
+            Loss of the partition alone: between two positions inside a region (accounting "core"), or of a moved
+            position against any position inside (accounting "uniform": one report costs epsilon / (1 + max_trims)).
         delta : float
             Chance per participant of a crowd below k; use well below 1/N in a deployment.
         k : int
@@ -260,12 +262,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
 
     @property
     def epsilon(self) -> float:
-        """Loss inside the region of a participant who is never moved: one report's."""
+        """Loss between any two positions inside a region: one report's (delta 0)."""
         return self.randomizer.epsilon
 
     @property
     def epsilon_worst(self) -> float:
-        """Bound on the loss inside the region for everybody: (1 + max_trims) reports."""
+        """Bound on the loss of a moved position against any inside its region: (1 + max_trims) reports (delta 0)."""
         return (1 + self.max_trims) * self.randomizer.epsilon
 
     @property
@@ -281,49 +283,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
 
     def statement(self) -> str:
         """The promise in plain words: what is protected, against whom, with which numbers, what is revealed."""
-        return "\n".join(_statement(self))
-
-
-def _statement(task: Task) -> list[str]:
-    name = {"all": "blocked by sparse siblings", "trim": "the sparse move along", "each": "the sparse are exposed"}
-    factor = f"{math.exp(min(task.epsilon, 700.0)):.3g}"
-    lines = [
-        f'Domain: {task.box}. Rule "{task.rule}" ({name[task.rule]}), k = {task.k}, at most {task.max_rounds} rounds.',
-        "Protected: where inside its region a participant is. Any two positions in the region that it is published to "
-        f"be in are at most a factor e^{task.epsilon:g} = {factor} apart in the probability of everything it sends: "
-        f"epsilon = {task.epsilon:g} inside your region, however many rounds are played.",
-    ]
-    if task.max_trims:
-        lines.append(
-            f"Moved participants pay more: whoever is moved s times loses (1 + s) x {task.epsilon:g}, at most "
-            f"{task.epsilon_worst:g} (max_trims = {task.max_trims}), inside the region it was moved into. Accounting "
-            f'"{task.accounting}": the epsilon asked for is '
-            + ("that of a participant who is never moved." if task.accounting == "core" else "the bound for everybody.")
-        )
-    if task.keeps_crowd:
-        whom = "for a participant who is never moved; delta x (1 + mean moves) for the share of all participants"
-        whom = whom if task.max_trims and task.accounting == "core" else "for every participant"
-        lines.append(
-            f"Crowd: a region is shared by at least k = {task.k} participants, except with probability delta = "
-            f"{task.delta:g} {whom}."
-            + (f" Up to {task.tolerate_liars} lying devices are not counted among them." if task.tolerate_liars else "")
-        )
-        if task.max_trims and task.randomizer.fanout > 2:
-            lines.append(
-                f"With {task.randomizer.fanout} children per cell that is proven for participants who are never moved; "
-                f"for the others each move counts {task.randomizer.fanout} times."
-            )
-    else:
-        why = "a failing child is left behind" if task.rule == "each" else "the printed margin fails for small delta"
-        lines.append(f"Crowd: NOT kept. A region may hold fewer than {task.k} participants, even one: {why}.")
-    lines += [
-        "Against: anyone who sees all messages, the server included, that follows the protocol; a server that lies "
-        f"can make up a crowd, and cost a device at most {task.epsilon:g} per round it answers, in a smaller cell.",
-        "Revealed by design: every participant's region, the crowds, the tallies, and who answered when.",
-    ]
-    if task.randomizer.simulation_only:
-        lines.append("For simulation only: its noise is in floats, which leak through rounding; devices refuse it.")
-    return lines
+        return promise(self).text()
 
 
 def _is_int(value: Any) -> bool:

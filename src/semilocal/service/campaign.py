@@ -19,6 +19,7 @@ import msgspec
 
 from ..errors import InvalidInput
 from ..protocol.plan import Plan, Release
+from ..protocol.promise import promise
 from ..protocol.task import Task
 
 __all__ = [
@@ -77,20 +78,12 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def total_epsilon(self) -> float:
-        """Bound on the loss inside the region for everybody: partition and releases."""
+        """Bound on the loss of a moved position against any inside its region: partition and releases (delta 0)."""
         return self.plan.total_epsilon(self.task)
 
     def statement(self) -> str:
         """The promise in plain words, releases included."""
-        lines = [self.task.statement()]
-        if self.releases:
-            lines.append("Releases after the partition: " + "; ".join(str(release) for release in self.releases) + ".")
-            lines.append(
-                f"Together with the partition at most epsilon = {self.total_epsilon:g} inside your region "
-                f"(delta = {self.task.delta:g} for the crowd); "
-                f"{self.task.epsilon + self.plan.epsilon:g} for a participant who is never moved."
-            )
-        return "\n".join(lines)
+        return promise(self.task, self.plan).text()
 
 
 class ReleaseForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

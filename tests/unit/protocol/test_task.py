@@ -276,39 +276,3 @@ def test_bytes_that_are_not_canonical_or_not_valid_are_refused(kind: Any) -> Non
     for data in (b"", b"\xc0", task.to_bytes()[:-1], task.to_bytes() + b"\0"):
         with pytest.raises(InvalidInput, match="Task"):
             decode(data, Task)
-
-
-# -- statement -----------------------------------------------------------------------------------------------------
-
-
-@every
-def test_the_statement_says_every_number_what_is_protected_and_what_is_revealed(name: str) -> None:
-    task = TASKS[name]
-    text = task.statement()
-    assert f"epsilon = {task.epsilon:g} inside your region" in text
-    assert f"e^{task.epsilon:g} = {math.exp(task.epsilon):.3g}" in text
-    assert f"k = {task.k}" in text
-    assert f'"{task.rule}"' in text
-    assert "Any two positions in the region" in text  # adjacency: moves inside the region
-    assert "Against:" in text
-    assert "Revealed by design: every participant's region, the crowds, the tallies, and who answered when" in text
-    assert str(task.box) in text
-    if task.keeps_crowd:
-        assert f"delta = {task.delta:g}" in text
-    else:
-        assert "NOT kept" in text
-    assert ("simulation only" in text) == isinstance(task.randomizer, PaperLaplace)
-
-
-@pytest.mark.parametrize("accounting", ["core", "uniform"])
-@pytest.mark.parametrize("trims", [1, 4])
-def test_the_smaller_epsilon_is_never_shown_without_the_worst(accounting: str, trims: int) -> None:
-    task = build(epsilon=1.3, accounting=accounting, max_trims=trims)
-    text = task.statement()
-    assert f"(1 + s) x {task.epsilon:g}" in text
-    assert f"at most {task.epsilon_worst:g} (max_trims = {trims})" in text
-    assert f'Accounting "{accounting}"' in text
-    if accounting == "core":
-        assert "delta x (1 + mean moves) for the share of all participants" in text
-    else:
-        assert "for every participant" in text

@@ -1,0 +1,214 @@
+"""A promise is a value: its numbers come from the task, its words from its numbers, and JSON keeps both."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+
+import semilocal as sl
+from semilocal.errors import InvalidInput
+from semilocal.protocol import task as task_module
+from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.promise import Guarantee, crowd_delta, promise
+
+SQUARE = sl.Box((0, 0), (1, 1))
+
+
+def build(**options: Any) -> sl.Task:
+    return sl.Task.build(SQUARE, **({"epsilon": 1.3, "delta": 1e-6, "k": 50} | options))
+
+
+TASKS = {
+    "trim": build(),
+    "trim, two moves": build(max_trims=2),
+    "uniform": build(accounting="uniform"),
+    "all": build(rule="all"),
+    "each": build(rule="each"),
+    "quad": build(tree="quad"),
+    "liars": build(tolerate_liars=7),
+    "paper": sl.Task.paper(SQUARE, epsilon=1.0, delta=0.05, k=50),
+    "published": sl.Task.published(SQUARE, epsilon=1.0, delta=0.05, k=50),
+}
+every = pytest.mark.parametrize("name", TASKS)
+
+
+def plan_for(task: sl.Task) -> Plan:
+    return Plan(task.id, (Release.ask("mean", "coordinate", epsilon=0.5, parameters=[1]), Release("counts")))
+
+
+PROMISES = {name: promise(task) for name, task in TASKS.items()} | {
+    "with releases": promise(TASKS["trim"], plan_for(TASKS["trim"])),
+    "of a run": promise(TASKS["trim"], trims=9, counted="run", simulated=True),
+    "of a region": promise(TASKS["trim"], trims=0, counted="region"),
+    "curator": Guarantee.plain("curator", 1.0, presence=0.5),
+    "two servers": Guarantee.plain("two-servers", 2.0, ladder=(("inside the final cell", 0.0), ("anywhere", 2.0))),
+    "local": Guarantee.plain("nobody", 1.0, notes=("Everyone randomizes.",)),
+    "no privacy": Guarantee.plain("curator", None),
+    "rows": Guarantee.plain("curator", 3.0, rows=3),
+}
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_a_promise_from_json_is_the_same_and_shows_the_same_words(name: str) -> None:
+    said = PROMISES[name]
+    text = json.dumps(said.to_json())
+    assert Guarantee.from_json(text.encode()) == said
+    assert Guarantee.from_json(json.loads(text)).text() == said.text() == json.loads(text)["text"]
+    assert Guarantee.from_json(json.loads(text)).sentence() == said.sentence() == json.loads(text)["sentence"]
+
+
+def test_words_in_json_cannot_contradict_its_numbers() -> None:
+    forged = PROMISES["trim"].to_json() | {"sentence": "epsilon = 0.", "text": "Nothing is lost.", "moved": 0.0}
+    assert Guarantee.from_json(forged).sentence() == PROMISES["trim"].sentence()
+    with pytest.raises(InvalidInput, match="not a promise"):
+        Guarantee.from_json({"trust": "me"})
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_no_epsilon_without_its_adjacency_and_delta(name: str) -> None:
+    said = PROMISES[name]
+    for text in (said.sentence(), *said.lines()):
+        if re.search(r"epsilon = [\d.]", text):
+            assert "delta = " in text, text
+            assert "position" in text or "Taking part" in text, text
+    if said.epsilon is None:
+        assert "no differential privacy" in said.text()
+        assert said.row()["epsilon"] == "unbounded"
+    else:
+        assert f"epsilon = {said.epsilon:g}" in said.sentence()
+        assert said.between in said.sentence()
+
+
+@every
+def test_both_numbers_are_there_with_both_adjacencies(name: str) -> None:
+    task = TASKS[name]
+    said = promise(task)
+    assert said.epsilon == task.epsilon
+    assert said.worst == pytest.approx(task.epsilon_worst)
+    for text in (said.sentence(), task.statement()):
+        assert f"epsilon = {task.epsilon:g}" in text
+        assert ("a moved position against any position inside" in text.lower()) == bool(task.max_trims)
+        if task.max_trims:
+            assert f"{task.epsilon_worst:g}" in text
+            assert f"at most {task.max_trims} in this task" in text
+    assert f"e^{task.epsilon:g} = {math.exp(task.epsilon):.3g}" in task.statement()
+    assert str(task.box) in task.statement()
+    assert f'Rule "{task.rule}"' in task.statement()
+    assert ("simulation only" in task.statement()) == task.randomizer.simulation_only
+
+
+@every
+def test_a_crowd_is_k_published_participants_and_k_minus_1_others(name: str) -> None:
+    task = TASKS[name]
+    text = task.statement()
+    if task.keeps_crowd:
+        assert f"at least k = {task.k} participants are published in a region, so {task.k - 1} others" in text
+        assert f"delta = {crowd_delta(task):g} for every participant" in text
+        assert ("live elsewhere" in text) == bool(task.max_trims)
+    else:
+        assert "NOT kept" in text
+        assert promise(task).k == 0
+        assert promise(task).delta == 1.0
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_what_is_false_is_not_said(name: str) -> None:
+    text = PROMISES[name].text() + PROMISES[name].sentence()
+    for wrong in ("never moved", "(1 + s)", f"{TASKS['trim'].k} others", "live there", "o trusted curator"):
+        assert wrong not in text
+
+
+def test_the_crowd_fails_at_most_as_often_as_its_tests_may_err() -> None:
+    for task in TASKS.values():
+        if task.keeps_crowd:
+            children = 1 if task.hierarchy.fanout == 2 or not task.max_trims else task.hierarchy.fanout
+            most = min(1.0, (1 + task.max_trims) * children * task.delta_test)
+            assert crowd_delta(task) == pytest.approx(max(most, task.delta), rel=1e-9)
+    assert crowd_delta(build(rule="all")) == 1e-6
+    assert crowd_delta(build(accounting="uniform", max_trims=6)) == 1e-6  # 1e-6 / 7 * 7 is rounded
+
+
+def test_releases_cost_the_same_inside_and_for_the_moved() -> None:
+    task = TASKS["trim"]
+    said = promise(task, plan_for(task))
+    assert said.epsilon == pytest.approx(task.epsilon + 0.5)
+    assert said.moved == pytest.approx(task.epsilon_worst + 0.5)
+    assert said.exposure == pytest.approx(task.max_rounds * task.epsilon + 0.5)
+    assert "mean of" in said.text()
+
+
+def test_the_public_number_of_trims_replaces_the_limit() -> None:
+    task = TASKS["trim"]
+    for trims in (0, 1, 9, task.max_trims):
+        for counted in ("run", "region"):
+            said = promise(task, trims=trims, counted=counted)
+            assert said.moved == (pytest.approx((1 + trims) * task.epsilon) if trims else None)
+    assert "nobody was moved" in promise(task, trims=0, counted="region").text()
+    for trims in (-1, task.max_trims + 1):
+        with pytest.raises(InvalidInput, match="from 0 to"):
+            promise(task, trims=trims, counted="run")
+    with pytest.raises(InvalidInput, match="go together"):
+        promise(task, trims=3)
+    with pytest.raises(InvalidInput, match="go together"):
+        promise(task, counted="run")
+
+
+def test_words_follow_the_constants_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = promise(build())
+    monkeypatch.setitem(task_module._MAX_TRIMS, "core", 5)
+    after = promise(build())
+    assert "at most 16 in this task" in before.text()
+    assert "at most 5 in this task" in after.text()
+    assert (before.cost("ε"), after.cost("ε")) == (
+        "1.3 ε inside, moved (1.3 + 1.3 T) ε, T ≤ 16",
+        "1.3 ε inside, moved (1.3 + 1.3 T) ε, T ≤ 5",
+    )
+
+
+def test_legends_count_in_the_unit_of_the_axis() -> None:
+    assert promise(build(epsilon=1.0)).cost("ε") == "ε inside, moved (1 + T) ε, T ≤ 16"
+    assert promise(build(epsilon=1.0, rule="all")).cost("ε") == "ε inside"
+    assert promise(build(epsilon=1.0), trims=2, counted="region").cost("ε") == "ε inside, moved (1 + T) ε, T = 2"
+    assert Guarantee.plain("curator", 2.0).cost("ε") == "2 ε"
+    assert Guarantee.plain("curator", None).cost("ε") == "unbounded"
+    assert promise(build(epsilon=1.0)).cost() == "1 inside, moved (1 + 1 T), T ≤ 16"
+
+
+def test_plain_privacy_says_whom_to_trust_and_the_loss_anywhere() -> None:
+    assert "together they could read every position" in PROMISES["two servers"].text()
+    assert "either operator alone" in PROMISES["two servers"].text()
+    assert "inside the final cell: 0; anywhere: 2" in PROMISES["two servers"].text()
+    assert "a curator who holds all positions" in PROMISES["curator"].text()
+    assert (PROMISES["curator"].epsilon, PROMISES["curator"].anywhere) == (0.5, 1.0)
+    assert "1 between any two positions of one person" in PROMISES["curator"].sentence()
+    assert "Crowds count rows" in PROMISES["rows"].text()
+
+
+def test_a_simulation_says_that_its_runner_is_a_curator() -> None:
+    said = PROMISES["of a run"]
+    assert said.text().startswith("SIMULATION")
+    assert "curator" in said.text()
+    assert "curator" in said.sentence()
+    assert "SIMULATION" not in PROMISES["trim"].text()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": None},
+        {"adjacency": "nothing"},
+        {"epsilon": -1.0},
+        {"epsilon": math.inf},
+        {"delta": 1.5},
+        {"adjacency": "anywhere", "trims": 1},
+        {"ladder": (("near", -1.0),)},
+    ],
+)
+def test_a_promise_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"trust": "nobody", "adjacency": "inside", "epsilon": 1.0} | wrong
+    with pytest.raises(InvalidInput):
+        Guarantee(**given)
