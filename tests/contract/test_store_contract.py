@@ -49,7 +49,7 @@ def test_a_campaign_comes_back_as_it_was_created(store: Store) -> None:
     campaign = Campaign("täst", TASK, (), "tokens", 7, 100)
     assert create_campaign(store, campaign, now=1000.2)
     assert store.campaign(TASK.id) == campaign
-    assert store.tasks() == [TASK.id]
+    assert list(store.statuses()) == [TASK.id]
     status = store.status(TASK.id)
     assert status is not None
     assert (status.phase, status.round, status.closed, status.needed, status.deadline) == ("enrolling", 0, 0, 7, 1101)
@@ -115,6 +115,39 @@ def test_capacity_and_quorum_are_reported_when_reached(store: Store) -> None:
     assert advance(store, TASK.id, 0.0)
     assert store.apply([report(name) for name in NAMES[:2]]).full == set()
     assert store.apply([report(NAMES[2])]).full == {TASK.id}
+
+
+def test_enrolment_ends_exactly_at_the_capacity(store: Store, database: str) -> None:
+    """Also inside one batch, with enrolments repeated, and with several workers at once."""
+    create_campaign(store, open_campaign(TASK, capacity=9), now=0)
+    assert store.apply([enrol(name) for name in [*NAMES[:3], NAMES[0]]]).outcomes == ["stored"] * 3 + ["again"]
+    stored: list[str] = []
+    gate = threading.Barrier(3)
+
+    def send(names: list[bytes]) -> None:
+        mine = open_store(database, worker=names[0].hex())
+        gate.wait()
+        for name in names:
+            stored.extend(mine.apply([enrol(name)]).outcomes)
+        mine.close()
+
+    threads = [threading.Thread(target=send, args=(NAMES[first : first + 4],)) for first in (3, 7, 11)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(stored) == ["enrolment-closed"] * 6 + ["stored"] * 6
+    assert store.apply([enrol(NAMES[0]), enrol(NAMES[15])]).outcomes == ["again", "enrolment-closed"]
+    status = store.status(TASK.id)
+    assert status is not None
+    assert status.enrolled == 9
+    assert advance(store, TASK.id, 0.0)
+
+
+def test_a_batch_larger_than_the_room_left_fills_it(store: Store) -> None:
+    create_campaign(store, open_campaign(TASK, capacity=2), now=0)
+    applied = store.apply([enrol(name) for name in NAMES[:4]])
+    assert applied == (["stored", "stored", "enrolment-closed", "enrolment-closed"], {TASK.id})
 
 
 def test_every_outcome_of_a_report(opened: Store) -> None:

@@ -292,7 +292,7 @@ def test_enrolment_is_refused_as_the_table_says(sqlite: SQLiteStore) -> None:
 def test_a_malformed_campaign_is_refused_with_a_sentence(sqlite: SQLiteStore, body: bytes) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
         problem(await client.post("/tasks", content=body, headers=AUTH), "malformed")
-        assert sqlite.tasks() == []
+        assert list(sqlite.statuses()) == []
 
     run(sqlite, scenario)
 

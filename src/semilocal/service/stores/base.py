@@ -12,19 +12,16 @@ Methods block; callers run them in threads. Knows rows and bytes. Knows no HTTP 
 
 from __future__ import annotations
 
-import hmac
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from importlib import resources
 from typing import Literal, NamedTuple, Protocol
 
-from ...errors import InvalidInput, SchemaMismatch
+from ...errors import InvalidInput
 from ..campaign import Campaign, Phase, Status
 
 __all__ = [
-    "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "Store",
-    "check_url", "judge", "judge_enrolments", "judge_reports", "migrations", "open_store",
+    "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "Store", "What", "check_url",
+    "open_store",
 ]  # fmt: skip
 
 
@@ -46,7 +43,7 @@ class Incoming(NamedTuple):
 
 
 class Enrolment(NamedTuple):
-    """A participant who wants in; ``token`` and ``used_by`` are hashes, None with open enrolment."""
+    """A request to enrol; ``token`` and ``used_by`` are hashes, None with open enrolment."""
 
     task: bytes
     pseudonym: bytes
@@ -117,7 +114,7 @@ class Store(Protocol):
         """Seconds that a writer should wait for more when it has little to write."""
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
 
     def ping(self) -> None:
         """Raise ``StoreUnavailable`` if the database does not answer."""
@@ -128,11 +125,8 @@ class Store(Protocol):
     def create(self, campaign: Campaign, *, needed: int | None, deadline: int | None) -> bool:
         """Add a campaign in phase "enrolling"; False if its task is there already."""
 
-    def tasks(self) -> list[bytes]:
-        """Ids of all tasks in the order of creation."""
-
     def statuses(self, *, active: bool = False) -> dict[bytes, Status]:
-        """Where all campaigns stand; only those that have not ended if ``active``."""
+        """Where all campaigns stand, in the order of creation; only those that have not ended if ``active``."""
 
     def campaign(self, task: bytes) -> Campaign | None:
         """The campaign of a task."""
@@ -154,137 +148,6 @@ class Store(Protocol):
 
     def reports(self, task: bytes, round_: int, *, after: bytes, limit: int) -> list[ReportRow]:
         """A page of reports by ascending pseudonym."""
-
-
-def judge(
-    item: Incoming, *, phase: Phase, closed: int, verifier: bytes | None, stored: tuple[int, bytes] | None,
-    before_cell: int | None,
-) -> Outcome:  # fmt: skip
-    """What becomes of a report; the same for every store.
-
-    Parameters
-    ----------
-    item : Incoming
-    phase, closed
-        Of the campaign, read in the same transaction.
-    verifier : bytes or None
-        Of the pseudonym; None if it is not enrolled.
-    stored : (cell, answer) or None
-        The pseudonym's stored report of this round.
-    before_cell : int or None
-        Its cell in round ``item.before``; None if it did not report.
-    """
-    if not hmac.compare_digest(item.verifier, verifier or bytes(32)) or verifier is None:
-        return "unauthorized"
-    if stored is not None:
-        return "again" if stored == (item.cell, item.answer) else "other-answer"
-    late = judge_round(item.round, phase=phase, closed=closed)
-    if late is not None:
-        return late
-    if item.before and before_cell is None:
-        return "missed-round"
-    if item.before and before_cell != item.before_cell:
-        return "wrong-path"
-    return "stored"
-
-
-def judge_round(round_: int, *, phase: Phase, closed: int) -> Outcome | None:
-    """Why a round takes no new reports; None if it is open."""
-    if round_ <= closed:
-        return "round-closed"
-    if phase == "cancelled":
-        return "campaign-ended"
-    if round_ > closed + 1 or phase == "enrolling":
-        return "not-open-yet"
-    return None
-
-
-def judge_enrolment(
-    item: Enrolment, *, campaign: Campaign, phase: Phase, verifier: bytes | None, token: tuple[bytes | None] | None
-) -> Outcome:
-    """What becomes of an enrolment; the same for every store.
-
-    Parameters
-    ----------
-    verifier : bytes or None
-        Stored for this pseudonym.
-    token : (used_by,) or None
-        The stored token, with what it was used for; None if it is unknown.
-    """
-    if verifier is not None:
-        return "again" if hmac.compare_digest(item.verifier, verifier) else "pseudonym-taken"
-    if phase != "enrolling":
-        return "campaign-ended" if phase == "cancelled" else "enrolment-closed"
-    if campaign.enrolment == "tokens":
-        if token is None or item.used_by is None:
-            return "bad-token"
-        if token[0] is not None:
-            return "token-used"
-    return "stored"
-
-
-def judge_reports(
-    items: Sequence[Incoming],
-    rows: Sequence[tuple[bytes | None, int | None, bytes | None, int | None]],
-    *,
-    phase: Phase,
-    closed: int,
-) -> list[Outcome]:
-    """What becomes of a batch, given (verifier, stored cell, stored answer, cell before) of each."""
-    outcomes: list[Outcome] = []
-    fresh: dict[tuple[int, bytes], tuple[int, bytes]] = {}
-    for item, (verifier, cell, answer, before) in zip(items, rows, strict=True):
-        key = (item.round, item.pseudonym)
-        stored = fresh.get(key) if cell is None or answer is None else (cell, answer)
-        outcome = judge(item, phase=phase, closed=closed, verifier=verifier, stored=stored, before_cell=before)
-        if outcome == "stored":
-            fresh[key] = (item.cell, item.answer)
-        outcomes.append(outcome)
-    return outcomes
-
-
-def judge_enrolments(
-    items: Sequence[Enrolment], rows: Sequence[tuple[bytes | None, tuple[bytes | None] | None]], *, campaign: Campaign,
-    phase: Phase,
-) -> list[Outcome]:  # fmt: skip
-    """What becomes of a batch, given (verifier, token) of each as in :func:`judge_enrolment`."""
-    outcomes: list[Outcome] = []
-    names: dict[bytes, bytes] = {}
-    used: dict[bytes, bytes | None] = {}
-    for item, (verifier, token) in zip(items, rows, strict=True):
-        known = names.get(item.pseudonym, verifier)
-        if token is not None and item.token in used:
-            token = (used[item.token],)
-        outcome = judge_enrolment(item, campaign=campaign, phase=phase, verifier=known, token=token)
-        if outcome == "stored":
-            names[item.pseudonym] = item.verifier
-            if item.token is not None:
-                used[item.token] = item.used_by
-        outcomes.append(outcome)
-    return outcomes
-
-
-def migrations(kind: Literal["sqlite", "postgres"]) -> list[tuple[int, str]]:
-    """Numbered SQL files, ascending from 1 without gaps."""
-    folder = resources.files(__package__) / "migrations" / kind
-    found = []
-    for file in folder.iterdir():
-        match = re.fullmatch(r"(\d{4})_\w+\.sql", file.name)
-        if match:
-            found.append((int(match[1]), file.read_text("utf-8")))
-    found.sort()
-    if [number for number, _ in found] != list(range(1, len(found) + 1)):
-        raise InvalidInput(f"migrations must be numbered 1, 2, …; got {[number for number, _ in found]}")
-    return found
-
-
-def check_version(version: int, *, newest: int, where: str) -> None:
-    """Refuse a database that is newer than this program."""
-    if version > newest:
-        raise SchemaMismatch(
-            f"the database {where} has schema version {version}, but this program knows versions up to {newest}; "
-            "update the program, or use another database"
-        )
 
 
 def check_url(url: str) -> tuple[Literal["sqlite", "postgres"], str]:

@@ -1,51 +1,52 @@
+-- One schema for all databases; names after a dollar sign are the dialect's words for types and tables.
 CREATE TABLE settings (
     key TEXT PRIMARY KEY,
-    value BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
+    value $bytes NOT NULL
+) $by_key;
 
 CREATE TABLE campaigns (
-    id INTEGER PRIMARY KEY,
-    task BLOB NOT NULL UNIQUE,
-    body BLOB NOT NULL,
+    id $number,
+    task $bytes NOT NULL UNIQUE,
+    body $bytes NOT NULL,
     phase TEXT NOT NULL,
     round INTEGER NOT NULL,
     closed INTEGER NOT NULL,
-    needed INTEGER,
-    deadline INTEGER,
-    fold BLOB NOT NULL
-) STRICT;
+    needed $large,
+    deadline $large,
+    fold $bytes NOT NULL
+) $by_row;
 
 CREATE TABLE tokens (
-    hash BLOB PRIMARY KEY,
+    hash $bytes PRIMARY KEY,
     campaign INTEGER NOT NULL REFERENCES campaigns (id),
-    used_by BLOB
-) STRICT, WITHOUT ROWID;
+    used_by $bytes
+) $by_key;
 
 CREATE TABLE participants (
     campaign INTEGER NOT NULL REFERENCES campaigns (id),
-    pseudonym BLOB NOT NULL,
-    verifier BLOB NOT NULL,
+    pseudonym $bytes NOT NULL,
+    verifier $bytes NOT NULL,
     PRIMARY KEY (campaign, pseudonym)
-) STRICT, WITHOUT ROWID;
+) $by_key;
 
 CREATE TABLE rounds (
     campaign INTEGER NOT NULL REFERENCES campaigns (id),
     round INTEGER NOT NULL,
-    query BLOB NOT NULL,
-    closed BLOB,
-    checkpoint BLOB,
-    seal BLOB,
+    query $bytes NOT NULL,
+    closed $bytes,
+    checkpoint $bytes,
+    seal $bytes,
     PRIMARY KEY (campaign, round)
-) STRICT;
+) $by_row;
 
 CREATE TABLE reports (
     campaign INTEGER NOT NULL,
     round INTEGER NOT NULL,
-    pseudonym BLOB NOT NULL,
-    cell INTEGER NOT NULL,
-    answer BLOB NOT NULL,
+    pseudonym $bytes NOT NULL,
+    cell $large NOT NULL,
+    answer $bytes NOT NULL,
     PRIMARY KEY (campaign, round, pseudonym)
-) STRICT, WITHOUT ROWID;
+) $by_key;
 
 -- How many reports a worker added to a round (round 0: participants). One row per worker, so that workers do not
 -- wait for each other.
@@ -53,6 +54,6 @@ CREATE TABLE counters (
     campaign INTEGER NOT NULL,
     round INTEGER NOT NULL,
     worker TEXT NOT NULL,
-    received INTEGER NOT NULL,
+    received $large NOT NULL,
     PRIMARY KEY (campaign, round, worker)
-) STRICT, WITHOUT ROWID;
+) $by_key;

@@ -1,0 +1,400 @@
+"""What the stores on SQL databases share: every statement and every rule that is the same on both, once.
+
+A dialect adds how it connects, begins and ends a transaction, locks a campaign, and moves whole batches in and out.
+Statements here have ``?`` for a value; a dialect translates that if it must.
+
+Knows SQL. Knows no HTTP; outcomes are decided by ``judge``.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib import resources
+from string import Template
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from ...errors import InvalidInput, SchemaMismatch, StoreUnavailable
+from ..campaign import ENDED, Campaign, Phase, Status
+from .base import (
+    Applied,
+    Enrolment,
+    Incoming,
+    Item,
+    Outcome,
+    ReportRow,
+    What,
+)
+from .judge import judge_enrolments, judge_reports
+
+__all__ = ["Cursor", "SQLStore", "check_version", "migrations"]
+
+C = TypeVar("C")
+# (verifier, stored cell, stored answer, cell before) of a report; (verifier, token) of an enrolment.
+FoundReport = tuple[bytes | None, int | None, bytes | None, int | None]
+FoundParticipant = tuple[bytes | None, tuple[bytes | None] | None]
+
+_RECEIVED = "(SELECT CAST(coalesce(sum(received), 0) AS BIGINT) FROM counters n WHERE n.campaign = c.id AND n.round = "
+_STATUS = (
+    f"SELECT c.task, c.phase, c.round, c.closed, {_RECEIVED} c.round), c.needed, c.deadline, {_RECEIVED} 0) "
+    "FROM campaigns c "
+)
+_CREATE = (
+    "INSERT INTO campaigns (task, body, phase, round, closed, needed, deadline, fold) "
+    "VALUES (?, ?, 'enrolling', 0, 0, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_COUNT = (
+    "INSERT INTO counters (campaign, round, worker, received) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (campaign, round, worker) DO UPDATE SET received = counters.received + excluded.received"
+)
+_PAGE = (
+    "SELECT r.pseudonym, r.cell, r.answer FROM reports r JOIN campaigns c ON c.id = r.campaign "
+    "WHERE c.task = ? AND r.round = ? AND r.pseudonym > ? ORDER BY r.pseudonym LIMIT ?"
+)
+_CLOSE = "UPDATE rounds SET closed = ?, checkpoint = ?, seal = ? WHERE campaign = ? AND round = ? AND closed IS NULL"
+_MOVE = "UPDATE campaigns SET phase = ?, round = ?, closed = ?, needed = ?, deadline = ?, fold = ? WHERE id = ?"
+
+
+class Cursor(Protocol):
+    """What a statement returned."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that were changed."""
+
+    def fetchone(self) -> Any:
+        """The next row, or None."""
+
+    def fetchall(self) -> list[Any]:
+        """All rows that are left."""
+
+
+class SQLStore(ABC, Generic[C]):
+    """A store on a SQL database, with a connection ``C`` per thread.
+
+    Parameters
+    ----------
+    worker : str
+        Name of this process in the counters, different for every process on one database.
+    """
+
+    gather = 0.0
+
+    def __init__(self, *, worker: str) -> None:
+        self._worker = worker
+        self._local = threading.local()
+        self._all: list[C] = []
+        self._guard = threading.Lock()
+        self._closed = False
+        self._numbers: dict[bytes, int] = {}
+        try:
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
+
+    # -- what a dialect adds -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _connect(self) -> C:
+        """Open a connection, or raise ``StoreUnavailable``."""
+
+    @abstractmethod
+    def _usable(self, connection: C) -> bool:
+        """Whether a connection can still be used."""
+
+    @abstractmethod
+    def _disconnect(self, connection: C) -> None:
+        """Close a connection."""
+
+    @abstractmethod
+    def _migrate(self) -> None:
+        """Create or update the tables."""
+
+    @abstractmethod
+    def _writing(self) -> AbstractContextManager[C]:
+        """A transaction; faults of the database become ``StoreUnavailable``."""
+
+    @abstractmethod
+    def _read(self, sql: str, *values: Any) -> list[Any]:
+        """All rows of a statement outside of a transaction."""
+
+    @abstractmethod
+    def _run(self, connection: C, sql: str, *values: Any) -> Cursor:
+        """Execute a statement inside a transaction."""
+
+    @abstractmethod
+    def _stream(self, connection: C, sql: str, *values: Any) -> Iterator[Any]:
+        """Rows of a statement inside a transaction, in bounded memory."""
+
+    @abstractmethod
+    def _hold(self, connection: C, number: int, *, alone: bool) -> None:
+        """Lock a campaign until the transaction ends: alone, or together with others who do not want it alone."""
+
+    @abstractmethod
+    def _find_reports(self, connection: C, number: int, items: list[Incoming]) -> Sequence[FoundReport]:
+        """What is stored about each report."""
+
+    @abstractmethod
+    def _insert_reports(self, connection: C, number: int, items: list[Incoming]) -> bool:
+        """Insert new reports; False, and nothing is inserted, if another worker inserted some meanwhile."""
+
+    @abstractmethod
+    def _find_participants(self, connection: C, number: int, items: list[Enrolment]) -> Sequence[FoundParticipant]:
+        """What is stored about each enrolment."""
+
+    @abstractmethod
+    def _insert_participants(self, connection: C, number: int, items: list[Enrolment]) -> bool:
+        """Insert new participants and mark their tokens as used; False as in ``_insert_reports``."""
+
+    @abstractmethod
+    def _insert_tokens(self, connection: C, number: int, hashes: Sequence[bytes]) -> None:
+        """Insert new tokens."""
+
+    # -- connections -------------------------------------------------------------------------------------------
+
+    def _connection(self) -> C:
+        connection: C | None = getattr(self._local, "connection", None)
+        if connection is not None and self._usable(connection):
+            return connection
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        connection = self._local.connection = self._connect()
+        with self._guard:
+            self._all = [*filter(self._usable, self._all), connection]
+        return connection
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._guard:
+            self._closed = True
+            for connection in self._all:
+                self._disconnect(connection)
+            self._all.clear()
+        self._local = threading.local()
+
+    def ping(self) -> None:
+        """Raise ``StoreUnavailable`` if the database does not answer."""
+        self._read("SELECT 1")
+
+    # -- campaigns ---------------------------------------------------------------------------------------------
+
+    def setting(self, key: str, *, default: bytes) -> bytes:
+        """The stored value; the default is stored if there is none."""
+        find = "SELECT value FROM settings WHERE key = ?"
+        found = self._read(find, key)
+        if not found:
+            with self._writing() as connection:
+                self._run(connection, "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO NOTHING", key, default)
+            found = self._read(find, key)
+        return bytes(found[0][0])
+
+    def create(self, campaign: Campaign, *, needed: int | None, deadline: int | None) -> bool:
+        """Add a campaign in phase "enrolling"; False if its task is there already."""
+        body = msgspec.msgpack.encode(campaign)
+        with self._writing() as connection:
+            return self._run(connection, _CREATE, campaign.task.id, body, needed, deadline, b"").rowcount == 1
+
+    def statuses(self, *, active: bool = False) -> dict[bytes, Status]:
+        """Where all campaigns stand; only those that have not ended if ``active``."""
+        where = f"WHERE c.phase NOT IN {ENDED}" if active else ""
+        return {row[0]: Status(*row[1:]) for row in self._read(f"{_STATUS} {where} ORDER BY c.id")}
+
+    def campaign(self, task: bytes) -> Campaign | None:
+        """The campaign of a task."""
+        rows = self._read("SELECT body FROM campaigns WHERE task = ?", task)
+        return msgspec.msgpack.decode(rows[0][0], type=Campaign) if rows else None
+
+    def status(self, task: bytes) -> Status | None:
+        """Where a campaign stands."""
+        rows = self._read(f"{_STATUS} WHERE c.task = ?", task)
+        return Status(*rows[0][1:]) if rows else None
+
+    def add_tokens(self, task: bytes, hashes: Sequence[bytes]) -> None:
+        """Add one-time tokens."""
+        with self._writing() as connection:
+            number = self._number(connection, task)
+            if number is None:
+                raise InvalidInput("tokens belong to a campaign; there is none with this task")
+            self._insert_tokens(connection, number, hashes)
+
+    def message(self, task: bytes, round_: int, what: What) -> bytes | None:
+        """A stored message of a round."""
+        sql = f"SELECT r.{what} FROM rounds r JOIN campaigns c ON c.id = r.campaign WHERE c.task = ? AND r.round = ?"
+        rows = self._read(sql, task, round_)
+        return rows[0][0] if rows else None
+
+    def reports(self, task: bytes, round_: int, *, after: bytes, limit: int) -> list[ReportRow]:
+        """A page of reports by ascending pseudonym."""
+        return [ReportRow(*row) for row in self._read(_PAGE, task, round_, after, limit)]
+
+    def _number(self, connection: C, task: bytes) -> int | None:
+        """Row number of a campaign; it never changes."""
+        if task not in self._numbers:
+            row = self._run(connection, "SELECT id FROM campaigns WHERE task = ?", task).fetchone()
+            if row is None:
+                return None
+            self._numbers[task] = row[0]
+        return self._numbers[task]
+
+    # -- what participants send --------------------------------------------------------------------------------
+
+    def apply(self, batch: Sequence[Item]) -> Applied:
+        """Judge and store a batch in one transaction."""
+        outcomes: list[Outcome] = ["no-such-task"] * len(batch)
+        groups: dict[bytes, list[int]] = {}
+        for place, item in enumerate(batch):
+            groups.setdefault(item.task, []).append(place)
+        full = set()
+        with self._writing() as connection:
+            known = {task: number for task in groups if (number := self._number(connection, task)) is not None}
+            # All workers lock campaigns in the same order, so that they never wait for each other in a circle.
+            for task, number in sorted(known.items(), key=lambda pair: pair[1]):
+                places = groups[task]
+                judged, is_full = self._apply_to(connection, number, [batch[place] for place in places])
+                for place, outcome in zip(places, judged, strict=True):
+                    outcomes[place] = outcome
+                if is_full:
+                    full.add(task)
+        return Applied(outcomes, full)
+
+    def _apply_to(self, connection: C, number: int, items: list[Item]) -> tuple[list[Outcome], bool]:
+        """Outcomes of one campaign's items, and whether its open round may be full."""
+        enrolments = [item for item in items if isinstance(item, Enrolment)]
+        campaign = self._campaign(connection, number) if enrolments else None
+        # Places are given out by one worker at a time, so that nobody gets one beyond the capacity.
+        self._hold(connection, number, alone=campaign is not None and campaign.capacity is not None)
+        sql = "SELECT phase, round, closed FROM campaigns WHERE id = ?"
+        phase, round_, closed = self._run(connection, sql, number).fetchone()
+        reports = [item for item in items if isinstance(item, Incoming)]
+        of_reports = iter(self._add_reports(connection, number, phase, closed, reports))
+        of_enrolments = iter(self._add_participants(connection, number, campaign, enrolments) if campaign else ())
+        outcomes = [next(of_reports if isinstance(item, Incoming) else of_enrolments) for item in items]
+        counts: dict[int, int] = {}
+        for item, outcome in zip(items, outcomes, strict=True):
+            if outcome == "stored":
+                added = item.round if isinstance(item, Incoming) else 0
+                counts[added] = counts.get(added, 0) + 1
+        for added, received in counts.items():
+            self._run(connection, _COUNT, number, added, self._worker, received)
+        if round_ not in counts:
+            return outcomes, False
+        status = self._status(connection, number)
+        return outcomes, status.needed is not None and status.received >= status.needed
+
+    def _status(self, connection: C, number: int) -> Status:
+        return Status(*self._run(connection, f"{_STATUS} WHERE c.id = ?", number).fetchone()[1:])
+
+    def _campaign(self, connection: C, number: int) -> Campaign:
+        (body,) = self._run(connection, "SELECT body FROM campaigns WHERE id = ?", number).fetchone()
+        return msgspec.msgpack.decode(body, type=Campaign)
+
+    def _add_reports(
+        self, connection: C, number: int, phase: Phase, closed: int, items: list[Incoming]
+    ) -> list[Outcome]:
+        while items:
+            found = self._find_reports(connection, number, items)
+            outcomes = judge_reports(items, found, phase=phase, closed=closed)
+            new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
+            if not new or self._insert_reports(connection, number, new):
+                return outcomes
+        return []
+
+    def _add_participants(
+        self, connection: C, number: int, campaign: Campaign, items: list[Enrolment]
+    ) -> list[Outcome]:
+        status = self._status(connection, number)
+        while True:
+            found = self._find_participants(connection, number, items)
+            outcomes = judge_enrolments(items, found, campaign=campaign, phase=status.phase, enrolled=status.enrolled)
+            new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
+            if not new or self._insert_participants(connection, number, new):
+                return outcomes
+
+    # -- rounds ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock(self, task: bytes) -> Iterator[LockedCampaign[C] | None]:
+        """A transaction that holds the campaign alone: others wait. None if there is no such task."""
+        with self._writing() as connection:
+            number = self._number(connection, task)
+            if number is None:
+                yield None
+                return
+            self._hold(connection, number, alone=True)
+            (fold,) = self._run(connection, "SELECT fold FROM campaigns WHERE id = ?", number).fetchone()
+            campaign, status = self._campaign(connection, number), self._status(connection, number)
+            yield LockedCampaign(self, connection, number, campaign, status, fold)
+
+
+class LockedCampaign(Generic[C]):
+    """One campaign inside a transaction that holds it alone; see ``base.Locked``."""
+
+    def __init__(
+        self, store: SQLStore[C], connection: C, number: int, campaign: Campaign, status: Status, fold: bytes
+    ) -> None:
+        self.campaign, self.status, self.fold = campaign, status, fold
+        self._store, self._connection, self._number = store, connection, number
+
+    def _run(self, sql: str, *values: Any) -> Cursor:
+        return self._store._run(self._connection, sql, *values)
+
+    def query(self, round_: int) -> bytes | None:
+        return self._message("query", round_)
+
+    def seal(self, round_: int) -> bytes | None:
+        return self._message("seal", round_)
+
+    def _message(self, what: What, round_: int) -> bytes | None:
+        row = self._run(f"SELECT {what} FROM rounds WHERE campaign = ? AND round = ?", self._number, round_).fetchone()
+        return row[0] if row else None
+
+    def closings(self) -> Iterator[bytes]:
+        sql = "SELECT closed FROM rounds WHERE campaign = ? AND closed IS NOT NULL ORDER BY round"
+        return (row[0] for row in self._run(sql, self._number).fetchall())
+
+    def reports(self, round_: int) -> Iterator[ReportRow]:
+        sql = "SELECT pseudonym, cell, answer FROM reports WHERE campaign = ? AND round = ? ORDER BY pseudonym"
+        return (ReportRow(*row) for row in self._store._stream(self._connection, sql, self._number, round_))
+
+    def close_round(self, round_: int, closed: bytes, checkpoint: bytes, seal: bytes) -> None:
+        if self._run(_CLOSE, closed, checkpoint, seal, self._number, round_).rowcount != 1:
+            raise InvalidInput(f"round {round_} is not open")
+
+    def open_round(self, round_: int, query: bytes) -> None:
+        self._run("INSERT INTO rounds (campaign, round, query) VALUES (?, ?, ?)", self._number, round_, query)
+
+    def move(
+        self, phase: Phase, *, round_: int, closed: int, needed: int | None, deadline: int | None, fold: bytes
+    ) -> None:
+        self._run(_MOVE, phase, round_, closed, needed, deadline, fold, self._number)
+
+
+# -- schema --------------------------------------------------------------------------------------------------------
+
+
+def migrations(words: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Numbered SQL scripts, ascending from 1 without gaps, in the words of a dialect."""
+    files: Iterable[Any] = (resources.files(__package__) / "migrations").iterdir()
+    found = sorted(
+        (int(match[1]), Template(file.read_text("utf-8")).substitute(words))
+        for file in files
+        if (match := re.fullmatch(r"(\d{4})_\w+\.sql", file.name))
+    )
+    if [number for number, _ in found] != list(range(1, len(found) + 1)):
+        raise InvalidInput(f"migrations must be numbered 1, 2, …; got {[number for number, _ in found]}")
+    return found
+
+
+def check_version(version: int, *, newest: int, where: str) -> None:
+    """Refuse a database that is newer than this program."""
+    if version > newest:
+        raise SchemaMismatch(
+            f"the database {where} has schema version {version}, but this program knows versions up to {newest}; "
+            "update the program, or use another database"
+        )
