@@ -13,6 +13,7 @@
     ├── VaultError            a device's vault cannot be opened
     ├── Lost                  one request got no response; the device tries again
     ├── Unreachable           the server gave a device no usable answer for too long
+    ├── Refused               the server refuses a request, with a token of service.problems
     ├── StoreUnavailable      the server's database does not answer now
     ├── SchemaMismatch        the server's database has another schema version
     ├── Overloaded            the server's queue of writes is full
@@ -89,6 +90,24 @@ class Lost(SemilocalError):
 
 class Unreachable(SemilocalError):
     """The server gave no usable answer for too long. Nothing is lost: the vault knows where to go on."""
+
+
+class Refused(SemilocalError):
+    """The server refuses a request.
+
+    Parameters
+    ----------
+    token : str
+        One of ``service.problems.PROBLEMS``.
+    reason : str
+        For a person.
+    wait : int, optional
+        Seconds after which to ask once more.
+    """
+
+    def __init__(self, token: str, reason: str, *, wait: int | None = None) -> None:
+        super().__init__(reason)
+        self.token, self.wait = token, wait
 
 
 class StoreUnavailable(SemilocalError):

@@ -25,8 +25,9 @@ except ImportError:
     raise MissingExtra("starlette", "service") from None
 
 __all__ = [
-    "TASK", "Watched", "decode_form", "from_http", "immutable_response", "json_response", "no_such_route", "number_of",
-    "pseudonym_of", "read_body", "read_request", "report_path", "round_of", "send_answer", "size_of", "task_of",
+    "TASK", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form", "from_http",
+    "immutable_response", "json_response", "no_such_route", "number_of", "pseudonym_of", "read_body", "read_request",
+    "report_path", "round_of", "send_answer", "size_of", "task_of",
 ]  # fmt: skip
 
 T = TypeVar("T")

@@ -19,12 +19,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import SemilocalError, StoreUnavailable
+from ..errors import Refused, SemilocalError, StoreUnavailable
 from ..protocol.messages import Closed, Query, decode
 from . import rounds
 from .campaign import Campaign, Status
 from .check import Asked
-from .problems import Problem
 from .stores.base import Store, What
 from .writer import Writer
 
@@ -171,7 +170,7 @@ class Service:
         """Read where a campaign stands."""
         status = await self.read(self.store.status, task)
         if status is None:
-            raise Problem("no-such-task", "this server has no campaign with this task")
+            raise Refused("no-such-task", "this server has no campaign with this task")
         return await self._follow(task, status)
 
     async def _follow(self, task: bytes, status: Status) -> LiveCampaign:
@@ -230,11 +229,11 @@ class Service:
         if round_ > (live.status.round if what == "query" else live.status.closed):
             live = await self.refresh(task)
         if round_ > max(live.status.round, 1) and live.status.ended:
-            raise Problem("no-such-round", f"the last round is {live.status.round}")
+            raise Refused("no-such-round", f"the last round is {live.status.round}")
         data = await self.read(self.store.message, task, round_, what)
         if data is None:
             token = "not-open-yet" if what == "query" else "not-closed-yet"
-            raise Problem(token, f"round {round_} has no {what} yet", retry_after=poll_after(live.status, self.clock()))
+            raise Refused(token, f"round {round_} has no {what} yet", wait=poll_after(live.status, self.clock()))
         if key not in self._cache:
             self._cached += len(data)
         self._cache[key] = data

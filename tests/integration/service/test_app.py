@@ -17,9 +17,9 @@ from semilocal.protocol.messages import Query, decode, encode
 from semilocal.protocol.plan import Plan, Release, ValueReport, decode_value, encode_value
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
-from semilocal.service.openapi import OPERATIONS
 from semilocal.service.problems import PROBLEMS
 from semilocal.service.rounds import start, verify
+from semilocal.service.routes import OPERATIONS
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
 from semilocal.transcript.checkpoints import check_signature, decode_seal, next_head

@@ -41,7 +41,7 @@ def test_reports_that_arrived_leave_nothing_behind(tmp_path: Path) -> None:
 
     async def main() -> tuple[int, int, int]:
         app, service = build(store, MockClock())
-        app._by_key = RateLimit(rate=20.0, burst=60, keys=100)
+        app.context = app.context._replace(by_key=RateLimit(rate=20.0, burst=60, keys=100))
         await service.start()
 
         async def send_all(some: list[bytes], *, keep: bool = False) -> int:

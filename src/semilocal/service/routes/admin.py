@@ -1,0 +1,86 @@
+"""Routes for administrators: create a campaign, hand out tokens, start, cancel. The table asks for the admin token."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...errors import InvalidInput
+from .. import rounds
+from ..admin import create_campaign, new_tokens
+from ..campaign import CampaignForm
+from ..http import Request, Response, decode_form, json_response, read_request, task_of
+from ..problems import Problem
+from .table import JSON, TASK_PROBLEMS, Context, Operation
+
+__all__ = ["OPERATIONS"]
+
+ADMIN_BYTES = 65_536
+
+
+class TokensForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a request for tokens."""
+
+    count: int
+
+
+async def create(context: Context, request: Request) -> Response:
+    """Create a campaign."""
+    service = context.service
+    form = decode_form(await read_request(request, ADMIN_BYTES), CampaignForm)
+    try:
+        campaign = form.build()
+        is_new = await service.read(create_campaign, service.store, campaign, now=service.clock())
+    except InvalidInput as error:
+        raise Problem("malformed", str(error)) from None
+    task = campaign.task.id
+    if not is_new:
+        raise Problem("task-exists", "change the task, for example its delta, to run it again")
+    return json_response({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
+
+
+async def make_tokens(context: Context, request: Request) -> Response:
+    """New enrolment tokens."""
+    service, task = context.service, task_of(request.path_params)
+    form = decode_form(await read_request(request, ADMIN_BYTES), TokensForm)
+    await service.campaign(task)
+    try:
+        tokens = await service.read(new_tokens, service.store, task, count=form.count)
+    except InvalidInput as error:
+        raise Problem("malformed", str(error)) from None
+    return json_response({"tokens": tokens}, status=201)
+
+
+async def start(context: Context, request: Request) -> Response:
+    """End enrolment."""
+    service, task = context.service, task_of(request.path_params)
+    await service.campaign(task)
+    await service.read(rounds.start, service.store, task, service.clock())
+    live = await service.refresh(task)
+    if live.status.phase == "cancelled":
+        raise Problem("campaign-ended", "the campaign was cancelled")
+    return json_response({"phase": live.status.phase, "round": live.status.round})
+
+
+async def cancel(context: Context, request: Request) -> Response:
+    """Cancel a campaign."""
+    service, task = context.service, task_of(request.path_params)
+    await service.campaign(task)
+    await service.read(rounds.cancel, service.store, task)
+    live = await service.refresh(task)
+    return json_response({"phase": live.status.phase, "round": live.status.round})
+
+
+_ADMIN = ("unauthorized", "malformed", "too-large", "unavailable")
+_OF_TASK = (*_ADMIN, *TASK_PROBLEMS)
+
+OPERATIONS = (
+    Operation("post", "/tasks", create, "Create a campaign", (201,), JSON, (*_ADMIN, "task-exists"), JSON, "admin"),
+    Operation(
+        "post", "/tasks/{task}/tokens", make_tokens, "New enrolment tokens, shown once", (201,), JSON, _OF_TASK, JSON,
+        "admin",
+    ),
+    Operation(
+        "post", "/tasks/{task}/start", start, "End enrolment", (200,), JSON, (*_OF_TASK, "campaign-ended"), "", "admin"
+    ),
+    Operation("post", "/tasks/{task}/close", cancel, "Cancel a campaign", (200,), JSON, _OF_TASK, "", "admin"),
+)  # fmt: skip

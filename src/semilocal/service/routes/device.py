@@ -1,0 +1,163 @@
+"""Routes for devices: enrol, wait for the campaign to move, report."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import msgspec
+
+from ..campaign import token_hash, used_by
+from ..check import check_report
+from ..http import (
+    TASK,
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+    decode_form,
+    json_response,
+    number_of,
+    pseudonym_of,
+    read_body,
+    read_request,
+    round_of,
+    size_of,
+    task_of,
+)
+from ..problems import Problem
+from ..stores.base import Enrolment
+from ..worker import poll_after
+from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
+
+__all__ = ["OPERATIONS", "put_report"]
+
+REPORT_BYTES = 4096
+LONGEST_WAIT = 25
+
+_KEY = re.compile(rb"[Bb]earer ([0-9a-f]{64})\Z")
+_CREATED = [(b"content-length", b"0"), (b"cache-control", b"no-store")]
+
+
+class EnrolmentForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of an enrolment."""
+
+    verifier: str
+    token: str | None = None
+
+
+async def enrol(context: Context, request: Request) -> Response:
+    """Enrol a participant."""
+    service = context.service
+    task, pseudonym = task_of(request.path_params), pseudonym_of(request.path_params)
+    form = decode_form(await read_request(request, REPORT_BYTES), EnrolmentForm)
+    if not TASK.match(form.verifier):
+        raise Problem("malformed", "verifier must be SHA-256 of the key: 64 lower-case hex digits")
+    verifier = bytes.fromhex(form.verifier)
+    if form.token is not None and not (form.token.isascii() and 8 <= len(form.token) <= 128):
+        raise Problem("bad-token", "a token has 8 to 128 plain characters")
+    limited = form.token.encode() if form.token is not None else verifier
+    if not context.by_token.allow(limited, service.clock()):
+        raise Problem("too-fast", "more than 2 enrolments a second with one token")
+    await service.campaign(task)
+    digest, mark = None, None
+    if form.token is not None:
+        digest, mark = token_hash(form.token), used_by(form.token, pseudonym, verifier)
+    outcome = await service.writer.put(Enrolment(task, pseudonym, verifier, digest, mark))
+    context.metrics.judged(outcome)
+    if outcome not in ("stored", "again"):
+        raise Problem(outcome)
+    return json_response({"enrolled": True}, status=201 if outcome == "stored" else 200)
+
+
+async def show_state(context: Context, request: Request) -> Response:
+    """Where the campaign stands; a long poll with ``after`` and ``wait``."""
+    service, task = context.service, task_of(request.path_params)
+    after = number_of(request, "after", default=None, low=-1, high=10**6)
+    seconds = number_of(request, "wait", default=0, low=0, high=LONGEST_WAIT)
+    if after is not None and seconds:
+        live = await service.wait(task, after=after, seconds=seconds)
+    else:
+        live = await service.fresh(task)
+    status, now = live.status, service.clock()
+    kind = None if live.asked is None or status.ended else "value-query" if live.asked.is_value else "query"
+    document = {
+        "task": task.hex(), "phase": status.phase, "round": status.round, "kind": kind, "closed": status.closed,
+        "enrolled": status.enrolled, "deadline": status.deadline, "poll_after": poll_after(status, now),
+        "now": int(now),
+    }  # fmt: skip
+    return json_response(document)
+
+
+async def put_report(
+    context: Context, scope: Scope, receive: Receive, send: Send, task: bytes, round_: int, pseudonym: bytes
+) -> None:
+    """Take a report; answered when it is on disk.
+
+    Nearly all requests are reports, so this one works on the bare ASGI messages.
+    """
+    key, size = b"", 0
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            key = value
+        elif name == b"content-length":
+            size = size_of(value)
+    body = await read_body(receive, size, REPORT_BYTES)
+    match = _KEY.match(key)
+    if match is None:
+        raise Problem("unauthorized", "send Authorization: Bearer <key, 64 lower-case hex digits>")
+    service = context.service
+    if not context.by_key.allow(key, service.clock()):
+        raise Problem("too-fast", "more than 20 requests a second with one key")
+    verifier = hashlib.sha256(bytes.fromhex(match[1].decode())).digest()
+    live = await service.campaign(task)
+    if round_ > live.status.round or (live.asked is None and not live.status.ended):
+        live = await service.refresh(task)
+    status = live.status
+    asked = live.asked if round_ == status.round and round_ > status.closed else None
+    item = check_report(body, task=task, round_=round_, pseudonym=pseudonym, verifier=verifier, asked=asked)
+    if round_ > max(status.round, status.closed) or status.phase == "enrolling":
+        if status.ended:
+            token = "campaign-ended" if status.phase == "cancelled" else "no-such-round"
+            raise Problem(token, "the campaign has ended")
+        wait = poll_after(status, service.clock())
+        raise Problem("not-open-yet", f"round {round_} is not open", retry_after=wait)
+    outcome = await service.writer.put(item)
+    context.metrics.judged(outcome)
+    if outcome not in ("stored", "again"):
+        raise Problem(outcome, retry_after=1 if outcome == "not-open-yet" else None)
+    status_code = 201 if outcome == "stored" else 200
+    await send({"type": "http.response.start", "status": status_code, "headers": _CREATED})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def refuse_report_path(context: Context, request: Request) -> Response:
+    """Say what is wrong with the path of a report; well-formed ones go to :func:`put_report`."""
+    task_of(request.path_params), round_of(request.path_params), pseudonym_of(request.path_params)
+    raise Problem("no-such-route")
+
+
+_REPORT_PROBLEMS = (
+    *TASK_PROBLEMS, "no-such-round", "unauthorized", "not-open-yet", "other-answer", "round-closed", "missed-round",
+    "campaign-ended", "too-large", "not-canonical", "other-task", "other-round", "other-pseudonym", "unknown-cell",
+    "bad-answer", "wrong-kind", "wrong-path", "too-fast", "overloaded", "unavailable",
+)  # fmt: skip
+_ENROL_PROBLEMS = (
+    *TASK_PROBLEMS, "malformed", "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "campaign-ended",
+    "too-large", "too-fast", "overloaded", "unavailable",
+)  # fmt: skip
+
+OPERATIONS = (
+    Operation(
+        "get", "/tasks/{task}/state", show_state, "Where the campaign stands; a long poll with after and wait", (200,),
+        JSON, (*TASK_PROBLEMS, "malformed", "unavailable"), query=("after", "wait"),
+    ),
+    Operation(
+        "put", "/tasks/{task}/participants/{pseudonym}", enrol, "Enrol", (200, 201), JSON, _ENROL_PROBLEMS, JSON
+    ),
+    Operation(
+        "put", "/tasks/{task}/rounds/{round}/reports/{pseudonym}", refuse_report_path,
+        "Report; answered when it is on disk", (200, 201), "", _REPORT_PROBLEMS, BYTES, "device",
+    ),
+)  # fmt: skip

@@ -1,0 +1,150 @@
+"""Routes for everybody: campaigns, their tasks and promises, and all that a closed round publishes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ...protocol.messages import encode
+from ...protocol.plan import encode_value
+from .. import rounds
+from ..http import (
+    Request,
+    Response,
+    immutable_response,
+    json_response,
+    number_of,
+    round_of,
+    task_of,
+)
+from ..problems import Problem
+from ..results import geojson, results
+from ..stores.base import What
+from ..worker import poll_after
+from .table import BYTES, JSON, TASK_PROBLEMS, TEXT, Context, Handler, Operation
+
+__all__ = ["OPERATIONS"]
+
+PAGE = 1000
+
+
+async def list_tasks(context: Context, request: Request) -> Response:
+    """All campaigns."""
+    service = context.service
+    statuses = await service.read(service.store.statuses)
+    rows = []
+    for task, status in statuses.items():
+        name = (await service.campaign(task)).campaign.name
+        rows.append({"task": task.hex(), "name": name, "phase": status.phase, "enrolled": status.enrolled})
+    return json_response(rows)
+
+
+async def show_task(context: Context, request: Request) -> Response:
+    """The task."""
+    live = await context.service.campaign(task_of(request.path_params))
+    return immutable_response(request, encode(live.campaign.task))
+
+
+async def show_plan(context: Context, request: Request) -> Response:
+    """The plan of releases."""
+    live = await context.service.campaign(task_of(request.path_params))
+    return immutable_response(request, encode_value(live.campaign.plan))
+
+
+async def show_statement(context: Context, request: Request) -> Response:
+    """The privacy statement."""
+    live = await context.service.campaign(task_of(request.path_params))
+    return immutable_response(request, live.campaign.statement().encode(), media_type="text/plain; charset=utf-8")
+
+
+def show_message(what: What) -> Handler:
+    """A handler that answers with a stored message of a round."""
+
+    async def handler(context: Context, request: Request) -> Response:
+        task, round_ = task_of(request.path_params), round_of(request.path_params)
+        return immutable_response(request, await context.service.message(task, round_, what))
+
+    return handler
+
+
+async def list_reports(context: Context, request: Request) -> Response:
+    """A page of the reports of a closed round."""
+    service = context.service
+    task, round_ = task_of(request.path_params), round_of(request.path_params)
+    after = request.query_params.get("after", "")
+    if after and not re.fullmatch(r"[0-9a-f]{32}", after):
+        raise Problem("malformed", "after must be a pseudonym: 32 lower-case hex digits")
+    limit = number_of(request, "limit", default=PAGE, low=1, high=PAGE)
+    await service.message(task, round_, "closed")
+    query = rounds.decode_query(await service.message(task, round_, "query"))
+    rows = await service.read(service.store.reports, task, round_, after=bytes.fromhex(after), limit=limit or PAGE)
+    return immutable_response(request, msgspec.msgpack.encode([rounds.report_bytes(row, query) for row in rows]))
+
+
+async def show_results(context: Context, request: Request) -> Response:
+    """Regions, crowds and releases of a finished campaign."""
+    return await _published(context, request, results, "application/json")
+
+
+async def show_geojson(context: Context, request: Request) -> Response:
+    """The regions of a finished campaign on a map."""
+    live = await context.service.campaign(task_of(request.path_params))
+    if live.campaign.task.box.dimensions != 2 or live.campaign.task.rule == "each":
+        raise Problem("no-such-route", 'GeoJSON needs two dimensions and rule "all" or "trim"')
+    return await _published(context, request, geojson, "application/geo+json")
+
+
+async def _published(
+    context: Context, request: Request, make: Callable[..., dict[str, Any]], media_type: str
+) -> Response:
+    service, task = context.service, task_of(request.path_params)
+    live = await service.fresh(task)
+    if live.status.phase != "finished":
+        wait = poll_after(live.status, service.clock())
+        raise Problem("not-closed-yet", f"the campaign is {live.status.phase}", retry_after=wait)
+    document = await service.read(make, service.store, task)
+    return immutable_response(request, msgspec.json.encode(document), media_type=media_type)
+
+
+_TASK, _ROUND = "/tasks/{task}", "/tasks/{task}/rounds/{round}"
+_GOOD = (200, 304)
+_OF_ROUND = (*TASK_PROBLEMS, "no-such-round", "not-closed-yet", "unavailable")
+_OF_RESULTS = (*TASK_PROBLEMS, "not-closed-yet", "unavailable")
+
+OPERATIONS = (
+    Operation("get", "/tasks", list_tasks, "All campaigns", (200,), JSON, ("unavailable",)),
+    Operation("get", _TASK, show_task, "The task; immutable", _GOOD, BYTES, TASK_PROBLEMS),
+    Operation("get", f"{_TASK}/plan", show_plan, "The plan of releases; immutable", _GOOD, BYTES, TASK_PROBLEMS),
+    Operation(
+        "get", f"{_TASK}/statement", show_statement, "The privacy statement; immutable", _GOOD, TEXT, TASK_PROBLEMS
+    ),
+    Operation(
+        "get", f"{_ROUND}/query", show_message("query"), "What a round asks; immutable", _GOOD, BYTES,
+        (*TASK_PROBLEMS, "no-such-round", "not-open-yet", "unavailable"),
+    ),
+    Operation(
+        "get", f"{_ROUND}/closed", show_message("closed"), "Tallies and verdicts; immutable", _GOOD, BYTES, _OF_ROUND
+    ),
+    Operation(
+        "get", f"{_ROUND}/checkpoint", show_message("checkpoint"), "The transcript's root; immutable", _GOOD, BYTES,
+        _OF_ROUND,
+    ),
+    Operation(
+        "get", f"{_ROUND}/seal", show_message("seal"), "The checkpoint in its chain, signed; immutable", _GOOD, BYTES,
+        _OF_ROUND,
+    ),
+    Operation(
+        "get", f"{_ROUND}/reports", list_reports, "A page of the reports of a closed round; immutable", _GOOD, BYTES,
+        (*_OF_ROUND, "malformed"), query=("after", "limit"),
+    ),
+    Operation(
+        "get", f"{_TASK}/results", show_results, "Regions, crowds, releases; immutable", _GOOD, JSON, _OF_RESULTS
+    ),
+    Operation(
+        "get", f"{_TASK}/regions.geojson", show_geojson, "The regions (two dimensions); immutable", _GOOD,
+        "application/geo+json", _OF_RESULTS,
+    ),
+)  # fmt: skip

@@ -1,0 +1,80 @@
+"""A row of the table of routes, and what every handler gets.
+
+Knows HTTP. Knows no route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from ..http import Request, Response
+from ..limits import RateLimit
+from ..metrics import Metrics
+from ..worker import Service
+
+__all__ = ["BYTES", "JSON", "TASK_PROBLEMS", "TEXT", "Context", "Handler", "Operation"]
+
+JSON, BYTES, TEXT = "application/json", "application/msgpack", "text/plain"
+TASK_PROBLEMS = ("no-such-route", "no-such-task")
+
+
+class Context(NamedTuple):
+    """What handlers work with.
+
+    Attributes
+    ----------
+    service : Service
+    metrics : Metrics
+    admin : bytes
+        ``admin_hash`` of the admin token.
+    by_key, by_token : RateLimit
+        How often one key may report, and one token may be tried.
+    description : dict
+        The OpenAPI document.
+    """
+
+    service: Service
+    metrics: Metrics
+    admin: bytes
+    by_key: RateLimit
+    by_token: RateLimit
+    description: dict[str, Any]
+
+
+Handler = Callable[[Context, Request], Awaitable[Response]]
+
+
+class Operation(NamedTuple):
+    """One method of one path: how it is handled, and how it is described.
+
+    Attributes
+    ----------
+    method, path : str
+        The path has names in braces.
+    handler : callable
+    summary : str
+    success : tuple of int
+        Statuses of a good answer.
+    answer : str
+        Media type of a good answer; empty if it has no body.
+    problems : tuple of str
+        Tokens of ``PROBLEMS`` that it can answer with.
+    body : str
+        Media type of the request's body; empty if there is none.
+    auth : {"", "device", "admin"}
+        "admin" is checked before the handler is called.
+    query : tuple of str
+        Names in the query string.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    success: tuple[int, ...]
+    answer: str
+    problems: tuple[str, ...] = ()
+    body: str = ""
+    auth: str = ""
+    query: tuple[str, ...] = ()
