@@ -16,7 +16,7 @@ from .protocol.messages import Closed, Query, Report
 from .protocol.participant import Participant, Policy
 from .protocol.partition import Partition
 from .protocol.task import Task
-from .randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .release.onecall import counts, mean, points, values
 from .simulation.run import Run
 from .simulation.simulate import simulate

@@ -8,11 +8,11 @@ Knows numbers and words. Knows no positions and no mechanisms.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
+from .arrays import exact
 from .errors import BudgetExceeded, InvalidInput
 from .protocol.task import Task
 
@@ -170,15 +170,6 @@ class Ledger:
         if self.cap is not None:
             parts.append(f"The cap is {float(self.cap):g}; {float(self.cap - self.epsilon_worst):g} is left.")
         return " ".join(parts)
-
-
-def exact(number: float | Fraction) -> Fraction:
-    """The number as written: 0.1 is one tenth, not the nearest binary fraction."""
-    if isinstance(number, Fraction):
-        return number
-    if isinstance(number, bool | str) or not math.isfinite(number):
-        raise InvalidInput(f"a loss or a cap must be a finite number; got {number!r}")
-    return Fraction(repr(float(number)))
 
 
 _Row: TypeAlias = tuple[str, str, str, str, str]

@@ -1,12 +1,15 @@
-"""Checks of what goes into and comes out of functions with known ranges.
+"""Arrays and numbers: the types that all modules use, and the checks of what comes in.
 
-Knows shapes, dtypes and finiteness. Knows no function. Every check returns an array that is safe to use, or raises
-:class:`~semilocal.errors.InvalidInput` with what was allowed, what came and where.
+Knows shapes, dtypes and finiteness. Knows no domain, function or mechanism. Every check returns a value that is safe
+to use, or raises :class:`~semilocal.errors.InvalidInput` with what was allowed, what came and where.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -19,37 +22,158 @@ __all__ = [
     "Integers",
     "Words",
     "as_boxes",
+    "as_column",
     "as_floats",
     "as_index",
+    "as_integer",
+    "as_integers",
     "as_number",
     "as_numbers",
     "as_points",
     "as_ranges",
     "as_values",
+    "exact",
     "finite",
+    "is_integer",
+    "is_number",
 ]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
-Words: TypeAlias = npt.NDArray[np.uint64]  # random words, cells
+Words: TypeAlias = npt.NDArray[np.uint64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
+# -- one number ----------------------------------------------------------------------------------------------------
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether it is an int of Python's own, which every codec writes, and no bool."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is an int or a float, and no bool; it may be infinite or NaN."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_integer(value: Any, name: str, *, low: int, high: int | None = None) -> int:
+    """Return an integer, NumPy's too, from ``low`` to ``high``."""
+    whole = is_integer(value) or isinstance(value, np.integer)
+    if not whole or value < low or (high is not None and value > high):
+        allowed = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise InvalidInput(f"{name} must be an integer {allowed}; got {value!r}")
+    return int(value)
+
+
+def as_number(value: Any, name: str, *, positive: bool = False) -> float:
+    """Return one finite number, NumPy's too."""
+    array = as_floats(value, name, kinds="fiub", infinite=True)
+    good = array.ndim == 0 and not isinstance(value, bool | np.bool_) and bool(np.isfinite(array))
+    if not good or (positive and not array > 0):
+        raise InvalidInput(f"{name} must be a {'positive' if positive else 'finite'} number; got {value!r}")
+    return float(array)
+
+
+@lru_cache(maxsize=256, typed=True)
+def exact(number: float | str | Fraction) -> Fraction:
+    """Return an amount that is spent, as people read it: 0.1 is one tenth, not the nearest binary fraction.
+
+    Examples
+    --------
+    >>> 3 * exact(0.1) == exact("0.3")
+    True
+    """
+    try:
+        if isinstance(number, bool) or (not isinstance(number, str | Fraction) and not math.isfinite(number)):
+            raise ValueError
+        value = Fraction(number) if isinstance(number, str | Fraction | int) else Fraction(repr(float(number)))
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise InvalidInput(f"an amount must be a finite number; got {number!r}") from None
+    if value < 0:
+        raise InvalidInput(f"an amount must not be negative; got {number!r}")
+    return value
+
+
+# -- arrays of any meaning -----------------------------------------------------------------------------------------
+
+
+def as_floats(values: Any, what: str, *, kinds: str = "fiu", infinite: bool = False) -> Floats:
+    """Return float64 of any shape, or refuse it; what is not finite passes with ``infinite=True``."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in kinds and array.size:
+            raise ValueError(f"dtype {array.dtype}")
+        array = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be an array of numbers: {error}") from None
+    return array if infinite else finite(array, what)
+
+
+def finite(array: Floats, what: str) -> Floats:
+    """Return the array if all of it is finite."""
+    good = np.isfinite(array)
+    if not good.all():
+        first = np.unravel_index(int(np.argmin(good)), array.shape)
+        raise InvalidInput(
+            f"{what} must be finite; {np.count_nonzero(~good)} of {array.size} are not, the first at index "
+            f"{tuple(int(i) for i in first)}: {array[first]}"
+        )
+    return array
+
+
+def as_column(values: Any, name: str, count: int) -> Floats:
+    """Return finite float64[count], or refuse it."""
+    array = as_floats(values, name)
+    if array.shape != (count,):
+        raise InvalidInput(f"{name} must have shape ({count},); got {array.shape}")
+    return array
+
+
+def as_integers(values: Any, name: str, shape: tuple[int, ...], *, limit: int) -> Integers:
+    """Return int64 of this shape, each below the limit in absolute value; nothing is rounded or reshaped."""
+    try:
+        array: npt.NDArray[Any] = np.asarray(values)
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be integers of shape {shape}: {error}") from None
+    if array.shape != shape or (array.size and array.dtype.kind not in "iu"):
+        raise InvalidInput(f"{name} must be integers of shape {shape}; got {array.dtype} of shape {array.shape}")
+    if np.any(array >= limit) or np.any(array <= -limit):
+        raise InvalidInput(f"{name} must be below {limit} in absolute value")
+    return array.astype(np.int64)
+
+
+def as_numbers(values: Any, name: str) -> tuple[float, ...]:
+    """Return a tuple of finite numbers, one per axis; empty for None."""
+    if values is None:
+        return ()
+    array = as_floats(values, name)
+    if array.ndim != 1 or not len(array):
+        raise InvalidInput(f"{name} must hold one number per axis; got {values!r}")
+    return tuple(array.tolist())
+
+
+# -- points, boxes, values of functions ----------------------------------------------------------------------------
+
+
 def as_points(points: npt.ArrayLike) -> Floats:
-    """Return points as float[n, d], or refuse them."""
+    """Return finite points as float64[n, d], or refuse them."""
     array = as_floats(points, "points")
     if array.ndim != 2 or array.shape[1] == 0:
         raise InvalidInput(f"points must have shape (n, d); got {array.shape}")
     return array
 
 
-def as_boxes(boxes: npt.ArrayLike) -> Floats:
-    """Return boxes as float[m, 2, d] with lower <= upper, or refuse them."""
-    array = as_floats(boxes, "boxes")
-    if array.ndim != 3 or array.shape[1] != 2 or array.shape[2] == 0:
-        raise InvalidInput(f"boxes must have shape (m, 2, d), lower and upper corners; got {array.shape}")
-    if not (array[:, 0] <= array[:, 1]).all():
-        first = int(np.argmax((array[:, 0] > array[:, 1]).any(axis=1)))
+def as_boxes(boxes: npt.ArrayLike, *, dimensions: int | None = None, infinite: bool = False) -> Floats:
+    """Return boxes as float64[m, 2, d] with lower <= upper, or refuse them."""
+    array = as_floats(boxes, "boxes", infinite=infinite)
+    fits = array.ndim == 3 and array.shape[1] == 2 and array.shape[2] > 0
+    if not fits or (dimensions is not None and array.shape[2] != dimensions):
+        d = "d" if dimensions is None else dimensions
+        raise InvalidInput(f"boxes must have shape (m, 2, {d}), lower and upper corners; got {array.shape}")
+    ordered = (array[:, 0] <= array[:, 1]).all(axis=1)  # false for NaN as well
+    if not ordered.all():
+        first = int(np.argmin(ordered))
         raise InvalidInput(f"boxes need lower <= upper on every axis; box {first} is {array[first].tolist()}")
     return array
 
@@ -85,45 +209,3 @@ def as_index(of: npt.ArrayLike | None, *, points: int, boxes: int) -> Integers:
     if points and not (index.min() >= 0 and index.max() < boxes):
         raise InvalidInput(f"of must be in [0, {boxes}); got values from {index.min()} to {index.max()}")
     return index.astype(np.int64)
-
-
-def as_floats(values: Any, what: str, *, kinds: str = "fiu") -> Floats:
-    """Return finite float64 of any shape, or refuse it."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in kinds and array.size:
-            raise ValueError(f"dtype {array.dtype}")
-        array = array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} must be an array of numbers: {error}") from None
-    return finite(array, what)
-
-
-def finite(array: Floats, what: str) -> Floats:
-    """Return the array if all of it is finite."""
-    good = np.isfinite(array)
-    if not good.all():
-        first = np.unravel_index(int(np.argmin(good)), array.shape)
-        raise InvalidInput(
-            f"{what} must be finite; {np.count_nonzero(~good)} of {array.size} are not, the first at index "
-            f"{tuple(int(i) for i in first)}: {array[first]}"
-        )
-    return array
-
-
-def as_numbers(values: Any, name: str) -> tuple[float, ...]:
-    """Return a tuple of finite numbers, one per axis; empty for None."""
-    if values is None:
-        return ()
-    array = as_floats(values, name)
-    if array.ndim != 1 or not len(array):
-        raise InvalidInput(f"{name} must hold one number per axis; got {values!r}")
-    return tuple(array.tolist())
-
-
-def as_number(value: Any, name: str) -> float:
-    """Return one finite number."""
-    array = as_floats(value, name)
-    if array.ndim:
-        raise InvalidInput(f"{name} must be one number; got {value!r}")
-    return float(array)

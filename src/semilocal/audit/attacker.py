@@ -24,7 +24,7 @@ from ..hierarchy.dyadic import Cells
 from ..protocol.moves import move_codes
 from ..protocol.rule import Frontier, decide
 from ..protocol.task import Task
-from ..randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, sharpest_event
 
 __all__ = ["Pair", "Plays", "attack", "choose_neighbour", "play", "report_scores"]

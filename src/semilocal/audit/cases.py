@@ -23,7 +23,7 @@ from ..geometry.box import Box
 from ..protocol.messages import Query
 from ..protocol.participant import Participant, Policy
 from ..protocol.task import Task
-from ..randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from ..randomizer.values.mechanisms import best
 from ..simulation.simulate import simulate
 from .attacker import Pair, attack, choose_neighbour, play

@@ -15,7 +15,7 @@ import numpy as np
 from ..protocol.moves import move_codes
 from ..protocol.rule import Frontier, decide, first_frontier
 from ..protocol.task import Task
-from ..randomizer.response import DiscreteLaplace, RandomizedResponse
+from ..randomizer import DiscreteLaplace, RandomizedResponse
 from ..randomizer.values.base import Mechanism
 
 __all__ = [

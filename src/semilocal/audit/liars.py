@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import InvalidInput
 from ..protocol.task import Task
-from ..randomizer.response import RandomizedResponse
+from ..randomizer import RandomizedResponse
 from .exact import liar_pass_chance
 
 __all__ = ["Poisoning", "push_counts", "push_verdicts"]

@@ -12,11 +12,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import ROOT, Quadtree
 from ..release.boxes import BoxCounts
-from .checks import check_depth, check_epsilon, check_people
+from .checks import check_people
 from .consistency import make_consistent, project_to_total
 from .counted_tree import CountedTree, deepest
 from .oracles import best_oracle, estimate, variance
@@ -67,10 +68,10 @@ def ahead(
     % for epsilon 0.5 to 3 (40 paired runs each, 5 000 and 20 000 people; at 0.1 the difference is within the
     noise).
     """
-    epsilon = check_epsilon(epsilon)
+    epsilon = as_number(epsilon, "epsilon", positive=True)
     positions = check_people(points, box)
     people = len(positions)
-    tree = Quadtree(box, check_depth("depth", depth, deepest(box)))
+    tree = Quadtree(box, as_integer(depth, "depth", low=1, high=deepest(box)))
     if people < depth:
         raise InvalidInput(f"ahead needs at least one participant per layer, {depth}; got {people}")
 

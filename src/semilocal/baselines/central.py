@@ -10,9 +10,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import as_number
 from ..functions import BoundedFunction
 from ..geometry.box import Box
-from .checks import check_epsilon, evaluate
+from .checks import evaluate
 from .results import CURATOR, MOVE, Guarantee, MeanEstimate
 
 __all__ = ["central_mean"]
@@ -40,7 +41,7 @@ def central_mean(
         epsilon-differentially private if one participant moves anywhere in the domain (the number of
         participants is public); trusts a curator.
     """
-    epsilon = check_epsilon(epsilon)
+    epsilon = as_number(epsilon, "epsilon", positive=True)
     values, low, high = evaluate(points, f, box)
     scale = (high - low) / (len(values) * epsilon)
     value = float(np.mean(values)) + float(rng.laplace(0.0, scale))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Integers
+from ..arrays import Flags, Integers, as_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import Cells, Quadtree
 from ..release.boxes import BoxCounts
-from .checks import check_depth, check_people
+from .checks import check_people
 from .counted_tree import CountedTree, deepest
 from .results import CURATOR, Guarantee, SpatialCounts
 
@@ -51,15 +51,14 @@ def kanonymous_quadtree(
     >>> kanonymous_quadtree(corners, Box((0, 0), (1, 1)), k=1).counts.tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise InvalidInput(f"k must be an integer of at least 1; got {k!r}")
+    k = as_integer(k, "k", low=1)
     if rule not in ("all", "suppress"):
         raise InvalidInput(f"rule must be 'all' or 'suppress'; got {rule!r}")
     positions = check_people(points, box)
     if len(positions) < k:
         raise InvalidInput(f"points must hold at least k = {k} positions; got {len(positions)}")
     most = deepest(box)
-    tree = Quadtree(box, most if max_depth is None else check_depth("max_depth", max_depth, most))
+    tree = Quadtree(box, most if max_depth is None else as_integer(max_depth, "max_depth", low=1, high=most))
     counted = CountedTree(tree, positions)
 
     def splits(depth: int, cells: Cells, counts: Integers) -> Flags:

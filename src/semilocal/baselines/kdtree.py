@@ -15,11 +15,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..release.boxes import BoxCounts
-from .checks import check_depth, check_epsilon, check_people
+from .checks import check_people
 from .consistency import project_to_total, share_out
 from .oracles import best_oracle, estimate, variance
 from .results import MOVE, NOBODY, Guarantee, SpatialCounts
@@ -68,9 +68,9 @@ def ldp_kdtree(
     SpatialCounts
         epsilon-locally differentially private; trusts nobody. Counts add up to n, which is public.
     """
-    epsilon = check_epsilon(epsilon)
-    height = check_depth("height", height, MOST_HEIGHT)
-    if check_depth("buckets", buckets, 256) < 2:
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    height = as_integer(height, "height", low=1, high=MOST_HEIGHT)
+    if as_integer(buckets, "buckets", low=1, high=256) < 2:
         raise InvalidInput("buckets must be at least 2: one bucket has no median")
     if not 0 < tree_share < 1:
         raise InvalidInput(f"tree_share must lie strictly between 0 and 1; got {tree_share!r}")

@@ -11,10 +11,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import as_number
 from ..errors import InvalidInput
 from ..functions import BoundedFunction
 from ..geometry.box import Box
-from .checks import check_epsilon, evaluate
+from .checks import evaluate
 from .results import MOVE, NOBODY, Guarantee, MeanEstimate
 
 __all__ = ["local_mean"]
@@ -50,7 +51,7 @@ def local_mean(
     MeanEstimate
         epsilon-locally differentially private; trusts nobody.
     """
-    epsilon = check_epsilon(epsilon)
+    epsilon = as_number(epsilon, "epsilon", positive=True)
     if mechanism not in ("laplace", "duchi"):
         raise InvalidInput(f"mechanism must be 'laplace' or 'duchi'; got {mechanism!r}")
     values, low, high = evaluate(points, f, box)

@@ -20,9 +20,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, as_number
 from ..errors import InvalidInput
-from .checks import check_epsilon
 
 __all__ = ["GeneralizedResponse", "Oracle", "UnaryEncoding", "best_oracle", "estimate", "variance"]
 
@@ -109,7 +108,7 @@ def best_oracle(size: int, *, epsilon: float) -> Oracle:
     >>> best_oracle(400, epsilon=1.0)
     UnaryEncoding(size=400, epsilon=1.0)
     """
-    epsilon = check_epsilon(epsilon)
+    epsilon = as_number(epsilon, "epsilon", positive=True)
     if size < 1:
         raise InvalidInput(f"size must be at least 1; got {size!r}")
     few = (size - 2) * math.exp(-epsilon) < 3

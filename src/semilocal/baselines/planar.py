@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv
 
-from ..arrays import Floats
+from ..arrays import Floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from .checks import check_epsilon, check_people
+from .checks import check_people
 from .results import MOVE, NOBODY, Guarantee, ReleasedPoints
 
 __all__ = ["laplace_points", "planar_laplace"]
@@ -43,7 +43,7 @@ def planar_laplace(
         Any two positions at (scaled) distance r are epsilon × r indistinguishable: sqrt(2) epsilon across the
         domain.
     """
-    epsilon = check_epsilon(epsilon)
+    epsilon = as_number(epsilon, "epsilon", positive=True)
     if box.dimensions != 2:
         raise InvalidInput(f"planar_laplace needs a box of 2 dimensions; got {box.dimensions}: use laplace_points")
     positions = check_people(points, box)
@@ -78,7 +78,7 @@ def laplace_points(
     clip : bool
         Move draws outside the domain to its nearest point (post-processing: it costs no privacy).
     """
-    epsilon = check_epsilon(epsilon)
+    epsilon = as_number(epsilon, "epsilon", positive=True)
     positions = check_people(points, box)
     shift = rng.laplace(0.0, 1 / epsilon, positions.shape)
     cost = box.dimensions * epsilon

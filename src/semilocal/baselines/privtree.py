@@ -12,12 +12,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Integers
+from ..arrays import Flags, Integers, as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import Cells, Quadtree
 from ..release.boxes import BoxCounts
-from .checks import check_depth, check_epsilon, check_people
+from .checks import check_people
 from .counted_tree import CountedTree, deepest
 from .results import CURATOR, Guarantee, SpatialCounts
 
@@ -69,12 +69,12 @@ def privtree(
     >>> abs(result.query([[[0, 0], [0.1, 0.1]]]).value[0] - 1000) < 200
     np.True_
     """
-    epsilon = check_epsilon(epsilon)
+    epsilon = as_number(epsilon, "epsilon", positive=True)
     if not 0 < tree_share < 1:
         raise InvalidInput(f"tree_share must lie strictly between 0 and 1; got {tree_share!r}")
     positions = check_people(points, box)
     most = deepest(box)
-    tree = Quadtree(box, most if max_depth is None else check_depth("max_depth", max_depth, most))
+    tree = Quadtree(box, most if max_depth is None else as_integer(max_depth, "max_depth", low=1, high=most))
     scale = (2 * tree.fanout - 1) / ((tree.fanout - 1) * epsilon * tree_share)
     penalty = scale * math.log(tree.fanout)
     counted = CountedTree(tree, positions)

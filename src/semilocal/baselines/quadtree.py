@@ -11,11 +11,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import Quadtree
 from ..release.boxes import BoxCounts
-from .checks import check_depth, check_epsilon, check_people
+from .checks import check_people
 from .consistency import project_to_total, share_out
 from .counted_tree import deepest
 from .oracles import UnaryEncoding, best_oracle, estimate, variance
@@ -62,14 +63,14 @@ def ldp_quadtree(
     SpatialCounts
         epsilon-locally differentially private; trusts nobody. Counts add up to n, which is public.
     """
-    epsilon = check_epsilon(epsilon)
+    epsilon = as_number(epsilon, "epsilon", positive=True)
     if not (math.isfinite(cut) and cut >= 0):
         raise InvalidInput(f"cut must be a number of standard deviations, at least 0; got {cut!r}")
     positions = check_people(points, box)
     people = len(positions)
     most = min(deepest(box), MOST_BITS // box.dimensions)
     chosen = default_height(people, box.dimensions, epsilon, most) if height is None else height
-    tree = Quadtree(box, check_depth("height", chosen, most))
+    tree = Quadtree(box, as_integer(chosen, "height", low=1, high=most))
     number = tree.fanout**tree.max_depth
     held = np.bincount(tree.codes(positions).astype(np.int64) - number, minlength=number)
     oracle = best_oracle(number, epsilon=epsilon)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from ..arrays import exact
 from ..errors import BudgetExceeded, InvalidInput, ServerViolation
 from ..protocol.keys import derive
 from ..protocol.messages import Query, Report, decode, encode
@@ -30,7 +31,6 @@ from ..protocol.participant import Participant, Policy
 from ..protocol.plan import Plan, ValueQuery, ValueReport, decode_value, encode_value, respond_value
 from ..protocol.task import Task
 from .channel import Answer, Channel, Status
-from .ledger import exact
 from .pinned import (
     check_counted,
     cost,

@@ -15,35 +15,17 @@ Knows amounts. Knows no files, messages or clocks.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
+from ..arrays import exact
 from ..errors import BudgetExceeded, InvalidInput
 
-__all__ = ["Ledger", "Line", "exact"]
+__all__ = ["Ledger", "Line"]
 
 Account = Literal["epsilon", "exposure"]
 Amount = float | str | Fraction
-
-
-@lru_cache(maxsize=256)
-def exact(amount: Amount) -> Fraction:
-    """The number that people read: 0.1 is one tenth, not the float next to it.
-
-    Examples
-    --------
-    >>> 3 * exact(0.1) == exact("0.3")
-    True
-    """
-    try:
-        value = Fraction(repr(float(amount)) if isinstance(amount, float) else amount)
-    except (ValueError, TypeError, ZeroDivisionError):
-        raise InvalidInput(f"an amount must be a finite number; got {amount!r}") from None
-    if value < 0:
-        raise InvalidInput(f"an amount must not be negative; got {amount!r}")
-    return value
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

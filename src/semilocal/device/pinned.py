@@ -12,13 +12,13 @@ from functools import lru_cache
 
 import msgspec
 
+from ..arrays import exact
 from ..errors import InvalidInput, ServerViolation
 from ..protocol.messages import Closed, decode
 from ..protocol.plan import Plan, ValueClosed, ValueReport, decode_value
 from ..protocol.task import Task
 from ..transcript.checkpoints import Checkpoint
 from .channel import Answer, Channel
-from .ledger import exact
 from .summary import Outcome, Summary
 from .vault import Membership, Vault
 

@@ -16,7 +16,7 @@ from scipy.stats import gamma
 from ..protocol.messages import Closed
 from ..protocol.partition import Partition
 from ..protocol.task import Task
-from ..randomizer.response import DiscreteLaplace, PaperLaplace
+from ..randomizer import DiscreteLaplace, PaperLaplace
 from ..simulation import synthetic
 from ..simulation.simulate import simulate
 from .harness.report import Claim

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats
+from ..arrays import Floats, as_floats
 from ..errors import InvalidInput, OutsideDomain
 
 __all__ = ["MAX_DIMENSIONS", "Box", "Clipped"]
@@ -116,16 +116,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return " × ".join(f"{name} [{low:g}, {high:g}]" for name, low, high in axes)
 
     def _finite(self, points: npt.ArrayLike) -> Floats:
-        try:
-            array = np.asarray(points)
-            if array.dtype.kind not in "fiu" and array.size:
-                raise InvalidInput(f"points must be numbers; got dtype {array.dtype}")
-            array = array.astype(np.float64, copy=False)
-        except (TypeError, ValueError) as error:
-            if isinstance(error, InvalidInput):
-                raise
-            wanted = f"an array of numbers with shape (n, {self.dimensions})"
-            raise InvalidInput(f"points must be {wanted}: {error}") from None
+        array = as_floats(points, "points", infinite=True)
         if array.ndim == 1 and (self.dimensions == 1 or array.size == 0):
             array = array.reshape(-1, self.dimensions)
         if array.ndim != 2 or array.shape[1] != self.dimensions:

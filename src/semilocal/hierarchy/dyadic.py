@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Flags, Floats, Integers, as_integer, is_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
 
@@ -57,7 +57,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
     def __post_init__(self) -> None:
         if not isinstance(self.box, Box):
             raise InvalidInput(f"box must be a semilocal.Box; got {self.box!r}")
-        if isinstance(self.max_depth, bool) or not isinstance(self.max_depth, int) or self.max_depth < 1:
+        if not is_integer(self.max_depth) or self.max_depth < 1:
             raise InvalidInput(f"max_depth must be an integer of at least 1; got {self.max_depth!r}")
         if self.path_bits > MAX_BITS:
             most = MAX_BITS // self.level_bits
@@ -239,9 +239,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         return choice
 
     def _depth(self, depth: int) -> int:
-        if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or not 0 <= depth <= self.max_depth:
-            raise InvalidInput(f"depth must be an integer from 0 to {self.max_depth}; got {depth!r}")
-        return int(depth)
+        return as_integer(depth, "depth", low=0, high=self.max_depth)
 
 
 class BinaryTree(Hierarchy, frozen=True, tag="binary"):

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..arrays import Floats
+from ..arrays import Floats, is_number
 from ..errors import InvalidInput, MissingExtra
 
 __all__ = ["Table", "read_points"]
@@ -288,7 +288,7 @@ class _GeoJsonFile(_Source):
                     store[row] = position[("longitude", "latitude").index(name)]
                 else:
                     value = (feature.get("properties") or {}).get(name)
-                    if not _is_json_number(value):
+                    if not is_number(value):
                         self.refuse(
                             row,
                             f"property {name!r} is {value!r}, not a number",
@@ -303,7 +303,7 @@ class _GeoJsonFile(_Source):
             got = geometry.get("type") if isinstance(geometry, dict) else geometry
             self.refuse(row, f"the geometry is {got!r}", "every feature must be a Point")
         position = geometry.get("coordinates")
-        if not isinstance(position, list) or len(position) < 2 or not all(map(_is_json_number, position)):
+        if not isinstance(position, list) or len(position) < 2 or not all(map(is_number, position)):
             self.refuse(row, f"the coordinates are {position!r}", "give [longitude, latitude]")
         return position
 
@@ -393,10 +393,6 @@ def _delimiter(path: Path, stream: io.TextIOWrapper) -> str:
 
 def _kind(content: Any) -> str:
     return f"type {content.get('type')!r}" if isinstance(content, dict) else f"a {type(content).__name__}"
-
-
-def _is_json_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _is_number(text: str) -> bool:

@@ -12,12 +12,11 @@ The state is a fold over the closings: ``Curator.replay`` gives back the same cu
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Integers
+from ..arrays import Integers, as_integers
 from ..errors import DeviceViolation, InvalidInput
 from .messages import MAX_RESPONDERS, MAX_SUM, Closed, Message, Query, Report
 from .rule import Frontier, Ruling, decide, first_frontier, roll_call
@@ -92,8 +91,8 @@ class Curator:
             raise InvalidInput("the task is finished; there is no round to close")
         count = len(self.frontier.cells)
         width = 0 if self.roll_call else self.task.randomizer.fanout
-        size = _integers(responders, "responders", (count,), MAX_RESPONDERS + 1)
-        sums = _integers(tally, "tally", (count, width), MAX_SUM)
+        size = as_integers(responders, "responders", (count,), limit=MAX_RESPONDERS + 1)
+        sums = as_integers(tally, "tally", (count, width), limit=MAX_SUM)
         if np.any(size < 0) or (width and not self.task.randomizer.possible(sums, size).all()):
             raise InvalidInput("no set of reports has these responders and this tally")
         ruling = decide(self.task, self.frontier, size, sums) if width else roll_call(self.task, self.frontier)
@@ -143,16 +142,3 @@ def count_reports(task: Task, query: Query, reports: Sequence[Report]) -> tuple[
     if not len(reports):
         return responders, np.zeros((len(query.cells), task.randomizer.fanout), dtype=np.int64)
     return responders, task.randomizer.tally(answers, rows.astype(np.int64), len(query.cells))
-
-
-def _integers(values: npt.ArrayLike, name: str, shape: tuple[int, ...], limit: int) -> Integers:
-    """The values as int64 of this shape, below the limit in absolute value; nothing is rounded or reshaped."""
-    try:
-        array: npt.NDArray[Any] = np.asarray(values)
-    except ValueError as error:
-        raise InvalidInput(f"{name} must be integers of shape {shape}: {error}") from None
-    if array.shape != shape or (array.size and array.dtype.kind not in "iu"):
-        raise InvalidInput(f"{name} must be integers of shape {shape}; got {array.dtype} of shape {array.shape}")
-    if np.any(array >= limit) or np.any(array <= -limit):
-        raise InvalidInput(f"{name} must be below {limit} in absolute value")
-    return array.astype(np.int64)

@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..arrays import is_integer, is_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import MAX_BITS, BinaryTree, Quadtree
-from ..randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .promise import promise
 
 __all__ = ["Accounting", "Rule", "Task"]
@@ -97,32 +98,32 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
             )
         _check(self.rule in ("all", "trim", "each"), "rule", "'all', 'trim' or 'each'", self.rule)
         _check(self.accounting in ("core", "uniform"), "accounting", "'core' or 'uniform'", self.accounting)
-        _check(_is_int(self.k) and 1 <= self.k <= MAX_K, "k", f"an integer from 1 to {MAX_K}", self.k)
+        _check(is_integer(self.k) and 1 <= self.k <= MAX_K, "k", f"an integer from 1 to {MAX_K}", self.k)
         _check(
-            _is_number(self.delta) and 1e-15 <= self.delta < 0.5,
+            is_number(self.delta) and 1e-15 <= self.delta < 0.5,
             "delta",
             "a number from 1e-15 to below 0.5",
             self.delta,
         )
         _check(
-            _is_int(self.max_trims) and 0 <= self.max_trims <= 255,
+            is_integer(self.max_trims) and 0 <= self.max_trims <= 255,
             "max_trims",
             "an integer from 0 to 255",
             self.max_trims,
         )
-        _check(_is_number(self.tau) and 0 < self.tau < 0.5, "tau", "a share above 0 and below 0.5", self.tau)
+        _check(is_number(self.tau) and 0 < self.tau < 0.5, "tau", "a share above 0 and below 0.5", self.tau)
         depth = self.hierarchy.max_depth
         _check(
-            _is_int(self.max_rounds) and 1 <= self.max_rounds <= depth,
+            is_integer(self.max_rounds) and 1 <= self.max_rounds <= depth,
             "max_rounds", f"an integer from 1 to the hierarchy's max_depth {depth}", self.max_rounds,
         )  # fmt: skip
-        _check(_is_number(self.quorum) and 0 < self.quorum <= 1, "quorum", "a share above 0 and at most 1", self.quorum)
+        _check(is_number(self.quorum) and 0 < self.quorum <= 1, "quorum", "a share above 0 and at most 1", self.quorum)
         _check(
-            _is_int(self.window) and 1 <= self.window <= 10**8, "window", "a positive number of seconds", self.window
+            is_integer(self.window) and 1 <= self.window <= 10**8, "window", "a positive number of seconds", self.window
         )
         _check(self.size_from in ("responders", "estimate"), "size_from", "'responders' or 'estimate'", self.size_from)
         liars = self.tolerate_liars
-        _check(_is_int(liars) and 0 <= liars < 2**31, "tolerate_liars", "an integer of at least 0", liars)
+        _check(is_integer(liars) and 0 <= liars < 2**31, "tolerate_liars", "an integer of at least 0", liars)
         if liars and not isinstance(self.randomizer, RandomizedResponse):
             raise InvalidInput(
                 f"tolerate_liars is {liars}, but only in randomized response does a liar add at most one to a tally; "
@@ -192,8 +193,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         _check(tree in ("binary", "quad"), "tree", "'binary' or 'quad'", tree)
         _check(randomizer in ("randomized-response", "discrete-laplace"), "randomizer",
                "'randomized-response' or 'discrete-laplace'", randomizer)  # fmt: skip
-        _check(_is_number(epsilon), "epsilon", "a number", epsilon)
-        _check(_is_int(max_trims) and max_trims >= 0, "max_trims", "an integer of at least 0", max_trims)
+        _check(is_number(epsilon) and math.isfinite(epsilon), "epsilon", "a number", epsilon)
+        _check(is_integer(max_trims) and max_trims >= 0, "max_trims", "an integer of at least 0", max_trims)
         per_level = 1 if tree == "binary" else box.dimensions
         if max_depth is None:
             max_depth = min(_TICK_BITS * box.dimensions, MAX_BITS) // per_level
@@ -233,7 +234,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         size_from: Literal["responders", "estimate"],
     ) -> Task:  # fmt: skip
         _check(isinstance(box, Box), "box", "a semilocal.Box", box)
-        _check(_is_number(epsilon) and epsilon > 0, "epsilon", "a positive number", epsilon)
+        _check(is_number(epsilon) and 0 < epsilon < math.inf, "epsilon", "a positive number", epsilon)
         depth = min(_TICK_BITS, MAX_BITS // box.dimensions) if max_depth is None else max_depth
         tree = Quadtree(box, depth)
         noise = PaperLaplace(1.0 / epsilon, tree.fanout, "paper")
@@ -284,14 +285,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
     def statement(self) -> str:
         """The promise in plain words: what is protected, against whom, with which numbers, what is revealed."""
         return promise(self).text()
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _check(fine: bool, name: str, allowed: str, got: Any) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from .response import DiscreteLaplace, PaperLaplace, RandomizedResponse, Randomizer
+from .base import Randomizer
+from .laplace import DiscreteLaplace
+from .paper import PaperLaplace
+from .response import RandomizedResponse
 
 __all__ = ["DiscreteLaplace", "PaperLaplace", "RandomizedResponse", "Randomizer"]

@@ -17,13 +17,13 @@ from ._tails import ChernoffCurve
 __all__ = [
     "WORD",
     "discrete_curve",
+    "exp_below",
     "laplace_chances",
     "laplace_curve",
     "laplace_thresholds",
     "laplace_weights",
     "response_weights",
 ]
-
 
 WORD = 1 << 64
 _EDGE_MASS = 2.0**-44  # discrete Laplace: clamp where the remaining tail has about this mass
@@ -33,8 +33,8 @@ _LEAST_MASS = 2.0**-60  # discrete Laplace: the rarest value has at least about 
 # -- integer weights, computed with 60 digits so that every platform gets the same ------------------------------
 
 
-def _exp(value: float | decimal.Decimal) -> decimal.Decimal:
-    """e**value rounded down."""
+def exp_below(value: float | decimal.Decimal) -> decimal.Decimal:
+    """e**value in 60 digits, below the true one by at most one part in 10**55: every device gets the same integers."""
     with decimal.localcontext() as context:
         context.prec, context.rounding = 60, decimal.ROUND_DOWN
         return decimal.Decimal(value).exp() * (1 - decimal.Decimal(10) ** -55)
@@ -45,7 +45,7 @@ def response_weights(epsilon: float, fanout: int) -> tuple[int, int]:
     """Weights of the true child and of each other one: their ratio never exceeds e**epsilon."""
     with decimal.localcontext() as context:
         context.prec = 60
-        other = int((WORD / (_exp(epsilon) + fanout - 1)).to_integral_value(decimal.ROUND_CEILING))
+        other = int((WORD / (exp_below(epsilon) + fanout - 1)).to_integral_value(decimal.ROUND_CEILING))
     return WORD - (fanout - 1) * other, other
 
 
@@ -54,7 +54,7 @@ def laplace_weights(epsilon: float) -> tuple[int, ...]:
     """Weights of -edge … edge + 1 for a true 0: falling pairs whose ratio never exceeds e**(epsilon / 2)."""
     with decimal.localcontext() as context:
         context.prec = 60
-        growth = _exp(decimal.Decimal(epsilon) / 2)
+        growth = exp_below(decimal.Decimal(epsilon) / 2)
         decay = 1 / growth
         deepest = math.floor(-math.log(_LEAST_MASS) / (epsilon / 2)) - 1  # beyond it, a weight would be no word at all
         edge = min(math.ceil(-math.log(_EDGE_MASS) / (epsilon / 2)), deepest)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import release
-from ..accounting import Ledger, exact
-from ..errors import InvalidInput
+from ..accounting import Ledger
+from ..arrays import as_number, exact
 from ..geometry.box import Box
 from ..protocol.partition import Partition, Trims
 from ..protocol.rule import TRIM_QUANTILE
@@ -206,8 +206,7 @@ def partition_for_values(
     Parameters are those of :func:`mean`; ``progress`` is that of :func:`simulate`. Where no partition can help nothing
     is asked: the run has one region, the whole domain, and the ledger is empty.
     """
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not epsilon > 0:
-        raise InvalidInput(f"epsilon must be a positive number; got {epsilon!r}")
+    epsilon = as_number(epsilon, "epsilon", positive=True)
     positions = box.check(points)
     accounting = options.get("accounting", "core")
     max_trims = options.get("max_trims") if options.get("rule", "trim") == "trim" else 0

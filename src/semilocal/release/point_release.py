@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, as_number
 from ..errors import InvalidInput
 from ..protocol.partition import Partition
 from ..simulation.run import LOST, Run
@@ -82,8 +82,7 @@ def resample(
     epsilon : float
         The scale on an axis is the region's width divided by epsilon. It is a parameter of the spread, not a cost.
     """
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < np.inf:
-        raise InvalidInput(f"epsilon must be positive; got {epsilon!r}")
+    epsilon = as_number(epsilon, "epsilon", positive=True)
     who, boxes = _regions(run, points)
     widths = boxes[:, 1] - boxes[:, 0]
     drawn, clipped = run.task.box.clip(boxes.mean(axis=1) + rng.laplace(size=widths.shape) * widths / epsilon)

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Integers, Words
+from ..arrays import Flags, Integers, Words, is_integer
 from ..errors import InvalidInput
 from ..protocol.messages import Report, decode
 from ..protocol.plan import ValueReport, decode_value
@@ -181,7 +181,7 @@ def _fit(report: Report | ValueReport, task: bytes, round_: int, width: int | No
     answer = report.answer
     if width == 0 and answer is None:
         return int(_ROLL_CALL)
-    if width is None and isinstance(answer, int) and not isinstance(answer, bool) and abs(answer) < 2**63:
+    if width is None and is_integer(answer) and abs(answer) < 2**63:
         return answer
     if width and isinstance(answer, tuple) and len(answer) == width and all(abs(value) < 2**62 for value in answer):
         return answer

@@ -13,7 +13,7 @@ from semilocal import Box, Task, simulate
 from semilocal.audit import Pair, attack, audit_task, choose_neighbour, default_task, play
 from semilocal.audit.attacker import report_scores
 from semilocal.errors import InvalidInput
-from semilocal.randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 
 
 def town(n: int, seed: int = 1) -> np.ndarray:

@@ -19,7 +19,7 @@ from semilocal.audit.exact import (
     transcript_losses,
     value_loss,
 )
-from semilocal.randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Piecewise, TwoPoint, best
 
 

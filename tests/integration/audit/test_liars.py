@@ -12,7 +12,7 @@ from semilocal.audit import push_counts, push_verdicts
 from semilocal.audit.exact import liar_pass_chance
 from semilocal.errors import InvalidInput
 from semilocal.protocol.rule import Frontier, decide, first_frontier
-from semilocal.randomizer.response import RandomizedResponse
+from semilocal.randomizer import RandomizedResponse
 
 BOX = Box((0.0,), (1.0,))
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semilocal.device.ledger import Ledger, exact
+from semilocal.arrays import exact
+from semilocal.device.ledger import Ledger
 from semilocal.errors import BudgetExceeded, InvalidInput, SemilocalError
 
 A, B = bytes(32), bytes(31) + b"\x01"

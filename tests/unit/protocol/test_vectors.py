@@ -21,7 +21,7 @@ from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import decode, encode
 from semilocal.protocol.moves import move_codes
 from semilocal.protocol.rule import Frontier, decide
-from semilocal.randomizer.response import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
 
 SPEC = Path(__file__).parents[3] / "spec"

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from ...device.ledger import exact
+from ...arrays import exact
 from ...errors import InvalidInput, ServerViolation
 from ...protocol.participant import Policy
 from ...protocol.task import Task

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
@@ -24,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arrays import Floats, Integers, Words
+from .._weights import exp_below
 from ._layout import window_sums
 
-__all__ = ["BUCKETS", "GRID", "Window", "exp"]
+__all__ = ["BUCKETS", "GRID", "Window"]
 
 GRID = 1 << 20
 BUCKETS = 1 << 14
@@ -72,7 +72,7 @@ class Window(NamedTuple):
             Where the window starts, on straight lines between the corners.
         """
         outputs = len(pattern)
-        growth = Fraction(exp(epsilon)) * (1 - Fraction(1, 10**40))  # below e^epsilon for sure
+        growth = Fraction(exp_below(epsilon))
         # Rounded up, so that share - outputs * low <= window * (growth - 1) * low, and step <= (growth - 1) * low.
         low = math.ceil(share / (outputs + window * (growth - 1)))
         step = (share - outputs * low) // window
@@ -129,9 +129,3 @@ class Window(NamedTuple):
     def _start(self, position: int) -> int:
         bucket, within = divmod(position, _FINE)
         return int(self.starts[bucket]) + int(self.rises[bucket]) * within // _FINE
-
-
-def exp(value: float) -> Decimal:
-    """Return e^value, rounded correctly to 50 digits: every device must compute the same integers."""
-    with localcontext(prec=50):
-        return Decimal(value).exp()

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Floats, Integers, Words
+from ...arrays import Floats, Integers, Words, as_floats, is_number
 from ...errors import InvalidInput
 from ._layout import peak_variance
 from ._window import GRID
@@ -46,8 +46,9 @@ class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         value: Any = self.epsilon
-        number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-        if not (number and MIN_EPSILON <= value <= MAX_EPSILON):
+        if not (
+            (is_number(value) or isinstance(value, np.integer | np.floating)) and MIN_EPSILON <= value <= MAX_EPSILON
+        ):
             raise InvalidInput(
                 f"the epsilon of one value must be a number in [{MIN_EPSILON}, {MAX_EPSILON}]; got {value!r}; "
                 "with less nothing is learned, with more nothing is protected"
@@ -171,13 +172,7 @@ def on_grid(unit: float) -> int:
 
 
 def _unit(values: Any) -> Floats:
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiu" and array.size:
-            raise ValueError(f"dtype {array.dtype}")
-        array = array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"values must be an array of numbers in [0, 1], shape (n,): {error}") from None
+    array = as_floats(values, "values", infinite=True)
     if array.ndim != 1:
         raise InvalidInput(f"values must have shape (n,); got {array.shape}")
     if len(array) and not (array.min() >= 0.0 and array.max() <= 1.0):  # false for NaN too

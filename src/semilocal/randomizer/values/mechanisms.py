@@ -23,8 +23,9 @@ import numpy as np
 
 from ...arrays import Floats, Integers, Words
 from ...errors import InvalidInput
+from .._weights import exp_below
 from ._layout import Layout, outputs_of, suited, window_sums
-from ._window import BUCKETS, GRID, Window, exp
+from ._window import BUCKETS, GRID, Window
 from .base import MAX_EPSILON, MIN_EPSILON, Mechanism, on_grid
 
 __all__ = [
@@ -136,7 +137,7 @@ class Hybrid(_Windows, frozen=True, tag="hybrid"):
     def _parts(self) -> tuple[Window, ...]:
         if self.epsilon <= 0.61:
             return TwoPoint(self.epsilon)._parts
-        share = int((1 << _BITS) * (1 - 1 / exp(self.epsilon / 2)))
+        share = int((1 << _BITS) * (1 - 1 / exp_below(self.epsilon / 2)))
         rest = _even(self.epsilon, (1 << _BITS) - share, outputs=2, window=1)
         return (_piecewise(self.epsilon, share), rest)
 
@@ -354,4 +355,4 @@ def _even(epsilon: float, share: int, *, outputs: int, window: int) -> Window:
 
 def _piecewise(epsilon: float, share: int) -> Window:
     window = 32
-    return _even(epsilon, share, outputs=round(window * (1 + exp(epsilon / 2))), window=window)
+    return _even(epsilon, share, outputs=round(window * (1 + exp_below(epsilon / 2))), window=window)
