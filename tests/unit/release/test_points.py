@@ -104,7 +104,7 @@ def test_wrong_input_is_refused_with_what_is_allowed() -> None:
     with pytest.raises(InvalidInput, match=f"{len(points)} participants in their order; got 3"):
         quantize(run, points[:3])
     for wrong in (0.0, -1.0, float("nan"), float("inf"), True):
-        with pytest.raises(InvalidInput, match="epsilon must be (a positive number|finite|an array of numbers)"):
+        with pytest.raises(InvalidInput, match="epsilon must be a positive number"):
             resample(run, points, epsilon=wrong, rng=np.random.default_rng(1))
     with pytest.raises(InvalidInput, match="level"):
         quantize(run, points).interval(0.0)
