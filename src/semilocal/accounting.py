@@ -1,24 +1,25 @@
-"""The ledger: what was spent, on what, under which promise.
+"""The ledger: what was spent on which release, under which promise.
 
-Basic composition in exact arithmetic: losses add up. The chance that a crowd fails is kept apart from the losses. A
-ledger is a frozen value; spending returns a new one, or refuses to exceed its cap.
+Losses add up (basic composition, in exact fractions). Crowds do not: the same people in several partitions share all
+their regions with fewer than k others, so chances of a missing crowd are listed, never added. A ledger is a frozen
+value; spending returns a new one, or refuses to exceed its cap.
 
-Knows numbers and words. Knows no positions and no mechanisms.
+Knows numbers; the words are those of protocol/promise.py. Knows no positions and no mechanisms.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeAlias
 
 from .arrays import exact
 from .errors import BudgetExceeded, InvalidInput
+from .protocol.partition import Partition
+from .protocol.promise import Guarantee, crowd_delta, crowds_words, losses_words, promise
 from .protocol.task import Task
 
 __all__ = ["Entry", "Ledger"]
 
-INSIDE = "inside your region"
 _ROUNDING = Fraction(1, 10**12)
 
 
@@ -31,34 +32,31 @@ class Entry:
     what : str
         What it was spent on.
     epsilon : Fraction
-        Loss of a participant who was never moved.
-    per_move : Fraction
-        What every move adds.
-    max_moves : int
-        The most moves anybody can have had.
+        Loss between any two positions inside a published region (delta 0).
+    per_trim : Fraction
+        What each TRIM on the region's path adds for a moved position against any inside.
+    trims : int
+        T: the most TRIMs on a path, by the task or, once they are public, in the run.
+    k : int
+        The crowd that a partition promises; 0 for none.
     delta : Fraction
-        Chance, per participant, that the promised crowd fails.
-    adjacency : str
-        Between which two worlds the loss is measured.
+        Chance, for every participant, that fewer than k are published in their region; 1 if no crowd is promised.
+    task : bytes
+        Id of a partition's task; empty for a release.
     """
 
     what: str
     epsilon: Fraction
-    per_move: Fraction = Fraction(0)
-    max_moves: int = 0
+    per_trim: Fraction = Fraction(0)
+    trims: int = 0
+    k: int = 0
     delta: Fraction = Fraction(0)
-    adjacency: str = INSIDE
-
-    def loss(self, moves: int) -> Fraction:
-        """Loss of a participant who was moved that often."""
-        if not 0 <= moves <= self.max_moves:
-            raise InvalidInput(f"moves must be from 0 to {self.max_moves}; got {moves}")
-        return self.epsilon + moves * self.per_move
+    task: bytes = b""
 
     @property
     def worst(self) -> Fraction:
-        """Bound on the loss for everybody."""
-        return self.epsilon + self.max_moves * self.per_move
+        """Bound on the loss of a moved position against any inside its region: (1 + T) reports for a partition."""
+        return self.epsilon + self.trims * self.per_trim
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Ledger:
     ----------
     entries : tuple of Entry
     cap : number, optional
-        The most that anybody may lose in all (the worst case counts); spending more is refused.
+        The most that ``epsilon_worst`` may be; spending more is refused.
 
     Examples
     --------
@@ -85,18 +83,26 @@ class Ledger:
 
     @classmethod
     def of(cls, task: Task, *, cap: float | Fraction | None = None) -> Ledger:
-        """The ledger after a run of a task."""
+        """The ledger before a run of a task, for the most TRIMs that the task allows; see :meth:`settle`."""
         return cls(cap=None if cap is None else exact(cap)).partition(task)
 
     def partition(self, task: Task) -> Ledger:
-        """Spend what a run of the task costs."""
+        """Spend what a run of the task can cost."""
         report = exact(task.epsilon)
         what = f'partition, rule "{task.rule}", k = {task.k}'
-        crowd = exact(task.delta) if task.keeps_crowd else Fraction(1)
-        return self._add(Entry(what, report, report if task.max_trims else Fraction(0), task.max_trims, crowd))
+        crowd = (task.k, exact(crowd_delta(task))) if task.keeps_crowd else (0, Fraction(1))
+        return self._add(Entry(what, report, report, task.max_trims, *crowd, task.id))
+
+    def settle(self, partition: Partition) -> Ledger:
+        """Count the TRIMs that the paths of a run had, instead of those that its task allows. They are public."""
+        trims = int(partition.path_trims.max(initial=0))
+        task = partition.task.id
+        return replace(
+            self, entries=tuple(replace(entry, trims=trims) if entry.task == task else entry for entry in self.entries)
+        )
 
     def spend(self, what: str, epsilon: float | Fraction) -> Ledger:
-        """Spend epsilon inside the region on a release."""
+        """Spend epsilon, between any two positions inside a region, on a release."""
         loss = exact(epsilon)
         if loss < 0:
             raise InvalidInput(f"epsilon must not be negative; got {epsilon!r}")
@@ -115,67 +121,58 @@ class Ledger:
         # A float such as 0.7 / 3 is rounded before it comes here; that must not make three of them exceed 0.7.
         if self.cap is not None and after.epsilon_worst > self.cap * (1 + _ROUNDING):
             raise BudgetExceeded(
-                f"{entry.what} would bring the worst-case loss {INSIDE} to epsilon = {float(after.epsilon_worst):g} "
-                f"(delta = {float(after.delta):g} for the crowd); "
-                f"{float(self.epsilon_worst):g} is spent and the cap is {float(self.cap):g}"
+                f"{entry.what}: {float(self.epsilon_worst):g} is spent and the cap is {float(self.cap):g}; the total "
+                f"would be {losses_words(float(after.epsilon), float(after.epsilon_worst))}"
             )
         return after
 
     @property
     def epsilon(self) -> Fraction:
-        """Loss inside the region of a participant who was never moved."""
+        """Loss between any two positions that lie inside every region published for a participant (delta 0)."""
         return sum((entry.epsilon for entry in self.entries), Fraction(0))
 
     @property
     def epsilon_worst(self) -> Fraction:
-        """Bound on the loss inside the region for everybody."""
+        """Bound on the loss of a moved position against any inside: (1 + T) reports per partition, and the releases."""
         return sum((entry.worst for entry in self.entries), Fraction(0))
 
     @property
     def delta(self) -> Fraction:
-        """Chance, per participant who was never moved, that a promised crowd failed; at most 1."""
-        return min(sum((entry.delta for entry in self.entries), Fraction(0)), Fraction(1))
+        """Largest chance that a single partition's crowd is missing. Crowds do not compose: this is no sum."""
+        return max((entry.delta for entry in self.entries), default=Fraction(0))
 
-    def loss(self, moves: int) -> Fraction:
-        """Loss of a participant who was moved ``moves`` times in each run (or as often as that run can move)."""
-        most = max((entry.max_moves for entry in self.entries), default=0)
-        if not 0 <= moves <= most:
-            raise InvalidInput(f"moves must be from 0 to {most}; got {moves}")
-        return sum((entry.loss(min(moves, entry.max_moves)) for entry in self.entries), Fraction(0))
+    def guarantee(self, partition: Partition, *, simulated: bool = False) -> Guarantee:
+        """What the releases on one partition promise, with the public number of TRIMs on its paths.
+
+        Where nothing was asked but the values (one region, the whole domain), that is plain local privacy.
+        """
+        tasks = [entry.task for entry in self.entries if entry.task]
+        releases = tuple((entry.what, float(entry.epsilon)) for entry in self.entries if not entry.task)
+        if not tasks:
+            return Guarantee.plain("nobody", float(self.epsilon), releases=releases, simulated=simulated)
+        if tasks != [partition.task.id]:
+            raise InvalidInput(f"a promise is for one partition; this ledger has {len(tasks)}: use sentences()")
+        trims = int(partition.path_trims.max(initial=0))
+        return promise(partition.task, releases, trims=trims, counted="run", simulated=simulated)
 
     def __str__(self) -> str:
-        rows = [("spent on", "never moved", "worst case", "delta (crowd)", "adjacency")]
-        rows += [_row(e.what, e.epsilon, e.worst, e.delta, e.adjacency) for e in self.entries]
-        rows.append(_row("total", self.epsilon, self.epsilon_worst, self.delta, INSIDE))
-        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        rows = [("spent on", "epsilon inside", "epsilon moved", "delta (crowd)")]
+        rows += [_row(entry.what, entry.epsilon, entry.worst, entry.delta) for entry in self.entries]
+        rows.append(_row("total", self.epsilon, self.epsilon_worst, None))
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         lines.insert(1, "  ".join("-" * width for width in widths))
         lines.insert(-1, lines[1])
-        return "\n".join(lines)
+        return "\n".join([*lines, self.sentences()])
 
     def sentences(self) -> str:
-        """The same in words."""
-        parts = [
-            f"A participant who was never moved has lost epsilon = {float(self.epsilon):g} {INSIDE}; nobody has lost "
-            f"more than {float(self.epsilon_worst):g}."
-        ]
-        parts += [
-            f"{e.what}: {float(e.epsilon):g}" + (f" and {float(e.per_move):g} per move" if e.per_move else "") + "."
-            for e in self.entries
-        ]
-        parts.append(
-            f"The promise of a crowd fails with probability at most delta = {float(self.delta):g} for a participant "
-            "who was never moved."
-        )
+        """The totals in words, each with its adjacency and delta."""
+        parts = [losses_words(float(self.epsilon), float(self.epsilon_worst)) + "."]
+        parts += crowds_words([(entry.k, float(entry.delta)) for entry in self.entries if entry.task])
         if self.cap is not None:
             parts.append(f"The cap is {float(self.cap):g}; {float(self.cap - self.epsilon_worst):g} is left.")
         return " ".join(parts)
 
 
-_Row: TypeAlias = tuple[str, str, str, str, str]
-
-
-def _row(
-    what: str, epsilon: Fraction, worst: Fraction, delta: Fraction, adjacency: str
-) -> tuple[str, str, str, str, str]:
-    return (what, f"{float(epsilon):g}", f"{float(worst):g}", f"{float(delta):g}", adjacency)
+def _row(what: str, epsilon: Fraction, worst: Fraction, delta: Fraction | None) -> tuple[str, str, str, str]:
+    return what, f"{float(epsilon):g}", f"{float(worst):g}", f"{float(delta):g}" if delta else ""

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import semilocal as sl
-from semilocal.accounting import INSIDE, Entry, Ledger
+from semilocal.accounting import Entry, Ledger
 from semilocal.arrays import exact
 from semilocal.errors import BudgetExceeded, InvalidInput
+from semilocal.protocol.promise import crowd_delta
 
 UNIT = sl.Box((0,), (1,))
 
@@ -33,15 +34,38 @@ def test_what_is_no_finite_number_cannot_be_spent(wrong: object) -> None:
         Ledger().spend("mean", wrong)  # type: ignore[arg-type]
 
 
-def test_a_run_costs_one_report_and_one_more_per_move() -> None:
+def test_a_run_costs_one_report_inside_and_one_more_per_trim_for_the_moved() -> None:
     ledger = Ledger.of(task())
     assert ledger.epsilon == Fraction(1, 10)
     assert ledger.epsilon_worst == Fraction(3, 10)
-    assert [ledger.loss(moves) for moves in range(3)] == [Fraction(1, 10), Fraction(2, 10), Fraction(3, 10)]
-    assert ledger.delta == Fraction(1, 10**6)
-    for moves in (-1, 3):
-        with pytest.raises(InvalidInput, match="from 0 to 2"):
-            ledger.loss(moves)
+    assert ledger.delta == exact(crowd_delta(task()))
+
+
+def test_a_run_settles_the_trims_that_its_paths_had_which_are_public() -> None:
+    rng = np.random.default_rng(1)
+    points = np.concatenate([rng.random((2_000, 1)) * 0.2, [[0.9]]])  # one far away: some paths have a TRIM
+    run = sl.simulate(points, task(epsilon=1.0), rng=rng)
+    most = int(run.partition.path_trims.max())
+    assert most in (1, 2)
+    other = task(epsilon=0.5)
+    ledger = Ledger.of(run.task).spend("mean", 0.2).partition(other).settle(run.partition)
+    assert [entry.trims for entry in ledger.entries] == [most, 0, other.max_trims]
+    assert ledger.entries[0].worst == 1 + most
+    with pytest.raises(InvalidInput, match="one partition"):
+        ledger.guarantee(run.partition)
+    said = Ledger.of(run.task).spend("mean", 0.2).guarantee(run.partition, simulated=True)
+    assert (said.epsilon, said.moved) == (pytest.approx(1.2), pytest.approx(1.2 + most))
+    assert f"at most {most} in this run" in said.text()
+    # one person in the sparse part or not: the promise is a function of the transcript, not of who was moved
+    assert "0.9" not in said.text()
+
+
+def test_values_without_a_partition_are_local_privacy_over_the_whole_domain() -> None:
+    rng = np.random.default_rng(1)
+    result = sl.mean(rng.random((50, 1)), sl.functions.coordinate(0), UNIT, epsilon=1.0, delta=1e-6, k=20, rng=rng)
+    said = result.spent.guarantee(result.partition)
+    assert said.adjacency == "anywhere"
+    assert said.anywhere == said.epsilon == 1.0
 
 
 def test_rule_all_costs_everybody_the_same() -> None:
@@ -61,28 +85,23 @@ def test_two_releases_on_one_run_add_up() -> None:
     assert first.spent.epsilon == Fraction(13, 10)  # a ledger is a value: the first one has not changed
 
 
-def test_a_second_run_on_the_same_people_adds_losses_and_deltas() -> None:
-    total = Ledger.of(task()).spend("mean", 0.2).partition(task(epsilon=0.5, delta=2e-6, max_trims=1))
+def test_a_second_run_on_the_same_people_adds_losses_but_not_crowds() -> None:
+    second = task(epsilon=0.5, delta=2e-6, max_trims=1)
+    total = Ledger.of(task()).spend("mean", 0.2).partition(second)
     assert total.epsilon == Fraction(8, 10)
     assert total.epsilon_worst == Fraction(3, 10) + Fraction(2, 10) + Fraction(10, 10)
-    assert total.delta == Fraction(3, 10**6)
-    # Moved twice in the first run and as often as the second can move.
-    assert total.loss(2) == total.epsilon_worst
+    # two crowds of k say nothing about how many share both regions: a sum of deltas would claim that they do
+    assert total.delta == max(exact(crowd_delta(task())), exact(crowd_delta(second)))
+    assert "Crowds do not compose" in total.sentences()
+    assert "compose" not in Ledger.of(task()).sentences()
     assert Ledger.of(task()) + Ledger().spend("mean", 0.2) == Ledger.of(task()).spend("mean", 0.2)
-
-
-def test_a_delta_is_a_probability_however_many_runs_there_are() -> None:
-    total = Ledger()
-    for _ in range(30):
-        total = total.partition(task(delta=0.05))
-    assert total.delta == 1
 
 
 def test_a_rule_without_a_crowd_has_delta_one() -> None:
     assert Ledger.of(task(rule="each", max_trims=0)).delta == 1
 
 
-def test_the_cap_holds_for_whoever_loses_most() -> None:
+def test_the_cap_holds_for_the_larger_loss() -> None:
     ledger = Ledger.of(task(), cap=0.5).spend("mean", 0.2)  # worst case 0.3 + 0.2
     assert ledger.epsilon_worst == ledger.cap
     with pytest.raises(BudgetExceeded, match=r"0\.5 is spent and the cap is 0\.5"):
@@ -107,24 +126,24 @@ def test_nothing_negative_is_spent() -> None:
         Ledger().spend("mean", -0.1)
 
 
-def test_table_and_sentences_show_both_losses_adjacency_and_delta() -> None:
+def test_table_and_sentences_show_both_losses_adjacencies_and_deltas() -> None:
     ledger = Ledger.of(task(), cap=2).spend("mean of x", 0.25)
-    table, words = str(ledger), ledger.sentences()
-    lines = table.splitlines()
-    assert lines[0].split("  ")[0] == "spent on"
-    for heading in ("never moved", "worst case", "delta (crowd)", "adjacency"):
+    lines, words = str(ledger).splitlines(), ledger.sentences()
+    for heading in ("spent on", "epsilon inside", "epsilon moved", "delta (crowd)"):
         assert heading in lines[0]
-    assert all(INSIDE in line for line in lines[2:4])
-    total = lines[-1]
-    for part in ("total", "0.35", "0.55", "1e-06", INSIDE):
-        assert part in total
-    for part in ("0.35", "0.55", INSIDE, "delta = 1e-06", "0.1 per move", "never moved", "cap is 2", "1.45 is left"):
+    total = next(line for line in lines if line.startswith("total"))
+    assert total.split() == ["total", "0.35", "0.55"]
+    assert lines[-1] == words
+    assert "epsilon = 0.35 (delta = 0) between any two positions inside a participant's published region" in words
+    assert "at most 0.55 (delta = 0) for a moved position against any position inside" in words
+    delta = crowd_delta(task())
+    assert (
+        f"k = 20 participants are published in a region (19 others), except with probability delta = {delta:g}" in words
+    )
+    for part in ("cap is 2", "1.45 is left"):
         assert part in words
+    assert "moved" not in Ledger.of(task(rule="all", max_trims=0)).sentences()
 
 
 def test_an_entry_knows_its_own_bounds() -> None:
-    entry = Entry("run", Fraction(1), Fraction(1, 2), 4)
-    assert entry.worst == 3
-    assert entry.loss(4) == entry.worst
-    with pytest.raises(InvalidInput):
-        entry.loss(5)
+    assert Entry("run", Fraction(1), Fraction(1, 2), 4).worst == 3

@@ -29,7 +29,7 @@ from ..errors import MissingExtra, SemilocalError
 from ..geometry.box import Box
 from ..geometry.places import PLACES, named_box
 from ..io.progress import Progress
-from ..protocol.partition import UNPROTECTED, Partition
+from ..protocol.partition import Partition
 from ..protocol.task import Task
 from ..release import onecall as jobs
 from ..simulation.run import Run
@@ -101,9 +101,7 @@ def _joined(given: list[str]) -> list[str]:
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="semilocal", description="Density-adaptive location analytics without a trusted curator."
-    )
+    parser = argparse.ArgumentParser(prog="semilocal", description="Density-adaptive location analytics.")
     parser.add_argument("--version", action="version", version=f"semilocal {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     partition = _job(commands, "partition", "cut the domain into regions that each hold a crowd", run_partition)
@@ -177,7 +175,7 @@ def _job(commands: Any, name: str, words: str, run: Callable[[argparse.Namespace
         "--accounting",
         choices=("core", "uniform"),
         default="core",
-        help="whether epsilon is for participants who are never moved, or the bound for everybody (%(default)s)",
+        help="what epsilon is for: positions inside a region, or moved positions against those inside (%(default)s)",
     )
     parser.add_argument("--max-trims", type=int, metavar="M", help="the most moves that anybody can have")
     parser.add_argument("--tau", type=float, metavar="SHARE", help="the largest share of a cell that may be moved")
@@ -252,7 +250,7 @@ def run_mean(args: argparse.Namespace) -> None:
             "No partition was made, because noise would hide it: all of epsilon went to the values, and the region of "
             "everybody is the whole domain."
         )
-    _tell(args, run, result.spent, found, words, asked=bool(split.tree))
+    _tell(args, run, result.spent, found, words)
 
 
 def run_counts(args: argparse.Namespace) -> None:
@@ -380,41 +378,17 @@ def _tell(
     ledger: Ledger,
     found: dict[str, Any],
     words: Sequence[str],
-    *,
-    asked: bool = True,
 ) -> None:
-    """Print results, promise, losses and ledger: as one JSON object, or in words."""
-    statement = run.task.statement() if asked else f"Domain: {run.task.box}. Nothing was asked but the values."
-    losses = [
-        {"moves": moves, "share": share, "epsilon": float(ledger.loss(moves if asked else 0))}
-        for moves, share in run.move_shares.items()
-    ]
-    simulated = args.seed is not None
-    note = f"SIMULATION: seed {args.seed} makes the noise repeatable, so it protects nobody." if simulated else ""
+    """Print results and promise: as one JSON object, or in words. Nothing but what the transcript tells."""
+    said = ledger.guarantee(run.partition, simulated=run.simulated)
     if args.json:
-        privacy = {
-            "statement": statement, "adjacency": "two positions inside a participant's region",
-            "epsilon_never_moved": float(ledger.epsilon), "epsilon_worst": float(ledger.epsilon_worst),
-            "delta": float(ledger.delta), "losses": losses, "ledger": ledger.sentences(), "unprotected": UNPROTECTED,
-        }  # fmt: skip
-        everything = {"command": args.command, "participants": len(run.regions), **found, "privacy": privacy}
-        print(json.dumps({**everything, "simulation": simulated, "seed": args.seed}))
+        everything = {"command": args.command, "participants": len(run.regions), **found, "privacy": said.to_json()}
+        print(json.dumps({**everything, "simulation": run.simulated, "seed": args.seed}))
         return
-    if note:
-        print(note)
+    if args.seed is not None:
+        print(f"Seed {args.seed} makes the noise repeatable, so it protects nobody.")
     print(*words, sep="\n")
-    print(f"\n{statement}\n")
-    print(f"Losses inside the region (delta = {float(ledger.delta):g} for the crowd): {_shares(losses, ledger)}")
-    print(f"{UNPROTECTED}\n\n{ledger}")
-
-
-def _shares(losses: Sequence[dict[str, Any]], ledger: Ledger) -> str:
-    often = {0: "unmoved", 1: "moved once", 2: "moved twice"}
-    parts = []
-    for one in losses:
-        how = often.get(one["moves"], f"moved {one['moves']} times")
-        parts.append(f"{how} {100 * one['share']:.3g} %: {one['epsilon']:.4g}")
-    return "; ".join([*parts, f"most: {float(ledger.epsilon_worst):.4g}"])
+    print(f"\n{said.text()}\n\n{ledger}")
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -7,6 +7,7 @@ theorems behind the words are in docs/privacy.md. Knows numbers and words. Knows
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -17,7 +18,17 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .task import Task
 
-__all__ = ["PUBLIC", "Adjacency", "Guarantee", "Trust", "crowd_delta", "priced", "promise"]
+__all__ = [
+    "PUBLIC",
+    "Adjacency",
+    "Guarantee",
+    "Trust",
+    "crowd_delta",
+    "crowds_words",
+    "losses_words",
+    "priced",
+    "promise",
+]
 
 Trust = Literal["nobody", "two-servers", "curator"]
 Adjacency = Literal["inside", "anywhere", "presence", "nothing"]
@@ -164,6 +175,20 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         except msgspec.ValidationError as error:
             raise InvalidInput(f"not a promise: {error}") from None
 
+    def times(self, rows: int) -> Guarantee:
+        """The promise for a person who plays up to so many participants: losses add up, crowds count rows."""
+        if self.rows != 1 or rows < 1:
+            raise InvalidInput(f"rows must be at least 1, and are set once; got {rows} after {self.rows}")
+        return msgspec.structs.replace(
+            self,
+            rows=rows,
+            epsilon=None if self.epsilon is None else rows * self.epsilon,
+            anywhere=None if self.anywhere is None else rows * self.anywhere,
+            report=rows * self.report,
+            releases=tuple((words, rows * loss) for words, loss in self.releases),
+            ladder=tuple((words, rows * loss) for words, loss in self.ladder),
+        )
+
     # -- numbers -----------------------------------------------------------------------------------------------
 
     @property
@@ -195,10 +220,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
-        return (
-            f"k = {self.k} participants are published in it ({self.k - 1} others), except with probability "
-            f"delta = {self.delta:g}"
-        )
+        return f"{_published(self.k)}, except with probability delta = {self.delta:g}"
 
     def sentence(self) -> str:
         """The promise in one sentence: every loss with its adjacency and delta."""
@@ -227,9 +249,12 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         out += [self.about] if self.about else []
         out += self._regions() if self.adjacency == "inside" else self._plain()
         if self.rows > 1:
+            people = (
+                f" k = {self.k} participants are at least {math.ceil(self.k / self.rows)} people." if self.k else ""
+            )
             out.append(
                 f"One person may have {self.rows} rows: the losses above are for all rows of one person together. "
-                "Crowds count rows, not people."
+                f"Crowds count rows, not people.{people}"
             )
         return [*out, *self.notes]
 
@@ -351,6 +376,27 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return [f"Included in these numbers, after the partition: {parts}."]
 
 
+def losses_words(epsilon: float, moved: float) -> str:
+    """Both losses inside regions, each with its adjacency and delta."""
+    words = f"epsilon = {epsilon:g} (delta = 0) between {_BETWEEN['inside']}"
+    return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {_MOVED}"
+
+
+def crowds_words(crowds: Sequence[tuple[int, float]]) -> list[str]:
+    """What (k, delta) of one or more partitions promise about crowds, in sentences."""
+    parts = [
+        f"{_published(k)}, except with probability delta = {delta:g}." if k else "No crowd is promised."
+        for k, delta in crowds
+    ]
+    if len(crowds) > 1:
+        parts.append("Crowds do not compose: fewer than k may share all of a participant's regions.")
+    return parts
+
+
+def _published(k: int) -> str:
+    return f"k = {k} participants are published in a region ({k - 1} others)"
+
+
 def priced(what: str, epsilon: float) -> str:
     """A release with its loss, its adjacency and its delta, in words.
 
@@ -364,18 +410,18 @@ def priced(what: str, epsilon: float) -> str:
 
 def promise(
     task: Task,
-    plan: Plan | None = None,
+    releases: Plan | Iterable[tuple[str, float]] = (),
     *,
     trims: int | None = None,
     counted: Counted = "limit",
     simulated: bool = False,
 ) -> Guarantee:
-    """What a task promises, with the releases of its plan.
+    """What a task promises, with what is released after its partition.
 
     Parameters
     ----------
     task : Task
-    plan : Plan, optional
+    releases : Plan, or (words, loss) of each release
     trims : int, optional
         T where it is known: the largest of a run's ``Partition.path_trims`` (``counted="run"``), or that of one
         region (``counted="region"``). The task's limit if left out.
@@ -394,11 +440,12 @@ def promise(
         raise InvalidInput(f"trims must be from 0 to the task's max_trims {task.max_trims}; got {trims}")
     if (trims is None) != (counted == "limit"):
         raise InvalidInput(f"trims and counted go together; got trims {trims} and counted {counted!r}")
-    releases = () if plan is None else tuple((one.what, one.epsilon) for one in plan.releases)
+    planned = getattr(releases, "releases", None)
+    added = tuple(releases) if planned is None else tuple((one.what, one.epsilon) for one in planned)  # type: ignore[arg-type]
     return Guarantee(
         trust="nobody",
         adjacency="inside",
-        epsilon=task.epsilon + (0.0 if plan is None else plan.epsilon),
+        epsilon=task.epsilon + sum(loss for _, loss in added),
         delta=crowd_delta(task) if task.keeps_crowd else 1.0,
         k=task.k if task.keeps_crowd else 0,
         report=task.epsilon,
@@ -407,7 +454,7 @@ def promise(
         rule=task.rule,
         accounting=task.accounting,
         rounds=task.max_rounds,
-        releases=releases,
+        releases=added,
         simulated=simulated,
         about=f'Domain: {task.box}. Rule "{task.rule}" ({_RULES[task.rule]}), k = {task.k}, at most {task.max_rounds} '
         "rounds.",
