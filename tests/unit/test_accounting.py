@@ -54,7 +54,8 @@ def test_a_run_settles_the_trims_that_its_paths_had_which_are_public() -> None:
     with pytest.raises(InvalidInput, match="one partition"):
         ledger.guarantee(run.partition)
     said = Ledger.of(run.task).spend("mean", 0.2).guarantee(run.partition, simulated=True)
-    assert (said.epsilon, said.moved) == (pytest.approx(1.2), pytest.approx(1.2 + most))
+    assert said.epsilon == pytest.approx(1.2)
+    assert said.moved == pytest.approx(1.2 + most)
     assert f"at most {most} in this run" in said.text()
     # one person in the sparse part or not: the promise is a function of the transcript, not of who was moved
     assert "0.9" not in said.text()
@@ -80,7 +81,7 @@ def test_two_releases_on_one_run_add_up() -> None:
     first = sl.release.mean(run, points, sl.functions.coordinate(0), epsilon=0.3, rng=rng)
     second = sl.release.values(run, points, sl.functions.squared_norm(), epsilon=0.4, rng=rng, ledger=first.spent)
     assert second.spent.epsilon == Fraction(17, 10)
-    assert second.spent.epsilon_worst == Fraction(37, 10)
+    assert second.spent.epsilon_worst == Fraction(17, 10) + int(run.partition.path_trims.max())
     assert len(second.spent.entries) == 3
     assert first.spent.epsilon == Fraction(13, 10)  # a ledger is a value: the first one has not changed
 

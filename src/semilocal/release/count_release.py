@@ -26,6 +26,7 @@ from ._moves import Moved, Moves
 from ._tiles import Tiles
 from .boxes import Answers, BoxCounts
 from .intervals import not_negative, standard_errors
+from .promised import Promised
 
 __all__ = ["CountAnswers", "CountsRelease", "counts"]
 
@@ -83,33 +84,25 @@ def _moved_between(moved: Moved, level: float) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class CountsRelease:
+class CountsRelease(Promised):
     """Counts that answer range queries.
 
     Attributes
     ----------
     partition : Partition
     spent : Ledger
+    simulated : bool
+        Whether one program played all participants.
     """
 
     partition: Partition
     spent: Ledger
+    simulated: bool = False
 
     @property
     def total(self) -> int:
         """All participants of the run; exact."""
         return int(self.partition.crowds.sum())
-
-    @property
-    def guarantee(self) -> str:
-        """Trust model and adjacency."""
-        task = self.partition.task
-        kept = f"crowd of {task.k} except with delta = {task.delta:g}"
-        crowd = kept if task.keeps_crowd else f"NO crowd of {task.k} is kept (delta = 1)"
-        return (
-            f"No trusted curator. epsilon = {task.epsilon:g} inside your region for participants who were never moved, "
-            f"at most {task.epsilon_worst:g} for anybody; {crowd}. Regions and crowds are public by design."
-        )
 
     def query(self, boxes: npt.ArrayLike) -> CountAnswers:
         """Number of participants in boxes, with standard errors.
@@ -188,4 +181,5 @@ def counts(run: Run, *, ledger: Ledger | None = None) -> CountsRelease:
     >>> round(float(counts(run).query([[[0, 0], [1, 1]]]).value[0]), 6)
     20000.0
     """
-    return CountsRelease(run.partition, ledger or Ledger.of(run.task))
+    spent = (ledger or Ledger.of(run.task)).settle(run.partition)
+    return CountsRelease(run.partition, spent, run.simulated)

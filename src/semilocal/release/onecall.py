@@ -92,7 +92,7 @@ def mean(
     cap: float | None = None,
     **options: Any,
 ) -> release.MeanRelease:
-    """The mean of f over a population, without a trusted curator.
+    """The mean of f over a population, in one program: a simulation of the protocol.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def mean(
     box : Box
         The public domain.
     epsilon : float
-        Total loss inside the region of a participant who is never moved (accounting "core", the default) or of
-        everybody (``accounting="uniform"``).
+        Total loss between two positions inside a region (accounting "core", the default), or of a moved position
+        against any inside (``accounting="uniform"``).
     delta : float
         Chance per participant of a crowd below k.
     k : int

@@ -16,12 +16,13 @@ from ..arrays import Floats, Integers, as_number
 from ..errors import InvalidInput
 from ..protocol.partition import Partition
 from ..simulation.run import LOST, Run
+from .promised import Promised
 
 __all__ = ["PointsRelease", "quantize", "resample"]
 
 
 @dataclass(frozen=True, eq=False)
-class PointsRelease:
+class PointsRelease(Promised):
     """One position per participant.
 
     Attributes
@@ -36,6 +37,8 @@ class PointsRelease:
         Index of each participant's region; -1 for participants lost to dropout.
     partition : Partition
     spent : Ledger
+    simulated : bool
+        Whether one program played all participants.
     """
 
     points: Floats
@@ -44,6 +47,7 @@ class PointsRelease:
     regions: npt.NDArray[np.int32]
     partition: Partition
     spent: Ledger
+    simulated: bool = False
 
     def interval(self, level: float = 1.0) -> Floats:
         """The region that holds each position (with certainty, but for moved participants): float64[n, 2, d].
@@ -64,7 +68,8 @@ def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -
     out[who] = boxes.mean(axis=1)
     stderr = np.full(out.shape, np.nan)
     stderr[who] = (boxes[:, 1] - boxes[:, 0]) / np.sqrt(12.0)
-    return PointsRelease(out, stderr, 0, run.regions, run.partition, ledger or Ledger.of(run.task))
+    spent = (ledger or Ledger.of(run.task)).settle(run.partition)
+    return PointsRelease(out, stderr, 0, run.regions, run.partition, spent, run.simulated)
 
 
 def resample(
@@ -90,7 +95,8 @@ def resample(
     out[who] = drawn
     stderr = np.full(out.shape, np.nan)
     stderr[who] = widths * np.sqrt(1.0 / 12.0 + 2.0 / epsilon**2)
-    return PointsRelease(out, stderr, clipped, run.regions, run.partition, ledger or Ledger.of(run.task))
+    spent = (ledger or Ledger.of(run.task)).settle(run.partition)
+    return PointsRelease(out, stderr, clipped, run.regions, run.partition, spent, run.simulated)
 
 
 def _regions(run: Run, points: npt.ArrayLike) -> tuple[Integers, Floats]:

@@ -23,12 +23,13 @@ from ..protocol.partition import Partition
 from ..randomizer.values.mechanisms import AnyMechanism, best
 from ..simulation.run import LOST, Run
 from .intervals import standard_errors
+from .promised import Promised
 
 __all__ = ["MeanRelease", "ValuesRelease", "mean", "values"]
 
 
 @dataclass(frozen=True, eq=False)
-class ValuesRelease:
+class ValuesRelease(Promised):
     """One noisy value per participant.
 
     Attributes
@@ -40,6 +41,8 @@ class ValuesRelease:
     partition : Partition
     spent : Ledger
     mechanism : Mechanism
+    simulated : bool
+        Whether one program played all participants.
     """
 
     value: Floats
@@ -47,6 +50,7 @@ class ValuesRelease:
     partition: Partition
     spent: Ledger
     mechanism: AnyMechanism
+    simulated: bool = False
 
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each value: float64[n, 2]."""
@@ -55,7 +59,7 @@ class ValuesRelease:
 
 
 @dataclass(frozen=True, eq=False)
-class MeanRelease:
+class MeanRelease(Promised):
     """A mean with its error.
 
     Attributes
@@ -68,9 +72,11 @@ class MeanRelease:
         How far moving participants can have shifted the mean: the estimated number of moved participants (plus two of
         its standard errors) times the largest change of f a move can make. 0 if nobody can have been moved.
     participants : int
-        Whose mean it is.
+        Number of participants.
     partition : Partition
     spent : Ledger
+    simulated : bool
+        Whether one program played all participants.
     """
 
     value: float
@@ -79,6 +85,7 @@ class MeanRelease:
     participants: int
     partition: Partition
     spent: Ledger
+    simulated: bool = False
 
     @property
     def biased(self) -> bool:
@@ -126,13 +133,13 @@ def values(
     ledger : Ledger, optional
         What was spent on these people so far, the run included; the run's alone if left out.
     """
-    spent = (ledger or Ledger.of(run.task)).spend(f"values of {as_function(f).name}", epsilon)
+    spent = (ledger or Ledger.of(run.task)).settle(run.partition).spend(f"values of {as_function(f).name}", epsilon)
     reports = _release(run, points, f, epsilon, rng, mechanism)
     value = np.full(len(run.regions), np.nan)
     stderr = np.full(len(run.regions), np.nan)
     value[reports.who] = reports.low + reports.decoded * reports.width
     stderr[reports.who] = reports.width * float(np.sqrt(reports.mechanism.worst_variance))
-    return ValuesRelease(value, stderr, run.partition, spent, reports.mechanism)
+    return ValuesRelease(value, stderr, run.partition, spent, reports.mechanism, run.simulated)
 
 
 def mean(
@@ -159,7 +166,7 @@ def mean(
     >>> bool(abs(result.value - points[:, 0].mean()) < 5 * result.stderr)
     True
     """
-    spent = (ledger or Ledger.of(run.task)).spend(f"mean of {as_function(f).name}", epsilon)
+    spent = (ledger or Ledger.of(run.task)).settle(run.partition).spend(f"mean of {as_function(f).name}", epsilon)
     reports = _release(run, points, f, epsilon, rng, mechanism)
     count = len(reports.who)
     if not count:
@@ -172,6 +179,7 @@ def mean(
         count,
         run.partition,
         spent,
+        run.simulated,
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.experiments import workloads
+from semilocal.protocol.promise import promise
 from semilocal.release import counts
 from semilocal.release._moves import Moves, _unseen
 from semilocal.release._tiles import Tiles
@@ -273,18 +274,21 @@ def test_clumping_is_read_off_the_run() -> None:
 
 def test_the_guarantee_states_both_losses_adjacency_delta_and_what_is_public() -> None:
     _, run = run_of(2, seed=50, epsilon=0.5)
-    words = counts(run).guarantee
-    for part in ("epsilon = 0.5 inside your region", "at most 8.5", "delta = 0.05", "public by design"):
-        assert part in words
+    said = counts(run).guarantee
+    most = int(run.partition.path_trims.max())
+    assert said == promise(run.task, trims=most, counted="run", simulated=True)
+    assert said.moved == pytest.approx(0.5 * (1 + most))
+    assert "public by design" in said.text()
+    assert "curator" in said.text()  # one program held all positions
     _, exposed = run_of(2, seed=50, rule="each")
-    assert "NO crowd" in counts(exposed).guarantee
+    assert "NOT kept" in counts(exposed).guarantee.text()
 
 
 def test_counts_cost_nothing_beyond_the_partition() -> None:
     _, run = run_of(2, seed=51)
-    assert counts(run).spent == sl.Ledger.of(run.task)
+    assert counts(run).spent == sl.Ledger.of(run.task).settle(run.partition)
     spent = sl.Ledger.of(run.task).spend("mean", 1.0)
-    assert counts(run, ledger=spent).spent == spent
+    assert counts(run, ledger=spent).spent == spent.settle(run.partition)
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,8 @@ def test_wrong_input_is_refused_with_what_is_allowed() -> None:
 
 def test_a_ledger_refuses_before_anything_is_released() -> None:
     points, run = run_of(2, seed=9)
-    ledger = sl.Ledger.of(run.task, cap=run.task.epsilon_worst)
+    spent = sl.Ledger.of(run.task).settle(run.partition)
+    ledger = sl.Ledger(spent.entries, cap=spent.epsilon_worst)
     rng = np.random.default_rng(1)
     before = rng.bit_generator.state
     with pytest.raises(BudgetExceeded):
