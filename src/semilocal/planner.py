@@ -27,6 +27,7 @@ from .geometry.box import Box
 from .protocol.messages import Closed, Message, Query, Report, encode
 from .protocol.partition import Partition
 from .protocol.task import Accounting, Task
+from .protocol.values import nearest_inside
 from .release import onecall as jobs
 from .release.boxes import count_points, mean_relative_error
 from .simulation import synthetic
@@ -253,8 +254,7 @@ def _mean_square(
         points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, accounting=accounting, **options
     )
     released = release.mean(run, points, f, epsilon=split.value, rng=rng)
-    corners = run.partition.boxes[run.regions]
-    inside = np.clip(points, corners[:, 0], corners[:, 1])
+    inside = nearest_inside(run.task, points, run.partition.boxes[run.regions])
     bias = float(np.mean(f(inside)) - np.mean(f(points)))
     return bias * bias + released.stderr**2
 

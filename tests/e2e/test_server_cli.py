@@ -13,7 +13,7 @@ import pytest
 from semilocal import Task
 from semilocal.cli.commands.serve import main
 from semilocal.protocol.messages import decode
-from semilocal.protocol.plan import Plan, decode_value
+from semilocal.protocol.plan import Plan
 from semilocal.service.server import _admin
 from tests.helpers.service import ADMIN, Device, Server, play, sample_points, sample_secrets
 
@@ -42,7 +42,7 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
             async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
                 (row,) = (await client.get("/tasks")).json()
                 task = decode((await client.get(f"/tasks/{row['task']}")).content, Task)
-                plan = decode_value((await client.get(f"/tasks/{row['task']}/plan")).content, Plan)
+                plan = decode((await client.get(f"/tasks/{row['task']}/plan")).content, Plan)
                 crowd = [
                     Device(client, task, point, secret, plan=plan)
                     for point, secret in zip(sample_points(60), sample_secrets(60), strict=True)

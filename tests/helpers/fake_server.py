@@ -26,18 +26,10 @@ from semilocal.device.summary import Summary
 from semilocal.device.vault import Vault
 from semilocal.errors import DeviceViolation, InvalidInput
 from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import decode, encode
+from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
 from semilocal.protocol.participant import Policy
-from semilocal.protocol.plan import (
-    Plan,
-    Release,
-    ValueClosed,
-    ValueQuery,
-    ValueReport,
-    check_value_report,
-    decode_value,
-    encode_value,
-)
+from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.values import check_value_report
 from semilocal.transcript.merkle import leaf_hash, merkle_root
 
 BOX = Box((0.0, 0.0), (1.0, 1.0), names=("lat", "lon"))
@@ -143,7 +135,7 @@ class FakeServer:
         else:
             counts: dict[int, dict[int, int]] = {}
             for body in self.bodies(number):
-                report = decode_value(body, ValueReport)
+                report = decode(body, ValueReport)
                 row = counts.setdefault(report.cell, {})
                 row[report.answer] = row.get(report.answer, 0) + 1
             rows = tuple(tuple(sorted(counts[cell].items())) for cell in sorted(counts))
@@ -161,7 +153,7 @@ class FakeServer:
         for number in range(1, rounds + 1):
             query, closed = self.queries[number - 1], self.closings[number - 1]
             if isinstance(query, ValueQuery) and number == self.partition_rounds + 1:
-                events.append(encode_value(self.plan))
+                events.append(encode(self.plan))
             events += [_bytes(query), *self.bodies(number), _bytes(closed)]
         return events
 
@@ -184,7 +176,7 @@ class FakeServer:
             case ["GET", ""]:
                 return 200, encode(self.task)
             case ["GET", "plan"]:
-                return 200, encode_value(self.plan)
+                return 200, encode(self.plan)
             case ["GET", "state"]:
                 return 200, json.dumps(self.state()).encode()
             case ["PUT", "participants", who]:
@@ -243,7 +235,7 @@ class FakeServer:
             raise Problem(404, "not-open-yet", retry_after=1)
         query = self.queries[number - 1]
         try:
-            report = decode(body, Report) if isinstance(query, Query) else decode_value(body, ValueReport)
+            report = decode(body, Report) if isinstance(query, Query) else decode(body, ValueReport)
         except InvalidInput:
             raise Problem(422, "not-canonical") from None
         if report.task != self.task.id or report.round != number or report.pseudonym.hex() != who:
@@ -297,7 +289,7 @@ class FakeServer:
 
 
 def _bytes(message: Query | Closed | ValueQuery | ValueClosed) -> bytes:
-    return encode(message) if isinstance(message, Query | Closed) else encode_value(message)
+    return encode(message)
 
 
 class MockClock:

@@ -29,8 +29,9 @@ import pytest
 
 from semilocal import Box, Closed, Participant, Policy, Query, Report, Task
 from semilocal.protocol.keys import derive, pseudonym
-from semilocal.protocol.messages import decode, encode
-from semilocal.protocol.plan import Plan, ValueQuery, ValueReport, decode_value, encode_value, respond_value
+from semilocal.protocol.messages import ValueQuery, ValueReport, decode, encode
+from semilocal.protocol.plan import Plan
+from semilocal.protocol.values import respond_value
 from semilocal.service.admin import admin_hash, create_campaign
 from semilocal.service.app import App, create_app
 from semilocal.service.campaign import Campaign
@@ -122,7 +123,7 @@ class Device:
     async def answer(self, data: bytes) -> httpx.Response | None:
         """Answer a query of either kind; None if there is nothing to say."""
         if msgspec.msgpack.decode(data)[0] == "value-query":
-            report = self.respond_value(decode_value(data, ValueQuery))
+            report = self.respond_value(decode(data, ValueQuery))
             return None if report is None else await self.put(report)
         if self.machine.state.phase in ("finished", "lost"):
             return None
@@ -144,7 +145,7 @@ class Device:
 
 
 def message_bytes(message: Report | ValueReport) -> bytes:
-    return encode(message) if isinstance(message, Report) else encode_value(message)
+    return encode(message)
 
 
 async def play(
@@ -195,7 +196,7 @@ async def transcript(client: httpx.AsyncClient, task: Task, *, rounds: int, plan
         tag = msgspec.msgpack.decode(query)[0]
         if before == "query" and tag == "value-query":
             assert plan is not None
-            events.append(encode_value(plan))
+            events.append(encode(plan))
         before = tag
         events.append(query)
         after = ""

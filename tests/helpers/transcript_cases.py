@@ -12,8 +12,9 @@ import numpy as np
 from semilocal import Box, Curator, Participant, Policy, Task
 from semilocal.device.vault import Contents, Membership
 from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import encode
-from semilocal.protocol.plan import Plan, Release, ValueClosed, ValueQuery, encode_value, respond_value
+from semilocal.protocol.messages import ValueClosed, ValueQuery, encode
+from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.values import respond_value
 from semilocal.transcript.checkpoints import public_key
 from semilocal.transcript.file import TranscriptWriter
 
@@ -37,7 +38,7 @@ class Played:
         device = self.devices[index]
         closings = [event for event in self.events if tag(event) == "closed"]
         membership = Membership(
-            server="test", task=encode(self.task), plan=encode_value(self.plan),
+            server="test", task=encode(self.task), plan=encode(self.plan),
             position=tuple(float(x) for x in self.points[index]), state=device.state, enrolled=True,
             closings=tuple(hashlib.sha256(data).digest() for data in closings[: device.state.answered]),
             released=tuple((i, bytes(32)) for i in self.plan.asked), over=True,
@@ -76,7 +77,7 @@ def play(
     plan = Plan(task.id, releases if values else ())
     first = curator.round
     if plan.asked:
-        events.append(encode_value(plan))
+        events.append(encode(plan))
     for number, index in enumerate(plan.asked):
         asked = ValueQuery(task.id, first + number, plan.digest, index)
         told = sorted(
@@ -97,7 +98,7 @@ def play(
         cells = tuple(sorted(counts))
         rows = tuple(tuple(sorted(counts[cell].items())) for cell in cells)
         closing = ValueClosed(task.id, asked.round, plan.digest, index, cells, rows)
-        events += [encode_value(asked), *(encode_value(report) for report in told), encode_value(closing)]
+        events += [encode(asked), *(encode(report) for report in told), encode(closing)]
     return Played(task, plan, events, devices, secrets, points)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from semilocal import simulate
-from semilocal.protocol.messages import encode
-from semilocal.protocol.plan import Release, ValueClosed, decode_value
+from semilocal.protocol.messages import ValueClosed, decode, encode
+from semilocal.protocol.plan import Release
 from semilocal.service.rounds import start, verify
 from semilocal.service.stores.base import Store
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
@@ -84,7 +84,7 @@ def test_rule_each_closes_by_its_deadline_and_whoever_was_left_behind_still_give
             plan = open_campaign(task, releases=(release,)).plan
             found = await transcript(client, task, rounds=state["closed"], plan=plan)
             assert found[: len(events)] == events
-            assert sum(decode_value(found[-1], ValueClosed).responders) == 60
+            assert sum(decode(found[-1], ValueClosed).responders) == 60
             document = (await client.get(f"{base}/results")).json()
             assert document["releases"][0]["responders"] == 60
             assert {region["crowd"] for region in document["regions"]} == {None}

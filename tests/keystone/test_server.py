@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx
 
 from semilocal import Partition, simulate
-from semilocal.protocol.messages import Closed, encode
-from semilocal.protocol.plan import Release, ValueClosed, decode_value, estimate_mean
+from semilocal.protocol.estimates import estimate_mean
+from semilocal.protocol.messages import Closed, ValueClosed, decode, encode
+from semilocal.protocol.plan import Release
 from semilocal.service.admin import create_campaign
 from semilocal.service.rounds import verify
 from semilocal.service.stores.base import open_store
@@ -66,7 +67,7 @@ async def scenario(server: Server, count: int) -> None:
         last = verify(store, task.id)
         assert last.root == merkle_root([leaf_hash(event) for event in events])
         assert [device.machine.region for device in devices] == run.partition.cells[run.regions].tolist()
-        closed = decode_value(events[-1], ValueClosed)
+        closed = decode(events[-1], ValueClosed)
         overall, _ = estimate_mean(closed, campaign.plan, task=task)
         # Six standard errors: a false alarm has a chance below 1e-8.
         truth = run.partition.moved(points)[:, 0].mean()

@@ -28,8 +28,7 @@ from semilocal.device.summary import Summary
 from semilocal.device.vault import Contents, Vault, unpack
 from semilocal.errors import Unreachable
 from semilocal.protocol.keys import pseudonym
-from semilocal.protocol.messages import Report, decode, encode
-from semilocal.protocol.plan import ValueReport, decode_value
+from semilocal.protocol.messages import Report, ValueReport, decode, encode
 from tests.helpers.fake_server import MEAN, SMALL, DeviceDies, FakeServer, MockClock, Network, World, crowd
 
 DEVICES = 7
@@ -115,7 +114,7 @@ class Misfortune(Network):
             known &= entry.state.question == hashlib.sha256(encode(asked)).digest()
             booked = line.spent("exposure") >= 8 * min(entry.state.answered, SMALL.max_rounds)
         else:
-            value = decode_value(body, ValueReport)
+            value = decode(body, ValueReport)
             known = value.cell == entry.state.cell and len(entry.released) > 0
             booked = line.spent("epsilon") >= 9
         if not (known and booked):

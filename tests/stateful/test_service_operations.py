@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 from semilocal import Box, Closed, Query, Report, Task
 from semilocal.protocol.curator import Curator, count_reports
-from semilocal.protocol.messages import decode, encode
-from semilocal.protocol.plan import Release, ValueReport, decode_value, encode_value
+from semilocal.protocol.messages import ValueReport, decode, encode
+from semilocal.protocol.plan import Release
 from semilocal.service.admin import create_campaign
 from semilocal.service.rounds import advance, start, verify
 from semilocal.service.stores.base import Applied, Item, Store, open_store
@@ -123,8 +123,8 @@ class Harness:
         data = (await self.get(f"/rounds/{state['round']}/query")).content
         body: bytes | None = None
         if state["kind"] == "value-query":
-            report = device.respond_value(decode_value(data, _value_query()))
-            body = None if report is None else encode_value(report)
+            report = device.respond_value(decode(data, _value_query()))
+            body = None if report is None else encode(report)
         elif machine.state.phase in ("waiting", "answered"):
             said = machine.receive(decode(data, Query))
             body = None if said is None else encode(said)
@@ -298,7 +298,7 @@ class Harness:
 
 
 def _value_query() -> Any:
-    from semilocal.protocol.plan import ValueQuery
+    from semilocal.protocol.messages import ValueQuery
 
     return ValueQuery
 
@@ -417,6 +417,6 @@ def test_planted_faults_are_found(tmp_path: Path, fault: Any, steps: list[tuple[
 
 def test_kept_value_report_helper_types() -> None:
     """Decoding a value report as a partition report is refused, not mistaken."""
-    report = encode_value(ValueReport(bytes(32), 1, bytes(16), 1, 0))
+    report = encode(ValueReport(bytes(32), 1, bytes(16), 1, 0))
     with pytest.raises(ValueError, match="not a Report"):
         decode(report, Report)

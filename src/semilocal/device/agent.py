@@ -26,10 +26,11 @@ import msgspec
 from ..arrays import exact
 from ..errors import BudgetExceeded, InvalidInput, ServerViolation
 from ..protocol.keys import derive
-from ..protocol.messages import Query, Report, decode, encode
+from ..protocol.messages import Query, Report, ValueQuery, ValueReport, decode, encode
 from ..protocol.participant import Participant, Policy
-from ..protocol.plan import Plan, ValueQuery, ValueReport, decode_value, encode_value, respond_value
+from ..protocol.plan import Plan
 from ..protocol.task import Task
+from ..protocol.values import respond_value
 from .channel import Answer, Channel, Status
 from .pinned import (
     check_counted,
@@ -173,7 +174,7 @@ class Agent:
         if entry is None:
             path = f"/tasks/{self._name}"
             self._task = task = await self._read(path, lambda data: pinned_task(data, self._name))
-            plan = await self._read(f"{path}/plan", lambda data: decode_value(data, Plan))
+            plan = await self._read(f"{path}/plan", lambda data: decode(data, Plan))
             self._resume(self._new_entry(task, plan))
             self._notify(f"Joined task {self._name[:12]}…: {cost(task, plan)}")
             return
@@ -226,7 +227,7 @@ class Agent:
         # the participant checks the rest of the policy, before anything is reserved
         participant = Participant(task, point, self._vault.contents.secret, self._policy)
         entry = Membership(
-            server=self._server, task=task.to_bytes(), plan=encode_value(plan), position=self._position,
+            server=self._server, task=task.to_bytes(), plan=encode(plan), position=self._position,
             state=participant.state, token=self._token,
         )  # fmt: skip
         self._vault.put(entry, ledger.reserve(task.id, epsilon=worst, exposure=min(limits)))
@@ -319,7 +320,7 @@ class Agent:
                 return
             number = status.round
             path = f"{self._rounds(number)}/query"
-            query = await self._link.message(path, lambda data: decode_value(data, ValueQuery))
+            query = await self._link.message(path, lambda data: decode(data, ValueQuery))
             if query is None:
                 self._status = None
                 continue
@@ -352,7 +353,7 @@ class Agent:
             query, plan, task=participant.task, secret=self._vault.contents.secret, pseudonym=participant.pseudonym,
             region=participant.region, point=entry.position, first_round=first,
         )  # fmt: skip
-        digest = hashlib.sha256(encode_value(query)).digest()
+        digest = hashlib.sha256(encode(query)).digest()
         known = dict(entry.released).get(query.index)
         if known is None:
             release = plan.releases[query.index]
@@ -373,7 +374,7 @@ class Agent:
         answer = await self._link.send(
             "PUT",
             f"{self._rounds(number)}/reports/{report.pseudonym.hex()}",
-            content=encode(report) if isinstance(report, Report) else encode_value(report),
+            content=encode(report),
             headers={"Content-Type": "application/msgpack", "Authorization": f"Bearer {self._key().hex()}"},
         )
         if answer.status in (200, 201):

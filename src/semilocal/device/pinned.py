@@ -14,8 +14,8 @@ import msgspec
 
 from ..arrays import exact
 from ..errors import InvalidInput, ServerViolation
-from ..protocol.messages import Closed, decode
-from ..protocol.plan import Plan, ValueClosed, ValueReport, decode_value
+from ..protocol.messages import Closed, ValueClosed, ValueReport, decode
+from ..protocol.plan import Plan
 from ..protocol.task import Task
 from ..transcript.checkpoints import Checkpoint
 from .channel import Answer, Channel
@@ -90,7 +90,7 @@ def pinned_task(data: bytes, name: str) -> Task:
 @lru_cache(maxsize=64)
 def pinned_plan(data: bytes) -> Plan:
     """The plan in these bytes."""
-    return decode_value(data, Plan)
+    return decode(data, Plan)
 
 
 def read_closed(data: bytes) -> tuple[Closed, bytes]:
@@ -100,15 +100,12 @@ def read_closed(data: bytes) -> tuple[Closed, bytes]:
 
 def read_value_closed(data: bytes) -> tuple[ValueClosed, bytes]:
     """A closing of a round of values and its SHA-256."""
-    return decode_value(data, ValueClosed), hashlib.sha256(data).digest()
+    return decode(data, ValueClosed), hashlib.sha256(data).digest()
 
 
 def read_checkpoint(data: bytes) -> Checkpoint:
     """A checkpoint."""
-    try:
-        return msgspec.msgpack.decode(data, type=Checkpoint)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidInput(f"not a checkpoint: {error}") from None
+    return decode(data, Checkpoint)
 
 
 def check_counted(closed: ValueClosed, report: ValueReport) -> None:

@@ -2,7 +2,7 @@
 
 Noise is derived, not drawn, so a retry, a crash and a restart give the same bytes; answering the same question twice
 with fresh noise would let an observer average it away. HMAC-SHA-256 is the keyed function; a change of task, round or
-cell changes everything.
+cell (or plan, release or region) changes everything.
 
 Knows secrets and labels. Knows no state.
 """
@@ -12,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-__all__ = ["SECRET_BYTES", "derive", "pseudonym", "report_entropy"]
+__all__ = ["SECRET_BYTES", "access_key", "derive", "pseudonym", "report_entropy", "value_entropy"]
 
 SECRET_BYTES = 32
 _REPORT = b"semilocal/1/report"
+_VALUE = b"semilocal/1/value"
+_KEY = b"semilocal/1/key"
 _PSEUDONYM = b"semilocal/1/pseudonym"
 
 
@@ -31,6 +33,16 @@ def report_entropy(secret: bytes, task: bytes, round_: int, cell: int, words: in
     return derive(secret, _REPORT + task + round_.to_bytes(4, "big") + cell.to_bytes(8, "big"), 8 * words)
 
 
+def value_entropy(secret: bytes, task: bytes, plan: bytes, index: int, region: int, words: int) -> bytes:
+    """Entropy of the one value a device ever gives for this plan (digest), release and region: ``8 * words`` bytes."""
+    return derive(secret, _VALUE + task + plan + index.to_bytes(4, "big") + region.to_bytes(8, "big"), 8 * words)
+
+
 def pseudonym(secret: bytes, task: bytes) -> bytes:
     """A device's name in a task: 16 bytes, not linkable between tasks."""
     return derive(secret, _PSEUDONYM + task, 16)
+
+
+def access_key(secret: bytes, task: bytes) -> bytes:
+    """What proves to a server that a request comes from the device that enrolled: 32 bytes, for this task only."""
+    return derive(secret, _KEY + task, 32)

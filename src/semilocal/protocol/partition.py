@@ -21,6 +21,7 @@ from .messages import Closed
 from .moves import move_codes
 from .rule import decide, first_frontier, no_frontier
 from .task import Task
+from .values import nearest_inside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,10 +179,7 @@ class Partition:
         Unmoved points come back unchanged; moved ones at the nearest point of their region.
         """
         checked = self.task.box.check(points)
-        boxes = self.boxes[self.locate(checked)]
-        # Cells are half-open: the nearest point below an upper edge is the float just before it.
-        top = np.where(boxes[:, 1] == self.task.box.upper, boxes[:, 1], np.nextafter(boxes[:, 1], -np.inf))
-        return np.clip(checked, boxes[:, 0], top)
+        return nearest_inside(self.task, checked, self.boxes[self.locate(checked)])
 
     def moved_codes(self, codes: Cells) -> Cells:
         """Deepest cells after all moves: uint64[n]."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -19,18 +20,21 @@ from ..hierarchy.dyadic import MAX_BITS, BinaryTree, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .promise import promise
 
-__all__ = ["Accounting", "Rule", "Task"]
+__all__ = ["ID_BYTES", "KEY_BYTES", "Accounting", "Rule", "Task"]
 
 Rule = Literal["all", "trim", "each"]
 Accounting = Literal["core", "uniform"]
 
 MAX_K = 2**20  # a device must be able to compute the crowd test of any task
 KEY_BYTES = 32
+ID_BYTES = 32
 _TICK_BITS = 20  # default resolution: 2**20 slices per axis
 _MAX_TRIMS = {"core": 16, "uniform": 3}
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="task", forbid_unknown_fields=True):
+class Task(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="task", forbid_unknown_fields=True, dict=True
+):
     """One collection: who is asked what, how noisily, when it goes on, and under which promise.
 
     Use :meth:`build` for our defaults, :meth:`paper` for the paper's algorithms to the letter, :meth:`published` for
@@ -249,10 +253,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tas
         """Canonical bytes."""
         return msgspec.msgpack.encode(self)
 
-    @property
+    @cached_property  # of this object: equal tasks may differ in bytes, as 0.0 and -0.0 do
     def id(self) -> bytes:
         """SHA-256 of the canonical bytes (32 bytes)."""
-        return hashlib.sha256(self.to_bytes()).digest()  # no cache: equal tasks may differ in bytes, as 0.0 and -0.0 do
+        return hashlib.sha256(self.to_bytes()).digest()
 
     @property
     def box(self) -> Box:

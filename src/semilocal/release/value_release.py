@@ -18,8 +18,9 @@ import numpy.typing as npt
 from ..accounting import Ledger
 from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
-from ..functions import as_function, check_values
+from ..functions import as_function
 from ..protocol.partition import Partition
+from ..protocol.values import nearest_inside, unit_values
 from ..randomizer.values.mechanisms import AnyMechanism, best
 from ..simulation.run import LOST, Run
 from .intervals import standard_errors
@@ -217,15 +218,10 @@ def _release(
     regions = run.regions[who].astype(np.int64)
     everybody = len(who) == len(positions)
     acting = acting_positions(run.partition, positions if everybody else positions[who], regions, run.moves[who] > 0)
-    checked = check_values(bounded, acting, run.partition.boxes, of=regions)
-    width = checked.ranges[:, 1] - checked.ranges[:, 0]
-    low, span = checked.ranges[regions, 0], width[regions]
-    # Where f is constant on the region there is nothing to protect and nothing to divide by.
-    unit = np.divide(checked.values - low, span, out=np.zeros(len(who)), where=span > 0)
-    np.clip(unit, 0.0, 1.0, out=unit)  # the division may round past an end of the range
+    unit, low, width = unit_values(bounded, acting, run.partition.boxes, of=regions)
     words = rng.integers(0, 2**64, size=(len(who), chosen.words), dtype=np.uint64)
     decoded = chosen.decode(chosen.release(unit, words))
-    return _Reports(who, regions, decoded, low, span, chosen)
+    return _Reports(who, regions, decoded, low, width, chosen)
 
 
 def acting_positions(partition: Partition, positions: Floats, regions: Integers, moved: Flags) -> Floats:
@@ -233,9 +229,7 @@ def acting_positions(partition: Partition, positions: Floats, regions: Integers,
     if not moved.any():
         return positions
     out = positions.copy()
-    boxes = partition.boxes[regions[moved]]
-    top = np.where(boxes[:, 1] == partition.task.box.upper, boxes[:, 1], np.nextafter(boxes[:, 1], -np.inf))
-    out[moved] = np.clip(positions[moved], boxes[:, 0], top)
+    out[moved] = nearest_inside(partition.task, positions[moved], partition.boxes[regions[moved]])
     return out
 
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ..errors import InvalidInput
-from ..protocol.messages import Query, Report, decode
-from ..protocol.plan import ValueQuery, ValueReport, decode_value
+from ..protocol.messages import Query, Report, ValueQuery, ValueReport, decode_report
 from .campaign import Campaign
 from .problems import Problem
 from .stores.base import Incoming
@@ -83,10 +82,8 @@ def check_report(
     ------
     Problem
     """
-    report: Report | ValueReport
     try:
-        # Arrays of 6 start with 0x96, then the tag: "report" or "value-report".
-        report = decode_value(body, ValueReport) if body[2:7] == b"value" else decode(body, Report)
+        report = decode_report(body)
     except InvalidInput as error:
         raise Problem("not-canonical", str(error)) from None
     if report.task != task:

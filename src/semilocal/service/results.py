@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from ..errors import InvalidInput
-from ..protocol.messages import Closed, decode
+from ..protocol.estimates import estimate_mean, region_values
+from ..protocol.messages import Closed, ValueClosed, decode
 from ..protocol.partition import UNPROTECTED, Partition
-from ..protocol.plan import ValueClosed, decode_value, estimate_mean, region_values
 from ..protocol.task import Task
 from ..transcript.checkpoints import Checkpoint
 from .campaign import Campaign, Status
@@ -79,7 +79,7 @@ def _read(store: Store, task: bytes) -> tuple[Campaign, Status, list[Closed], di
         if number <= partition_rounds:
             closings.append(decode(data, Closed))
         else:
-            closed = decode_value(data, ValueClosed)
+            closed = decode(data, ValueClosed)
             values[closed.index] = closed
     return campaign, status, closings, values
 

@@ -23,15 +23,25 @@ import numpy as np
 from ..arrays import Integers
 from ..errors import InvalidInput
 from ..protocol.curator import Curator
-from ..protocol.messages import Closed, Query, Report, decode, encode
-from ..protocol.plan import Plan, ValueClosed, ValueQuery, ValueReport, decode_value, encode_value
+from ..protocol.messages import (
+    Closed,
+    Query,
+    Report,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    decode,
+    decode_query,
+    encode,
+)
+from ..protocol.plan import Plan
 from ..protocol.task import Task
-from ..transcript.checkpoints import Checkpoint, decode_seal, next_head, public_key, seal_round
+from ..transcript.checkpoints import Checkpoint, Seal, next_head, public_key, seal_round
 from ..transcript.saved_log import SavedLog
 from .campaign import Campaign, Phase, Status
 from .stores.base import Locked, ReportRow, Store
 
-__all__ = ["advance", "cancel", "decode_query", "regions_of", "report_bytes", "server_key", "start", "verify"]
+__all__ = ["advance", "cancel", "regions_of", "report_bytes", "server_key", "start", "verify"]
 
 _CHUNK = 4096
 _answers = msgspec.msgpack.Decoder(int | tuple[int, ...] | None)
@@ -116,15 +126,15 @@ def _close(held: Locked, now: float, key: bytes) -> None:
         closing = encode(closed)
         following, expected = _after_partition_round(history, closed, plan)
         # The plan enters the transcript once, before the first value query.
-        pinned = encode_value(plan) if curator.finished and following is not None else None
+        pinned = encode(plan) if curator.finished and following is not None else None
     else:
-        closing = encode_value(_count_values(query, task, reports, fold))
+        closing = encode(_count_values(query, task, reports, fold))
         following, expected = _value_query(plan, status.round + 1, history.values + 1), history.regions
         pinned = None
     fold.add([closing])
     checkpoint = Checkpoint(task.id, status.round, fold.size, fold.root())
     before = held.seal(status.round - 1)
-    head = task.id if before is None else decode_seal(before).head
+    head = task.id if before is None else decode(before, Seal).head
     seal = seal_round(head, checkpoint, key=key if task.server_key else None)
     held.close_round(status.round, closing, checkpoint.to_bytes(), seal.to_bytes())
     if pinned is not None:
@@ -209,7 +219,7 @@ def _after_partition_round(history: History, closed: Closed, plan: Plan) -> tupl
 def _value_query(plan: Plan, round_: int, number: int) -> bytes | None:
     if number >= len(plan.asked):
         return None
-    return encode_value(ValueQuery(plan.task, round_, plan.digest, plan.asked[number]))
+    return encode(ValueQuery(plan.task, round_, plan.digest, plan.asked[number]))
 
 
 def _tally(task: Task, query: Query, reports: Iterable[ReportRow], fold: SavedLog) -> tuple[Integers, Integers]:
@@ -237,7 +247,7 @@ def _count_values(query: ValueQuery, task: Task, reports: Iterable[ReportRow], f
     for row in reports:
         answer = _answers.decode(row.answer)
         assert isinstance(answer, int)
-        fold.add([encode_value(ValueReport(query.task, query.round, row.pseudonym, row.cell, answer))])
+        fold.add([encode(ValueReport(query.task, query.round, row.pseudonym, row.cell, answer))])
         outputs = counts.setdefault(row.cell, {})
         outputs[answer] = outputs.get(answer, 0) + 1
     cells = tuple(sorted(counts))
@@ -267,19 +277,13 @@ def _deadline(task: Task, now: float) -> int:
     return math.ceil(now) + task.window
 
 
-def decode_query(data: bytes) -> Query | ValueQuery:
-    """The query of a round of either kind."""
-    tag = msgspec.msgpack.decode(data)[0]
-    return decode_value(data, ValueQuery) if tag == "value-query" else decode(data, Query)
-
-
 def report_bytes(row: ReportRow, query: Query | ValueQuery) -> bytes:
     """Canonical bytes of a stored report."""
     answer = _answers.decode(row.answer)
     if isinstance(query, Query):
         return encode(Report(query.task, query.round, row.pseudonym, row.cell, answer))
     assert isinstance(answer, int)
-    return encode_value(ValueReport(query.task, query.round, row.pseudonym, row.cell, answer))
+    return encode(ValueReport(query.task, query.round, row.pseudonym, row.cell, answer))
 
 
 class Verified(NamedTuple):
@@ -328,7 +332,7 @@ def _verify(store: Store, held: Locked) -> Verified:
             again = encode(event)
             expected_query, _ = _after_partition_round(history, event, plan)
         else:
-            again = encode_value(_count_values(query, task, held.reports(number), fold))
+            again = encode(_count_values(query, task, held.reports(number), fold))
             history.values += 1
             expected_query = _value_query(plan, number + 1, history.values)
         if again != closing:
@@ -340,10 +344,10 @@ def _verify(store: Store, held: Locked) -> Verified:
         if stored != checkpoint.to_bytes():
             raise InvalidInput(f"the checkpoint of round {number} is not the root of its events")
         head = next_head(head, checkpoint)
-        if decode_seal(held.seal(number) or b"").head != head:
+        if decode(held.seal(number) or b"", Seal).head != head:
             raise InvalidInput(f"the seal of round {number} does not continue the chain")
         if history.curator.finished and not finished_before and expected_query is not None:
-            fold.add([encode_value(plan)])
+            fold.add([encode(plan)])
         if number == status.closed:
             break
     _compare(held, history, expected_query, fold)

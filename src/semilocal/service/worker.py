@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import Refused, SemilocalError, StoreUnavailable
-from ..protocol.messages import Closed, Query, decode
+from ..protocol.messages import Closed, Query, decode, decode_query
 from . import rounds
 from .campaign import Campaign, Status
 from .check import Asked
@@ -253,7 +253,7 @@ def _asked(store: Store, campaign: Campaign, status: Status) -> Asked | None:
     data = store.message(campaign.task.id, status.round, "query")
     if data is None:
         return None
-    query = rounds.decode_query(data)
+    query = decode_query(data)
     regions: dict[int, tuple[int, int]] = {}
     if not isinstance(query, Query):
         last = status.round - campaign.plan.asked.index(query.index) - 1

@@ -15,75 +15,17 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from ..errors import InvalidInput, MissingExtra
-from ..protocol.messages import ID_BYTES, MAX_ROUND
+from ..protocol.messages import Checkpoint, Seal
 from ..protocol.task import KEY_BYTES, Task
-from .merkle import DIGEST
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["Checkpoint", "Seal", "check_signature", "decode_seal", "next_head", "public_key", "seal_round"]
+__all__ = ["Checkpoint", "Seal", "check_signature", "next_head", "public_key", "seal_round"]
 
-SIGNATURE_BYTES = 64
 _CHAIN = b"semilocal/1/chain"
 _SIGNED = b"semilocal/1/checkpoint"
-
-
-class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True):
-    """The transcript's root after a round.
-
-    Attributes
-    ----------
-    task : bytes
-    round : int
-    size : int
-        Number of events so far.
-    root : bytes
-        Merkle tree hash over them.
-    """
-
-    task: bytes
-    round: int
-    size: int
-    root: bytes
-
-    def __post_init__(self) -> None:
-        if len(self.task) != ID_BYTES or len(self.root) != DIGEST:
-            raise InvalidInput("task and root of a checkpoint must be 32 bytes each")
-        if not 1 <= self.round <= MAX_ROUND or not 1 <= self.size < 2**63:
-            raise InvalidInput(f"a checkpoint has a round from 1 and a size from 1; got {self.round} and {self.size}")
-
-    def to_bytes(self) -> bytes:
-        """Canonical bytes."""
-        return msgspec.msgpack.encode(self)
-
-
-class Seal(msgspec.Struct, frozen=True, array_like=True, tag="seal", forbid_unknown_fields=True):
-    """A checkpoint in the chain, signed if the task pins a key.
-
-    Attributes
-    ----------
-    checkpoint : Checkpoint
-    head : bytes
-        Of the chain, after this checkpoint.
-    signature : bytes
-        64 bytes; empty if it is not signed.
-    """
-
-    checkpoint: Checkpoint
-    head: bytes
-    signature: bytes = b""
-
-    def __post_init__(self) -> None:
-        if len(self.head) != DIGEST or len(self.signature) not in (0, SIGNATURE_BYTES):
-            raise InvalidInput("the head of a seal must be 32 bytes, its signature 64 or none")
-
-    def to_bytes(self) -> bytes:
-        """Canonical bytes."""
-        return msgspec.msgpack.encode(self)
 
 
 def next_head(head: bytes, checkpoint: Checkpoint) -> bytes:
@@ -127,17 +69,6 @@ def check_signature(seal: Seal, task: Task) -> bool:
 def public_key(key: bytes) -> bytes:
     """The public half (32 bytes) of an Ed25519 private key: what a task pins."""
     return _private(key).public_key().public_bytes_raw()
-
-
-def decode_seal(data: bytes) -> Seal:
-    """The seal in canonical bytes; anything else is refused with a reason."""
-    try:
-        seal = msgspec.msgpack.decode(data, type=Seal)
-    except (msgspec.DecodeError, InvalidInput, ValueError, OverflowError) as error:
-        raise InvalidInput(f"not a seal: {error}") from None
-    if seal.to_bytes() != data:
-        raise InvalidInput("not the canonical bytes of a seal")
-    return seal
 
 
 def _private(key: bytes) -> Ed25519PrivateKey:

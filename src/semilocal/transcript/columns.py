@@ -17,15 +17,14 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Integers, Words, is_integer
 from ..errors import InvalidInput
-from ..protocol.messages import Report, decode
-from ..protocol.plan import ValueReport, decode_value
+from ..protocol.messages import Report, ValueReport, decode, prefix_of
 
 __all__ = ["Columns", "Kind", "kinds_of", "read_reports"]
 
 Kind = Literal["report", "value-report"]
 Matrix = npt.NDArray[np.uint8]
 
-_PREFIX = {"report": b"\x96\xa6report", "value-report": b"\x96\xacvalue-report"}
+_PREFIX = {"report": prefix_of(Report), "value-report": prefix_of(ValueReport)}
 _ROLL_CALL = np.int64(np.iinfo(np.int64).min)  # the answer of a roll call
 _SIZES = {0: 1, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}  # bytes of an unsigned number by its first byte; 0: below 0x80
 
@@ -169,7 +168,7 @@ def _numbers(rows: Matrix) -> tuple[Integers, Flags]:
 
 
 def _decode(data: bytes, kind: Kind) -> Report | ValueReport:
-    return decode(data, Report) if kind == "report" else decode_value(data, ValueReport)
+    return decode(data, Report) if kind == "report" else decode(data, ValueReport)
 
 
 def _fit(report: Report | ValueReport, task: bytes, round_: int, width: int | None) -> int | tuple[int, ...]:

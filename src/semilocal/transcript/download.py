@@ -19,9 +19,9 @@ from typing import BinaryIO
 import msgspec
 
 from ..errors import InvalidInput, Unavailable
-from ..protocol.messages import decode
+from ..protocol.messages import ValueQuery, decode, decode_query, decode_report
 from ..protocol.task import Task
-from .checkpoints import Checkpoint, Seal, decode_seal, next_head
+from .checkpoints import Checkpoint, Seal, next_head
 from .file import TranscriptWriter
 
 __all__ = ["download", "save_transcript"]
@@ -83,12 +83,8 @@ def _seal(get: Get, round_: str, head: bytes) -> Seal:
     """The server's seal, or its checkpoint unsigned."""
     sealed = get(f"{round_}/seal")
     if sealed is not None:
-        return decode_seal(sealed)
-    data = _need(get, f"{round_}/checkpoint")
-    try:
-        point = msgspec.msgpack.decode(data, type=Checkpoint)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise Unavailable(f"{round_}/checkpoint is no checkpoint: {error}") from None
+        return decode(sealed, Seal)
+    point = decode(_need(get, f"{round_}/checkpoint"), Checkpoint)
     return Seal(point, next_head(head, point))
 
 
@@ -100,15 +96,14 @@ def _pages(get: Get, round_: str) -> Iterator[list[bytes]]:
         if not page:
             return
         yield page
-        last = msgspec.msgpack.decode(page[-1])[3].hex()
+        last = decode_report(page[-1]).pseudonym.hex()
         if last <= after:
             raise Unavailable("the server's pages of reports do not go on")
         after = last
 
 
 def _is_value_query(data: bytes) -> bool:
-    decoded = msgspec.msgpack.decode(data)
-    return isinstance(decoded, list) and decoded[:1] == ["value-query"]
+    return isinstance(decode_query(data), ValueQuery)
 
 
 def _find(get: Get, campaign: str) -> str:

@@ -23,8 +23,8 @@ import numpy as np
 
 from ..arrays import Integers
 from ..errors import DamagedFile, InvalidInput
-from ..protocol.messages import Closed, Message, encode
-from ..protocol.plan import Plan, ValueClosed, ValueQuery, ValueReport, encode_value
+from ..protocol.messages import Closed, Message, ValueClosed, ValueQuery, ValueReport, encode
+from ..protocol.plan import Plan
 from ..protocol.task import Task
 from .checkpoints import Checkpoint, Seal, seal_round
 from .merkle import MerkleLog, inclusion_proof, leaf_hash
@@ -71,7 +71,7 @@ class Frame(NamedTuple):
 def encode_event(event: Event) -> bytes:
     """Canonical bytes of an event of either part of a campaign."""
     if isinstance(event, Plan | ValueQuery | ValueReport | ValueClosed):
-        return encode_value(event)
+        return encode(event)
     return encode(event)
 
 

@@ -18,11 +18,11 @@ from ..arrays import Flags, Integers
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import Cells
 from ..protocol.keys import pseudonym
-from ..protocol.messages import Closed, Query, decode
-from ..protocol.plan import Plan, Release, ValueClosed, ValueQuery, decode_value
+from ..protocol.messages import Closed, Query, ValueClosed, ValueQuery, decode
+from ..protocol.plan import Plan, Release
 from ..protocol.rule import Frontier, decide, first_frontier, no_frontier
 from ..protocol.task import Task
-from .checkpoints import Checkpoint, check_signature, decode_seal, next_head
+from .checkpoints import Checkpoint, Seal, check_signature, next_head
 from .columns import Columns, Kind, kinds_of, read_reports
 from .file import END, SEAL, Frame
 from .findings import Own, Verification
@@ -117,11 +117,11 @@ class Replay:
             elif tag == "closed":
                 self._closed(decode(data, Closed), data)
             elif tag == "plan":
-                self._plan(decode_value(data, Plan))
+                self._plan(decode(data, Plan))
             elif tag == "value-query":
-                self._value_query(decode_value(data, ValueQuery), data)
+                self._value_query(decode(data, ValueQuery), data)
             elif tag == "value-closed":
-                self._value_closed(decode_value(data, ValueClosed), data)
+                self._value_closed(decode(data, ValueClosed), data)
             else:
                 found.add("unexpected-event", self.round, f"an event {tag!r} is none of a transcript after its first")
         except InvalidInput as error:
@@ -434,7 +434,7 @@ class Replay:
             found.add("unexpected-event", None, "a checkpoint before the task")
             return
         try:
-            seal = decode_seal(data)
+            seal = decode(data, Seal)
         except InvalidInput as error:
             found.add("wrong-seal", self.closed_round, str(error))
             self.head = next_head(

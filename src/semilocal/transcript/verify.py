@@ -23,10 +23,11 @@ from typing import BinaryIO
 
 from ..device.vault import Contents, Membership, unpack
 from ..errors import DamagedFile, ServerViolation
-from ..protocol.messages import Closed, Query, decode, encode
+from ..protocol.messages import Closed, Query, ValueQuery, decode, encode
 from ..protocol.participant import Participant, Policy
-from ..protocol.plan import Plan, ValueQuery, decode_value, encode_value, respond_value
+from ..protocol.plan import Plan
 from ..protocol.task import Task
+from ..protocol.values import respond_value
 from .file import read_frames
 from .findings import Difference, Verification
 from .replay import Replay
@@ -165,7 +166,7 @@ def _expected(found: Verification, task: Task, membership: Membership, secret: b
             elif data[1:8] == b"\xa6closed":
                 device.receive(decode(data, Closed))
             elif data[1:13] == b"\xabvalue-query":
-                value = decode_value(data, ValueQuery)
+                value = decode(data, ValueQuery)
                 if value.index in indices and found.plan is not None and device.region is not None:
                     reports[round_] = _value_report(value, found.plan, task, membership, secret, device)
         except ServerViolation as error:
@@ -182,4 +183,4 @@ def _value_report(
         query, plan, task=task, secret=secret, pseudonym=device.pseudonym, region=device.region,
         point=membership.position, first_round=query.round - plan.asked.index(query.index),
     )  # fmt: skip
-    return encode_value(report)
+    return encode(report)

@@ -20,8 +20,8 @@ from semilocal.device.disk import MemoryDisk
 from semilocal.device.summary import Summary
 from semilocal.device.vault import Vault
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, Unreachable
-from semilocal.protocol.messages import Report, decode
-from semilocal.protocol.plan import ValueClosed, ValueQuery, respond_value
+from semilocal.protocol.messages import Report, ValueClosed, ValueQuery, decode
+from semilocal.protocol.values import respond_value
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers.fake_server import MEAN, POLICY, SMALL, TASK, URL, DeviceDies, FakeServer, Point, World, crowd, play
 

@@ -14,8 +14,8 @@ import pytest
 from semilocal import Closed, Query, Report, Task
 from semilocal.device.summary import Summary
 from semilocal.protocol.keys import pseudonym
-from semilocal.protocol.messages import encode
-from semilocal.protocol.plan import Plan, Release, ValueClosed, ValueQuery, encode_value
+from semilocal.protocol.messages import ValueClosed, ValueQuery, encode
+from semilocal.protocol.plan import Plan, Release
 from tests.helpers.fake_server import BOX, MEAN, POLICY, SMALL, DeviceDies, FakeServer, World, crowd
 
 OTHER = Task.build(BOX, epsilon=1.0, delta=0.1, k=2, max_depth=6)
@@ -88,7 +88,7 @@ def other_cells(server: FakeServer) -> bytes:
     [
         ("", lambda server: encode(OTHER), "other-task"),
         ("", lambda server: encode(SMALL) + b"\x00", "other-task"),
-        ("/plan", lambda server: encode_value(Plan(OTHER.id, ())), "bad-plan"),
+        ("/plan", lambda server: encode(Plan(OTHER.id, ())), "bad-plan"),
         ("/plan", lambda server: b"\xc1", "malformed"),
         ("/rounds/1/query", query(task=OTHER.id), "other-task"),
         ("/rounds/1/query", query(round_=2, cells=(2, 3)), "skipped-round"),
@@ -97,7 +97,7 @@ def other_cells(server: FakeServer) -> bytes:
         ("/rounds/1/query", query(cells=()), "foreign-cells"),
         ("/rounds/1/query", lambda server: b"\x93\xc0\xc0\xc0", "malformed"),
         ("/rounds/1/query", lambda server: encode(Query(SMALL.id, 1, (1,))) + b"\xc0", "malformed"),
-        ("/rounds/1/query", lambda server: encode_value(ValueQuery(SMALL.id, 1, bytes(32), 0)), "malformed"),
+        ("/rounds/1/query", lambda server: encode(ValueQuery(SMALL.id, 1, bytes(32), 0)), "malformed"),
         ("/state", lambda server: b"[]", "malformed"),
         ("/state", lambda server: msgspec.json.encode({**server.state(), "task": OTHER.id.hex()}), "other-task"),
     ],
@@ -161,7 +161,7 @@ def test_a_forged_message_after_the_first_answer_is_refused(path: str, forge: Fo
 def value_query(**changes: object) -> Forge:
     def forge(server: FakeServer) -> bytes:
         honest = ValueQuery(SMALL.id, server.partition_rounds + 1, server.plan.digest, 0)
-        return encode_value(msgspec.structs.replace(honest, **changes))
+        return encode(msgspec.structs.replace(honest, **changes))
 
     return forge
 
@@ -192,7 +192,7 @@ def test_a_value_that_was_acknowledged_must_be_counted() -> None:
     def forget(server: FakeServer) -> bytes:
         honest = server.closings[VALUE_ROUND - 1]
         assert isinstance(honest, ValueClosed)
-        return encode_value(msgspec.structs.replace(honest, cells=(), counts=()))
+        return encode(msgspec.structs.replace(honest, cells=(), counts=()))
 
     _, summary = forged_run(f"/rounds/{VALUE_ROUND}/closed", forget, after=VALUE_ROUND)
     assert (summary.outcome, summary.token) == ("refused", "not-counted")

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from semilocal import Report, Task
-from semilocal.protocol.messages import Query, decode, encode
-from semilocal.protocol.plan import Plan, Release, ValueReport, decode_value, encode_value
+from semilocal.protocol.messages import Query, Seal, ValueReport, decode, encode
+from semilocal.protocol.plan import Plan, Release
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.problems import PROBLEMS
@@ -22,7 +22,7 @@ from semilocal.service.rounds import start, verify
 from semilocal.service.routes import OPERATIONS
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
-from semilocal.transcript.checkpoints import check_signature, decode_seal, next_head
+from semilocal.transcript.checkpoints import check_signature, next_head
 from tests.helpers.service import (
     ADMIN,
     Device,
@@ -91,7 +91,7 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
         problem(await client.post("/tasks", json=form(), headers=AUTH), "task-exists")
         task_bytes = (await client.get(BASE)).content
         assert decode(task_bytes, Task) == TASK
-        plan = decode_value((await client.get(f"{BASE}/plan")).content, Plan)
+        plan = decode((await client.get(f"{BASE}/plan")).content, Plan)
         assert plan.total_epsilon(TASK) == TASK.epsilon_worst + 3.0
         assert f"epsilon = {TASK.epsilon_worst + 3.0:g}" in (await client.get(f"{BASE}/statement")).text
         tokens = (await client.post(f"{BASE}/tokens", json={"count": 60}, headers=AUTH)).json()["tokens"]
@@ -545,7 +545,7 @@ def test_the_plan_is_pinned_by_its_bytes() -> None:
     plan = Plan(TASK.id, (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]),))
     other = Plan(TASK.id, (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[1]),))
     assert plan.digest != other.digest
-    assert decode_value(encode_value(plan), Plan).digest == plan.digest
+    assert decode(encode(plan), Plan).digest == plan.digest
 
 
 @pytest.mark.parametrize("length", ["", "-1", "x", "²"])
@@ -582,7 +582,7 @@ def test_seals_are_chained_and_signed_with_the_key_that_the_task_pins(sqlite: SQ
         head = task.id
         for number in range(1, state["closed"] + 1):
             base = f"/tasks/{task.id.hex()}/rounds/{number}"
-            seal = decode_seal((await client.get(f"{base}/seal")).content)
+            seal = decode((await client.get(f"{base}/seal")).content, Seal)
             assert seal.checkpoint.to_bytes() == (await client.get(f"{base}/checkpoint")).content
             head = next_head(head, seal.checkpoint)
             assert seal.head == head

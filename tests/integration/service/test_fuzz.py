@@ -18,8 +18,8 @@ import pytest
 
 from semilocal import Closed, Query, Report, Task
 from semilocal.errors import InvalidInput
-from semilocal.protocol.messages import decode, encode
-from semilocal.protocol.plan import Plan, Release, ValueClosed, ValueQuery, ValueReport, decode_value, encode_value
+from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
+from semilocal.protocol.plan import Plan, Release
 from semilocal.service.problems import PROBLEMS
 from semilocal.service.rounds import start, verify
 from semilocal.service.stores.sqlite import SQLiteStore
@@ -45,10 +45,10 @@ VALID: list[tuple[type[Any], bytes]] = [
     (Report, encode(Report(TASK.id, 1, b"p" * 16, 1, 1))),
     (Report, encode(Report(TASK.id, 1, b"p" * 16, 1, (1, -2)))),
     (Closed, encode(Closed(TASK.id, 1, (1,), (10,), ((4, 6),), ((0, 1),)))),
-    (Plan, encode_value(PLAN)),
-    (ValueQuery, encode_value(ValueQuery(TASK.id, 3, PLAN.digest, 0))),
-    (ValueReport, encode_value(ValueReport(TASK.id, 3, b"p" * 16, 2, 1))),
-    (ValueClosed, encode_value(ValueClosed(TASK.id, 3, PLAN.digest, 0, (2, 3), (((0, 2),), ((0, 1), (1, 4)))))),
+    (Plan, encode(PLAN)),
+    (ValueQuery, encode(ValueQuery(TASK.id, 3, PLAN.digest, 0))),
+    (ValueReport, encode(ValueReport(TASK.id, 3, b"p" * 16, 2, 1))),
+    (ValueClosed, encode(ValueClosed(TASK.id, 3, PLAN.digest, 0, (2, 3), (((0, 2),), ((0, 1), (1, 4)))))),
 ]
 NASTY = [
     b"", b"\x00", b"\xff" * 9, b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91" * 2000, b"\x81\xa1a" * 900,
@@ -82,7 +82,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 
 def read(data: bytes, kind: type[Any]) -> Any:
-    return decode(data, kind) if kind in (Task, Query, Report, Closed) else decode_value(data, kind)
+    return decode(data, kind)
 
 
 def test_decoders_take_canonical_bytes_or_refuse_with_invalid_input() -> None:
@@ -98,7 +98,7 @@ def test_decoders_take_canonical_bytes_or_refuse_with_invalid_input() -> None:
         except InvalidInput:
             continue
         accepted += 1
-        assert (encode(message) if kind in (Task, Query, Report, Closed) else encode_value(message)) == spoiled
+        assert encode(message) == spoiled
     assert accepted < INPUTS  # most are refused; the few that are not are other valid messages
 
 

@@ -9,21 +9,11 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput, ServerViolation
-from semilocal.protocol.keys import pseudonym
-from semilocal.protocol.plan import (
-    Plan,
-    Release,
-    ValueClosed,
-    ValueQuery,
-    ValueReport,
-    check_value_query,
-    check_value_report,
-    decode_value,
-    encode_value,
-    estimate_mean,
-    respond_value,
-    value_entropy,
-)
+from semilocal.protocol.estimates import estimate_mean
+from semilocal.protocol.keys import pseudonym, value_entropy
+from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
+from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.values import check_value_query, check_value_report, respond_value
 from tests.helpers.service import sample_secrets, sample_task
 
 TASK = sample_task()
@@ -58,14 +48,14 @@ def test_the_total_epsilon_is_the_worst_case_of_the_partition_and_all_releases()
 
 
 def test_the_same_question_gets_the_same_bytes_and_every_label_changes_them() -> None:
-    assert encode_value(respond([0.1, 0.1])) == encode_value(respond([0.1, 0.1]))
-    entropy = value_entropy(SECRET, PLAN, 0, REGION, 4)
+    assert encode(respond([0.1, 0.1])) == encode(respond([0.1, 0.1]))
+    entropy = value_entropy(SECRET, PLAN.task, PLAN.digest, 0, REGION, 4)
     other_plan = Plan(TASK.id, PLAN.releases[:1])
     others = [
-        value_entropy(b"t" * 32, PLAN, 0, REGION, 4),
-        value_entropy(SECRET, other_plan, 0, REGION, 4),
-        value_entropy(SECRET, PLAN, 2, REGION, 4),
-        value_entropy(SECRET, PLAN, 0, REGION + 1, 4),
+        value_entropy(b"t" * 32, PLAN.task, PLAN.digest, 0, REGION, 4),
+        value_entropy(SECRET, other_plan.task, other_plan.digest, 0, REGION, 4),
+        value_entropy(SECRET, PLAN.task, PLAN.digest, 2, REGION, 4),
+        value_entropy(SECRET, PLAN.task, PLAN.digest, 0, REGION + 1, 4),
     ]
     assert len({entropy, *others}) == 5
 
@@ -167,7 +157,7 @@ def test_an_answer_outside_the_alphabet_is_refused() -> None:
         lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (2,), ((),)),
         lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (2,), (((1, 1), (0, 1)),)),
         lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (2,), (((1, 0),),)),
-        lambda: decode_value(encode_value(PLAN) + b"\x00", Plan),
+        lambda: decode(encode(PLAN) + b"\x00", Plan),
     ],
 )
 def test_what_is_wrong_is_refused(make: Any) -> None:
@@ -190,5 +180,5 @@ def test_what_is_wrong_is_refused(make: Any) -> None:
 def test_every_function_travels_in_a_plan(function: str, parameters: list[float]) -> None:
     plan = Plan(TASK.id, (Release.ask("mean", function, epsilon=2.0, parameters=parameters),))
     plan.check(TASK)
-    assert decode_value(encode_value(plan), Plan) == plan
+    assert decode(encode(plan), Plan) == plan
     assert respond([0.1, 0.1], plan=plan) == respond([0.1, 0.1], plan=plan)

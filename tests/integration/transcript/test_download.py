@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 from semilocal.errors import InvalidInput, Unavailable
-from semilocal.protocol.plan import Release, encode_value
+from semilocal.protocol.messages import decode, encode
+from semilocal.protocol.plan import Release
 from semilocal.service.rounds import signing_key
 from semilocal.service.stores.base import open_store
-from semilocal.transcript.checkpoints import Checkpoint, decode_seal, public_key
+from semilocal.transcript.checkpoints import Checkpoint, Seal, public_key
 from semilocal.transcript.download import download, save_transcript
 from semilocal.transcript.file import SEAL, read_frames
 from semilocal.transcript.verify import verify_stream
@@ -65,9 +66,9 @@ def test_the_transcript_of_the_service_verifies(tmp_path: Path, signed: bool) ->
 def routes_of(played: Played, *, sealed: bool) -> dict[str, bytes]:
     """The public routes of a server that holds this campaign."""
     base = f"/tasks/{played.task.id.hex()}"
-    seals = [decode_seal(f.data) for f in read_frames(io.BytesIO(pack(played.events, played.task))) if f.kind == SEAL]
+    seals = [decode(f.data, Seal) for f in read_frames(io.BytesIO(pack(played.events, played.task))) if f.kind == SEAL]
     out = {
-        base: played.events[0], f"{base}/plan": encode_value(played.plan),
+        base: played.events[0], f"{base}/plan": encode(played.plan),
         f"{base}/state": msgspec.json.encode({"closed": len(seals)}),
     }  # fmt: skip
     number = 0

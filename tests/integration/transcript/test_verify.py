@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from semilocal import Box, Task, simulate
 from semilocal.device.vault import Contents
 from semilocal.device.vault import pack as pack_vault
-from semilocal.protocol.messages import Closed, Query, Report, decode, encode
-from semilocal.protocol.plan import ValueClosed, ValueReport, decode_value, encode_value
+from semilocal.protocol.messages import Closed, Query, Report, ValueClosed, ValueReport, decode, encode
 from semilocal.transcript.file import write_transcript
 from semilocal.transcript.verify import Verification, compare_histories, read_vault, verify_file, verify_stream
 from tests.helpers.transcript_cases import KEY, Played, pack, play, repack, tag
@@ -94,7 +93,7 @@ def edited(event: bytes, **changes: object) -> bytes:
     values: dict[str, Any] = {"value-report": ValueReport, "value-closed": ValueClosed}
     name = tag(event)
     if name in values:
-        return encode_value(msgspec.structs.replace(decode_value(event, values[name]), **changes))
+        return encode(msgspec.structs.replace(decode(event, values[name]), **changes))
     return encode(msgspec.structs.replace(decode(event, kinds[name]), **changes))
 
 
@@ -150,7 +149,7 @@ def change_path(events: list[bytes], played: Played) -> None:
 
 def other_values(events: list[bytes], played: Played) -> None:
     at = places(played, "value-closed")[0]
-    closed = decode_value(events[at], ValueClosed)
+    closed = decode(events[at], ValueClosed)
     row = closed.counts[0]
     (first, count), (second, more) = row[0], row[1]
     changed = (((first, count + 1), (second, more - 1)) if more > 1 else ((first, count + more),)) + row[2:]
@@ -163,7 +162,7 @@ def drop_value(events: list[bytes], played: Played) -> None:
 
 def foreign_region(events: list[bytes], played: Played) -> None:
     at = places(played, "value-report")[3]
-    report = decode_value(events[at], ValueReport)
+    report = decode(events[at], ValueReport)
     other = next(device.region for device in played.devices if device.region not in (None, report.cell))
     events[at] = edited(events[at], cell=other)
 
@@ -349,11 +348,9 @@ def test_a_report_that_the_server_left_out_changed_or_invented_is_found_by_its_o
 
 def test_a_value_under_ones_name_is_checked_too() -> None:
     name = PLAYED.devices[3].pseudonym
-    at = next(
-        i for i in places(PLAYED, "value-report") if decode_value(PLAYED.events[i], ValueReport).pseudonym == name
-    )
+    at = next(i for i in places(PLAYED, "value-report") if decode(PLAYED.events[i], ValueReport).pseudonym == name)
     events = list(PLAYED.events)
-    other = decode_value(events[at], ValueReport).answer
+    other = decode(events[at], ValueReport).answer
     events[at] = edited(events[at], answer=0 if other else 1)
     assert "own-report-changed" in tokens(judge(pack(events, PLAYED.task), PLAYED.vault(3)))
 

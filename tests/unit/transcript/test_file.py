@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from semilocal.errors import DamagedFile, InvalidInput
-from semilocal.protocol.messages import Query
-from semilocal.transcript.checkpoints import decode_seal
+from semilocal.protocol.messages import Query, decode
+from semilocal.transcript.checkpoints import Seal
 from semilocal.transcript.file import END, EVENTS, SEAL, prove, read_frames, write_transcript
 from semilocal.transcript.merkle import check_inclusion, leaf_hash, merkle_root
 from semilocal.transcript.verify import verify_stream
@@ -28,7 +28,7 @@ def test_events_come_back_in_order_and_each_seal_holds_their_root() -> None:
         if frame.kind == EVENTS:
             events += frame.events()
         elif frame.kind == SEAL:
-            point = decode_seal(frame.data).checkpoint
+            point = decode(frame.data, Seal).checkpoint
             assert (point.size, point.root) == (len(events), merkle_root([leaf_hash(e) for e in events]))
     assert events == SMALL.events
     assert kinds[-1] == END
@@ -98,7 +98,7 @@ def test_reading_needs_memory_for_one_frame_only() -> None:
 
 
 def test_every_event_can_be_proved_against_the_last_checkpoint_and_no_other_event_can() -> None:
-    seals = [decode_seal(frame.data) for frame in read_frames(io.BytesIO(FILE)) if frame.kind == SEAL]
+    seals = [decode(frame.data, Seal) for frame in read_frames(io.BytesIO(FILE)) if frame.kind == SEAL]
     root = seals[-1].checkpoint.root
     for event in SMALL.events:
         found = prove(io.BytesIO(FILE), event)

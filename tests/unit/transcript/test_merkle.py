@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from semilocal import Box, Task
 from semilocal.errors import InvalidInput
-from semilocal.transcript.checkpoints import Checkpoint, check_signature, decode_seal, next_head, public_key, seal_round
+from semilocal.protocol.messages import decode
+from semilocal.transcript.checkpoints import Checkpoint, Seal, check_signature, next_head, public_key, seal_round
 from semilocal.transcript.merkle import (
     MerkleLog,
     check_consistency,
@@ -199,7 +200,7 @@ TASK = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.01, k=20, server_key=pub
 def test_seals_are_signed_with_the_key_of_the_task_and_no_other() -> None:
     seal = seal_round(TASK.id, Checkpoint(TASK.id, 1, 3, bytes(32)), key=KEY)
     assert check_signature(seal, TASK)
-    assert decode_seal(seal.to_bytes()) == seal
+    assert decode(seal.to_bytes(), Seal) == seal
     other = seal_round(TASK.id, Checkpoint(TASK.id, 1, 3, bytes(32)), key=bytes(32))
     assert other.head == seal.head
     assert not check_signature(other, TASK)
@@ -222,8 +223,8 @@ def test_a_head_stands_for_all_checkpoints_before_it() -> None:
 def test_seals_that_are_not_canonical_are_refused() -> None:
     data = seal_round(TASK.id, Checkpoint(TASK.id, 1, 3, bytes(32)), key=KEY).to_bytes()
     for broken in (data[:-1], data + b"\x00", b"", b"\xc0"):
-        with pytest.raises(InvalidInput, match="seal"):
-            decode_seal(broken)
+        with pytest.raises(InvalidInput, match="Seal"):
+            decode(broken, Seal)
 
 
 def test_the_specifications_vectors_hold() -> None:

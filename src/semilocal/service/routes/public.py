@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ...protocol.messages import encode
-from ...protocol.plan import encode_value
+from ...protocol.messages import decode_query, encode
 from .. import rounds
 from ..http import (
     Request,
@@ -51,7 +50,7 @@ async def show_task(context: Context, request: Request) -> Response:
 async def show_plan(context: Context, request: Request) -> Response:
     """The plan of releases."""
     live = await context.service.campaign(task_of(request.path_params))
-    return immutable_response(request, encode_value(live.campaign.plan))
+    return immutable_response(request, encode(live.campaign.plan))
 
 
 async def show_statement(context: Context, request: Request) -> Response:
@@ -79,7 +78,7 @@ async def list_reports(context: Context, request: Request) -> Response:
         raise Problem("malformed", "after must be a pseudonym: 32 lower-case hex digits")
     limit = number_of(request, "limit", default=PAGE, low=1, high=PAGE)
     await service.message(task, round_, "closed")
-    query = rounds.decode_query(await service.message(task, round_, "query"))
+    query = decode_query(await service.message(task, round_, "query"))
     rows = await service.read(service.store.reports, task, round_, after=bytes.fromhex(after), limit=limit or PAGE)
     return immutable_response(request, msgspec.msgpack.encode([rounds.report_bytes(row, query) for row in rows]))
 
