@@ -1,0 +1,88 @@
+"""A private part sealed for one server: HPKE (RFC 9180) with X25519, HKDF-SHA256 and AES-128-GCM.
+
+``info`` binds an envelope to its purpose: label, role, task, report and the hash of the public part. An envelope that
+is replayed under another report, sent to the other server, or paired with another public part does not open.
+
+Knows bytes and keys. Knows no report's meaning, server, clock or file. The ephemeral key comes from the operating
+system inside the library, so sealing twice gives different bytes: a device keeps what it sealed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+from ..errors import InvalidInput, MissingExtra
+
+try:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives import hpke
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+except ImportError:  # pragma: no cover - the extra is there in the tests
+    raise MissingExtra("cryptography", "service") from None
+
+__all__ = ["OVERHEAD", "REPORT_ID", "Role", "open_envelope", "public_key", "seal"]
+
+Role = Literal["leader", "helper"]
+KEY = 32
+REPORT_ID = 16
+OVERHEAD = 32 + 16  # ephemeral key and tag
+_LABEL = b"semilocal/1/sharing/envelope/"
+_SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
+
+
+def public_key(secret: bytes) -> bytes:
+    """The X25519 public key (32 bytes) of a secret of 32 bytes."""
+    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+
+
+def seal(plain: bytes, key: bytes, *, role: Role, task: bytes, report: bytes, public: bytes) -> bytes:
+    """Seal a private part for the server with this public key; ``OVERHEAD`` bytes longer than it.
+
+    Parameters
+    ----------
+    plain : bytes
+    key : bytes
+        The server's X25519 public key.
+    role : {"leader", "helper"}
+    task, report : bytes
+        Ids of 32 and 16 bytes.
+    public : bytes
+        The report's public part.
+
+    Examples
+    --------
+    >>> secret = bytes(range(32))
+    >>> about = dict(role="leader", task=bytes(32), report=bytes(16), public=b"corrections")
+    >>> sealed = seal(b"seed", public_key(secret), **about)
+    >>> len(sealed), open_envelope(sealed, secret, **about)
+    (52, b'seed')
+    """
+    if len(key) != KEY:
+        raise InvalidInput(f"a public key has {KEY} bytes; got {len(key)}")
+    return bytes(_SUITE.encrypt(plain, X25519PublicKey.from_public_bytes(key), info=_info(role, task, report, public)))
+
+
+def open_envelope(sealed: bytes, secret: bytes, *, role: Role, task: bytes, report: bytes, public: bytes) -> bytes:
+    """The private part in an envelope.
+
+    Raises
+    ------
+    InvalidInput
+        If it was not sealed for this server, task, report and public part, or was changed.
+    """
+    if len(sealed) < OVERHEAD:
+        raise InvalidInput(f"an envelope has at least {OVERHEAD} bytes; got {len(sealed)}")
+    key = X25519PrivateKey.from_private_bytes(secret)
+    try:
+        return bytes(_SUITE.decrypt(sealed, key, info=_info(role, task, report, public)))
+    except (InvalidTag, ValueError):
+        raise InvalidInput("the envelope does not open: wrong server, task, report or public part") from None
+
+
+def _info(role: Role, task: bytes, report: bytes, public: bytes) -> bytes:
+    if role not in ("leader", "helper"):
+        raise InvalidInput(f"role must be 'leader' or 'helper'; got {role!r}")
+    if len(task) != 32 or len(report) != REPORT_ID:
+        raise InvalidInput(f"ids have 32 and {REPORT_ID} bytes; got {len(task)} and {len(report)}")
+    return _LABEL + role.encode() + b"/" + task + report + hashlib.sha256(public).digest()

@@ -1,0 +1,208 @@
+"""One server's half of the work: evaluate the reports level by level, and say what must agree with the other server.
+
+    half = Half.of(task_id, shape, server, reports)       the value trees are evaluated at once
+    half.tags                                             of the value trees, level 0
+    level = half.expand()                                 sums over reports per child, and a tag per report
+    half.drop(rejected)                                   reports that failed a check no longer count
+    half.open(rows)                                       go on with some of the children
+
+For each report and level three things must be the same on both servers (:mod:`semilocal.sharing.check` says why that
+is enough): the xor of the proofs of all left children, the same for the right children, and the payload of the opened
+cells minus the payload of their children. Together they are the report's *tag*.
+
+Reports are evaluated in chunks, so that one chunk's states stay in the processor's cache. Only states of opened cells
+are kept: 16 bytes per report and opened cell.
+
+Knows reports and arrays. Knows no peer, noise, clock, file or random generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from .blocks import BLOCK, Blocks, FixedKeys
+from .point import (
+    PROOF_WORDS,
+    Correction,
+    Corrections,
+    correction_bytes,
+    descend,
+    expand,
+    payloads,
+    root_states,
+)
+from .report import SEED, Shape
+
+__all__ = ["Half", "LevelShare"]
+
+Words = npt.NDArray[np.uint64]
+Tags = npt.NDArray[np.uint8]
+_PAIRS = 4096  # (cell, report) pairs evaluated at a time: their blocks fit the second-level cache
+
+
+class LevelShare(NamedTuple):
+    """What one server has after expanding a level.
+
+    Attributes
+    ----------
+    sums : uint64[2 m, w]
+        Payload words summed over the reports that count; server 0 minus server 1 is the true sum.
+    tags : uint8[n, b]
+        One row per report, in the order of the reports; b = 64 + 8 w.
+    """
+
+    sums: Words
+    tags: Tags
+
+
+class Half:
+    """One server's state of a task.
+
+    Parameters
+    ----------
+    task : bytes
+        The task's id.
+    shape : Shape
+    server : {0, 1}
+    public, private : sequences of bytes
+        One public part and this server's private part per report, in the same order on both servers.
+
+    Attributes
+    ----------
+    accepted : bool[n]
+        Which reports still count.
+    tags : uint8[n, b]
+        Tags of the value trees; no columns if there is no value.
+    cells : int
+        Opened cells of the present level; the root at the start.
+    level : int
+        Depth of the opened cells.
+    """
+
+    def __init__(
+        self, task: bytes, shape: Shape, server: int, public: Sequence[bytes], private: Sequence[bytes]
+    ) -> None:
+        shape.check()
+        if server not in (0, 1):
+            raise InvalidInput(f"server must be 0 or 1; got {server!r}")
+        if len(public) != len(private):
+            raise InvalidInput(f"every report has a public and a private part; got {len(public)} and {len(private)}")
+        wrong = next((len(part) for part in public if len(part) != shape.public_bytes), None)
+        if wrong is not None:
+            raise InvalidInput(f"a public part has {shape.public_bytes} bytes; got {wrong}")
+        wrong = next((len(part) for part in private if len(part) != shape.private_bytes), None)
+        if wrong is not None:
+            raise InvalidInput(f"a private part has {shape.private_bytes} bytes; got {wrong}")
+        n = len(public)
+        cut = correction_bytes(shape.levels, shape.width)
+        self.shape, self.server, self.level, self.cells = shape, server, 0, 1
+        self._keys = FixedKeys(task, b"place")
+        self._public = Corrections.from_bytes([part[:cut] for part in public], levels=shape.levels, width=shape.width)
+        seeds = np.frombuffer(b"".join(private), dtype="<u8").reshape(n, -1)
+        self.accepted = np.ones(n, dtype=bool)
+        self._root = np.full((n, shape.width), np.uint64(1 - server))  # (1, value) by definition
+        self.tags: Tags = np.empty((n, 0), dtype=np.uint8)
+        if shape.value_bits:
+            corrections = Corrections.from_bytes([part[cut:] for part in public], levels=shape.value_bits, width=1)
+            self._root[:, 1], self.tags = _values(task, corrections, seeds[:, SEED // 8 :], server)
+        self._states: Blocks = root_states(seeds[:, : SEED // 8], server)[None]
+
+    def __len__(self) -> int:
+        return len(self.accepted)
+
+    def expand(self) -> LevelShare:
+        """Look one level below the opened cells. Calling it twice gives the same."""
+        if self.level >= self.shape.levels:
+            raise InvalidInput(f"the reports have {self.shape.levels} levels; there is nothing below the last one")
+        n = len(self)
+        sums = np.zeros((2 * self.cells, self.shape.width), dtype=np.uint64)
+        tags = np.empty((n, (2 * PROOF_WORDS + self.shape.width) * 8), dtype=np.uint8)
+        correction = self._public.level(self.level)
+        for part in self._chunks(n):
+            here = _take(correction, part)
+            states = np.ascontiguousarray(self._states[:, part])
+            found = expand(self._keys, states, here)
+            difference = self._opened(part, states) - found.words.sum(axis=0, dtype=np.uint64)
+            tags[part] = np.ascontiguousarray(np.concatenate([found.left, found.right, difference], axis=1)).view(
+                np.uint8
+            )
+            counted = self.accepted[part]
+            sums += found.sums(None if counted.all() else counted)
+        return LevelShare(sums, tags)
+
+    def sums_of(self, reports: npt.NDArray[np.bool_]) -> Words:
+        """Sums over some reports only, for taking rejected ones out again: uint64[2 m, w]."""
+        chosen = np.flatnonzero(reports)
+        correction = _take(self._public.level(self.level), chosen)
+        return expand(self._keys, np.ascontiguousarray(self._states[:, chosen]), correction).sums()
+
+    def drop(self, rejected: npt.NDArray[np.bool_]) -> None:
+        """Reports that failed a check count no longer.
+
+        Parameters
+        ----------
+        rejected : bool[n]
+        """
+        self.accepted = self.accepted & ~rejected
+
+    def open(self, rows: npt.NDArray[np.int64]) -> None:
+        """Go one level down, to some of the children.
+
+        Parameters
+        ----------
+        rows : int64[r]
+            Rows of :attr:`LevelShare.sums`, ascending.
+        """
+        n = len(self)
+        correction = self._public.level(self.level)
+        states = np.empty((len(rows), n, 2), dtype=np.uint64)
+        for part in self._chunks(n):
+            old = np.ascontiguousarray(self._states[:, part])
+            states[:, part] = descend(self._keys, old, _take(correction, part), rows)
+        self._states, self.level, self.cells = states, self.level + 1, len(rows)
+
+    def _opened(self, part: slice, states: Blocks) -> Words:
+        """Payload of all opened cells, per report: uint64[c, w]."""
+        if self.level == 0:
+            return self._root[part]
+        words = payloads(self._keys, states, self._public.payload[self.level - 1, part])
+        return np.asarray(words.sum(axis=0, dtype=np.uint64))
+
+    def _chunks(self, n: int) -> Iterator[slice]:
+        step = max(_PAIRS // max(self.cells, 1), 16)
+        return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def _values(task: bytes, corrections: Corrections, seeds: Words, server: int) -> tuple[Words, Tags]:
+    """Each report's share of its value uint64[n], and the tags of its value tree uint8[n, b]."""
+    keys = FixedKeys(task, b"value")
+    n, bits = len(seeds), corrections.levels
+    shares = np.empty(n, dtype=np.uint64)
+    tags = np.empty((n, bits * (2 * PROOF_WORDS + 1) * 8), dtype=np.uint8)
+    step = max(_PAIRS >> bits, 16)
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        states = root_states(seeds[part], server)[None]
+        above = np.full((states.shape[1], 1), np.uint64(1 - server))
+        rows = []
+        for level in range(bits):
+            found = expand(keys, states, _take(corrections.level(level), part))
+            below = found.words.sum(axis=0, dtype=np.uint64)
+            rows += [found.left, found.right, above - below]
+            states, above = found.children, below
+        leaves = np.arange(1 << bits, dtype=np.uint64)
+        shares[part] = (found.words[:, :, 0] * leaves[:, None]).sum(axis=0, dtype=np.uint64)
+        tags[part] = np.ascontiguousarray(np.concatenate(rows, axis=1)).view(np.uint8)
+    return shares, tags
+
+
+def _take(correction: Correction, reports: slice | npt.NDArray[np.intp]) -> Correction:
+    return Correction(*(np.ascontiguousarray(part[reports]) for part in correction))
+
+
+assert SEED == BLOCK

@@ -1,0 +1,317 @@
+"""An incremental point function in two shares: keys for many devices, and one level for many reports at once.
+
+A device's path runs from the root to the deepest cell of its position. At every node of the tree each server has a
+*state* of 16 bytes whose lowest bit is the *control bit*.
+
+    off the path   both servers have the same state: everything they derive from it cancels
+    on the path    the states look random and their control bits differ: the correction of the level applies once
+
+From a state follow two raw children, ``G_child-0`` and ``G_child-1``. The server whose control bit is set xors the
+level's correction on them. Words ``G_payload(state) + t * correction`` add up, server 0 minus server 1, to the payload
+on the path and to zero everywhere else. ``G_proof-side`` (32 bytes, xor the level's proof where t is set) is equal on
+both servers at every node; see :mod:`semilocal.sharing.check`.
+
+The construction is an incremental distributed point function (Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai, 2021),
+with node proofs as in verifiable point functions (de Castro and Polychroniadou, 2022), folded per side.
+
+Shapes: n reports, m cells, w payload words (1: a count; 2: a count and a value). All words are modulo 2^64.
+Knows arrays and hashes. Knows no task, server, clock, file or random generator: seeds are arguments.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from .blocks import BLOCK, Blocks, FixedKeys
+
+__all__ = [
+    "MAX_LEVELS", "PROOF_WORDS", "Correction", "Corrections", "Expansion", "correction_bytes", "descend", "expand",
+    "generate", "payloads", "root_states",
+]  # fmt: skip
+
+MAX_LEVELS = 40
+PROOF_WORDS = 4
+_ONE = np.uint64(1)
+_EVEN = ~_ONE
+
+Words = npt.NDArray[np.uint64]
+
+
+class Correction(NamedTuple):
+    """The public correction of one level, for n reports.
+
+    Attributes
+    ----------
+    seed : uint64[n, 2]
+        For the left child as it is; for the right child with ``right`` as its lowest bit.
+    right : uint64[n]
+        0 or 1.
+    payload : uint64[n, w]
+    proof : uint64[n, 4]
+    """
+
+    seed: Blocks
+    right: Words
+    payload: Words
+    proof: Words
+
+
+class Corrections(NamedTuple):
+    """All levels of n reports: the arrays of :class:`Correction` with a first axis for the level."""
+
+    seed: Blocks
+    right: Words
+    payload: Words
+    proof: Words
+
+    @property
+    def levels(self) -> int:
+        return len(self.seed)
+
+    @property
+    def width(self) -> int:
+        """Payload words."""
+        return int(self.payload.shape[2])
+
+    def level(self, index: int) -> Correction:
+        """The correction that leads from depth ``index`` to depth ``index + 1``."""
+        return Correction(self.seed[index], self.right[index], self.payload[index], self.proof[index])
+
+    def take(self, reports: slice | npt.NDArray[np.intp]) -> Corrections:
+        """The same for some reports."""
+        return Corrections(*(np.ascontiguousarray(part[:, reports]) for part in self))
+
+    def to_bytes(self) -> list[bytes]:
+        """Per report: the right bits (level 0 is the lowest bit of byte 0), then per level seed, payload, proof."""
+        bits = np.packbits(self.right.T.astype(np.uint8), axis=1, bitorder="little")
+        levels = np.concatenate([self.seed, self.payload, self.proof], axis=2).transpose(1, 0, 2)
+        body = np.ascontiguousarray(levels.reshape(len(bits), -1)).view(np.uint8)
+        joined = np.concatenate([bits, body], axis=1)
+        return [row.tobytes() for row in joined]
+
+    @staticmethod
+    def from_bytes(reports: list[bytes], *, levels: int, width: int) -> Corrections:
+        """The reverse of :meth:`to_bytes`.
+
+        Raises
+        ------
+        InvalidInput
+            If a report has another length, or bits set after its last level.
+        """
+        size = correction_bytes(levels, width)
+        wrong = next((len(report) for report in reports if len(report) != size), None)
+        if wrong is not None:
+            raise InvalidInput(f"the public part of a report with {levels} levels has {size} bytes; got {wrong}")
+        raw = np.frombuffer(b"".join(reports), dtype=np.uint8).reshape(len(reports), size)
+        packed = -(-levels // 8)
+        bits = np.unpackbits(raw[:, :packed], axis=1, bitorder="little")
+        if bits[:, levels:].any():
+            raise InvalidInput("the bits after the last level must be 0")
+        words = np.ascontiguousarray(raw[:, packed:]).view("<u8").reshape(len(reports), levels, 2 + width + PROOF_WORDS)
+        words = np.ascontiguousarray(words.transpose(1, 0, 2))
+        return Corrections(
+            np.ascontiguousarray(words[:, :, :2]), np.ascontiguousarray(bits[:, :levels].T.astype(np.uint64)),
+            np.ascontiguousarray(words[:, :, 2 : 2 + width]), np.ascontiguousarray(words[:, :, 2 + width :]),
+        )  # fmt: skip
+
+
+def correction_bytes(levels: int, width: int) -> int:
+    """Bytes of one report's corrections.
+
+    Examples
+    --------
+    >>> correction_bytes(40, 1)
+    2245
+    """
+    return -(-levels // 8) + levels * (BLOCK + 8 * width + 8 * PROOF_WORDS)
+
+
+def root_states(seeds: npt.ArrayLike, server: int) -> Blocks:
+    """States of the root: uint64[n, 2]. The lowest bit of a seed does not count: it becomes the server's number.
+
+    Parameters
+    ----------
+    seeds : array_like, uint64[n, 2]
+    server : {0, 1}
+    """
+    states = np.array(seeds, dtype=np.uint64)
+    states[:, 0] = (states[:, 0] & _EVEN) | np.uint64(server)
+    return states
+
+
+def generate(
+    keys: FixedKeys, paths: npt.NDArray[np.uint8], payload: Words, seeds: tuple[npt.ArrayLike, npt.ArrayLike]
+) -> Corrections:
+    """Corrections for n devices.
+
+    Parameters
+    ----------
+    keys : FixedKeys
+    paths : uint8[n, levels]
+        Which child at each depth, 0 or 1.
+    payload : uint64[n, w]
+        What every node on the path is worth: (1,) or (1, value).
+    seeds : (uint64[n, 2], uint64[n, 2])
+        The secret seeds for server 0 and server 1, uniform and used once.
+
+    Returns
+    -------
+    Corrections
+
+    Examples
+    --------
+    >>> keys = FixedKeys(bytes(32))
+    >>> rng = np.random.default_rng(1)  # only in examples: real seeds come from the operating system
+    >>> seeds = [rng.integers(2**63, size=(5, 2), dtype=np.uint64) for _ in range(2)]
+    >>> paths = np.array([[0, 0], [0, 1], [1, 1], [1, 1], [0, 1]], dtype=np.uint8)
+    >>> public = generate(keys, paths, np.ones((5, 1), dtype=np.uint64), (seeds[0], seeds[1]))
+    >>> halves = [expand(keys, root_states(seeds[b], b)[None], public.level(0)) for b in (0, 1)]
+    >>> (halves[0].sums() - halves[1].sums())[:, 0].tolist()
+    [3, 2]
+    """
+    n, levels = paths.shape
+    if not 1 <= levels <= MAX_LEVELS:
+        raise InvalidInput(f"a point function has 1 to {MAX_LEVELS} levels; got {levels}")
+    width = payload.shape[1]
+    if width not in (1, 2):
+        raise InvalidInput(f"a payload has 1 or 2 words; got {width}")
+    states = [root_states(seeds[0], 0), root_states(seeds[1], 1)]
+    out = Corrections(
+        np.empty((levels, n, 2), np.uint64), np.empty((levels, n), np.uint64), np.empty((levels, n, width), np.uint64),
+        np.empty((levels, n, PROOF_WORDS), np.uint64),
+    )  # fmt: skip
+    for level in range(levels):
+        bit = paths[:, level].astype(np.uint64)
+        right_kept = bit.astype(bool)[:, None]
+        raw = [(keys.hash("child-0", state), keys.hash("child-1", state)) for state in states]
+        seed = np.where(right_kept, raw[0][0] ^ raw[1][0], raw[0][1] ^ raw[1][1])  # cancels the child that is left
+        left_bit = ((raw[0][0] ^ raw[1][0])[:, 0] & _ONE) ^ bit ^ _ONE
+        right_bit = ((raw[0][1] ^ raw[1][1])[:, 0] & _ONE) ^ bit
+        seed[:, 0] = (seed[:, 0] & _EVEN) | left_bit
+        kept = seed.copy()
+        kept[:, 0] = np.where(right_kept[:, 0], (seed[:, 0] & _EVEN) | right_bit, seed[:, 0])
+        states = [np.where(right_kept, raw[b][1], raw[b][0]) ^ (_mask(states[b][:, 0])[:, None] & kept) for b in (0, 1)]
+        words = [keys.hash("payload", state)[:, :width] for state in states]
+        difference = payload - words[0] + words[1]
+        first_set = (states[0][:, 0] & _ONE).astype(bool)[:, None]
+        out.seed[level], out.right[level] = seed, right_bit
+        out.payload[level] = np.where(first_set, difference, np.uint64(0) - difference)
+        for half, name in enumerate(("a", "b")):
+            sides = [
+                np.where(
+                    right_kept,
+                    keys.hash(f"proof-1{name}", state),  # type: ignore[arg-type]
+                    keys.hash(f"proof-0{name}", state),  # type: ignore[arg-type]
+                )
+                for state in states
+            ]
+            out.proof[level][:, 2 * half : 2 * half + 2] = sides[0] ^ sides[1]
+    return out
+
+
+class Expansion(NamedTuple):
+    """What one server knows after one level.
+
+    Attributes
+    ----------
+    children : uint64[2 m, n, 2]
+        States; rows 2 i and 2 i + 1 are the left and right child of cell i.
+    words : uint64[2 m, n, w]
+        Payload words of the children, without the server's sign: server 0 minus server 1 is the payload.
+    left, right : uint64[n, 4]
+        Xor of the proofs of all left and of all right children.
+    """
+
+    children: Blocks
+    words: Words
+    left: Words
+    right: Words
+
+    def sums(self, accepted: npt.NDArray[np.bool_] | None = None) -> Words:
+        """Sum of the payload words over reports: uint64[2 m, w]."""
+        words = self.words if accepted is None else self.words[:, accepted]
+        return np.asarray(words.sum(axis=1, dtype=np.uint64))
+
+
+def payloads(keys: FixedKeys, states: Blocks, correction: Words) -> Words:
+    """Payload words of nodes, without the server's sign: uint64[m, n, w].
+
+    Parameters
+    ----------
+    states : uint64[m, n, 2]
+    correction : uint64[n, w]
+        Of the level that led to these nodes.
+    """
+    words = keys.hash("payload", states)
+    if correction.shape[1] == 1:
+        words = words[..., :1]
+    words += (states[..., :1] & _ONE) * correction
+    return words
+
+
+def expand(keys: FixedKeys, states: Blocks, correction: Correction) -> Expansion:
+    """One level for m cells and n reports.
+
+    Parameters
+    ----------
+    keys : FixedKeys
+    states : uint64[m, n, 2]
+        Contiguous.
+    correction : Correction
+    """
+    m, n, _ = states.shape
+    children = np.empty((m, 2, n, 2), dtype=np.uint64)
+    words = np.empty((m, 2, n, correction.payload.shape[1]), dtype=np.uint64)
+    proofs = []
+    for side in (0, 1):
+        half = _children(keys, states, correction, side)
+        children[:, side] = half
+        words[:, side] = payloads(keys, half, correction.payload)
+        proofs.append(_side_proof(keys, half, side, correction.proof))
+    return Expansion(children.reshape(2 * m, n, 2), words.reshape(2 * m, n, -1), proofs[0], proofs[1])
+
+
+def descend(keys: FixedKeys, states: Blocks, correction: Correction, rows: npt.NDArray[np.int64]) -> Blocks:
+    """States of some children only: uint64[len(rows), n, 2].
+
+    Parameters
+    ----------
+    rows : int64[r]
+        Rows of :attr:`Expansion.children`.
+    """
+    out = np.empty((len(rows), states.shape[1], 2), dtype=np.uint64)
+    for side in (0, 1):
+        chosen = np.flatnonzero(rows % 2 == side)
+        if len(chosen):
+            out[chosen] = _children(keys, states[rows[chosen] // 2], correction, side)
+    return out
+
+
+def _children(keys: FixedKeys, states: Blocks, correction: Correction, side: int) -> Blocks:
+    seed = correction.seed
+    if side:
+        seed = seed.copy()
+        seed[:, 0] = (seed[:, 0] & _EVEN) | correction.right
+    out = keys.hash("child-1" if side else "child-0", states)
+    out ^= _mask(states[..., 0])[..., None] & seed
+    return out
+
+
+def _side_proof(keys: FixedKeys, states: Blocks, side: int, proof: Words) -> Words:
+    """Xor over cells of ``hash(state) xor (t and proof)``: the parts are added up before they are combined."""
+    own = np.bitwise_xor.reduce(states, axis=0)
+    out = np.empty((states.shape[1], PROOF_WORDS), dtype=np.uint64)
+    for half, letter in enumerate("ab"):
+        part = keys.encrypt(f"proof-{side}{letter}", states)  # type: ignore[arg-type]
+        out[:, 2 * half : 2 * half + 2] = np.bitwise_xor.reduce(part, axis=0) ^ own
+    out ^= _mask(own[:, 0])[:, None] & proof
+    return out
+
+
+def _mask(words: Words) -> Words:
+    """All ones where the lowest bit is set."""
+    return np.uint64(0) - (words & _ONE)

@@ -1,0 +1,101 @@
+"""Reports that a malicious device could make, and a check that can be weakened on purpose.
+
+A forger knows everything about its own report: it fits the payload correction so that sums agree wherever that is
+possible, and the proof to the child of its choice. What is left to catch it are the proofs of the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from semilocal.sharing.blocks import KeyName
+from semilocal.sharing.evaluate import Half
+from semilocal.sharing.report import SEED, Shape, SharedReport, _Tree
+
+TASK = bytes(range(32))
+WORD = (1 << 64) - 1
+How = Literal["seed", "bit", "both"]
+
+
+def second_node(
+    shape: Shape, path: Sequence[int], entropy: bytes, *, level: int, how: How, proof: Literal["kept", "lost", "both"]
+) -> SharedReport:
+    """A point function that is not zero at the child next to the path at one level."""
+    tree = _Tree(TASK, b"place")
+    parts = (entropy[:SEED], entropy[SEED : 2 * SEED])
+    states = [int.from_bytes(parts[0], "little") & ~1, int.from_bytes(parts[1], "little") | 1]
+    right_bits, body = 0, bytearray()
+    for depth, kept in enumerate(path):
+        raw = [(tree.hash("child-0", state), tree.hash("child-1", state)) for state in states]
+        lost = 1 - kept
+        seed = (raw[0][lost] ^ raw[1][lost]) & ~1
+        bits = [(raw[0][side] ^ raw[1][side] ^ (1 if side == kept else 0)) & 1 for side in (0, 1)]
+        forged = depth == level
+        if forged and how in ("seed", "both"):
+            seed ^= 0x5A5A5A << 40
+        if forged and how in ("bit", "both"):
+            bits[lost] ^= 1
+        both = [[raw[b][side] ^ (seed | bits[side] if states[b] & 1 else 0) for b in (0, 1)] for side in (kept, lost)]
+        right_bits |= bits[1] << depth
+        body += (seed | bits[0]).to_bytes(16, "little")
+        nodes = both if forged else both[:1]
+        worth = sum((tree.hash("payload", pair[0]) & WORD) - (tree.hash("payload", pair[1]) & WORD) for pair in nodes)
+        sign = sum((pair[0] & 1) - (pair[1] & 1) for pair in nodes)
+        missing = (1 - worth) & WORD
+        # 2 c = missing has a solution only if missing is even; then the sums agree
+        correction = {1: missing, -1: -missing, 2: missing >> 1, -2: -(missing >> 1), 0: 0}[sign]
+        body += (correction & WORD).to_bytes(8, "little")
+        for letter in "ab":
+            hashes = []
+            for side, pair in zip((kept, lost), both, strict=True):
+                name: KeyName = f"proof-{side}{letter}"  # type: ignore[assignment]
+                hashes.append(tree.hash(name, pair[0]) ^ tree.hash(name, pair[1]))
+            fitted = {"kept": hashes[0], "lost": hashes[1], "both": hashes[0] ^ hashes[1]}[proof if forged else "kept"]
+            body += fitted.to_bytes(16, "little")
+        states = both[0]
+    return SharedReport(right_bits.to_bytes(-(-len(path) // 8), "little") + bytes(body), parts)
+
+
+def worth(shape: Shape, path: Sequence[int], entropy: bytes, payload: Sequence[int]) -> SharedReport:
+    """A well-formed point function with any payload."""
+    parts = (entropy[: shape.private_bytes], entropy[shape.private_bytes : 2 * shape.private_bytes])
+    seeds = [int.from_bytes(part[:SEED], "little") for part in parts]
+    public = _Tree(TASK, b"place").corrections(path, payload, (seeds[0], seeds[1]))
+    return SharedReport(public, parts)
+
+
+Weaken = Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
+
+
+def caught(
+    shape: Shape, reports: Sequence[SharedReport], *, weaken: Weaken = lambda tags: tags
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Evaluate all levels with every cell opened.
+
+    Returns
+    -------
+    rejected : bool[n]
+    leaves : int64[2^levels, n]
+        Count payload of every report at every deepest cell, whether or not it was rejected.
+    """
+    halves = [
+        Half(TASK, shape, server, [report.public for report in reports], [report.private[server] for report in reports])
+        for server in (0, 1)
+    ]
+    rejected = (weaken(halves[0].tags) != weaken(halves[1].tags)).any(axis=1)
+    for level in range(shape.levels):
+        shares = [half.expand() for half in halves]
+        rejected |= (weaken(shares[0].tags) != weaken(shares[1].tags)).any(axis=1)
+        if level == shape.levels - 1:
+            break
+        for half in halves:
+            half.open(np.arange(2 << level))
+    single = [
+        np.stack([half.sums_of(np.arange(len(reports)) == who)[:, 0] for who in range(len(reports))], axis=1)
+        for half in halves
+    ]
+    return rejected, (single[0] - single[1]).astype(np.int64)

@@ -1,0 +1,202 @@
+"""Every forged report is rejected, every honest one accepted; weaker checks would accept some of the forgeries."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from semilocal.sharing.check import CHUNK, differing, digests
+from semilocal.sharing.report import SEED, Shape, SharedReport, _Tree, make_report
+from tests.helpers.forgeries import TASK, How, caught, second_node, worth
+
+LEVELS = 5
+COUNTS = Shape(LEVELS)
+VALUES = Shape(LEVELS, 3)
+PATH = (1, 0, 1, 1, 0)
+
+
+def entropy(seed: int, shape: Shape = COUNTS) -> bytes:
+    return np.random.default_rng(seed).bytes(2 * shape.private_bytes)
+
+
+def honest(shape: Shape, count: int = 6) -> list[SharedReport]:
+    rng = np.random.default_rng(77)
+    return [
+        make_report(
+            TASK, shape, rng.integers(2, size=LEVELS).tolist(), rng.bytes(2 * shape.private_bytes),
+            value=int(rng.integers(8)) if shape.value_bits else None,
+        )
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+def rejects(shape: Shape, report: SharedReport) -> bool:
+    """Whether this report is rejected, and nobody else."""
+    rejected, leaves = caught(shape, [*honest(shape), report])
+    assert not rejected[:-1].any()
+    assert (leaves[:, :-1].sum(axis=0) == 1).all()
+    assert ((leaves[:, :-1] == 0) | (leaves[:, :-1] == 1)).all()
+    return bool(rejected[-1])
+
+
+def test_an_honest_report_is_accepted() -> None:
+    assert not rejects(COUNTS, make_report(TASK, COUNTS, PATH, entropy(1)))
+    assert not rejects(VALUES, make_report(TASK, VALUES, PATH, entropy(1, VALUES), value=5))
+
+
+@pytest.mark.parametrize("payload", [0, 2, (1 << 64) - 1, 1 + (1 << 63)])
+def test_a_report_worth_anything_but_one_person_is_rejected(payload: int) -> None:
+    assert rejects(COUNTS, worth(COUNTS, PATH, entropy(2), [payload]))
+
+
+@pytest.mark.parametrize("level", [0, 2, 4])
+@pytest.mark.parametrize("word", [0, 1])
+def test_a_count_or_value_that_changes_on_the_way_down_is_rejected(level: int, word: int) -> None:
+    report = make_report(TASK, VALUES, PATH, entropy(3, VALUES), value=3)
+    at = 1 + level * (16 + 16 + 32) + 16 + 8 * word
+    changed = int.from_bytes(report.public[at : at + 8], "little") + 1
+    public = report.public[:at] + (changed % (1 << 64)).to_bytes(8, "little") + report.public[at + 8 :]
+    assert rejects(VALUES, SharedReport(public, report.private))
+
+
+@pytest.mark.parametrize("level", [0, 2, 4])
+@pytest.mark.parametrize("how", ["seed", "bit", "both"])
+@pytest.mark.parametrize("proof", ["kept", "lost", "both"])
+def test_a_second_place_is_rejected(level: int, how: How, proof: str) -> None:
+    for seed in (4, 5):  # one of them may leave an odd difference, so that even the sums disagree
+        assert rejects(COUNTS, second_node(COUNTS, PATH, entropy(seed), level=level, how=how, proof=proof))  # type: ignore[arg-type]
+
+
+def test_garbage_and_other_peoples_keys_are_rejected() -> None:
+    rng = np.random.default_rng(6)
+    garbage = bytes([rng.integers(32)]) + rng.bytes(COUNTS.public_bytes - 1)
+    assert rejects(COUNTS, SharedReport(garbage, (rng.bytes(16), rng.bytes(16))))
+    mine, yours = (make_report(TASK, COUNTS, PATH, entropy(seed)) for seed in (7, 8))
+    assert rejects(COUNTS, SharedReport(mine.public, (mine.private[0], yours.private[1])))
+    assert rejects(COUNTS, SharedReport(yours.public, mine.private))
+
+
+def with_value_tree(value: int, bits: list[int], payload: int, seed: int) -> SharedReport:
+    """A report for ``value`` whose tree over bits says something else."""
+    source = entropy(seed, VALUES)
+    parts = (source[: 2 * SEED], source[2 * SEED :])
+    place = [int.from_bytes(part[:SEED], "little") for part in parts]
+    small = [int.from_bytes(part[SEED:], "little") for part in parts]
+    public = _Tree(TASK, b"place").corrections(PATH, (1, value), (place[0], place[1]))
+    public += _Tree(TASK, b"value").corrections(bits, (payload,), (small[0], small[1]))
+    return SharedReport(public, parts)
+
+
+def test_a_value_out_of_range_or_not_the_one_of_its_tree_is_rejected() -> None:
+    assert not rejects(VALUES, with_value_tree(5, [1, 0, 1], 1, 9))
+    assert rejects(VALUES, with_value_tree(8, [0, 0, 0], 1, 9))
+    assert rejects(VALUES, with_value_tree((1 << 64) - 3, [1, 0, 1], 1, 9))
+    assert rejects(VALUES, with_value_tree(4, [1, 0, 1], 1, 9))
+
+
+def test_a_leaf_of_the_value_tree_worth_two_is_rejected() -> None:
+    assert rejects(VALUES, with_value_tree(10, [1, 0, 1], 2, 9))
+
+
+def same_seeds() -> list[SharedReport]:
+    """Both servers get one seed; nothing is corrected but the control bits along the path and the payload.
+
+    The payload's sign depends on control bits that the forger knows: all its choices are here.
+    """
+    right = sum(step << depth for depth, step in enumerate(PATH))
+    out = []
+    for signs in itertools.product((1, -1), repeat=LEVELS):
+        body = b"".join(
+            (1 - step).to_bytes(16, "little") + (sign % (1 << 64)).to_bytes(8, "little") + bytes(32)
+            for step, sign in zip(PATH, signs, strict=True)
+        )
+        out.append(SharedReport(bytes([right]) + body, (b"\x10" * 16, b"\x10" * 16)))
+    return out
+
+
+def test_equal_root_seeds_with_flipped_control_bits_are_rejected() -> None:
+    rejected, _ = caught(COUNTS, same_seeds())
+    assert rejected.all()
+
+
+def test_random_bit_flips_are_rejected() -> None:
+    rng = np.random.default_rng(10)
+    report = make_report(TASK, VALUES, PATH, entropy(11, VALUES), value=6)
+    flipped = []
+    for place in rng.choice(8 * VALUES.public_bytes, size=330, replace=False).tolist():
+        byte, bit = divmod(place, 8)
+        if (byte == 0 and bit >= LEVELS) or (byte == VALUES.public_bytes - 3 * 56 - 1 and bit >= 3):
+            continue  # refused as malformed, tested elsewhere
+        public = bytearray(report.public)
+        public[byte] ^= 1 << bit
+        flipped.append(SharedReport(bytes(public), report.private))
+    assert len(flipped) >= 300
+    rejected, _ = caught(VALUES, [*flipped, report])
+    assert rejected[:-1].all()
+    assert not rejected[-1]
+
+
+# -- weaker checks accept what must not be accepted ------------------------------------------------------------------
+
+
+def test_sums_alone_would_accept_a_person_in_two_places() -> None:
+    def sums_only(tags: np.ndarray) -> np.ndarray:
+        return tags[:, 64:]
+
+    reports = [second_node(COUNTS, PATH, entropy(seed), level=4, how="seed", proof="kept") for seed in range(8)]
+    rejected, leaves = caught(COUNTS, reports, weaken=sums_only)
+    fooled = ~rejected
+    assert fooled.any()
+    assert ((leaves[:, fooled] != 0).sum(axis=0) > 1).all()
+
+
+def test_one_xor_over_both_sides_would_accept_a_person_in_two_places() -> None:
+    def one_xor(tags: np.ndarray) -> np.ndarray:
+        return np.concatenate([tags[:, :32] ^ tags[:, 32:64], tags[:, 64:]], axis=1)
+
+    forged = second_node(COUNTS, PATH, entropy(12), level=4, how="seed", proof="both")
+    rejected, leaves = caught(COUNTS, [forged], weaken=one_xor)
+    assert not rejected[0]
+    assert (leaves[:, 0] != 0).sum() == 2
+
+
+def test_a_hash_without_the_control_bit_would_accept_equal_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing about such a report is hidden from either server, and no proof was ever needed."""
+    from semilocal.sharing.blocks import FixedKeys
+
+    whole = FixedKeys.encrypt
+
+    def blind(self: FixedKeys, name: str, blocks: np.ndarray) -> np.ndarray:
+        out: np.ndarray = whole(self, name, blocks & ~np.array([1, 0], dtype=np.uint64))  # type: ignore[arg-type]
+        return out
+
+    def blind_hash(self: FixedKeys, name: str, blocks: np.ndarray) -> np.ndarray:
+        out: np.ndarray = blind(self, name, blocks) ^ (blocks & ~np.array([1, 0], dtype=np.uint64))
+        return out
+
+    monkeypatch.setattr(FixedKeys, "encrypt", blind)
+    monkeypatch.setattr(FixedKeys, "hash", blind_hash)
+
+    def without_bit(tags: np.ndarray) -> np.ndarray:
+        out = tags.copy()
+        if tags.shape[1]:
+            out[:, [0, 16, 32, 48]] &= 0xFE  # the states' own control bits, which are xored on the proofs
+        return out
+
+    rejected, leaves = caught(COUNTS, same_seeds(), weaken=without_bit)
+    assert np.count_nonzero(~rejected) == 1
+    assert leaves[:, ~rejected].sum() == 1
+
+
+# -- digests -----------------------------------------------------------------------------------------------------
+
+
+def test_digests_differ_exactly_where_a_tag_differs() -> None:
+    tags = np.random.default_rng(1).integers(256, size=(2 * CHUNK + 5, 72)).astype(np.uint8)
+    other = tags.copy()
+    other[CHUNK + 3, 10] ^= 1
+    same = [a == b for a, b in zip(digests(tags), digests(other), strict=True)]
+    assert same == [True, False, True]
+    assert np.flatnonzero(differing(tags, other)).tolist() == [CHUNK + 3]

@@ -1,0 +1,164 @@
+"""The point function: the device's scalar code and the servers' arrays agree, and sums come out right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semilocal.errors import InvalidInput
+from semilocal.sharing.blocks import FixedKeys
+from semilocal.sharing.evaluate import Half
+from semilocal.sharing.point import Corrections, correction_bytes, descend, expand, generate, root_states
+from semilocal.sharing.report import Shape, SharedReport, make_report
+
+TASK = bytes(range(32))
+
+
+def population(shape: Shape, n: int, seed: int) -> tuple[list[SharedReport], np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    paths = rng.integers(2, size=(n, shape.levels)).astype(np.uint8)
+    values = rng.integers(1 << shape.value_bits, size=n)
+    reports = [
+        make_report(
+            TASK, shape, path.tolist(), rng.bytes(2 * shape.private_bytes),
+            value=int(value) if shape.value_bits else None,
+        )
+        for path, value in zip(paths, values, strict=True)
+    ]  # fmt: skip
+    return reports, paths, values
+
+
+def halves(shape: Shape, reports: list[SharedReport]) -> list[Half]:
+    public = [report.public for report in reports]
+    return [Half(TASK, shape, server, public, [report.private[server] for report in reports]) for server in (0, 1)]
+
+
+@pytest.mark.parametrize("shape", [Shape(1), Shape(7), Shape(9, 1), Shape(5, 6)])
+def test_sums_of_both_servers_are_the_true_counts_and_value_sums(shape: Shape) -> None:
+    reports, paths, values = population(shape, 120, seed=3)
+    pair = halves(shape, reports)
+    assert np.array_equal(pair[0].tags, pair[1].tags)
+    cells: np.ndarray = np.zeros(1, dtype=np.int64)
+    for level in range(shape.levels):
+        shares = [half.expand() for half in pair]
+        assert np.array_equal(shares[0].tags, shares[1].tags)
+        children = (2 * cells[:, None] + [0, 1]).ravel()
+        codes = paths[:, : level + 1] @ (1 << np.arange(level, -1, -1))
+        inside = codes[None, :] == children[:, None]
+        found = (shares[0].sums - shares[1].sums).astype(np.int64)
+        assert np.array_equal(found[:, 0], inside.sum(axis=1))
+        if shape.value_bits:
+            assert np.array_equal(found[:, 1], (inside * values).sum(axis=1))
+        rows = np.flatnonzero(found[:, 0] >= 4)
+        if not len(rows) or level == shape.levels - 1:
+            break
+        cells = children[rows]
+        for half in pair:
+            half.open(rows)
+
+
+def test_one_server_alone_sees_sums_that_say_nothing() -> None:
+    """The same positions with other seeds give other shares; no share equals the count."""
+    shape = Shape(4)
+    paths = [(0, 0, 0, 0)] * 50
+    shares = []
+    for seed in (1, 2):
+        rng = np.random.default_rng(seed)
+        reports = [make_report(TASK, shape, path, rng.bytes(32)) for path in paths]
+        shares.append(halves(shape, reports)[0].expand().sums[:, 0])
+    assert not np.intersect1d(shares[0], shares[1]).size
+    assert 50 not in np.concatenate(shares)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_a_device_and_the_arrays_make_the_same_bytes(data: st.DataObject) -> None:
+    levels = data.draw(st.integers(1, 12))
+    n = data.draw(st.integers(1, 6))
+    paths = np.array(
+        data.draw(st.lists(st.lists(st.integers(0, 1), min_size=levels, max_size=levels), min_size=n, max_size=n))
+    )
+    entropy = [data.draw(st.binary(min_size=32, max_size=32)) for _ in range(n)]
+    seeds = [np.array([np.frombuffer(e[16 * b : 16 * b + 16], "<u8") for e in entropy]) for b in (0, 1)]
+    arrays = generate(
+        FixedKeys(TASK), paths.astype(np.uint8), np.ones((n, 1), dtype=np.uint64), (seeds[0], seeds[1])
+    ).to_bytes()
+    devices = [
+        make_report(TASK, Shape(levels), path.tolist(), e).public for path, e in zip(paths, entropy, strict=True)
+    ]
+    assert arrays == devices
+
+
+def test_chosen_children_are_those_of_the_whole_level() -> None:
+    shape = Shape(3)
+    reports, _, _ = population(shape, 30, seed=5)
+    keys = FixedKeys(TASK)
+    public = Corrections.from_bytes([report.public for report in reports], levels=3, width=1)
+    seeds = np.frombuffer(b"".join(report.private[1] for report in reports), dtype="<u8").reshape(-1, 2)
+    states = expand(keys, root_states(seeds, 1)[None], public.level(0)).children
+    rows = np.array([0, 1, 3])
+    whole = expand(keys, states, public.level(1)).children
+    assert np.array_equal(descend(keys, states, public.level(1), rows), whole[rows])
+
+
+def test_results_do_not_depend_on_the_size_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = Shape(5, 3)
+    reports, _, _ = population(shape, 70, seed=8)
+    found = []
+    for pairs in (1, 4096):
+        monkeypatch.setattr("semilocal.sharing.evaluate._PAIRS", pairs)
+        half = halves(shape, reports)[0]
+        half.open(np.array([0, 1]))
+        level = half.expand()
+        found.append((half.tags.tobytes(), level.sums.tobytes(), level.tags.tobytes()))
+    assert found[0] == found[1]
+
+
+def test_rejected_reports_are_taken_out_of_the_sums() -> None:
+    shape = Shape(4)
+    reports, _, _ = population(shape, 40, seed=2)
+    half = halves(shape, reports)[1]
+    before = half.expand().sums
+    rejected = np.arange(40) % 7 == 0
+    contribution = half.sums_of(rejected)
+    half.drop(rejected)
+    assert np.array_equal(half.expand().sums, before - contribution)
+    alone = halves(shape, [report for report, out in zip(reports, rejected, strict=True) if not out])[1]
+    assert np.array_equal(alone.expand().sums, before - contribution)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: make_report(TASK, Shape(3), (0, 1), bytes(32)), "3 steps"),
+        (lambda: make_report(TASK, Shape(3), (0, 1, 2), bytes(32)), "0 or 1"),
+        (lambda: make_report(TASK, Shape(3), (0, 1, 1), bytes(31)), "32 bytes"),
+        (lambda: make_report(TASK, Shape(3), (0, 1, 1), bytes(32), value=1), "exactly if"),
+        (lambda: make_report(TASK, Shape(3, 2), (0, 1, 1), bytes(64)), "exactly if"),
+        (lambda: make_report(TASK, Shape(3, 2), (0, 1, 1), bytes(64), value=4), "from 0 to 3"),
+        (lambda: make_report(TASK, Shape(41), (0,) * 41, bytes(32)), "from 1 to 40"),
+        (lambda: make_report(TASK, Shape(3, 11), (0, 1, 1), bytes(64), value=4), "from 0 to 10"),
+        (lambda: make_report(bytes(31), Shape(3), (0, 1, 1), bytes(32)), "32 bytes"),
+        (lambda: Half(TASK, Shape(3), 2, [], []), "server must be 0 or 1"),
+        (lambda: Half(TASK, Shape(3), 0, [b"short"], [bytes(16)]), "169 bytes"),
+        (lambda: Half(TASK, Shape(3), 0, [bytes(169)], [bytes(15)]), "16 bytes"),
+        (lambda: Half(TASK, Shape(3), 0, [bytes(169)], []), "1 and 0"),
+        (lambda: Half(TASK, Shape(3), 0, [b"\x08" + bytes(168)], [bytes(16)]), "must be 0"),
+    ],
+)
+def test_what_is_not_a_report_is_refused(make: object, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        make()  # type: ignore[operator]
+
+
+def test_nothing_lies_below_the_last_level() -> None:
+    half = halves(Shape(1), population(Shape(1), 3, seed=1)[0])[0]
+    half.open(np.array([0]))
+    with pytest.raises(InvalidInput, match="nothing below"):
+        half.expand()
+
+
+def test_an_upload_stays_small() -> None:
+    assert correction_bytes(40, 1) + 2 * (16 + 48) < 2600
