@@ -10,7 +10,7 @@ from __future__ import annotations
 from . import functions, release
 from .accounting import Ledger
 from .geometry.box import Box
-from .hierarchy.dyadic import BinaryTree, Quadtree
+from .hierarchy import BinaryTree, Quadtree
 from .protocol.curator import Curator
 from .protocol.messages import Closed, Query, Report
 from .protocol.participant import Participant, Policy

@@ -36,6 +36,7 @@ __all__ = [
     "finite",
     "is_integer",
     "is_number",
+    "sort_with_order",
 ]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -209,3 +210,29 @@ def as_index(of: npt.ArrayLike | None, *, points: int, boxes: int) -> Integers:
     if points and not (index.min() >= 0 and index.max() < boxes):
         raise InvalidInput(f"of must be in [0, {boxes}); got values from {index.min()} to {index.max()}")
     return index.astype(np.int64)
+
+
+def sort_with_order(
+    values: npt.NDArray[np.uint64], lowest: int, highest: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.integer[Any]]]:
+    """Sorted values, and the index that each had before; equal values keep their order. Overwrites its input.
+
+    Parameters
+    ----------
+    values : uint64[n]
+        From ``lowest`` to ``highest``.
+    """
+    index_bits = max(len(values) - 1, 1).bit_length()
+    if (highest - lowest).bit_length() + index_bits > 64:
+        order = np.argsort(values, kind="stable")
+        return values[order], order
+    # Value and index in one word: one plain sort orders both, several times faster than argsort.
+    shift, offset = np.uint64(index_bits), np.uint64(lowest)
+    values -= offset
+    values <<= shift
+    values |= np.arange(len(values), dtype=np.uint64)
+    values.sort()
+    order = (values & np.uint64((1 << index_bits) - 1)).astype(np.uint32)
+    values >>= shift
+    values += offset
+    return values, order

@@ -32,7 +32,7 @@ def aligned(run: sl.Run) -> dict[str, Floats]:
         partition.cells[depths > levels] >> np.uint64(hierarchy.level_bits * levels)
         for levels in range(1, int(depths.max()))
     ]
-    cells = (partition.cells, hierarchy.children(partition.cells).ravel(), partition.trimmed_cells)
+    cells = (partition.cells, hierarchy.children(partition.cells), partition.trimmed_cells)
     unions = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *above]))
     return dict(zip(KINDS, map(hierarchy.boxes, (*cells, unions)), strict=True))
 

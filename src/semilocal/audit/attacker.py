@@ -20,7 +20,7 @@ import numpy as np
 
 from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import Cells
 from ..protocol.moves import move_codes
 from ..protocol.rule import Frontier, decide
 from ..protocol.task import Task
@@ -138,7 +138,7 @@ def _step(task: Task, node: _Node, world: int, out: Plays, rng: np.random.Genera
             _end(node, node.runs[chosen], scores[chosen], after, out)
             continue
         # The estimate of the victim's cell steers only the published code's margin; plays differ in it a little.
-        expected = ruling.estimates[chosen, after.cell % fanout]
+        expected = ruling.estimates[chosen, int(hierarchy.number([after.cell])[0])]
         groups = [np.arange(len(chosen))] if task.size_from == "responders" else [
             np.flatnonzero(np.rint(expected) == value) for value in np.unique(np.rint(expected))
         ]  # fmt: skip
@@ -181,7 +181,7 @@ def _after(task: Task, node: _Node, kept: Flags, world: int, children: Integers)
         if not kept[children[world]]:
             crowd = 1 + int((hierarchy.child_of(others, depth) == children[world]).sum())
             together = node.together and bool(children[0] == children[1])
-            return _End(node.cell * hierarchy.fanout + int(children[world]), together, crowd)
+            return _End(int(hierarchy.child([node.cell], children[world])[0]), together, crowd)
     elif not kept.all():
         trims += 1
         for position in (0, 1):
@@ -193,11 +193,11 @@ def _after(task: Task, node: _Node, kept: Flags, world: int, children: Integers)
     child = int(ends[world])
     inside = others[hierarchy.child_of(others, depth) == child]
     together = node.together and bool(ends[0] == ends[1])
-    return _Moved(node.cell * hierarchy.fanout + child, inside, codes, trims, moves, together)
+    return _Moved(int(hierarchy.child([node.cell], child)[0]), inside, codes, trims, moves, together)
 
 
 def _move(task: Task, codes: Cells, cell: int, kept: Flags) -> Cells:
-    child = task.hierarchy.child_of(codes, int(cell.bit_length() - 1) // task.hierarchy.level_bits)
+    child = task.hierarchy.child_of(codes, int(task.hierarchy.depth([cell])[0]))
     out = codes.copy()
     away = ~kept[child]
     if away.any():
@@ -250,7 +250,8 @@ def choose_neighbour(
     cell = cells[inner][np.argmax(counts[inner])]
     depth = int(hierarchy.depth(np.array([cell]))[0])
     own = int(hierarchy.child_of(hierarchy.codes(np.array([here])), depth)[0])
-    target = hierarchy.children(np.array([cell]))[0, (own + 1) % hierarchy.fanout]
+    siblings = hierarchy.children(np.array([cell]))
+    target = siblings[(own + 1) % len(siblings)]
     box = hierarchy.boxes(np.array([target]))[0]
     return tuple(float(x) for x in box.mean(axis=0))
 

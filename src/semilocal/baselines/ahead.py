@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..arrays import as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy.dyadic import ROOT, Quadtree
+from ..hierarchy import ROOT, Quadtree
 from ..release.boxes import BoxCounts
 from .checks import check_people
 from .consistency import make_consistent, project_to_total
@@ -82,7 +82,7 @@ def ahead(
     for group in np.array_split(rng.permutation(people), depth):
         new = len(cells) + np.arange(len(dividing) * tree.fanout)
         above = np.repeat(dividing, tree.fanout)
-        cells = np.concatenate((cells, tree.children(cells[dividing]).ravel()))
+        cells = np.concatenate((cells, tree.children(cells[dividing])))
         parents, depths = np.concatenate((parents, above)), np.concatenate((depths, depths[above] + 1))
         weight, weighted = (np.concatenate((old, np.zeros(len(new)))) for old in (weight, weighted))
         leaves = np.concatenate((np.setdiff1d(leaves, dividing), new))

@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy.dyadic import MAX_BITS, ROOT, Cells, Quadtree
+from ..hierarchy import MAX_BITS, ROOT, Cells, Quadtree
 
 __all__ = ["CountedTree", "deepest"]
 
@@ -67,5 +67,5 @@ class CountedTree:
                 raise InvalidInput(
                     f"the tree grows beyond {MOST_CELLS} cells at depth {depth + 1}; use a smaller max_depth"
                 )
-            cells = self.tree.children(cells[goes_on]).ravel()
+            cells = self.tree.children(cells[goes_on])
         return np.concatenate(leaves), np.concatenate(counts)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..arrays import Flags, Integers, as_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy.dyadic import Cells, Quadtree
+from ..hierarchy import Cells, Quadtree
 from ..release.boxes import BoxCounts
 from .checks import check_people
 from .counted_tree import CountedTree, deepest
@@ -62,7 +62,7 @@ def kanonymous_quadtree(
     counted = CountedTree(tree, positions)
 
     def splits(depth: int, cells: Cells, counts: Integers) -> Flags:
-        children = counted.count(tree.children(cells).ravel()).reshape(len(cells), -1)
+        children = counted.count(tree.children(cells)).reshape(len(cells), -1)
         decisive = children.min(axis=1) if rule == "all" else children.max(axis=1)
         return np.asarray(decisive >= k)
 

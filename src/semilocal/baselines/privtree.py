@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..arrays import Flags, Integers, as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy.dyadic import Cells, Quadtree
+from ..hierarchy import Cells, Quadtree
 from ..release.boxes import BoxCounts
 from .checks import check_people
 from .counted_tree import CountedTree, deepest

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..arrays import as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy.dyadic import Quadtree
+from ..hierarchy import ROOT, Quadtree
 from ..release.boxes import BoxCounts
 from .checks import check_people
 from .consistency import project_to_total, share_out
@@ -72,7 +72,8 @@ def ldp_quadtree(
     chosen = default_height(people, box.dimensions, epsilon, most) if height is None else height
     tree = Quadtree(box, as_integer(chosen, "height", low=1, high=most))
     number = tree.fanout**tree.max_depth
-    held = np.bincount(tree.codes(positions).astype(np.int64) - number, minlength=number)
+    first = tree.span([ROOT])[0]
+    held = np.bincount((tree.codes(positions) - first).astype(np.int64), minlength=number)
     oracle = best_oracle(number, epsilon=epsilon)
     finest = estimate(oracle, oracle.draw_tally(held, rng=rng), people)
     noise = float(variance(oracle, 0.0, reporting=people, people=people))
@@ -88,12 +89,12 @@ def ldp_quadtree(
         if depth == 0 or depth == tree.max_depth:
             stops[:] = depth > 0
         leaves = going[stops]
-        places.append(leaves + len(here))
+        places.append(tree.ancestors(first + (leaves * inside).astype(np.uint64), depth))
         values.append(here[leaves])
         merged.append(np.full(len(leaves), inside))
         going = (going[~stops, None] * tree.fanout + np.arange(tree.fanout)).ravel()
 
-    cells, counts = np.concatenate(places).astype(np.uint64), np.concatenate(values)
+    cells, counts = np.concatenate(places), np.concatenate(values)
     share = np.maximum(counts, 0.0) / people
     spread = np.concatenate(merged) * noise + variance(oracle, share, reporting=people, people=people) - noise
     counts = project_to_total(counts, people) if nonnegative else share_out(counts, spread, people)

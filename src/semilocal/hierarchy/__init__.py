@@ -1,7 +1,8 @@
-"""Public trees of cells over a domain."""
+"""Public trees of cells over a domain. Outside this package cells and codes are plain numbers without structure."""
 
 from __future__ import annotations
 
-from .dyadic import MAX_BITS, ROOT, BinaryTree, Cells, Hierarchy, Quadtree
+from .base import ROOT, Cells, Hierarchy
+from .dyadic import MAX_BITS, BinaryTree, Quadtree
 
 __all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Hierarchy", "Quadtree"]

@@ -1,4 +1,4 @@
-"""The public hierarchy: a fixed tree of cells over the domain, chosen before any data is seen.
+"""Box trees: every cell is halved, one axis after the other or all axes at once.
 
 Theory of operation. Every axis is cut into 2**b equal slices at the deepest level; a point becomes one slice
 number (a *tick*) per axis. Interleaving the bits of the ticks, axis 0 first, gives a path of bits from the root,
@@ -17,31 +17,28 @@ Knows the geometry of cells. Knows no participants, reports or randomness.
 
 from __future__ import annotations
 
-import hashlib
 from functools import lru_cache
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, as_integer, is_integer
+from ..arrays import Flags, Floats, Integers, is_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from .base import ROOT, Cells, Hierarchy
 
-__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Hierarchy", "Quadtree"]
+__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "BoxTree", "Cells", "Quadtree"]
 
 MAX_BITS = 60  # longest path in bits; leaves room for the leading one and for padding to whole levels
-ROOT = 1
-Cells = npt.NDArray[np.uint64]
 
 _DIGIT = 11  # bits interleaved per table look-up: 2**11 words stay in the first-level cache
 _CHUNK = 1 << 16
 _ULPS = 4  # the narrowest cell must be this many float spacings wide, so that its edges are distinct
 
 
-class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
-    """A dyadic tree over a box; use ``BinaryTree`` or ``Quadtree``.
+class BoxTree(Hierarchy, frozen=True):
+    """A tree of boxes within a box; use ``BinaryTree`` or ``Quadtree``.
 
     Parameters
     ----------
@@ -92,9 +89,9 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Bits of a tick: every axis has 2**tick_bits slices at the deepest level."""
         return -(-self.path_bits // self.box.dimensions)
 
-    def digest(self) -> bytes:
-        """SHA-256 of the canonical bytes of the hierarchy (32 bytes)."""
-        return hashlib.sha256(msgspec.msgpack.encode(self)).digest()
+    def fanouts(self, cells: npt.ArrayLike) -> Integers:
+        """Number of children of each cell, all alike: int64[m]; 0 at the deepest level."""
+        return np.where(self.depth(cells) < self.max_depth, self.fanout, 0)
 
     # -- points to cells -----------------------------------------------------------------------------------
 
@@ -111,9 +108,9 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
             out[chunk] = self.interleave(self._ticks(checked[chunk]))
         return out
 
-    def locate(self, points: npt.ArrayLike, depth: int) -> Cells:
-        """Cells of the given depth that hold the points: uint64[n]."""
-        return self.codes(points) >> np.uint64(self.path_bits - self.level_bits * self._depth(depth))
+    def ancestors(self, codes: Cells, depth: int) -> Cells:
+        """Cells of the given depth that hold the codes: uint64[n]."""
+        return codes >> np.uint64(self.path_bits - self.level_bits * depth)
 
     def _ticks(self, points: Floats) -> Integers:
         slices = 1 << self.tick_bits
@@ -162,12 +159,21 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
             raise InvalidInput("the root has no parent")
         return array >> np.uint64(self.level_bits)
 
-    def children(self, cells: npt.ArrayLike) -> Cells:
-        """Children of each cell: uint64[m, fanout]. Cells of the deepest level have none and are refused."""
-        array = _cell_array(cells)
+    def child(self, cells: npt.ArrayLike, numbers: npt.ArrayLike) -> Cells:
+        """The child with this number of each cell: uint64[m]."""
+        array, chosen = _cell_array(cells), np.asarray(numbers)
         if np.any(self.depth(array) == self.max_depth):
             raise InvalidInput(f"cells of depth {self.max_depth} have no children")
-        return (array[:, None] << np.uint64(self.level_bits)) | np.arange(self.fanout, dtype=np.uint64)
+        if np.any((chosen < 0) | (chosen >= self.fanout)):
+            raise InvalidInput(f"children have the numbers 0 to {self.fanout - 1}")
+        return (array << np.uint64(self.level_bits)) | chosen.astype(np.uint64)
+
+    def number(self, cells: npt.ArrayLike) -> Integers:
+        """Which child of its parent each cell is: int64[m]."""
+        array = _cell_array(cells)
+        if np.any(self.depth(array) == 0):
+            raise InvalidInput("the root is no child")
+        return (array & np.uint64(self.fanout - 1)).astype(np.int64)
 
     def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
         """First and last deepest cell inside each cell (both inclusive): uint64[m], uint64[m]."""
@@ -206,43 +212,26 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
             out[:, 1, axis] = np.where(at_end, self.box.upper[axis], self._edge(axis, upper))
         return out
 
-    def move(self, ticks: Integers, cells: npt.ArrayLike) -> Integers:
-        """Nearest ticks inside the given cells, one cell per row: int64[n, d]."""
-        first, last = self.tick_bounds(cells)
-        return np.clip(ticks, first, last)
-
-    def nearest_child(self, ticks: Integers, cells: Cells, kept: Flags) -> Integers:
-        """Which kept child of its cell is nearest to each position (its own, if that is kept): int64[n].
+    def nearest(self, codes: Cells, cells: Cells, kept: Flags) -> Cells:
+        """The nearest codes in kept children of the cells that hold them: uint64[n].
 
         Distances are Euclidean with every axis scaled to the domain's width, in exact integers; the smallest
         child number wins a tie.
-
-        Parameters
-        ----------
-        ticks : int64[n, d]
-        cells : uint64[n]
-            The cell of each position, above the deepest level.
-        kept : bool[n, fanout]
-            Which children may be chosen; at least one per row.
         """
-        if self.fanout == 2:  # no choice but one's own child or the other
-            own = self.child_of(self.interleave(ticks), self.depth(cells))
-            return np.where(kept[np.arange(len(own)), own], own, 1 - own)
+        ticks = self.tick_bounds(codes)[0]
         best = np.full(len(ticks), np.iinfo(np.int64).max)
-        choice = np.zeros(len(ticks), dtype=np.int64)
+        moved = ticks.copy()
         for child in range(self.fanout):
-            target = (cells << np.uint64(self.level_bits)) | np.uint64(child)
-            gap = np.abs(self.move(ticks, target) - ticks)
+            first, last = self.tick_bounds((cells << np.uint64(self.level_bits)) | np.uint64(child))
+            there = np.clip(ticks, first, last)
+            gap = np.abs(there - ticks)
             distance = np.where(kept[:, child], (gap * gap).sum(axis=1), np.iinfo(np.int64).max)
             closer = distance < best
-            best[closer], choice[closer] = distance[closer], child
-        return choice
-
-    def _depth(self, depth: int) -> int:
-        return as_integer(depth, "depth", low=0, high=self.max_depth)
+            best[closer], moved[closer] = distance[closer], there[closer]
+        return self.interleave(moved)
 
 
-class BinaryTree(Hierarchy, frozen=True, tag="binary"):
+class BinaryTree(BoxTree, frozen=True, tag="binary"):
     """Halves one axis after the other, axis 0 first: two children per cell.
 
     Examples
@@ -258,14 +247,14 @@ class BinaryTree(Hierarchy, frozen=True, tag="binary"):
         return 1
 
 
-class Quadtree(Hierarchy, frozen=True, tag="quad"):
+class Quadtree(BoxTree, frozen=True, tag="quad"):
     """Halves every axis at once: 2**d children per cell.
 
     Examples
     --------
     >>> tree = Quadtree(Box((0, 0), (1, 1)), max_depth=2)
     >>> tree.fanout, tree.children([1]).tolist()
-    (4, [[4, 5, 6, 7]])
+    (4, [4, 5, 6, 7])
     """
 
     @property

@@ -5,10 +5,8 @@ Knows cells. Knows no participants.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..arrays import Flags
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import Cells
 from .task import Task
 
 __all__ = ["move_codes"]
@@ -30,8 +28,4 @@ def move_codes(task: Task, codes: Cells, cells: Cells, kept: Flags) -> Cells:
     -------
     uint64[n]
     """
-    hierarchy = task.hierarchy
-    ticks = hierarchy.tick_bounds(codes)[0]
-    child = hierarchy.nearest_child(ticks, cells, kept)
-    target = cells << np.uint64(hierarchy.level_bits) | child.astype(np.uint64)
-    return hierarchy.interleave(hierarchy.move(ticks, target))
+    return task.hierarchy.nearest(codes, cells, kept)

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput, ServerViolation
-from ..hierarchy.dyadic import ROOT
+from ..hierarchy.base import ROOT
 from .keys import SECRET_BYTES, pseudonym, report_entropy
 from .messages import Closed, Query, Report, encode
 from .moves import move_codes
@@ -252,7 +252,7 @@ class Participant:
         moved = 0
         if child not in kept:
             if task.rule == "each":
-                leaf = int(task.hierarchy.children(cell)[0, child])
+                leaf = int(task.hierarchy.child(cell, child)[0])
                 return msgspec.structs.replace(state, phase="finished", cell=leaf)
             code = move_codes(task, code, cell, ruling.kept)
             child = int(task.hierarchy.child_of(code, depth)[0])
@@ -289,6 +289,5 @@ def _check_policy(task: Task, policy: Policy) -> None:
 
 
 def _check_depth(task: Task, query: Query) -> None:
-    bits = task.hierarchy.level_bits * (query.round - 1) + 1
-    if any(cell.bit_length() != bits for cell in query.cells):
+    if not task.hierarchy.all_at(query.cells, query.round - 1):
         raise ServerViolation("wrong-depth", f"cells of round {query.round} have depth {query.round - 1}")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput, MissingExtra
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import Cells
 from .messages import Closed
 from .moves import move_codes
 from .rule import decide, first_frontier, no_frontier
@@ -155,8 +155,7 @@ class Partition:
     def trimmed_cells(self) -> Cells:
         """Children that were trimmed off, ascending on the curve: uint64[t]. Who was there was moved into a region."""
         rows, children = np.nonzero(~self.trims.kept)
-        bits = np.uint64(self.task.hierarchy.level_bits)
-        cells = self.trims.cells[rows] << bits | children.astype(np.uint64)
+        cells = self.task.hierarchy.child(self.trims.cells[rows], children)
         return cells[np.argsort(self.task.hierarchy.span(cells)[0])]
 
     @property
@@ -207,7 +206,7 @@ class Partition:
         for depth in np.unique(depths):
             rows = np.flatnonzero(depths == depth)
             rows = rows[np.argsort(trims.cells[rows])]
-            ancestors = out >> np.uint64(hierarchy.path_bits - hierarchy.level_bits * int(depth))
+            ancestors = hierarchy.ancestors(out, int(depth))
             found = np.minimum(np.searchsorted(trims.cells[rows], ancestors), len(rows) - 1)
             here = np.flatnonzero(trims.cells[rows[found]] == ancestors)
             row, child = rows[found[here]], hierarchy.child_of(out[here], int(depth))

@@ -17,17 +17,21 @@ Also the only place that says where a path ends. Knows one round. Knows no parti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers
-from ..hierarchy.dyadic import ROOT, Cells
+from ..hierarchy.base import ROOT, Cells
+from ..randomizer.base import Randomizer
+from ..randomizer.widths import with_fanout
 from .task import Task
 
 __all__ = [
-    "Ended", "Frontier", "Ruling", "decide", "first_frontier", "no_frontier", "proceed", "roll_call", "trim_limit",
+    "Ended", "Frontier", "Ruling", "decide", "first_frontier", "no_frontier", "proceed", "randomizers",
+    "roll_call", "trim_limit",
 ]  # fmt: skip
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
@@ -73,7 +77,7 @@ class Ruling(NamedTuple):
     kept : bool[m, fanout]
         Children that go on; bool[m, 0] after a roll call.
     estimates : float64[m, fanout]
-        Estimated responders in each child; NaN after a roll call.
+        Estimated responders in each child; NaN where a cell has no such child, and after a roll call.
     frontier : Frontier
         The next round's cells: the kept children.
     ended : Ended
@@ -119,19 +123,39 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
     """
     size = np.asarray(responders, dtype=np.int64)
     sums = np.asarray(tally, dtype=np.int64)
-    randomizer = task.randomizer
+    kept, estimates = np.zeros(sums.shape, dtype=bool), np.full(sums.shape, np.nan)
+    for rows, randomizer in randomizers(task, frontier.cells):
+        columns = slice(randomizer.fanout)
+        part = Frontier(*(column[rows] for column in frontier))
+        judged = _judge(task, randomizer, part, size[rows], sums[rows, columns])
+        kept[rows, columns], estimates[rows, columns] = judged
+    return proceed(task, frontier, kept, estimates)
+
+
+def randomizers(task: Task, cells: Cells) -> Iterator[tuple[Integers, Randomizer]]:
+    """For every number of children that occurs: the rows of the cells that have it, and their randomizer."""
+    widths = task.hierarchy.fanouts(cells)
+    for width in np.unique(widths).tolist():
+        yield np.flatnonzero(widths == width), with_fanout(task.randomizer, width)
+
+
+def _judge(
+    task: Task, randomizer: Randomizer, frontier: Frontier, size: Integers, sums: Integers
+) -> tuple[Flags, Floats]:
+    """Which children go on, and the estimates, for cells with as many children as the randomizer has."""
     estimates = randomizer.estimate(sums, size)
     measured = np.where(np.isnan(frontier.expected), size, frontier.expected) if task.size_from == "estimate" else size
     # Whatever liars say, each adds at most one to a tally: without them the rest must still prove a crowd.
     liars = task.tolerate_liars
     passing = randomizer.passes(sums - liars, measured - liars, k=task.k, delta=task.delta_test)
-    kept = passing if task.rule == "each" else np.broadcast_to(passing.all(axis=1, keepdims=True), passing.shape)
-    trimmed = np.zeros(len(size), dtype=bool)
+    if task.rule == "each":
+        return passing, estimates
+    every = passing.all(axis=1)
+    goes_on = every
     if task.rule == "trim":
-        trimmed = ~kept[:, 0] & passing.any(axis=1) & (frontier.trims < task.max_trims)
-        trimmed &= _sparse(task, estimates, passing, size)
-        kept = np.where(trimmed[:, None], passing, kept)
-    return proceed(task, frontier, kept, estimates)
+        trimmed = ~every & passing.any(axis=1) & (frontier.trims < task.max_trims)
+        goes_on = every | (trimmed & _sparse(task, randomizer, estimates, passing, size))
+    return passing & goes_on[:, None], estimates
 
 
 def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Ruling:
@@ -144,14 +168,15 @@ def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> R
     kept : bool[m, fanout]
     estimates : float64[m, fanout]
     """
-    children = task.hierarchy.children(frontier.cells)
-    some, every = kept.any(axis=1), kept.all(axis=1)
-    rows, child = np.nonzero(kept)
-    trims = frontier.trims + (some & ~every if task.rule == "trim" else 0)
-    following = Frontier(children[rows, child], trims[rows], estimates[rows, child])
+    hierarchy = task.hierarchy
+    left = ~kept & hierarchy.child_mask(frontier.cells)
+    some = kept.any(axis=1)
+    rows, numbers = np.nonzero(kept)
+    trims = frontier.trims + (some & left.any(axis=1) if task.rule == "trim" else 0)
+    following = Frontier(hierarchy.child(frontier.cells[rows], numbers), trims[rows], estimates[rows, numbers])
     if task.rule == "each":
-        rows, child = np.nonzero(~kept)
-        ended = Ended(children[rows, child], rows)
+        rows, numbers = np.nonzero(left)
+        ended = Ended(hierarchy.child(frontier.cells[rows], numbers), rows)
     else:
         rows = np.flatnonzero(~some)
         ended = Ended(frontier.cells[rows], rows)
@@ -165,11 +190,11 @@ def roll_call(task: Task, frontier: Frontier) -> Ruling:
     return Ruling(np.zeros((size, 0), dtype=bool), nothing, no_frontier(), Ended(frontier.cells, np.arange(size)))
 
 
-def _sparse(task: Task, estimates: Floats, passing: Flags, size: Integers) -> Flags:
+def _sparse(task: Task, randomizer: Randomizer, estimates: Floats, passing: Flags, size: Integers) -> Flags:
     """Whether the failing children together surely hold at most a share tau of the responders: bool[m]."""
     failing = (~passing).sum(axis=1)
     per_responder = np.array(
-        [task.randomizer.variance(task.tau, members=members) for members in range(task.randomizer.fanout + 1)]
+        [randomizer.variance(task.tau, members=members) for members in range(randomizer.fanout + 1)]
     )
     bound = np.where(passing, 0.0, estimates).sum(axis=1) + TRIM_QUANTILE * np.sqrt(size * per_responder[failing])
     return np.asarray(bound <= task.tau * size)

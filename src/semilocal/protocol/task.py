@@ -16,7 +16,7 @@ import msgspec
 from ..arrays import is_integer, is_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy.dyadic import MAX_BITS, BinaryTree, Quadtree
+from ..hierarchy import MAX_BITS, BinaryTree, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .promise import promise
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Flags, Floats, Integers
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import Cells
 from ..protocol.partition import Partition
 from ..protocol.rule import trim_limit
 from ._tiles import Tiles
@@ -51,7 +51,7 @@ class Parts(NamedTuple):
         task, trims = partition.task, partition.trims
         rows, children = np.nonzero(~trims.kept)
         cells, responders = trims.cells[rows], trims.responders[rows]
-        boxes = task.hierarchy.boxes(cells << np.uint64(task.hierarchy.level_bits) | children.astype(np.uint64))
+        boxes = task.hierarchy.boxes(task.hierarchy.child(cells, children))
         estimates = trims.estimates[rows, children]
         noise = responders.astype(np.float64) * task.randomizer.variance(task.tau)
         room = np.maximum(trim_limit(task, responders) - estimates, 0.0) / np.sqrt(noise)

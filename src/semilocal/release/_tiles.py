@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import Cells
 from ..protocol.partition import Partition
 
 __all__ = ["Tiles"]
@@ -54,7 +54,7 @@ class Tiles(NamedTuple):
         people = partition.crowds[asked][:, None] * share
         variance = np.broadcast_to((partition.crowds[asked] ** 2 * trust * noise)[:, None], share.shape)
         whole = np.flatnonzero(~asked)
-        cells = np.concatenate([task.hierarchy.children(partition.cells[asked]).ravel(), partition.cells[whole]])
+        cells = np.concatenate([task.hierarchy.children(partition.cells[asked]), partition.cells[whole]])
         regions = np.concatenate([np.repeat(np.flatnonzero(asked), fanout), whole])
         numbers = np.concatenate([people.ravel(), partition.crowds[whole]])
         variances = np.concatenate([variance.ravel(), np.zeros(len(whole))])

@@ -33,16 +33,19 @@ class Asked:
         Where paths ended, and the last report that leads there: its round and cell. Used in release rounds.
     """
 
-    __slots__ = ("_bits", "_regions", "_round", "_task", "cells", "is_value", "mechanism", "roll_call")
+    __slots__ = ("_parents", "_regions", "_round", "_task", "cells", "is_value", "mechanism", "roll_call")
 
     def __init__(self, campaign: Campaign, query: Query | ValueQuery, regions: Mapping[int, tuple[int, int]]) -> None:
         self._task = campaign.task
         self._round = query.round
-        self._bits = campaign.task.hierarchy.level_bits
         self._regions = regions
         self.is_value = isinstance(query, ValueQuery)
         self.cells = frozenset(regions if isinstance(query, ValueQuery) else query.cells)
         self.roll_call = not self.is_value and query.round > campaign.task.max_rounds
+        self._parents: dict[int, int] = {}
+        if isinstance(query, Query) and query.round > 1:
+            parents = campaign.task.hierarchy.parent(query.cells)
+            self._parents = dict(zip(query.cells, parents.tolist(), strict=True))
         self.mechanism = campaign.plan.releases[query.index].mechanism if isinstance(query, ValueQuery) else None
 
     def check(self, report: Report | ValueReport) -> tuple[int, int]:
@@ -65,7 +68,7 @@ class Asked:
                 self._task.randomizer.check_answer(report.answer)
             except InvalidInput as error:
                 raise Problem("bad-answer", str(error)) from None
-        return (self._round - 1, report.cell >> self._bits) if self._round > 1 else (0, 0)
+        return (self._round - 1, self._parents[report.cell]) if self._round > 1 else (0, 0)
 
 
 def check_report(

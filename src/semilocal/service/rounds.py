@@ -200,8 +200,9 @@ def regions_of(task: Task, closings: Iterable[Closed]) -> dict[int, tuple[int, i
         for cell, kept in zip(closed.cells, closed.kept, strict=True):
             if task.rule == "each" and not roll_call:
                 # A failing child is left behind: whoever is there last reported for the parent.
-                left = set(range(task.hierarchy.fanout)).difference(kept)
-                regions.update({cell * task.hierarchy.fanout + child: (closed.round, cell) for child in left})
+                left = sorted(set(range(int(task.hierarchy.fanouts([cell])[0]))).difference(kept))
+                cells = task.hierarchy.child(np.full(len(left), cell), left)
+                regions.update(dict.fromkeys(cells.tolist(), (closed.round, cell)))
             elif not kept:
                 regions[cell] = (closed.round, cell)
     return regions

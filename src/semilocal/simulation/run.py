@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import Cells
 from ..protocol.messages import Closed, Message, Query, Report
 from ..protocol.partition import Partition
 from ..protocol.task import Task

@@ -17,9 +17,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Flags, Floats, Integers, sort_with_order
 from ..errors import InvalidInput, NoCrowdWarning
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import ROOT, Cells
 from ..protocol.keys import SECRET_BYTES, pseudonym, report_entropy
 from ..protocol.moves import move_codes
 from ..protocol.partition import Partition, Trims
@@ -106,22 +106,8 @@ class _Ranks:
 
     @staticmethod
     def of(points: npt.ArrayLike, task: Task) -> _Ranks:
-        codes = task.hierarchy.codes(points)
-        index_bits = max(len(codes) - 1, 1).bit_length()
-        path_bits = task.hierarchy.path_bits
-        if path_bits + index_bits > 64:
-            order = np.argsort(codes, kind="stable")
-            return _Ranks(codes[order], order)
-        # Code and participant in one word: one plain sort orders both, several times faster than argsort.
-        shift, leading = np.uint64(index_bits), np.uint64(1 << path_bits)
-        codes &= leading - np.uint64(1)
-        codes <<= shift
-        codes |= np.arange(len(codes), dtype=np.uint64)
-        codes.sort()
-        participants = (codes & np.uint64((1 << index_bits) - 1)).astype(np.uint32)
-        codes >>= shift
-        codes |= leading
-        return _Ranks(codes, participants)
+        first, last = task.hierarchy.span([ROOT])
+        return _Ranks(*sort_with_order(task.hierarchy.codes(points), int(first[0]), int(last[0])))
 
 
 class _Play:
@@ -160,7 +146,7 @@ class _Play:
             bounds = np.stack([self.start, self.stop], axis=1)
             counts = self._count(bounds, np.zeros(len(self.side_row), dtype=np.int64), 1)
         else:
-            bounds = self._child_bounds(depth)
+            bounds = self._child_bounds()
             side_child = task.hierarchy.child_of(self.side_code, depth)
             counts = self._count(bounds, side_child, task.randomizer.fanout)
         responders = counts.sum(axis=1)
@@ -228,13 +214,12 @@ class _Play:
 
     # -- counting ------------------------------------------------------------------------------------------
 
-    def _child_bounds(self, depth: int) -> Integers:
+    def _child_bounds(self) -> Integers:
         """Ranks where each child begins, and where the cell ends: int64[m, fanout + 1]."""
         hierarchy = self.task.hierarchy
         bounds = np.empty((len(self.start), hierarchy.fanout + 1), dtype=np.int64)
         bounds[:, 0], bounds[:, -1] = self.start, self.stop
-        shift = np.uint64(hierarchy.path_bits - hierarchy.level_bits * (depth + 1))
-        first = hierarchy.children(self.frontier.cells) << shift
+        first = hierarchy.span(hierarchy.children(self.frontier.cells))[0].reshape(len(bounds), -1)
         inner = np.searchsorted(self.ranks.codes, first[:, 1:].ravel()).reshape(len(first), -1)
         # A trimmed path leaves gaps: its range may begin after, or end before, a child's own codes.
         bounds[:, 1:-1] = np.clip(inner, self.start[:, None], self.stop[:, None])
@@ -316,7 +301,7 @@ class _Play:
     def _expose(self, bounds: Integers, counts: Integers, kept: Flags) -> None:
         """Rule "each": failing children are regions at once."""
         rows, children = np.nonzero(~kept)
-        cells = self.frontier.cells[rows] << np.uint64(self.task.hierarchy.level_bits) | children.astype(np.uint64)
+        cells = self.task.hierarchy.child(self.frontier.cells[rows], children)
         nothing = np.full((len(rows), kept.shape[1]), np.nan)
         crowds = counts[rows, children]
         self._add_leaves(

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arrays import Flags, Integers
 from ..errors import InvalidInput
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import Cells
 from ..protocol.keys import pseudonym
 from ..protocol.messages import Closed, Query, ValueClosed, ValueQuery, decode
 from ..protocol.plan import Plan, Release
@@ -227,6 +227,9 @@ class Replay:
             if closed is not None and any(closed.kept):
                 self.found.add("wrong-verdict", asked.round, "a roll call ends all paths")
             return
+        if not task.hierarchy.all_at(asked.cells, asked.round - 1):  # a wrong query: nothing follows from it
+            self.frontier = no_frontier()
+            return
         ruling = decide(task, self.frontier, responders, tally)
         kept, following = ruling.kept, ruling.frontier
         if closed is not None:
@@ -248,9 +251,12 @@ class Replay:
     def _settle(self, task: Task, asked: _Asked, responders: Integers, kept: Flags) -> None:
         """Note the paths that end here."""
         if task.rule == "each" and kept.shape[1]:
-            for row, child in zip(*np.nonzero(~kept), strict=True):
-                cell = int(asked.cells[row])
-                self.regions[cell * task.hierarchy.fanout + int(child)] = (asked.round, cell)
+            rows, numbers = np.nonzero(~kept & task.hierarchy.child_mask(asked.cells))
+            left = task.hierarchy.child(asked.cells[rows], numbers)
+            self.regions |= {
+                cell: (asked.round, parent)
+                for cell, parent in zip(left.tolist(), asked.cells[rows].tolist(), strict=True)
+            }
             return
         for row in np.flatnonzero(~kept.any(axis=1)).tolist():
             cell, crowd = int(asked.cells[row]), int(responders[row])
@@ -324,8 +330,10 @@ class Replay:
         known = asked.cells[rows] == cells if len(asked.cells) else np.zeros(len(cells), dtype=bool)
         for place in np.flatnonzero(~known).tolist():
             self._problem("unknown-cell", f"pseudonym {names[place].hex()} answers for cell {int(cells[place])}")
-        bits = task.hierarchy.level_bits
-        for problem in self.roster.follow(names, who, round_=asked.round, cells=cells, bits=bits):
+        parents = np.zeros_like(cells)  # of cells that were not asked about: nobody comes from there
+        if asked.round > 1 and task.hierarchy.all_at(asked.cells, asked.round - 1):
+            parents[known] = task.hierarchy.parent(cells[known])
+        for problem in self.roster.follow(names, who, round_=asked.round, cells=cells, parents=parents):
             self._problem(*problem)
         fine = known & self._legal_answers(task, columns, asked)
         self.responders += np.bincount(rows[fine], minlength=len(asked.cells))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import Cells
 from ..protocol.messages import Closed
 from ..protocol.rule import Frontier
 from ..protocol.task import Task
@@ -103,5 +103,5 @@ def follow(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Fr
     """The next frontier if these children go on."""
     rows, children = np.nonzero(kept)
     trimmed = np.asarray(kept.any(axis=1) & ~kept.all(axis=1) & (task.rule == "trim"))
-    cells = frontier.cells[rows] << np.uint64(task.hierarchy.level_bits) | children.astype(np.uint64)
+    cells = task.hierarchy.child(frontier.cells[rows], children)
     return Frontier(cells, frontier.trims[rows] + trimmed[rows], estimates[rows, children])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..arrays import Integers
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import Cells
 
 __all__ = ["Problem", "Roster"]
 
@@ -53,23 +53,24 @@ class Roster:
         for row in np.flatnonzero(who < 0).tolist():
             yield "joined-late", f"pseudonym {names[row].hex()} did not answer round 1"
 
-    def follow(self, names: list[bytes], who: Integers, *, round_: int, cells: Cells, bits: int) -> Iterator[Problem]:
+    def follow(
+        self, names: list[bytes], who: Integers, *, round_: int, cells: Cells, parents: Cells
+    ) -> Iterator[Problem]:
         """Check that everybody comes from the parent of its cell, round by round, and note where they are now.
 
         Parameters
         ----------
         who : int64[n]
             From :meth:`find`.
-        cells : uint64[n]
-        bits : int
-            Bits of a path that one level takes.
+        cells, parents : uint64[n]
+            The cells of the reports, and where everybody must come from; not used in round 1.
         """
         member = who >= 0
         if round_ > 1:
             last_round, last_cell = self.last(who)
             again = member & (last_round == round_)  # told apart by the order of the reports
             late = member & ~again & (last_round != round_ - 1)
-            off = member & ~again & ~late & (last_cell != cells >> np.uint64(bits))
+            off = member & ~again & ~late & (last_cell != parents)
             for row in np.flatnonzero(late).tolist():
                 yield "joined-late", f"pseudonym {names[row].hex()} last answered round {int(last_round[row])}"
             for row in np.flatnonzero(off).tolist():

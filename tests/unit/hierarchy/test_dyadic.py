@@ -259,10 +259,13 @@ def test_depth_parent_children_and_span_are_the_oracle_s(pair: tuple[Tree, list[
     below_root = [cell for cell, depth in zip(cells, depths, strict=True) if depth]
     assert tree.parent(below_root).tolist() == [cell // fanout for cell in below_root]
     above_bottom = [cell for cell, depth in zip(cells, depths, strict=True) if depth < tree.max_depth]
-    children = tree.children(above_bottom)
+    children = tree.children(above_bottom).reshape(-1, fanout)
     assert children.tolist() == [[cell * fanout + child for child in range(fanout)] for cell in above_bottom]
     for child in range(min(fanout, 3)):
         assert tree.parent(children[:, child]).tolist() == above_bottom
+        assert tree.child(above_bottom, child).tolist() == children[:, child].tolist()
+        assert set(tree.number(children[:, child]).tolist()) <= {child}
+    assert tree.fanouts(cells).tolist() == [fanout if depth < tree.max_depth else 0 for depth in depths]
     first, last = tree.span(cells)
     for cell, depth, low, high in zip(cells, depths, first.tolist(), last.tolist(), strict=True):
         levels = tree.max_depth - depth
@@ -287,7 +290,7 @@ def test_children_partition_their_parent_exactly(pair: tuple[Tree, list[int]]) -
         depth = int(tree.depth([cell])[0])
         if depth == tree.max_depth:
             continue
-        (low, high), children = tree.boxes([cell])[0], tree.boxes(tree.children([cell])[0])
+        (low, high), children = tree.boxes([cell])[0], tree.boxes(tree.children([cell]))
         split = set(range(tree.box.dimensions)) if isinstance(tree, Quadtree) else {depth % tree.box.dimensions}
         for axis in range(tree.box.dimensions):
             pieces = {tuple(piece) for piece in children[:, :, axis].tolist()}
@@ -365,36 +368,24 @@ def squared(tick: tuple[int, ...], ranges: list[tuple[int, int]]) -> int:
         (BinaryTree(Box((0, 0, 0), (1, 1, 1)), 7), 9),
     ],
 )
-def test_the_nearest_kept_child_is_that_of_a_search_through_all(tree: Tree, cell: int) -> None:
+def test_the_nearest_code_is_that_of_a_search_through_all(tree: Tree, cell: int) -> None:
+    """The nearest kept child, the smallest number on a tie, and in it the nearest tick."""
     ticks = list(itertools.product(*(range(low, high) for low, high in slow_ranges(tree, cell))))
     masks = [mask for mask in itertools.product([False, True], repeat=tree.fanout) if any(mask)]
     rows = [(tick, mask) for tick in ticks for mask in masks]
-    got = tree.nearest_child(
-        np.array([tick for tick, _ in rows]),
+    got = tree.nearest(
+        tree.interleave(np.array([tick for tick, _ in rows])),
         np.full(len(rows), cell, dtype=np.uint64),
         np.array([mask for _, mask in rows]),
     )
-    distance = {
-        (tick, child): squared(tick, slow_ranges(tree, cell * tree.fanout + child))
-        for tick in ticks
-        for child in range(tree.fanout)
-    }
+    ranges = [slow_ranges(tree, cell * tree.fanout + child) for child in range(tree.fanout)]
+    distance = {(tick, child): squared(tick, ranges[child]) for tick in ticks for child in range(tree.fanout)}
     kept = {mask: [child for child in range(tree.fanout) if mask[child]] for mask in masks}
-    wanted = [min((distance[tick, child], child) for child in kept[mask])[1] for tick, mask in rows]
-    assert got.tolist() == wanted
-
-
-@both
-def test_a_move_goes_to_the_nearest_tick_of_the_cell(kind: type[Tree]) -> None:
-    tree = kind(Box((0, 0), (1, 1)), 3 if kind is Quadtree else 6)
-    grid = np.array(list(itertools.product(range(8), range(8))))
-    for depth in range(tree.max_depth + 1):
-        for cell in range(1 << tree.level_bits * depth, 2 << tree.level_bits * depth):
-            own = grid[tree.interleave(grid) >> np.uint64(tree.level_bits * (tree.max_depth - depth)) == cell]
-            distance = ((grid[:, None] - own[None]) ** 2).sum(axis=2)
-            moved = tree.move(grid, np.full(len(grid), cell, dtype=np.uint64))
-            assert (moved == own[distance.argmin(axis=1)]).all()
-            assert ((distance == distance.min(axis=1, keepdims=True)).sum(axis=1) == 1).all()  # no tie: it is the one
+    wanted = []
+    for tick, mask in rows:
+        child = min((distance[tick, child], child) for child in kept[mask])[1]
+        wanted.append([min(max(x, low), high - 1) for x, (low, high) in zip(tick, ranges[child], strict=True)])
+    assert got.tolist() == tree.interleave(np.array(wanted)).tolist()
 
 
 # -- the tree itself -----------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def test_the_error_of_any_box_is_what_the_halves_of_regions_add() -> None:
     result = counts(run)
     lower = rng.random((40, 2)) * 0.8
     queries = np.stack([lower, np.minimum(lower + rng.random((40, 2)), 1.0)], axis=1)
-    children = hierarchy.boxes(hierarchy.children(partition.cells).ravel()).reshape(-1, 2, 2, 2)
+    children = hierarchy.boxes(hierarchy.children(partition.cells)).reshape(-1, 2, 2, 2)
     people = result.query(children.reshape(-1, 2, 2)).value.reshape(-1, 2)
     assert people.sum(axis=1) == pytest.approx(partition.crowds)
     noise = run.task.randomizer.variance(0.5)
@@ -136,7 +136,7 @@ def test_a_query_that_holds_a_whole_trimmed_cell_does_not_feel_its_moves() -> No
 
 def test_the_division_of_a_region_follows_the_last_rounds_estimates() -> None:
     _, run = run_of(2, seed=47, rule="all")
-    children = run.task.hierarchy.boxes(run.task.hierarchy.children(run.partition.cells).ravel())
+    children = run.task.hierarchy.boxes(run.task.hierarchy.children(run.partition.cells))
     first, second = counts(run).query(children).value.reshape(-1, 2).T
     estimates = run.partition.estimates
     clear = np.abs(estimates[:, 0] - estimates[:, 1]) > 0.1 * run.partition.crowds

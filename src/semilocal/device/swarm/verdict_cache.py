@@ -13,6 +13,7 @@ from collections import OrderedDict
 from typing import Any
 
 import msgspec
+import numpy as np
 import numpy.typing as npt
 
 from ...protocol.messages import Closed
@@ -53,7 +54,7 @@ class SharedParticipant(Participant):
     def next_state(self, closed: Closed, row: int, responders: int) -> State:
         """As the participant's own, or taken over from another device of the same cell and child."""
         state, tree = self.state, self.task.hierarchy
-        child = state.code >> (tree.path_bits - tree.level_bits * closed.round) & (tree.fanout - 1)
+        child = int(tree.child_of(np.array([state.code], dtype=np.uint64), closed.round - 1)[0])
         key = (closed, row, state.trims, state.expected, child)
         known = self._verdicts.get(key)
         if known is not None:

@@ -1,0 +1,152 @@
+"""The contract of a hierarchy: a fixed public tree of cells over the domain, chosen before any data is seen.
+
+A **cell** is a number above 0 that means nothing outside its hierarchy. A **code** is a number as well: the place of a
+position on a curve through the whole domain. What every hierarchy promises:
+
+1. The root is cell 1 (``ROOT``), has depth 0 and holds every position of the domain.
+2. A cell above ``max_depth`` has 1 to ``fanout`` children; how many may differ from cell to cell. They are numbered
+   from 0, do not overlap, and together they are the cell. Every path ends at ``max_depth``; a path that has nothing
+   left to divide goes on with one child at a time.
+3. The codes of a cell are one interval, ``span``. Children have their intervals in the order of their numbers. So the
+   positions of a cell are one range of the sorted codes, which is what makes counting fast.
+4. Cells of one depth ascend along the curve. So a frontier can be searched, and the children of ascending cells,
+   taken in order, ascend again.
+
+Box trees (:mod:`semilocal.hierarchy.dyadic`) do this with shifts. A table (administrative areas, a taxonomy) numbers
+its cells level by level and its leaves along the tree; a sphere tree has one root above its faces.
+
+Knows cells and codes. Knows no participants, reports or randomness.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Flags, Floats, Integers, as_integer
+from ..errors import InvalidInput
+from ..geometry.box import Box
+
+__all__ = ["ROOT", "Cells", "Hierarchy"]
+
+ROOT = 1
+Cells = npt.NDArray[np.uint64]
+
+
+class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
+    """What all hierarchies share; use ``BinaryTree`` or ``Quadtree``, or write one (see the module's promises).
+
+    Arrays of cells and codes are uint64[m]. Numbers that are no cells of the hierarchy raise ``InvalidInput``.
+    """
+
+    # -- shape ---------------------------------------------------------------------------------------------
+
+    if TYPE_CHECKING:  # fields or properties of the subclasses
+
+        @property
+        def box(self) -> Box:
+            """The domain, or the smallest box around it."""
+
+        @property
+        def max_depth(self) -> int:
+            """The deepest level; the root has depth 0."""
+
+    @property
+    def fanout(self) -> int:
+        """The largest number of children of any cell."""
+        raise NotImplementedError
+
+    def fanouts(self, cells: npt.ArrayLike) -> Integers:
+        """Number of children of each cell: int64[m], 1 to ``fanout``, and 0 at the deepest level."""
+        raise NotImplementedError
+
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical bytes of the hierarchy (32 bytes)."""
+        return hashlib.sha256(msgspec.msgpack.encode(self)).digest()
+
+    # -- cells ---------------------------------------------------------------------------------------------
+
+    def depth(self, cells: npt.ArrayLike) -> Integers:
+        """Depth of each cell: int64[m]."""
+        raise NotImplementedError
+
+    def parent(self, cells: npt.ArrayLike) -> Cells:
+        """Parent of each cell: uint64[m]. The root has none and is refused."""
+        raise NotImplementedError
+
+    def child(self, cells: npt.ArrayLike, numbers: npt.ArrayLike) -> Cells:
+        """The child with this number of each cell: uint64[m]. Numbers from ``fanouts`` on are refused."""
+        raise NotImplementedError
+
+    def number(self, cells: npt.ArrayLike) -> Integers:
+        """Which child of its parent each cell is: int64[m]. The root is refused."""
+        raise NotImplementedError
+
+    def children(self, cells: npt.ArrayLike) -> Cells:
+        """All children of all cells, cell after cell: uint64[sum of fanouts]. Deepest cells are refused."""
+        array = np.asarray(cells)
+        if not np.all(self.fanouts(array)):
+            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
+        rows, numbers = self.child_rows(array)
+        return self.child(array[rows], numbers)
+
+    def child_rows(self, cells: npt.ArrayLike) -> tuple[Integers, Integers]:
+        """For every child that ``children`` lists: the row of its cell, and its number there. int64[c], int64[c]."""
+        rows, numbers = np.nonzero(self.child_mask(cells))
+        return rows, numbers
+
+    def child_mask(self, cells: npt.ArrayLike) -> Flags:
+        """Which children exist: bool[m, fanout]."""
+        return np.arange(self.fanout) < self.fanouts(cells)[:, None]
+
+    def all_at(self, cells: npt.ArrayLike, depth: int) -> bool:
+        """Whether all numbers are cells of this depth. Never raises."""
+        try:
+            return bool(np.all(self.depth(cells) == depth))
+        except InvalidInput:
+            return False
+
+    # -- positions and codes -------------------------------------------------------------------------------
+
+    def codes(self, points: npt.ArrayLike) -> Cells:
+        """Codes of positions float[n, d]: uint64[n]. Positions outside the domain are refused."""
+        raise NotImplementedError
+
+    def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
+        """First and last code of each cell, both inclusive: uint64[m], uint64[m]."""
+        raise NotImplementedError
+
+    def ancestors(self, codes: Cells, depth: int) -> Cells:
+        """The cells of this depth that hold the codes: uint64[n]."""
+        raise NotImplementedError
+
+    def child_of(self, codes: Cells, depth: int | Integers) -> Integers:
+        """Which child of its cell of this depth holds each code: int64[n]. The depth is above ``max_depth``."""
+        raise NotImplementedError
+
+    def locate(self, points: npt.ArrayLike, depth: int) -> Cells:
+        """The cells of this depth that hold the positions: uint64[n]."""
+        return self.ancestors(self.codes(points), as_integer(depth, "depth", low=0, high=self.max_depth))
+
+    # -- geometry ------------------------------------------------------------------------------------------
+
+    def boxes(self, cells: npt.ArrayLike) -> Floats:
+        """Lower and upper corners of the smallest box around each cell: float64[m, 2, d]."""
+        raise NotImplementedError
+
+    def nearest(self, codes: Cells, cells: Cells, kept: Flags) -> Cells:
+        """The nearest codes in kept children of the cells that hold them; codes in kept children stay: uint64[n].
+
+        Parameters
+        ----------
+        codes : uint64[n]
+        cells : uint64[n]
+            The cell of each code, above the deepest level.
+        kept : bool[n, fanout]
+            Which children may be chosen; at least one per row.
+        """
+        raise NotImplementedError

@@ -1,0 +1,141 @@
+"""What every hierarchy promises (`semilocal.hierarchy.base`), on box trees and on a table of areas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from semilocal import BinaryTree, Box, Quadtree
+from semilocal.errors import InvalidInput, OutsideDomain
+from semilocal.hierarchy import ROOT, Cells, Hierarchy
+from tests.helpers.table_tree import TableTree
+
+HIERARCHIES: dict[str, Hierarchy] = {
+    "binary, one axis": BinaryTree(Box((0,), (1,)), 5),
+    "binary, two axes": BinaryTree(Box((-1, 2), (3, 2.5)), 6),
+    "quad, one axis": Quadtree(Box((-0.1,), (0.30000000000000004,)), 4),
+    "quad, two axes": Quadtree(Box((0, 0), (1, 1)), 3),
+    "quad, three axes": Quadtree(Box((0, 0, 0), (1, 2, 3)), 2),
+    "table": TableTree(),
+}
+every = pytest.mark.parametrize("tree", HIERARCHIES.values(), ids=HIERARCHIES)
+
+
+def levels(tree: Hierarchy) -> list[Cells]:
+    """All cells, level by level, found from the root."""
+    out = [np.array([ROOT], dtype=np.uint64)]
+    for _ in range(tree.max_depth):
+        out.append(tree.children(out[-1]))
+    return out
+
+
+def points_of(tree: Hierarchy, size: int = 400) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    drawn: np.ndarray[tuple[int, int], np.dtype[np.float64]] = np.random.default_rng(4).uniform(
+        tree.box.lower, tree.box.upper, (size, tree.box.dimensions)
+    )
+    return np.concatenate([drawn, [tree.box.lower], [tree.box.upper]])
+
+
+@every
+def test_every_level_ascends_along_the_curve_and_has_its_depth(tree: Hierarchy) -> None:
+    for depth, cells in enumerate(levels(tree)):
+        first, last = tree.span(cells)
+        assert np.all(np.diff(cells.astype(np.int64)) > 0)
+        assert np.all(np.diff(first.astype(np.int64)) > 0)
+        assert np.all(first <= last)
+        assert tree.depth(cells).tolist() == [depth] * len(cells)
+        assert tree.all_at(cells, depth)
+        assert not tree.all_at(cells, depth + 1)
+
+
+@every
+def test_children_are_numbered_and_know_their_parent(tree: Hierarchy) -> None:
+    for cells in levels(tree)[:-1]:
+        widths, children = tree.fanouts(cells), tree.children(cells)
+        assert widths.min() >= 1
+        assert widths.max() <= tree.fanout
+        assert tree.parent(children).tolist() == np.repeat(cells, widths).tolist()
+        assert tree.number(children).tolist() == [number for width in widths for number in range(width)]
+        rows, numbers = tree.child_rows(cells)
+        assert tree.child(cells[rows], numbers).tolist() == children.tolist()
+        assert tree.child_mask(cells).sum(axis=1).tolist() == widths.tolist()
+
+
+@every
+def test_the_fanout_is_that_of_the_widest_cell_and_the_deepest_level_has_none(tree: Hierarchy) -> None:
+    above = np.concatenate(levels(tree)[:-1])
+    assert tree.fanouts(above).max() == tree.fanout
+    assert not tree.fanouts(levels(tree)[-1]).any()
+
+
+@every
+def test_children_cover_their_cell_without_gap_or_overlap(tree: Hierarchy) -> None:
+    for cells in levels(tree)[:-1]:
+        first, last = tree.span(cells)
+        begins, ends = tree.span(tree.children(cells))
+        starts = np.cumsum(tree.fanouts(cells)) - tree.fanouts(cells)
+        assert begins[starts].tolist() == first.tolist()
+        assert ends[np.append(starts[1:], len(ends)) - 1].tolist() == last.tolist()
+        assert (begins[1:] - ends[:-1]).tolist() == [1] * (len(begins) - 1)
+
+
+@every
+def test_a_position_is_in_one_cell_of_every_depth_and_inside_its_box(tree: Hierarchy) -> None:
+    points = points_of(tree)
+    codes = tree.codes(points)
+    for depth in range(tree.max_depth + 1):
+        cells = tree.locate(points, depth)
+        first, last = tree.span(cells)
+        assert np.all((first <= codes) & (codes <= last))
+        assert tree.ancestors(codes, depth).tolist() == cells.tolist()
+        lower, upper = tree.boxes(cells).transpose(1, 0, 2)
+        assert np.all((lower <= points) & (points <= upper))
+        if depth:
+            assert tree.child_of(codes, depth - 1).tolist() == tree.number(cells).tolist()
+
+
+@every
+def test_the_nearest_code_is_in_a_kept_child_and_codes_there_stay(tree: Hierarchy) -> None:
+    rng = np.random.default_rng(8)
+    codes = tree.codes(points_of(tree))
+    for depth in range(tree.max_depth):
+        cells = tree.ancestors(codes, depth)
+        kept = tree.child_mask(cells) & (rng.random((len(cells), tree.fanout)) < 0.5)
+        kept[np.arange(len(cells)), np.where(kept.any(axis=1), kept.argmax(axis=1), 0)] = True
+        moved = tree.nearest(codes, cells, kept)
+        rows = np.arange(len(cells))
+        assert tree.ancestors(moved, depth).tolist() == cells.tolist()
+        assert kept[rows, tree.child_of(moved, depth)].all()
+        stays = kept[rows, tree.child_of(codes, depth)]
+        assert moved[stays].tolist() == codes[stays].tolist()
+
+
+@every
+def test_what_is_no_cell_and_who_is_outside_is_refused(tree: Hierarchy) -> None:
+    deepest = levels(tree)[-1]
+    for wrong in ([0], [2**62], [[ROOT]], [1.5]):
+        with pytest.raises(InvalidInput):
+            tree.depth(wrong)
+        assert not tree.all_at(wrong, 0)
+    with pytest.raises(InvalidInput):
+        tree.parent([ROOT])
+    with pytest.raises(InvalidInput):
+        tree.number([ROOT])
+    with pytest.raises(InvalidInput):
+        tree.children(deepest[:1])
+    for number in (-1, tree.fanout):
+        with pytest.raises(InvalidInput):
+            tree.child([ROOT], number)
+    with pytest.raises(OutsideDomain):
+        tree.codes([np.array(tree.box.upper) + 1])
+
+
+def test_digests_tell_hierarchies_apart_and_repeat() -> None:
+    digests = {tree.digest() for tree in HIERARCHIES.values()}
+    assert len(digests) == len(HIERARCHIES)
+    assert TableTree().digest() == TableTree().digest() != TableTree(levels=((1.0,), (0.5, 1.0))).digest()
+
+
+def test_the_table_has_cells_with_different_numbers_of_children() -> None:
+    tree = TableTree()
+    assert set(np.concatenate([tree.fanouts(cells) for cells in levels(tree)[:-1]]).tolist()) == {1, 2, 3, 4, 5}

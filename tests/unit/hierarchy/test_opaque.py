@@ -1,0 +1,62 @@
+"""Cells and codes are plain numbers outside `hierarchy/`: no other package computes with how they are built."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import pytest
+
+import semilocal
+
+ROOT = pathlib.Path(semilocal.__file__).parent
+OUTSIDE = [path for path in sorted(ROOT.rglob("*.py")) if "hierarchy" not in path.relative_to(ROOT).parts]
+INSIDES = {"level_bits", "path_bits", "tick_bits", "tick_bounds", "interleave"}  # of box trees
+SHIFTS = (ast.LShift, ast.RShift)
+PRODUCTS = (ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)
+
+
+def mentions(node: ast.AST, *words: str) -> bool:
+    """Whether any name in the expression contains one of the words."""
+    inside = [part for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute)]
+    names = [part.id if isinstance(part, ast.Name) else part.attr for part in inside]
+    return any(word in name for name in names for word in words)
+
+
+def insides_used(source: str) -> list[str]:
+    """Expressions that compute with the structure of cells."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in INSIDES:
+            found.append(ast.unparse(node))
+        if isinstance(node, ast.Attribute) and node.attr == "bit_length" and mentions(node.value, "cell", "code"):
+            found.append(ast.unparse(node))
+        if isinstance(node, ast.BinOp | ast.AugAssign):
+            left, right = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+            numbers = mentions(left, "cell", "code") or mentions(right, "cell", "code")
+            by_fanout = mentions(left, "fanout") or mentions(right, "fanout")
+            if numbers and (isinstance(node.op, SHIFTS) or (isinstance(node.op, PRODUCTS) and by_fanout)):
+                found.append(ast.unparse(node))
+    return found
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_other_package_computes_with_the_structure_of_cells(path: pathlib.Path) -> None:
+    assert insides_used(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "cells = frontier.cells[rows] << np.uint64(bits) | children",
+        "child = state.code >> 3 & 1",
+        "codes >>= shift",
+        "depth = report.cell.bit_length() - 1",
+        "leaf = node.cell * tree.fanout + child",
+        "child = after.cell % fanout",
+        "bits = task.hierarchy.level_bits",
+    ],
+)
+def test_a_planted_shift_would_be_seen(planted: str) -> None:
+    assert insides_used(planted)
+    assert not insides_used("cells = hierarchy.child(frontier.cells[rows], children); index >>= 1; size = cells * 2")
