@@ -118,7 +118,7 @@ class TableTree(Hierarchy, frozen=True, tag="table"):
 
     def ancestors(self, codes: Cells, depth: int) -> Cells:
         first = self.span(np.arange(self._starts[depth], self._starts[depth + 1]))[0]
-        return (self._starts[depth] + np.searchsorted(first, codes, side="right") - 1).astype(np.uint64)
+        return np.asarray(self._starts[depth] + np.searchsorted(first, codes, side="right") - 1, dtype=np.uint64)
 
     def child_of(self, codes: Cells, depth: int | Integers) -> Integers:
         assert isinstance(depth, int)

@@ -126,7 +126,7 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
     kept, estimates = np.zeros(sums.shape, dtype=bool), np.full(sums.shape, np.nan)
     for rows, randomizer in randomizers(task, frontier.cells):
         columns = slice(randomizer.fanout)
-        part = Frontier(*(column[rows] for column in frontier))
+        part = Frontier(frontier.cells[rows], frontier.trims[rows], frontier.expected[rows])
         judged = _judge(task, randomizer, part, size[rows], sums[rows, columns])
         kept[rows, columns], estimates[rows, columns] = judged
     return proceed(task, frontier, kept, estimates)
@@ -150,7 +150,7 @@ def _judge(
     passing = randomizer.passes(sums - liars, measured - liars, k=task.k, delta=task.delta_test)
     if task.rule == "each":
         return passing, estimates
-    every = passing.all(axis=1)
+    every = np.asarray(passing.all(axis=1))
     goes_on = every
     if task.rule == "trim":
         trimmed = ~every & passing.any(axis=1) & (frontier.trims < task.max_trims)
