@@ -24,9 +24,11 @@ import numpy.typing as npt
 import semilocal as sl
 from semilocal import baselines, release
 from semilocal.experiments import workloads
+from semilocal.geometry.index import count_points
 from semilocal.io.progress import track
 from semilocal.protocol.task import Accounting
 from semilocal.release import onecall as jobs
+from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
 
 K, DELTA = 20, 0.05
@@ -116,10 +118,10 @@ def counts(reference: Path, runs: int, seed: int) -> Iterator[str]:
                 queries = workloads.uniform_queries(100, rng)
                 task = sl.Task.build(synthetic.UNIT_SQUARE, epsilon=epsilon, delta=DELTA, k=K, accounting=accounting)
                 run = sl.simulate(points, task, rng=rng)
-                truth = workloads.true_counts(points, queries)
+                truth = count_points(points, queries)
                 floor = workloads.uniform_floor(size)
                 answers = release.counts(run).query(queries).value
-                errors.append(workloads.mean_relative_error(answers, truth, floor=floor))
+                errors.append(mean_relative_error(answers, truth, floor=floor))
                 moves.append(_moved(run.moves))
             error = float(np.mean(errors))
             cells.append(f"{error:.3f}")

@@ -175,7 +175,7 @@ def as_boxes(boxes: npt.ArrayLike, *, dimensions: int | None = None, infinite: b
     ordered = (array[:, 0] <= array[:, 1]).all(axis=1)  # false for NaN as well
     if not ordered.all():
         first = int(np.argmin(ordered))
-        raise InvalidInput(f"boxes need lower <= upper on every axis; box {first} is {array[first].tolist()}")
+        raise InvalidInput(f"boxes need lower <= upper on every axis, no NaN; box {first} is {array[first].tolist()}")
     return array
 
 

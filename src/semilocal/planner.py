@@ -24,12 +24,13 @@ from . import functions, release
 from .arrays import Floats
 from .errors import InvalidInput
 from .geometry.box import Box
+from .geometry.index import count_points
 from .protocol.messages import Closed, Message, Query, Report, encode
 from .protocol.partition import Partition
 from .protocol.task import Accounting, Task
 from .protocol.values import nearest_inside
 from .release import onecall as jobs
-from .release.boxes import count_points, mean_relative_error
+from .release.boxes import mean_relative_error
 from .simulation import synthetic
 from .simulation.simulate import simulate
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 import semilocal as sl
+from semilocal.geometry.index import count_points
 from semilocal.release import counts
-from semilocal.release.boxes import count_points
 
 KINDS = ("regions", "halves", "trimmed parts", "unions")
 

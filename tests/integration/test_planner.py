@@ -18,7 +18,9 @@ import semilocal as sl
 from semilocal.cli.commands.audit import add_parsers
 from semilocal.errors import InvalidInput
 from semilocal.experiments import workloads
+from semilocal.geometry.index import count_points
 from semilocal.planner import Forecast, cheapest, density_of, forecast, resampled
+from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
 
 SQUARE = synthetic.UNIT_SQUARE
@@ -61,8 +63,8 @@ def test_the_error_of_range_counts_in_the_papers_second_experiment(epsilon: floa
     for _ in range(20):
         points, boxes = synthetic.clusters(n, rng), workloads.uniform_queries(100, rng)
         found = sl.counts(points, SQUARE, epsilon=epsilon, delta=0.05, k=20, rng=rng)
-        truth = workloads.true_counts(points, boxes)
-        errors.append(workloads.mean_relative_error(found.query(boxes).value, truth, floor=workloads.uniform_floor(n)))
+        truth = count_points(points, boxes)
+        errors.append(mean_relative_error(found.query(boxes).value, truth, floor=workloads.uniform_floor(n)))
         run = sl.simulate(points, found.partition.task, rng=rng)
         regions.append(len(run.partition.cells))
         moved.append(float((run.moves > 0).mean()))

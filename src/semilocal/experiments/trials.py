@@ -20,9 +20,10 @@ from ..arrays import Floats, Integers
 from ..errors import InvalidInput, MissingExtra
 from ..functions import gaussian_bump, squared_norm
 from ..geometry.box import Box
+from ..geometry.index import count_points
 from ..protocol.partition import Partition
 from ..protocol.task import Task
-from ..release.boxes import Answers, BoxCounts
+from ..release.boxes import Answers, BoxCounts, mean_relative_error
 from ..release.onecall import Split, partition_for_values
 from ..simulation import synthetic
 from ..simulation.run import Run
@@ -204,7 +205,7 @@ def draw_people(source: str, n: int, rng: np.random.Generator) -> People:
     if source == "clusters":
         points = synthetic.clusters(n, rng)
         boxes = workloads.uniform_queries(QUERIES["clusters"], rng)
-        return points, boxes, workloads.true_counts(points, boxes), workloads.uniform_floor(n)
+        return points, boxes, count_points(points, boxes), workloads.uniform_floor(n)
     points = data.sample_users(source, n, rng).points
     boxes, counts = workloads.anchored_queries(points, QUERIES["anchored"], rng)
     return points, boxes, counts, workloads.anchored_floor(n)
@@ -228,7 +229,7 @@ def counts_trial(cell: Cell) -> list[Row]:
     depth = DEPTHS["clusters" if cell["source"] == "clusters" else "real"]
     ask, run = _counted(cell.method, points, float(cell["epsilon"]), cell["k"], cell.rng(), depth)
     facts = NO_REGIONS if run is None else facts_of(run)
-    return [{"mre": workloads.mean_relative_error(ask(boxes).value, truth, floor=floor), **facts}]
+    return [{"mre": mean_relative_error(ask(boxes).value, truth, floor=floor), **facts}]
 
 
 def _counted(
@@ -280,7 +281,7 @@ def tradeoff_trial(cell: Cell) -> list[Row]:
         max_trims=cell["max_trims"],
     )
     run = simulate(points, task, rng=cell.rng())
-    error = workloads.mean_relative_error(release.counts(run).query(boxes).value, truth, floor=floor)
+    error = mean_relative_error(release.counts(run).query(boxes).value, truth, floor=floor)
     return [{"mre": error, "worst_loss": float(run.losses.max()), "worst_bound": task.epsilon_worst, **facts_of(run)}]
 
 

@@ -1,22 +1,20 @@
-"""Workloads of range queries, their true answers and errors.
+"""Workloads of range queries, and the smallest denominators of their errors.
 
-Knows boxes and counting. Must not know mechanisms. Query boxes are float64[m, 2, d]: lower
+Knows boxes and counting. Knows no mechanism. Query boxes are float64[m, 2, d]: lower
 corner, upper corner; a point lies in a box if lower <= x < upper on every axis.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arrays import Floats, Integers
 from ..errors import InvalidInput
+from ..geometry.index import count_points
 
 __all__ = [
     "anchored_floor",
     "anchored_queries",
-    "mean_relative_error",
-    "true_counts",
     "uniform_floor",
     "uniform_queries",
 ]
@@ -77,7 +75,7 @@ def anchored_queries(
         size = np.exp(rng.uniform(low, high, size=(2 * m, 2)))
         lower = anchors - rng.random((2 * m, 2)) * size
         boxes = np.stack([lower, lower + size], axis=1)
-        counts = true_counts(points, boxes)
+        counts = count_points(points, boxes)
         good = (counts >= fewest) & (counts <= most)
         kept.append(boxes[good])
         counted.append(counts[good])
@@ -89,43 +87,6 @@ def anchored_queries(
         f"{2 * m * PATIENCE:,} candidates; "
         "the points are too few, or too many of them share one place"
     )
-
-
-def true_counts(points: Floats, boxes: Floats) -> Integers:
-    """Return how many points lie in each half-open box: int64[m].
-
-    Examples
-    --------
-    >>> points = np.array([[0.0, 0.0], [0.5, 0.5], [1.0, 0.5]])
-    >>> true_counts(points, np.array([[[0.0, 0.0], [1.0, 1.0]]])).tolist()
-    [2]
-    """
-    order = np.argsort(points[:, 0], kind="stable")
-    ordered = points[order]
-    first = np.searchsorted(ordered[:, 0], boxes[:, 0, 0], side="left")
-    last = np.searchsorted(ordered[:, 0], boxes[:, 1, 0], side="left")
-    others = ordered[:, 1:]
-    counts = np.empty(len(boxes), dtype=np.int64)
-    for place, (start, stop) in enumerate(zip(first, last, strict=True)):
-        strip = others[start:stop]
-        counts[place] = np.count_nonzero(((strip >= boxes[place, 0, 1:]) & (strip < boxes[place, 1, 1:])).all(axis=1))
-    return counts
-
-
-def mean_relative_error(answers: npt.ArrayLike, truth: npt.ArrayLike, *, floor: float) -> float:
-    """Return the mean of |answer − truth| / max(truth, floor) over the queries.
-
-    Examples
-    --------
-    >>> mean_relative_error([12, 1], [10, 0], floor=2)
-    0.35
-    """
-    answered, true = np.asarray(answers, dtype=np.float64), np.asarray(truth, dtype=np.float64)
-    if answered.shape != true.shape or answered.ndim != 1 or not len(true):
-        raise InvalidInput(
-            f"answers and truth must be two arrays of the same length; got {answered.shape} and {true.shape}"
-        )
-    return float(np.mean(np.abs(answered - true) / np.maximum(true, floor)))
 
 
 def anchored_floor(n: int) -> float:

@@ -1,7 +1,6 @@
 """Search structures over many boxes or points, for many axis-parallel queries at once.
 
-Knows geometry and weighted sums. Knows no counts, no noise and no participants; :mod:`semilocal.release.boxes`
-gives the numbers their meaning.
+Knows geometry and weighted sums. Knows no mechanism and no participants: the caller gives the numbers their meaning.
 
 Theory of operation. A query is cheap where it covers a box entirely and dear only along its boundary:
 
@@ -24,12 +23,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, as_boxes, as_floats, as_points
 from ..errors import InvalidInput
 
-__all__ = ["DominanceSum", "Pairs", "PlanarIndex", "TreeIndex"]
+__all__ = ["DominanceSum", "Pairs", "PlanarIndex", "TreeIndex", "count_points", "in_the_plane"]
 
 
+QUERIES_AT_ONCE = 1 << 14
 PAIRS_AT_ONCE = 1 << 15  # working arrays of a chunk stay in the processor's cache
 LIST_LIMIT = 30_000_000  # entries of the slab lists; beyond this the tree is the better structure
 
@@ -311,3 +311,46 @@ class TreeIndex:
                 yield Pairs(query, self._item[node - leaves])
             else:
                 stack.append((np.concatenate((query, query)), np.concatenate((2 * node, 2 * node + 1))))
+
+
+def count_points(points: npt.ArrayLike, boxes: npt.ArrayLike) -> Integers:
+    """How many points satisfy ``lower <= point < upper`` on every axis, exactly.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+        Finite; shape (n,) is taken as (n, 1).
+    boxes : array_like, shape (q, 2, d)
+        ``lower <= upper``; infinite sides are allowed. A point on the upper side of a box is not in it; if the upper
+        side of the domain belongs to the domain, reach beyond it.
+
+    Examples
+    --------
+    >>> count_points([[0.0], [0.5], [1.0]], [[[0.0], [0.5]], [[0.0], [1.0]], [[0.0], [np.inf]]]).tolist()
+    [1, 2, 3]
+    """
+    given = as_floats(points, "points")
+    array = as_points(given.reshape(-1, 1) if given.ndim == 1 else given)
+    queries = as_boxes(boxes, dimensions=array.shape[1], infinite=True)
+    if not len(array) or not len(queries):
+        return np.zeros(len(queries), dtype=np.int64)
+    if array.shape[1] <= 2:
+        if array.shape[1] == 1:
+            array = np.concatenate((array, np.zeros_like(array)), axis=1)
+        return DominanceSum(array).count(in_the_plane(queries))
+    tree = TreeIndex(array, array, np.ones((len(array), 1)))
+    result = np.zeros(len(queries), dtype=np.int64)
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        chunk = slice(start, start + QUERIES_AT_ONCE)
+        inside = np.zeros((len(queries[chunk]), 1))
+        for _ in tree.search(queries[chunk], inside, closed=False):
+            pass  # a point that is cut is not inside
+        result[chunk] = inside[:, 0]
+    return result
+
+
+def in_the_plane(boxes: Floats) -> Floats:
+    """Boxes in the plane; a one-dimensional box [l, u) becomes [l, u) × [0, 1)."""
+    if boxes.shape[2] == 2:
+        return boxes
+    return np.concatenate((boxes, np.broadcast_to([[0.0], [1.0]], boxes.shape)), axis=2)

@@ -18,13 +18,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
-from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex
+from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex, in_the_plane
 from .intervals import standard_errors
 
-__all__ = ["Answers", "BoxCounts", "count_points", "mean_relative_error"]
+__all__ = ["Answers", "BoxCounts", "mean_relative_error"]
 
 
 QUERIES_AT_ONCE = 1 << 14
@@ -113,15 +113,17 @@ class BoxCounts:
         variances: npt.ArrayLike | None = None,
         uncertain: bool = False,
     ) -> None:
-        corners = _boxes(boxes, "boxes")
+        corners = as_boxes(boxes, infinite=True)
+        if corners.shape[2] > MAX_DIMENSIONS:
+            raise InvalidInput(f"boxes must have 1 to {MAX_DIMENSIONS} dimensions; got shape {corners.shape}")
         if not np.isfinite(corners).all():
             raise InvalidInput("boxes must have finite corners; nobody can be spread evenly up to infinity")
         proper = (corners[:, 0] < corners[:, 1]).all(axis=1)
         if not proper.all():
             first = int(np.argmin(proper))
             raise InvalidInput(f"boxes must have lower < upper on every axis; box {first} is {corners[first].tolist()}")
-        number = _column(counts, "counts", len(corners))
-        noise = np.zeros(len(corners)) if variances is None else _column(variances, "variances", len(corners))
+        number = as_column(counts, "counts", len(corners))
+        noise = np.zeros(len(corners)) if variances is None else as_column(variances, "variances", len(corners))
         if (noise < 0).any():
             raise InvalidInput(f"variances must not be negative; the smallest is {noise.min()}")
         for name, array in (("boxes", corners), ("counts", number), ("variances", noise)):
@@ -151,7 +153,7 @@ class BoxCounts:
         boxes : array_like, shape (q, 2, d)
             ``lower <= upper``; infinite sides are allowed. Empty boxes and boxes outside hold nobody.
         """
-        queries = _boxes(boxes, "boxes", dimensions=self.dimensions)
+        queries = as_boxes(boxes, dimensions=self.dimensions, infinite=True)
         value, variance = np.zeros(len(queries)), np.zeros(len(queries))
         if len(self) and len(queries):
             nearby = np.argsort(queries[:, 0, 0])  # neighbours meet the same boxes: better use of the cache
@@ -207,13 +209,13 @@ class BoxCounts:
 
     @cached_property
     def _sides(self) -> Floats:
-        return _sides(_flat(self.boxes) if self._planar is not None else self.boxes)
+        return _sides(in_the_plane(self.boxes) if self._planar is not None else self.boxes)
 
     @cached_property
     def _planar(self) -> tuple[PlanarIndex, DominanceSum] | None:
         if self.dimensions > 2:
             return None
-        boxes = _flat(self.boxes)
+        boxes = in_the_plane(self.boxes)
         if not PlanarIndex.fits(boxes):
             return None
         return PlanarIndex(boxes), DominanceSum(boxes[:, 0], np.stack((self.counts, self.variances), axis=1))
@@ -230,7 +232,7 @@ class BoxCounts:
                 self._add(sums[:, 0], sums[:, 1], sides, pairs, corner=False)
             return sums[:, 0], sums[:, 1]
         planar, corners = self._planar
-        queries = _flat(queries)
+        queries = in_the_plane(queries)
         # Take every box whose lower corner is inside as if it were wholly inside, then put those on the
         # boundary right.
         sums, sides = corners.sum(queries), _sides(queries)
@@ -277,47 +279,6 @@ def _sum_into(total: Floats, query: Integers, parts: Floats, *, ordered: bool) -
         total += np.bincount(query, parts, minlength=len(total))
 
 
-def count_points(points: npt.ArrayLike, boxes: npt.ArrayLike) -> Integers:
-    """How many points satisfy ``lower <= point < upper`` on every axis, exactly.
-
-    Parameters
-    ----------
-    points : array_like, shape (n, d)
-        Finite; shape (n,) is taken as (n, 1).
-    boxes : array_like, shape (q, 2, d)
-        As in :meth:`BoxCounts.query`. A point on the upper side of a box is not in it; if the upper side of
-        the domain belongs to the domain, reach beyond it.
-
-    Examples
-    --------
-    >>> count_points([[0.0], [0.5], [1.0]], [[[0.0], [0.5]], [[0.0], [1.0]], [[0.0], [np.inf]]]).tolist()
-    [1, 2, 3]
-    """
-    array = _numbers(points, "points")
-    array = array.reshape(-1, 1) if array.ndim == 1 else array
-    if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_DIMENSIONS:
-        raise InvalidInput(f"points must have shape (n, d) with d from 1 to {MAX_DIMENSIONS}; got {array.shape}")
-    if not np.isfinite(array).all():
-        raise InvalidInput("points must be finite; drop NaN and infinite ones before you count")
-    queries = _boxes(boxes, "boxes", dimensions=array.shape[1])
-    if not len(array) or not len(queries):
-        return np.zeros(len(queries), dtype=np.int64)
-    if array.shape[1] <= 2:
-        if array.shape[1] == 1:
-            array = np.concatenate((array, np.zeros_like(array)), axis=1)
-        index = DominanceSum(array)
-        return index.count(_flat(queries))
-    tree = TreeIndex(array, array, np.ones((len(array), 1)))
-    result = np.zeros(len(queries), dtype=np.int64)
-    for start in range(0, len(queries), QUERIES_AT_ONCE):
-        chunk = slice(start, start + QUERIES_AT_ONCE)
-        inside = np.zeros((len(queries[chunk]), 1))
-        for _ in tree.search(queries[chunk], inside, closed=False):
-            pass  # a point that is cut is not inside
-        result[chunk] = inside[:, 0]
-    return result
-
-
 def mean_relative_error(estimate: npt.ArrayLike, truth: npt.ArrayLike, floor: float) -> float:
     """Mean over queries of ``|estimate − truth| / max(truth, floor)``.
 
@@ -332,61 +293,15 @@ def mean_relative_error(estimate: npt.ArrayLike, truth: npt.ArrayLike, floor: fl
     >>> mean_relative_error([90, 3], [100, 0], floor=10)
     0.2
     """
-    given, true = _numbers(estimate, "estimate"), _numbers(truth, "truth")
+    given, true = as_floats(estimate, "estimate"), as_floats(truth, "truth")
     if given.ndim != 1 or given.shape != true.shape or not len(given):
         raise InvalidInput(
             f"estimate and truth must be equally long lists of numbers; got {given.shape} and {true.shape}"
         )
-    if not (np.isfinite(given).all() and np.isfinite(true).all()):
-        raise InvalidInput("estimate and truth must be finite")
-    if not (np.isfinite(floor) and floor > 0):
-        raise InvalidInput(f"floor must be a positive number; got {floor!r}")
-    return float(np.mean(np.abs(given - true) / np.maximum(true, floor)))
+    least = as_number(floor, "floor", positive=True)
+    return float(np.mean(np.abs(given - true) / np.maximum(true, least)))
 
 
 def _sides(boxes: Floats) -> Floats:
     """The corners as float64[2, d, m]: one contiguous row per side."""
     return np.ascontiguousarray(np.moveaxis(boxes, 0, 2))
-
-
-def _flat(boxes: Floats) -> Floats:
-    """Boxes in the plane; a one-dimensional box [l, u) becomes [l, u) × [0, 1)."""
-    if boxes.shape[2] == 2:
-        return boxes
-    return np.concatenate((boxes, np.broadcast_to([[0.0], [1.0]], boxes.shape)), axis=2)
-
-
-def _boxes(given: npt.ArrayLike, name: str, *, dimensions: int | None = None) -> Floats:
-    array = _numbers(given, name)
-    last = f"d from 1 to {MAX_DIMENSIONS}" if dimensions is None else f"d = {dimensions}"
-    good = array.ndim == 3 and array.shape[1] == 2 and 1 <= array.shape[2] <= MAX_DIMENSIONS
-    if not good or (dimensions is not None and array.shape[2] != dimensions):
-        raise InvalidInput(f"{name} must have shape (number, 2, d) with {last}; got {array.shape}")
-    ordered = (array[:, 0] <= array[:, 1]).all(axis=1)  # false for NaN as well
-    if not ordered.all():
-        first = int(np.argmin(ordered))
-        raise InvalidInput(
-            f"{name} must have lower <= upper on every axis, no NaN; box {first} is {array[first].tolist()}"
-        )
-    return array
-
-
-def _column(given: npt.ArrayLike, name: str, length: int) -> Floats:
-    array = _numbers(given, name)
-    if array.shape != (length,):
-        raise InvalidInput(f"{name} must have shape ({length},), one per box; got {array.shape}")
-    if not np.isfinite(array).all():
-        raise InvalidInput(f"{name} must be finite; {int(np.count_nonzero(~np.isfinite(array)))} are not")
-    return array
-
-
-def _numbers(given: npt.ArrayLike, name: str) -> Floats:
-    try:
-        array = np.asarray(given)
-        if array.dtype.kind not in "fiu" and array.size:
-            raise InvalidInput(f"{name} must be numbers; got dtype {array.dtype}")
-        return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"{name} must be an array of numbers: {error}") from None

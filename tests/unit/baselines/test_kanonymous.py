@@ -11,7 +11,7 @@ import pytest
 from semilocal.baselines import kanonymous_quadtree
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
-from semilocal.release.boxes import count_points
+from semilocal.geometry.index import count_points
 
 Floats = npt.NDArray[np.float64]
 UNIT = Box((0.0, 0.0), (1.0, 1.0))

@@ -15,7 +15,7 @@ from semilocal.baselines import SpatialCounts, ahead, kdtree, ldp_kdtree, ldp_qu
 from semilocal.baselines.quadtree import default_height
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
-from semilocal.release.boxes import count_points
+from semilocal.geometry.index import count_points
 
 Floats = npt.NDArray[np.float64]
 Baseline = Callable[..., SpatialCounts]

@@ -13,7 +13,8 @@ from scipy.stats import kstest, laplace
 from semilocal.baselines import privtree
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
-from semilocal.release.boxes import count_points, mean_relative_error
+from semilocal.geometry.index import count_points
+from semilocal.release.boxes import mean_relative_error
 
 Floats = npt.NDArray[np.float64]
 UNIT = Box((0.0, 0.0), (1.0, 1.0))

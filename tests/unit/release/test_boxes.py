@@ -12,7 +12,8 @@ from scipy.stats import chi2
 from semilocal.errors import InvalidInput
 from semilocal.geometry import index as rectangle_index
 from semilocal.geometry.box import Box
-from semilocal.release.boxes import Answers, BoxCounts, count_points, mean_relative_error
+from semilocal.geometry.index import count_points
+from semilocal.release.boxes import Answers, BoxCounts, mean_relative_error
 
 Floats = npt.NDArray[np.float64]
 
@@ -247,10 +248,10 @@ def test_relative_error_uses_the_floor_only_below_it() -> None:
         ([[[0.0], [np.inf]]], [1], None, "finite"),
         ([[[0.0], [1.0]]], [1, 2], None, "counts"),
         ([[[0.0], [1.0]]], [np.nan], None, "counts"),
-        ([[[0.0], [1.0]]], ["many"], None, "counts must be numbers"),
+        ([[[0.0], [1.0]]], ["many"], None, "counts must be an array of numbers"),
         ([[[0.0], [1.0]]], [1], [-1.0], "negative"),
         ([[[0.0], [1.0]]], [1], [np.inf], "variances"),
-        ([[["a"], ["b"]]], [1], None, "boxes must be numbers"),
+        ([[["a"], ["b"]]], [1], None, "boxes must be an array of numbers"),
     ],
 )
 def test_bad_counts_are_refused(boxes: object, counts: object, variances: object, message: str) -> None:
