@@ -298,7 +298,7 @@ def test_exactly_one_of_many_closers_closes(opened: Store, database: str) -> Non
     def close() -> None:
         mine = open_store(database, worker="closer")
         gate.wait()
-        done.append(advance(mine, TASK.id, 2_000.0))  # after the first window, before the second one ends
+        done.append(advance(mine, TASK.id, 2_000.0) is not None)  # after the first window, before the second one ends
         mine.close()
 
     threads = [threading.Thread(target=close) for _ in range(6)]

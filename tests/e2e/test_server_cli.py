@@ -14,7 +14,6 @@ from semilocal import Task
 from semilocal.cli.commands.serve import main
 from semilocal.protocol.messages import decode
 from semilocal.protocol.plan import Plan
-from semilocal.service.server import _admin
 from tests.helpers.service import ADMIN, Device, Server, play, sample_points, sample_secrets
 
 CREATE = [
@@ -117,14 +116,3 @@ def test_a_wrong_schema_version_does_not_start(tmp_path: Path, capsys: pytest.Ca
     assert (
         "has schema version 7, but this program knows versions up to 1; update the program" in capsys.readouterr().err
     )
-
-
-def test_the_admin_token_is_printed_at_the_first_start_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SEMILOCAL_ADMIN_TOKEN", raising=False)
-    database = f"sqlite:///{tmp_path / 'service.db'}"
-    first = _admin(database)
-    assert "sla_" in capsys.readouterr().out
-    assert _admin(database) == first
-    assert capsys.readouterr().out == ""

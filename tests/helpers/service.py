@@ -38,7 +38,7 @@ from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.worker import Service
 
-ADMIN = "sla_test-admin-token"
+ADMIN = "sla_0123456789-admin-token-of-the-tests"
 POLICY = Policy(max_epsilon=1e9, allow_no_crowd=True, min_k=1)
 
 
@@ -375,8 +375,11 @@ def free_port() -> int:
 class Server:
     """``semilocal serve`` in a process of its own."""
 
-    def __init__(self, database: str, *, workers: int = 1, port: int | None = None, log: Path | None = None) -> None:
-        self.database, self.workers, self.port = database, workers, port or free_port()
+    def __init__(
+        self, database: str, *, workers: int = 1, port: int | None = None, log: Path | None = None,
+        options: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.database, self.workers, self.port, self.options = database, workers, port or free_port(), options
         self.log = log
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -389,7 +392,7 @@ class Server:
         source = str(Path(__file__).resolve().parents[2] / "src")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "semilocal", "serve", "--db", self.database, "--port", str(self.port),
-             "--workers", str(self.workers)],
+             "--workers", str(self.workers), *self.options],
             env={**os.environ, "PYTHONPATH": source, "SEMILOCAL_ADMIN_TOKEN": ADMIN}, stdout=sink, stderr=sink,
             start_new_session=True,
         )  # fmt: skip

@@ -14,7 +14,7 @@ from .campaign import Campaign, new_token, token_hash
 from .rounds import server_key
 from .stores.base import Store
 
-__all__ = ["MAX_TOKENS", "admin_hash", "create_campaign", "first_admin_token", "new_tokens"]
+__all__ = ["MAX_TOKENS", "admin_hash", "check_admin_token", "create_campaign", "first_admin_token", "new_tokens"]
 
 MAX_TOKENS = 10_000
 
@@ -39,8 +39,18 @@ def new_tokens(store: Store, task: bytes, *, count: int) -> list[str]:
 
 
 def admin_hash(token: str) -> bytes:
-    """What is stored of an admin token (256 random bits, so a plain hash cannot be searched)."""
+    """What is stored of an admin token (at least 128 random bits, so a plain hash cannot be searched)."""
     return hashlib.sha256(b"semilocal/1/admin" + token.encode()).digest()
+
+
+def check_admin_token(token: str) -> None:
+    """Refuse a token that cannot hold 128 bits: its hash could be searched, and so could the token over HTTP."""
+    if len(token) < 22 or len(set(token)) < 8:
+        raise InvalidInput(
+            f"the admin token must hold at least 128 random bits: 22 characters or more; got {len(token)} with "
+            f"{len(set(token))} different ones. "
+            "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )
 
 
 def first_admin_token(store: Store) -> tuple[bytes, str | None]:

@@ -46,10 +46,12 @@ class App:
     service : Service
     admin : bytes
         ``admin_hash`` of the admin token.
+    access_log : bool
+        Whether to log method, path and status of every request.
     """
 
-    def __init__(self, service: Service, *, admin: bytes) -> None:
-        self.service = service
+    def __init__(self, service: Service, *, admin: bytes, access_log: bool = False) -> None:
+        self.service, self._access_log = service, access_log
         self.context = Context(
             service, Metrics(), admin, RateLimit(rate=20.0, burst=60), RateLimit(rate=2.0, burst=20),
             describe(OPERATIONS),
@@ -79,8 +81,10 @@ class App:
             return
         except Exception as error:
             problem = _problem(error)
-            if not watched.begun:
+            if not watched.status:
                 await send_answer(watched, problem.status, problem.headers, problem.body, scope["method"])
+        if self._access_log:
+            log.info("%s %s %d", scope["method"], scope["path"], watched.status)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -137,6 +141,6 @@ def _problem(error: Exception) -> Problem:
     return Problem("unavailable", "an unexpected fault; it was logged")
 
 
-def create_app(service: Service, *, admin: bytes) -> App:
-    """The application over a service; ``admin`` is the hash of the admin token."""
-    return App(service, admin=admin)
+def create_app(service: Service, *, admin: bytes, access_log: bool = False) -> App:
+    """The application over a service; see :class:`App`."""
+    return App(service, admin=admin, access_log=access_log)

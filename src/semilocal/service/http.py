@@ -38,17 +38,17 @@ _ROUND = re.compile(r"[1-9][0-9]{0,5}\Z")
 
 
 class Watched:
-    """Sends on, and remembers whether an answer has begun."""
+    """Sends on, and remembers the status of the answer; 0 before it has begun."""
 
-    __slots__ = ("_metrics", "_send", "begun")
+    __slots__ = ("_metrics", "_send", "status")
 
     def __init__(self, send: Send, metrics: Metrics) -> None:
-        self._send, self._metrics, self.begun = send, metrics, False
+        self._send, self._metrics, self.status = send, metrics, 0
 
     def __call__(self, message: Any) -> Awaitable[None]:
         if message["type"] == "http.response.start":
-            self.begun = True
-            self._metrics.answered(message["status"])
+            self.status = message["status"]
+            self._metrics.answered(self.status)
         return self._send(message)
 
 

@@ -47,13 +47,16 @@ _CHUNK = 4096
 _answers = msgspec.msgpack.Decoder(int | tuple[int, ...] | None)
 
 
-def advance(store: Store, task: bytes, now: float) -> bool:
-    """Do what is due: open round 1, or close the open round and open the next. Whether anything changed."""
+def advance(store: Store, task: bytes, now: float) -> Status | None:
+    """Do what is due: open round 1, or close the open round and open the next.
+
+    Returns where the campaign stood before, with the exact number of reports; None if nothing was due.
+    """
     return _move_on(store, task, now, forced=False)
 
 
-def start(store: Store, task: bytes, now: float) -> bool:
-    """End enrolment now and open round 1; False if it has ended already."""
+def start(store: Store, task: bytes, now: float) -> Status | None:
+    """End enrolment now and open round 1; None if it has ended already."""
     return _move_on(store, task, now, forced=True)
 
 
@@ -77,21 +80,21 @@ def cancel(store: Store, task: bytes) -> bool:
         return True
 
 
-def _move_on(store: Store, task: bytes, now: float, *, forced: bool) -> bool:
+def _move_on(store: Store, task: bytes, now: float, *, forced: bool) -> Status | None:
     key = signing_key(store)
     with store.lock(task) as held:
         if held is None or held.status.ended:
-            return False
+            return None
         status = held.status
         if status.phase == "enrolling":
             if not (forced or status.due(now)):
-                return False
+                return None
             _open_first(held, now)
-            return True
+            return status
         if forced or not status.due(now):
-            return False
+            return None
         _close(held, now, key)
-        return True
+        return status
 
 
 def _open_first(held: Locked, now: float) -> None:

@@ -1,54 +1,82 @@
 """Running the service: one process, or several workers on one PostgreSQL database.
 
-No access log: addresses of devices are not written down. Knows uvicorn and the environment. Knows no routes.
+The address is bound and the database is locked before anything is printed, so a line that says "serves at" is true.
+Addresses of devices are never written down. Knows uvicorn, sockets and the environment. Knows no routes.
 """
 
 from __future__ import annotations
 
+import inspect
+import ipaddress
 import logging
 import os
 import secrets
+import socket
 import sys
 import time
 from typing import Any
 
 from ..errors import InvalidInput, MissingExtra
-from .admin import admin_hash, first_admin_token
+from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
 from .stores.base import check_url, open_store
 from .worker import Service
 
-__all__ = ["app_from_environment", "build_app", "serve"]
+__all__ = ["LOG_LEVELS", "app_from_environment", "build_app", "serve"]
 
 _DATABASE, _ADMIN, _ADMIN_HASH = "SEMILOCAL_DB", "SEMILOCAL_ADMIN_TOKEN", "SEMILOCAL_ADMIN_HASH"
+_LOG_LEVEL, _ACCESS_LOG = "SEMILOCAL_LOG_LEVEL", "SEMILOCAL_ACCESS_LOG"
+LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_WORKERS = 64
+BACKLOG = 4096
 SWITCH_SECONDS = 0.0005
 
+log = logging.getLogger("semilocal.service")
 
-def build_app(database: str, *, admin: bytes, worker: str = "0") -> App:
+
+def build_app(database: str, *, admin: bytes, worker: str = "0", access_log: bool = False) -> App:
     """The application on a database; ``admin`` is the hash of the admin token."""
-    # The writer's thread lets go of the interpreter's lock for every statement. A busy event loop gives it back only
+    # The writer's thread releases the interpreter's lock for every statement. A busy event loop gives it back only
     # after this interval, 5 ms by default, and a batch would take as many of them as it has statements.
     sys.setswitchinterval(SWITCH_SECONDS)
-    return create_app(Service(open_store(database, worker=worker), clock=time.time), admin=admin)
+    service = Service(open_store(database, worker=worker), clock=time.time)
+    return create_app(service, admin=admin, access_log=access_log)
 
 
 def app_from_environment() -> App:
     """The application of one of several workers."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    worker = secrets.token_hex(8)
-    return build_app(os.environ[_DATABASE], admin=bytes.fromhex(os.environ[_ADMIN_HASH]), worker=worker)
+    _set_up_logging(os.environ[_LOG_LEVEL])
+    return build_app(
+        os.environ[_DATABASE], admin=bytes.fromhex(os.environ[_ADMIN_HASH]), worker=secrets.token_hex(8),
+        access_log=os.environ[_ACCESS_LOG] == "1",
+    )  # fmt: skip
 
 
-def serve(database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1) -> None:
+def serve(
+    database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1, log_level: str = "info",
+    access_log: bool = False,
+) -> None:  # fmt: skip
     """Serve until stopped.
 
     Parameters
     ----------
     database : str
         ``sqlite:///file`` or ``postgresql://…``.
+    host : str
+        Address or name to listen at.
+    port : int
+        1 to 65535; 0 takes a free one.
     workers : int
         Processes; more than one needs PostgreSQL.
+    log_level : {"debug", "info", "warning", "error"}
+        "info" writes a line per event of a campaign and per closed round.
+    access_log : bool
+        Also write a line per request, without the address it came from.
+
+    Raises
+    ------
+    InvalidInput
+        For a bad argument, an address that cannot be bound, or a SQLite file that another server uses.
 
     Notes
     -----
@@ -59,7 +87,7 @@ def serve(database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: 
         import uvicorn
     except ImportError:
         raise MissingExtra("uvicorn", "service") from None
-    kind, _ = check_url(database)
+    kind, address = check_url(database)
     if not 1 <= workers <= MAX_WORKERS:
         raise InvalidInput(f"--workers must be 1 to {MAX_WORKERS}; got {workers}")
     if kind == "sqlite" and workers > 1:
@@ -67,35 +95,111 @@ def serve(database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: 
             f"SQLite serves one worker; got --workers {workers}. "
             "Use --db postgresql://… for several, or leave --workers out"
         )
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    open_store(database, worker="start").close()  # a wrong schema is refused here, before any worker starts
-    admin = _admin(database)
-    print(f"semilocal serves at http://{host}:{port} with {workers} worker{'s' * (workers > 1)} on {kind}", flush=True)
-    options: dict[str, Any] = {
-        "host": host, "port": port, "access_log": False, "log_level": "warning", "server_header": False,
-        "proxy_headers": False, "timeout_keep_alive": 65, "timeout_graceful_shutdown": 3, "backlog": 4096, "ws": "none",
-    }  # fmt: skip
-    if workers == 1:
-        uvicorn.run(build_app(database, admin=admin, worker=_worker(kind)), **options)
-        return
-    os.environ[_DATABASE] = database
-    os.environ[_ADMIN_HASH] = admin.hex()
-    uvicorn.run("semilocal.service.server:app_from_environment", factory=True, workers=workers, **options)
+    if log_level not in LOG_LEVELS:
+        raise InvalidInput(f"--log-level must be one of {', '.join(LOG_LEVELS)}; got {log_level!r}")
+    given = os.environ.get(_ADMIN, "")
+    if given:
+        check_admin_token(given)
+    _set_up_logging(log_level)
+    listener = bind(host, port)
+    try:
+        # Held until the process ends, however it ends.
+        lock = None
+        if kind == "sqlite":
+            from .stores.sqlite import lock_for_serving
+
+            lock = lock_for_serving(address)
+        open_store(database, worker="start").close()  # a wrong schema is refused here, before any worker starts
+        admin, fresh = (admin_hash(given), None) if given else _stored_admin(database)
+        name = f"[{host}]" if ":" in host else host
+        count = f"{workers} worker{'s' * (workers > 1)}"
+        print(f"semilocal serves at http://{name}:{listener.getsockname()[1]} with {count} on {kind}", flush=True)
+        if fresh is not None:
+            print(f"admin token (shown once; later set {_ADMIN}): {fresh}", flush=True)
+        if not _is_loopback(host):
+            log.warning(
+                "%s can be reached from other machines and there is no TLS here: put a proxy with TLS before it, "
+                "or listen at 127.0.0.1",
+                host,
+            )
+        options: dict[str, Any] = {
+            "access_log": False, "log_config": None, "server_header": False, "proxy_headers": False,
+            "timeout_keep_alive": 65, "timeout_graceful_shutdown": 3, "backlog": BACKLOG, "ws": "none",
+        }  # fmt: skip
+        if workers == 1:
+            worker = "0" if kind == "sqlite" else secrets.token_hex(8)
+            app = build_app(database, admin=admin, worker=worker, access_log=access_log)
+            uvicorn.Server(uvicorn.Config(app, **options)).run(sockets=[listener])
+        else:
+            os.environ |= {
+                _DATABASE: database, _ADMIN_HASH: admin.hex(), _LOG_LEVEL: log_level,
+                _ACCESS_LOG: "1" if access_log else "0",
+            }  # fmt: skip
+            _run_workers(
+                uvicorn.Config(
+                    "semilocal.service.server:app_from_environment", factory=True, workers=workers, **options
+                ),
+                listener,
+            )
+    finally:
+        listener.close()
+        if lock is not None:
+            os.close(lock)
 
 
-def _worker(kind: str) -> str:
-    return "0" if kind == "sqlite" else secrets.token_hex(8)
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address; clients queue there until the application is ready."""
+    if not 0 <= port <= 65535:
+        raise InvalidInput(f"--port must be 1 to 65535, or 0 for a free one; got {port}")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise InvalidInput(f"--host {host!r} is no address of this machine: {error.strerror}") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        listener.set_inheritable(True)
+    except OSError as error:
+        listener.close()
+        raise InvalidInput(
+            f"cannot listen at {host} port {port}: {error.strerror}; stop the program that does, or choose another "
+            "--port or --host"
+        ) from None
+    return listener
 
 
-def _admin(database: str) -> bytes:
-    token = os.environ.get(_ADMIN)
-    if token:
-        return admin_hash(token)
+def _run_workers(config: Any, listener: socket.socket) -> None:
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
+
+    # Older versions want to be told what a worker runs.
+    asked = inspect.signature(Multiprocess).parameters
+    more: dict[str, Any] = {"target": uvicorn.Server(config).run} if "target" in asked else {}
+    Multiprocess(config, sockets=[listener], **more).run()
+
+
+def _set_up_logging(level: str) -> None:
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%d %H:%M:%S"
+    )
+    for name in ("uvicorn", "uvicorn.error", "asyncio"):
+        logging.getLogger(name).setLevel(logging.DEBUG if level == "debug" else logging.WARNING)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _stored_admin(database: str) -> tuple[bytes, str | None]:
     store = open_store(database, worker="start")
     try:
-        stored, fresh = first_admin_token(store)
+        return first_admin_token(store)
     finally:
         store.close()
-    if fresh is not None:
-        print(f"admin token (shown once; later set {_ADMIN}): {fresh}", flush=True)
-    return stored

@@ -17,6 +17,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import Refused, SemilocalError, StoreUnavailable
@@ -27,7 +28,7 @@ from .check import Asked
 from .stores.base import Store, What
 from .writer import Writer
 
-__all__ = ["LiveCampaign", "Service", "poll_after"]
+__all__ = ["LiveCampaign", "Service", "describe_step", "label", "poll_after"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -132,9 +133,11 @@ class Service:
         """Close or open what is due for one campaign."""
         async with self._advancing.setdefault(task, asyncio.Lock()):
             loop = asyncio.get_running_loop()
-            if await loop.run_in_executor(self._closer, rounds.advance, self.store, task, self.clock()):
+            before = await loop.run_in_executor(self._closer, rounds.advance, self.store, task, self.clock())
+            live = await self.refresh(task)
+            if before is not None:
                 self.closings += 1
-            await self.refresh(task)
+                log.info("%s: %s", label(live.campaign), describe_step(before, live.status))
 
     async def _look_after(self, interval: float) -> None:
         while True:
@@ -240,6 +243,32 @@ class Service:
         while self._cached > CACHE_BYTES and len(self._cache) > 1:
             self._cached -= len(self._cache.popitem(last=False)[1])
         return data
+
+
+def label(campaign: Campaign) -> str:
+    """How a campaign is named in the log."""
+    return f"campaign {campaign.name!r} ({campaign.task.id.hex()[:12]})"
+
+
+def describe_step(before: Status, after: Status) -> str:
+    """A step of a campaign in words, for the log.
+
+    Examples
+    --------
+    >>> before = Status("collecting", 1, 0, received=80, needed=90, deadline=60, enrolled=90)
+    >>> describe_step(before, Status("collecting", 2, 1, received=0, needed=80, deadline=120, enrolled=90))
+    'round 1 closed with 80 reports; round 2 is open, 80 reports or 1970-01-01 00:02:00 UTC close it'
+    >>> describe_step(before, Status("finished", 1, 1, received=80, needed=None, deadline=None, enrolled=90))
+    'round 1 closed with 80 reports; finished'
+    """
+    if before.phase == "enrolling":
+        done = f"enrolment ended with {before.enrolled} participants"
+    else:
+        done = f"round {before.round} closed with {before.received} reports"
+    if after.ended:
+        return f"{done}; {after.phase}"
+    when = "" if after.deadline is None else f" or {datetime.fromtimestamp(after.deadline, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{done}; round {after.round} is open, {after.needed} reports{when} close it"
 
 
 def poll_after(status: Status, now: float) -> int:

@@ -31,7 +31,9 @@ def add_parsers(subparsers: Any) -> None:
     serve.add_argument("--db", default=DEFAULT_DB, help="sqlite:///file or postgresql://… (default: %(default)s)")
     serve.add_argument("--workers", type=int, default=1, help="processes; more than one needs PostgreSQL")
     serve.add_argument("--host", default="127.0.0.1")
-    serve.add_argument("--port", type=int, default=8000)
+    serve.add_argument("--port", type=int, default=8000, help="0 takes a free one (default: %(default)s)")
+    serve.add_argument("--log-level", default="info", help="debug, info (default), warning or error")
+    serve.add_argument("--access-log", action="store_true", help="log every request, without its address")
     serve.set_defaults(run=run_serve)
 
     campaign = subparsers.add_parser("campaign", help="create, list, show, start or close campaigns")
@@ -116,7 +118,10 @@ def run_serve(arguments: argparse.Namespace) -> int:
     """``semilocal serve``."""
     from ...service.server import serve
 
-    serve(arguments.db, host=arguments.host, port=arguments.port, workers=arguments.workers)
+    serve(
+        arguments.db, host=arguments.host, port=arguments.port, workers=arguments.workers,
+        log_level=arguments.log_level, access_log=arguments.access_log,
+    )  # fmt: skip
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 
 from ...errors import InvalidInput
@@ -10,9 +12,12 @@ from ..admin import create_campaign, new_tokens
 from ..campaign import CampaignForm
 from ..http import Request, Response, decode_form, json_response, read_request, task_of
 from ..problems import Problem
+from ..worker import describe_step, label
 from .table import JSON, TASK_PROBLEMS, Context, Operation
 
 __all__ = ["OPERATIONS"]
+
+log = logging.getLogger("semilocal.service")
 
 ADMIN_BYTES = 65_536
 
@@ -35,6 +40,7 @@ async def create(context: Context, request: Request) -> Response:
     task = campaign.task.id
     if not is_new:
         raise Problem("task-exists", "change the task, for example its delta, to run it again")
+    log.info("%s created", label(campaign))
     return json_response({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
 
 
@@ -42,11 +48,12 @@ async def make_tokens(context: Context, request: Request) -> Response:
     """New enrolment tokens."""
     service, task = context.service, task_of(request.path_params)
     form = decode_form(await read_request(request, ADMIN_BYTES), TokensForm)
-    await service.campaign(task)
+    live = await service.campaign(task)
     try:
         tokens = await service.read(new_tokens, service.store, task, count=form.count)
     except InvalidInput as error:
         raise Problem("malformed", str(error)) from None
+    log.info("%s: %d tokens made", label(live.campaign), form.count)
     return json_response({"tokens": tokens}, status=201)
 
 
@@ -54,8 +61,10 @@ async def start(context: Context, request: Request) -> Response:
     """End enrolment."""
     service, task = context.service, task_of(request.path_params)
     await service.campaign(task)
-    await service.read(rounds.start, service.store, task, service.clock())
+    before = await service.read(rounds.start, service.store, task, service.clock())
     live = await service.refresh(task)
+    if before is not None:
+        log.info("%s: %s", label(live.campaign), describe_step(before, live.status))
     if live.status.phase == "cancelled":
         raise Problem("campaign-ended", "the campaign was cancelled")
     return json_response({"phase": live.status.phase, "round": live.status.round})
@@ -65,8 +74,10 @@ async def cancel(context: Context, request: Request) -> Response:
     """Cancel a campaign."""
     service, task = context.service, task_of(request.path_params)
     await service.campaign(task)
-    await service.read(rounds.cancel, service.store, task)
+    done = await service.read(rounds.cancel, service.store, task)
     live = await service.refresh(task)
+    if done:
+        log.info("%s cancelled after %d closed rounds", label(live.campaign), live.status.closed)
     return json_response({"phase": live.status.phase, "round": live.status.round})
 
 

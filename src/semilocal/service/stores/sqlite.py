@@ -8,9 +8,12 @@ Knows SQL. Knows no HTTP and decides nothing.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,7 +22,7 @@ from ...errors import InvalidInput, StoreUnavailable
 from .base import Enrolment, Incoming
 from .sql import FoundParticipant, FoundReport, SQLStore, check_version, migrations
 
-__all__ = ["SQLiteStore"]
+__all__ = ["SQLiteStore", "lock_for_serving"]
 
 BUSY_SECONDS = 60
 _WORDS = {
@@ -81,6 +84,7 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
 
     def __init__(self, path: str, *, worker: str = "0") -> None:
         self._path = path
+        _make_private(Path(path))
         super().__init__(worker=worker)
 
     def _connect(self) -> sqlite3.Connection:
@@ -193,6 +197,42 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         if with_token:
             connection.execute(_USE_TOKENS, _columns(number, with_token))
         return True
+
+
+def lock_for_serving(path: str) -> int:
+    """Take the only right to serve a database; a handle to keep open. The lock ends with the process.
+
+    Reading and writing by other processes, such as ``semilocal campaign --db``, is not affected.
+    """
+    import fcntl
+
+    _make_private(Path(path))
+    handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.read(handle, 20).decode("ascii", "replace").strip()
+        os.close(handle)
+        raise InvalidInput(
+            f"{path} is served by another process{f' ({owner})' if owner else ''}; stop it first, or name another --db"
+        ) from None
+    os.ftruncate(handle, 0)
+    os.write(handle, f"{os.getpid()}\n".encode())
+    return handle
+
+
+def _make_private(path: Path) -> None:
+    """Make the file and its folder for the owner alone. SQLite gives its other files the same permissions."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        if path.stat().st_mode & 0o077 and path.stat().st_uid == os.geteuid():
+            for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+                with contextlib.suppress(FileNotFoundError):
+                    name.chmod(0o600)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from error
 
 
 def _grouped(keys: list[tuple[int, int]]) -> dict[tuple[int, int], list[int]]:
