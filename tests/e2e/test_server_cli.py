@@ -30,7 +30,9 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
     try:
         assert main([*CREATE, *office]) == 0
         out = capsys.readouterr().out
-        assert "at most epsilon = 38 inside your region (delta = 0.05 for the crowd)" in out  # (1 + 8) * 4 + 2
+        assert (
+            "A moved position against any position inside the region it was moved to: epsilon = 38" in out
+        )  # (1 + 8) * 4 + 2
         assert main([*CREATE, *office]) == 2
         assert "task-exists" in capsys.readouterr().err
         assert main(["tokens", "new", "--count", "60", *office]) == 0
@@ -55,7 +57,7 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
         assert main(["campaign", "list", *office]) == 0
         assert "finished" in capsys.readouterr().out
         assert main(["campaign", "show", "walkers", *office]) == 0
-        assert "Revealed by design" in capsys.readouterr().out
+        assert "Not protected: Regions, crowds" in capsys.readouterr().out
         folder = tmp_path / "out"
         assert main(["results", "walkers", "--out", str(folder), *office]) == 0
         assert "epsilon = 2 for any two positions inside a participant's published region" in capsys.readouterr().out
