@@ -12,6 +12,7 @@ from vector_common import lay_out
 from vector_malformed import make_malformed
 from vector_plays import make_plays
 from vector_refusals import make_refusals
+from vector_sharing import make_sharing
 from vector_tables import make_tables
 
 __all__ = ["FOLDER", "build"]
@@ -26,6 +27,7 @@ def build() -> dict[str, str]:
         "plays.json": make_plays(),
         "refusals.json": make_refusals(),
         "malformed.json": make_malformed(),
+        "sharing.json": make_sharing(),
     }
     return {name: lay_out(content) + "\n" for name, content in files.items()}
 

@@ -20,7 +20,7 @@ from ..errors import InvalidInput
 from .blocks import BLOCK, KeyName, fixed_key
 from .point import MAX_LEVELS, correction_bytes
 
-__all__ = ["MAX_VALUE_BITS", "SEED", "Shape", "SharedReport", "make_report"]
+__all__ = ["MAX_VALUE_BITS", "SEED", "ScalarTree", "Shape", "SharedReport", "make_report"]
 
 SEED = 16
 MAX_VALUE_BITS = 10  # both servers look at every value: 2^10 leaves per report
@@ -78,8 +78,16 @@ class SharedReport(NamedTuple):
     private: tuple[bytes, bytes]
 
 
-class _Tree:
-    """The hashes of one tree, and the corrections along one path."""
+class ScalarTree:
+    """The hashes of one tree and the corrections along one path, with integers of 128 bits.
+
+    Parameters
+    ----------
+    task : bytes
+        The task's id, 32 bytes.
+    tree : bytes
+        b"place" or b"value".
+    """
 
     def __init__(self, task: bytes, tree: bytes) -> None:
         self._task, self._tree = task, tree
@@ -89,6 +97,7 @@ class _Tree:
         }
 
     def hash(self, name: KeyName, block: int) -> int:
+        """``AES(k, x) xor x``; a block is a little-endian integer."""
         data = self._ciphers[name].update(block.to_bytes(BLOCK, "little"))
         return int.from_bytes(data, "little") ^ block
 
@@ -151,10 +160,10 @@ def make_report(
     parts = (entropy[: shape.private_bytes], entropy[shape.private_bytes :])
     place_seeds = (int.from_bytes(parts[0][:SEED], "little"), int.from_bytes(parts[1][:SEED], "little"))
     if value is None:
-        return SharedReport(_Tree(task, b"place").corrections(path, (1,), place_seeds), parts)
+        return SharedReport(ScalarTree(task, b"place").corrections(path, (1,), place_seeds), parts)
     if not 0 <= value < 1 << shape.value_bits:
         raise InvalidInput(f"value must be from 0 to {(1 << shape.value_bits) - 1}; got {value}")
     value_seeds = (int.from_bytes(parts[0][SEED:], "little"), int.from_bytes(parts[1][SEED:], "little"))
     bits = [value >> shift & 1 for shift in reversed(range(shape.value_bits))]
-    public = _Tree(task, b"place").corrections(path, (1, value), place_seeds)
-    return SharedReport(public + _Tree(task, b"value").corrections(bits, (1,), value_seeds), parts)
+    public = ScalarTree(task, b"place").corrections(path, (1, value), place_seeds)
+    return SharedReport(public + ScalarTree(task, b"value").corrections(bits, (1,), value_seeds), parts)

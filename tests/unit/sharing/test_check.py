@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from sharing_forgeries import TASK, How, caught, second_node, worth
 
 from semilocal.sharing.check import CHUNK, differing, digests
-from semilocal.sharing.report import SEED, Shape, SharedReport, _Tree, make_report
-from tests.helpers.forgeries import TASK, How, caught, second_node, worth
+from semilocal.sharing.report import SEED, ScalarTree, Shape, SharedReport, make_report
 
 LEVELS = 5
 COUNTS = Shape(LEVELS)
@@ -84,8 +84,8 @@ def with_value_tree(value: int, bits: list[int], payload: int, seed: int) -> Sha
     parts = (source[: 2 * SEED], source[2 * SEED :])
     place = [int.from_bytes(part[:SEED], "little") for part in parts]
     small = [int.from_bytes(part[SEED:], "little") for part in parts]
-    public = _Tree(TASK, b"place").corrections(PATH, (1, value), (place[0], place[1]))
-    public += _Tree(TASK, b"value").corrections(bits, (payload,), (small[0], small[1]))
+    public = ScalarTree(TASK, b"place").corrections(PATH, (1, value), (place[0], place[1]))
+    public += ScalarTree(TASK, b"value").corrections(bits, (payload,), (small[0], small[1]))
     return SharedReport(public, parts)
 
 

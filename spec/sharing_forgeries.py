@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from semilocal.sharing.blocks import KeyName
 from semilocal.sharing.evaluate import Half
-from semilocal.sharing.report import SEED, Shape, SharedReport, _Tree
+from semilocal.sharing.report import SEED, ScalarTree, Shape, SharedReport
 
 TASK = bytes(range(32))
 WORD = (1 << 64) - 1
@@ -25,7 +25,7 @@ def second_node(
     shape: Shape, path: Sequence[int], entropy: bytes, *, level: int, how: How, proof: Literal["kept", "lost", "both"]
 ) -> SharedReport:
     """A point function that is not zero at the child next to the path at one level."""
-    tree = _Tree(TASK, b"place")
+    tree = ScalarTree(TASK, b"place")
     parts = (entropy[:SEED], entropy[SEED : 2 * SEED])
     states = [int.from_bytes(parts[0], "little") & ~1, int.from_bytes(parts[1], "little") | 1]
     right_bits, body = 0, bytearray()
@@ -64,7 +64,7 @@ def worth(shape: Shape, path: Sequence[int], entropy: bytes, payload: Sequence[i
     """A well-formed point function with any payload."""
     parts = (entropy[: shape.private_bytes], entropy[shape.private_bytes : 2 * shape.private_bytes])
     seeds = [int.from_bytes(part[:SEED], "little") for part in parts]
-    public = _Tree(TASK, b"place").corrections(path, payload, (seeds[0], seeds[1]))
+    public = ScalarTree(TASK, b"place").corrections(path, payload, (seeds[0], seeds[1]))
     return SharedReport(public, parts)
 
 
