@@ -68,6 +68,8 @@ class Ledger:
     entries : tuple of Entry
     cap : number, optional
         The most that ``epsilon_worst`` may be; spending more is refused.
+    rows : int
+        Rows that one person has; the losses are for all of them together. See :meth:`times`.
 
     Examples
     --------
@@ -80,6 +82,7 @@ class Ledger:
 
     entries: tuple[Entry, ...] = ()
     cap: Fraction | None = None
+    rows: int = 1
 
     @classmethod
     def of(cls, task: Task, *, cap: float | Fraction | None = None) -> Ledger:
@@ -107,6 +110,25 @@ class Ledger:
         if loss < 0:
             raise InvalidInput(f"epsilon must not be negative; got {epsilon!r}")
         return self._add(Entry(what, loss))
+
+    def times(self, rows: int) -> Ledger:
+        """What a person lost who took part as so many participants: the last step. The cap grows with it.
+
+        Examples
+        --------
+        >>> Ledger().spend("mean", 0.5).times(3).epsilon
+        Fraction(3, 2)
+        """
+        entries = tuple(
+            replace(
+                entry,
+                epsilon=rows * entry.epsilon,
+                per_trim=rows * entry.per_trim,
+                delta=min(rows * entry.delta, Fraction(1)),
+            )
+            for entry in self.entries
+        )
+        return Ledger(entries, None if self.cap is None else rows * self.cap, rows * self.rows)
 
     def __add__(self, other: Ledger) -> Ledger:
         """Expenses of the same people in both ledgers; the stricter cap holds."""
@@ -147,13 +169,15 @@ class Ledger:
         Where nothing was asked but the values (one region, the whole domain), that is plain local privacy.
         """
         tasks = [entry.task for entry in self.entries if entry.task]
-        releases = tuple((entry.what, float(entry.epsilon)) for entry in self.entries if not entry.task)
+        releases = tuple((entry.what, float(entry.epsilon / self.rows)) for entry in self.entries if not entry.task)
         if not tasks:
-            return Guarantee.plain("nobody", float(self.epsilon), releases=releases, simulated=simulated)
+            loss = float(self.epsilon / self.rows)
+            return Guarantee.plain("nobody", loss, releases=releases, simulated=simulated).times(self.rows)
         if tasks != [partition.task.id]:
             raise InvalidInput(f"a promise is for one partition; this ledger has {len(tasks)}: use sentences()")
         trims = int(partition.path_trims.max(initial=0))
-        return promise(partition.task, releases, trims=trims, counted="run", simulated=simulated)
+        one = promise(partition.task, releases, trims=trims, counted="run", simulated=simulated)
+        return one.times(self.rows)
 
     def __str__(self) -> str:
         rows = [("spent on", "epsilon inside", "epsilon moved", "delta (crowd)")]

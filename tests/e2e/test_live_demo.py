@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 from semilocal.cli.commands import demo as live_demo
+from semilocal.cli.main import main
 
 
 @pytest.mark.slow
@@ -16,10 +16,10 @@ def test_the_live_demo_collects_from_every_device_and_publishes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(live_demo, "DEVICES", 80)
-    live_demo.run(argparse.Namespace(seed=1, out=tmp_path))
+    assert main(["demo", "--live", "--seed", "1", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "80 devices: 80 finished" in said
     assert "80 participants in" in said
-    assert "inside your region" in said
+    assert "Two positions inside that region: epsilon = 3, delta = 0" in said
     features = json.loads((tmp_path / "live-regions.geojson").read_text("utf-8"))["features"]
     assert sum(feature["properties"].get("crowd", 0) for feature in features) == 80

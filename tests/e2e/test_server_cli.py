@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from semilocal import Task
-from semilocal.cli.commands.serve import main
+from semilocal.cli.main import main
 from semilocal.protocol.messages import decode
 from semilocal.protocol.plan import Plan
 from tests.helpers.service import ADMIN, Device, Server, play, sample_points, sample_secrets
@@ -93,7 +93,7 @@ def test_the_office_works_on_a_database_directly(tmp_path: Path, capsys: pytest.
     [
         (["serve", "--db", "sqlite:///{tmp}/a.db", "--workers", "2"], "SQLite serves one worker; got --workers 2"),
         (["serve", "--db", "oracle://x"], "--db must be sqlite:///file or postgresql://"),
-        (["serve", "--db", "sqlite:///{tmp}/a.db", "--workers", "0"], "--workers must be 1 to 64; got 0"),
+        (["serve", "--db", "sqlite:///{tmp}/a.db", "--workers", "0"], "from 1 to 64; got"),
         (["campaign", "list", "--url", "http://127.0.0.1:1"], "does not answer"),
         (["campaign", "list", "--url", "http://x", "--db", "sqlite:///x"], "not both"),
         (

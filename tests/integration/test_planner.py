@@ -7,7 +7,6 @@ fixed, and a planted bug (half the error) must fail the same check.
 
 from __future__ import annotations
 
-import argparse
 import math
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 import semilocal as sl
-from semilocal.cli.commands.audit import add_parsers
+from semilocal.cli.main import main
 from semilocal.errors import InvalidInput
 from semilocal.experiments import workloads
 from semilocal.geometry.index import count_points
@@ -123,10 +122,7 @@ def test_the_cheapest_epsilon_reaches_the_target_and_a_smaller_one_does_not() ->
 
 
 def command(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    add_parsers(parser.add_subparsers(required=True))
-    args = parser.parse_args(words)
-    return int(args.run(args))
+    return main(words)
 
 
 def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

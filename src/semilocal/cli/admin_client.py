@@ -1,215 +1,179 @@
-"""What the command line asks an administrator's questions of: a running server over HTTP, or a database.
+"""The administrator's client: one set of calls, to a running server or to the application in this process.
 
-Knows both ways to one set of calls. Knows no arguments of the command line.
+Knows the administrator's routes (``spec/http.md``). Knows no arguments of the command line and no database: with one,
+the application runs in process and gets the same requests.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
+import secrets
 import time
-from typing import Any, Protocol, TypeAlias
+from types import TracebackType
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
 from ..errors import InvalidInput, MissingExtra
-from ..service import rounds
-from ..service.admin import MAX_TOKENS, create_campaign, new_tokens
 from ..service.campaign import CampaignForm
-from ..service.results import geojson, results
-from ..service.stores.base import open_store
 
-Rows: TypeAlias = list[dict[str, Any]]  # inside the classes, ``list`` is a call
-Names: TypeAlias = list[str]
+__all__ = ["AdminClient"]
 
-__all__ = ["DatabaseOffice", "HttpOffice", "Office"]
-
-
-class Office(Protocol):
-    """An administrator's calls; tasks are named by hex digits. To be used in a ``with`` statement."""
-
-    def __enter__(self) -> Office:
-        """Itself."""
-
-    def __exit__(self, *_: object) -> None:
-        """Let go of connections."""
-
-    def key(self) -> bytes:
-        """The server's public key."""
-
-    def create(self, form: CampaignForm) -> str:
-        """Create a campaign; its task."""
-
-    def list(self) -> Rows:
-        """All campaigns: task, name, phase, enrolled."""
-
-    def show(self, task: str) -> dict[str, Any]:
-        """Where a campaign stands."""
-
-    def statement(self, task: str) -> str:
-        """The promise in plain words."""
-
-    def start(self, task: str) -> None:
-        """End enrolment."""
-
-    def close(self, task: str) -> None:
-        """Cancel."""
-
-    def tokens(self, task: str, count: int) -> Names:
-        """New enrolment tokens."""
-
-    def results(self, task: str) -> dict[str, Any]:
-        """What a finished campaign publishes."""
-
-    def geojson(self, task: str) -> dict[str, Any] | None:
-        """The regions; None if they cannot be drawn on a map."""
+Rows: TypeAlias = list[dict[str, Any]]
+PAGE = 10_000  # tokens that a server makes at once
+TIMEOUT = 60.0
+CONNECT = 3.0
 
 
-class DatabaseOffice:
-    """Directly on a database."""
-
-    def __init__(self, url: str) -> None:
-        self._store = open_store(url, worker="office")
-
-    def __enter__(self) -> DatabaseOffice:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._store.close()
-
-    def key(self) -> bytes:
-        return rounds.server_key(self._store)
-
-    def create(self, form: CampaignForm) -> str:
-        campaign = form.build()
-        if not create_campaign(self._store, campaign, now=time.time()):
-            raise InvalidInput(
-                "there is a campaign with this task; change the task, for example its delta, to run it again"
-            )
-        return campaign.task.id.hex()
-
-    def list(self) -> Rows:
-        rows = []
-        for task, status in self._store.statuses().items():
-            campaign = self._store.campaign(task)
-            assert campaign is not None
-            rows.append({"task": task.hex(), "name": campaign.name, "phase": status.phase, "enrolled": status.enrolled})
-        return rows
-
-    def show(self, task: str) -> dict[str, Any]:
-        status = self._store.status(bytes.fromhex(task))
-        if status is None:
-            raise InvalidInput(f"there is no campaign {task}")
-        document: dict[str, Any] = msgspec.to_builtins(status)
-        return {"task": task, **document}
-
-    def statement(self, task: str) -> str:
-        campaign = self._store.campaign(bytes.fromhex(task))
-        if campaign is None:
-            raise InvalidInput(f"there is no campaign {task}")
-        return campaign.statement()
-
-    def start(self, task: str) -> None:
-        rounds.start(self._store, bytes.fromhex(task), time.time())
-
-    def close(self, task: str) -> None:
-        rounds.cancel(self._store, bytes.fromhex(task))
-
-    def tokens(self, task: str, count: int) -> Names:
-        whole, rest = divmod(count, MAX_TOKENS)
-        sizes = [MAX_TOKENS] * whole + [rest] * bool(rest)
-        return [token for size in sizes for token in new_tokens(self._store, bytes.fromhex(task), count=size)]
-
-    def results(self, task: str) -> dict[str, Any]:
-        return results(self._store, bytes.fromhex(task))
-
-    def geojson(self, task: str) -> dict[str, Any] | None:
-        campaign = self._store.campaign(bytes.fromhex(task))
-        if campaign is None or campaign.task.box.dimensions != 2 or campaign.task.rule == "each":
-            return None
-        return geojson(self._store, bytes.fromhex(task))
-
-
-class HttpOffice:
-    """At a running server.
+class AdminClient:
+    """An administrator's calls; tasks are named by hex digits. To be used in a ``with`` statement.
 
     Parameters
     ----------
     url : str
         Of the server, such as ``http://127.0.0.1:8000``.
     token : str
-        The admin token.
+        The admin token; empty for what everybody may read.
+    database : str, optional
+        Run the application on this database in process instead; needs no token.
     """
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str = "", token: str = "", *, database: str = "") -> None:
         try:
             import httpx
         except ImportError:
             raise MissingExtra("httpx", "service") from None
-        self._errors = httpx.TransportError
-        self._url = url.rstrip("/")
-        self._client = httpx.Client(base_url=self._url, headers={"authorization": f"Bearer {token}"}, timeout=60)
+        self._errors = (httpx.TransportError, httpx.InvalidURL)
+        self._runner = asyncio.Runner()
+        self._service: Any = None
+        options: dict[str, Any] = {}
+        if database:
+            url, token = "http://in.process", secrets.token_urlsafe(24)
+            options["transport"] = httpx.ASGITransport(self._application(database, token))
+        elif urlsplit(url).scheme not in ("http", "https"):
+            raise InvalidInput(f"--url must be http(s)://server; got {url!r}")
+        self.url, self._token = url.rstrip("/"), token
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        timeout = httpx.Timeout(TIMEOUT, connect=CONNECT)
+        self._client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=timeout, **options)
 
-    def __enter__(self) -> HttpOffice:
+    def _application(self, database: str, token: str) -> Any:
+        from ..service.admin import admin_hash
+        from ..service.app import create_app
+        from ..service.stores.base import open_store
+        from ..service.worker import Service
+
+        self._service = Service(open_store(database, worker="office"), clock=time.time, interval=None)
+        return create_app(self._service, admin=admin_hash(token))
+
+    def __enter__(self) -> AdminClient:
+        if self._service is not None:
+            self._runner.run(self._service.start())
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._runner.run(self._client.aclose())
+        if self._service is not None:
+            self._runner.run(self._service.stop())
+            self._service.store.close()
+        self._runner.close()
 
-    def _send(self, method: str, path: str, body: bytes | None = None) -> Any:
-        try:
-            answer = self._client.request(method, path, content=body)
-        except self._errors as error:
+    def request(self, method: str, path: str, body: object = None, *, admin: bool = False) -> Any:
+        """Send one request; the response, or a refusal in words."""
+        if admin and not self._token:
             raise InvalidInput(
-                f"the server at {self._url} does not answer: {error}; is `semilocal serve` running?"
+                "this needs the admin token: set SEMILOCAL_ADMIN_TOKEN or give --admin-token; `semilocal serve` shows "
+                "it at its first start"
+            )
+        content = None if body is None else msgspec.json.encode(body)
+        try:
+            answer = self._runner.run(self._client.request(method, path, content=content))
+        except self._errors as error:
+            reason = str(error) or type(error).__name__
+            raise InvalidInput(
+                f"the server at {self.url} does not answer ({reason}); is `semilocal serve` running there?"
             ) from None
         if answer.status_code >= 400:
             try:
                 problem = answer.json()
-            except ValueError:
-                problem = {"detail": "not a semilocal server?", "token": "unknown"}
-            raise InvalidInput(f"{method} {path}: {answer.status_code} {problem['detail']} [{problem['token']}]")
+                words = f"{problem['detail']} [{problem['token']}]"
+            except (ValueError, KeyError, TypeError):
+                words = "is this a semilocal server?"
+            raise InvalidInput(f"{method} {path}: {answer.status_code} {words}")
         return answer
 
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
     def key(self) -> bytes:
-        return bytes.fromhex(self._send("GET", "/key").json()["server_key"])
+        """The server's public key."""
+        return bytes.fromhex(self.request("GET", "/key").json()["server_key"])
 
     def create(self, form: CampaignForm) -> str:
-        return str(self._send("POST", "/tasks", msgspec.json.encode(form)).json()["task"])
+        """Create a campaign; its task."""
+        return str(self.request("POST", "/tasks", form, admin=True).json()["task"])
 
-    def list(self) -> Rows:
-        rows: Rows = self._send("GET", "/tasks").json()
+    def campaigns(self) -> Rows:
+        """All campaigns: task, name, phase, enrolled."""
+        rows: Rows = self.request("GET", "/tasks").json()
         return rows
 
-    def show(self, task: str) -> dict[str, Any]:
-        document: dict[str, Any] = self._send("GET", f"/tasks/{task}/state").json()
+    def find(self, name: str) -> str:
+        """The task of the campaign with this task id, the beginning of one, or name."""
+        rows = self.campaigns()
+        exact = [row["task"] for row in rows if row["task"] == name]
+        found = exact or [row["task"] for row in rows if row["task"].startswith(name) or row["name"] == name]
+        if len(found) == 1:
+            return str(found[0])
+        known = ", ".join(f"{row['task'][:12]} ({row['name']})" for row in rows) or "none"
+        raise InvalidInput(f"{len(found)} campaigns match {name!r}; there are: {known}")
+
+    def state(self, task: str) -> dict[str, Any]:
+        """Where a campaign stands."""
+        document: dict[str, Any] = self.request("GET", f"/tasks/{task}/state").json()
         return document
 
+    def task(self, task: str) -> bytes:
+        """The bytes of the task."""
+        return bytes(self.request("GET", f"/tasks/{task}").content)
+
+    def closings(self, task: str) -> list[bytes]:
+        """The closings of all closed rounds."""
+        closed = int(self.state(task)["closed"])
+        return [bytes(self.request("GET", f"/tasks/{task}/rounds/{n}/closed").content) for n in range(1, closed + 1)]
+
     def statement(self, task: str) -> str:
-        return str(self._send("GET", f"/tasks/{task}/statement").text)
+        """The privacy statement."""
+        return str(self.request("GET", f"/tasks/{task}/statement").text)
 
     def start(self, task: str) -> None:
-        self._send("POST", f"/tasks/{task}/start")
+        """End enrolment and open round 1."""
+        self.request("POST", f"/tasks/{task}/start", admin=True)
 
     def close(self, task: str) -> None:
-        self._send("POST", f"/tasks/{task}/close")
+        """Cancel a campaign."""
+        self.request("POST", f"/tasks/{task}/close", admin=True)
 
-    def tokens(self, task: str, count: int) -> Names:
-        out: Names = []
+    def tokens(self, task: str, count: int) -> list[str]:
+        """New one-time enrolment tokens."""
+        out: list[str] = []
         while len(out) < count:
-            body = msgspec.json.encode({"count": min(MAX_TOKENS, count - len(out))})
-            out += self._send("POST", f"/tasks/{task}/tokens", body).json()["tokens"]
+            body = {"count": min(PAGE, count - len(out))}
+            out += self.request("POST", f"/tasks/{task}/tokens", body, admin=True).json()["tokens"]
         return out
 
     def results(self, task: str) -> dict[str, Any]:
-        document: dict[str, Any] = self._send("GET", f"/tasks/{task}/results").json()
+        """What a finished campaign publishes."""
+        document: dict[str, Any] = self.request("GET", f"/tasks/{task}/results").json()
         return document
 
     def geojson(self, task: str) -> dict[str, Any] | None:
-        document = self.results(task)
-        if (
-            not document["regions"]
-            or len(document["regions"][0]["lower"]) != 2
-            or document["regions"][0]["crowd"] is None
-        ):
-            return None
-        out: dict[str, Any] = self._send("GET", f"/tasks/{task}/regions.geojson").json()
-        return out
+        """The regions; None if they cannot be drawn on a map."""
+        try:
+            document: dict[str, Any] = self.request("GET", f"/tasks/{task}/regions.geojson").json()
+        except InvalidInput as error:
+            if re.search(r"\[no-such-route\]", str(error)):
+                return None
+            raise
+        return document

@@ -1,218 +1,301 @@
-"""What the command line reads and writes: positions, bounds, queries, functions, and files of results.
+"""What people type, in one grammar for all commands.
 
-Knows files, and how to say what is wrong with them and where. Must not know what is computed.
+    numbers    1,-2.5,3
+    box        the name of a place, or x0,y0,x1,y1: the lower corner, then the upper one
+    function   coordinate:AXIS  squared-norm[:CENTER]  gaussian-bump:SIGMA[,CENTER]  linear:[INTERCEPT,]WEIGHTS
+               indicator:CORNERS; also written as name(numbers)
+    position   37.77,-122.42 (latitude first if the axes are called so), or longitude=-122.42,latitude=37.77
+    release    counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON
+
+Knows text. Knows no files and nothing of what is computed.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import json
-import warnings
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from .. import functions
-from ..arrays import Floats
-from ..errors import InvalidInput
+from ..errors import InvalidInput, OutsideDomain
+from ..functions import BoundedFunction
 from ..geometry.box import Box
-from ..geometry.places import parse_bounds
-from ..io import points as tables
-from ..protocol.partition import Partition
+from ..geometry.places import LATITUDE, PLACES, parse_bounds, parse_numbers
+from ..io.positions import is_geographic, likely_mistake
+from ..protocol.plan import Release
 
 __all__ = [
-    "CORNERS",
-    "check_suffix",
-    "csv_text",
-    "geojson_text",
-    "grid_boxes",
+    "BOX_HELP",
+    "FUNCTION_HELP",
+    "FunctionText",
+    "ReleaseText",
+    "add_seed",
+    "describe_position",
+    "existing_file",
+    "join_negative_numbers",
+    "number",
+    "parse_box",
     "parse_function",
-    "read_positions",
-    "read_queries",
-    "write_regions",
+    "parse_position",
+    "parse_release",
+    "share",
+    "whole",
 ]
 
+BOX_HELP = "x0,y0,x1,y1 (the lower corner, then the upper one) or one of " + ", ".join(PLACES)
+FUNCTION_HELP = (
+    "coordinate:AXIS, squared-norm[:CENTER], gaussian-bump:SIGMA[,CENTER], linear:[INTERCEPT,]WEIGHTS or "
+    "indicator:X0,Y0,X1,Y1"
+)
+_FUNCTION = re.compile(r"(?P<name>[A-Za-z][A-Za-z_-]*)(?:\((?P<call>[^()]*)\)|:(?P<rest>.*))?")
 
-CORNERS = ("x0", "y0", "x1", "y1")
+
+class FunctionText(NamedTuple):
+    """A function as a plan names it."""
+
+    name: str
+    parameters: tuple[float, ...]
+
+    def build(self) -> BoundedFunction:
+        """The function itself."""
+        return Release.ask("mean", self.name, epsilon=1.0, parameters=self.parameters).build()
 
 
-def parse_function(text: str, names: Sequence[str]) -> functions.BoundedFunction:
-    """The function that a text describes.
+class ReleaseText(NamedTuple):
+    """A release as it is typed; epsilon is None for counts and points."""
 
-    Parameters
-    ----------
-    text : str
-        ``squared-norm[:center]``, ``coordinate:NAME``, ``gaussian-bump:SIGMA[,center]``, ``linear:weights`` or
-        ``indicator:corners``; numbers with commas between them.
-    names : sequence of str
-        Names of the axes.
+    kind: str
+    function: FunctionText
+    epsilon: float | None
+
+
+# -- single values -----------------------------------------------------------------------------------------------------
+
+
+def whole(low: int, high: int = 10**12) -> Callable[[str], int]:
+    """A type for argparse: a whole number from low to high."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            top = f" to {high:,}" if high < 10**12 else " up"
+            raise argparse.ArgumentTypeError(f"must be a whole number from {low}{top}; got {text!r}")
+        return value
+
+    return read
+
+
+def number(low: float = -math.inf, *, above: bool = False) -> Callable[[str], float]:
+    """A type for argparse: a finite number, at least low (more than low with ``above``)."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or value < low or (above and value == low):
+            wanted = "" if math.isinf(low) else f" above {low:g}" if above else f", at least {low:g}"
+            raise argparse.ArgumentTypeError(f"must be a finite number{wanted}; got {text!r}")
+        return value
+
+    return read
+
+
+def share(text: str) -> float:
+    """A type for argparse: a number between 0 and 1, both excluded."""
+    value = number()(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"must be between 0 and 1; got {text!r}")
+    return value
+
+
+def add_seed(parser: argparse._ActionsContainer, words: str, *, default: int | None = None) -> None:
+    """The option ``--seed``."""
+    shown = words if default is None else f"{words} ({default})"
+    parser.add_argument("--seed", type=whole(0), metavar="S", default=default, help=shown)
+
+
+def join_negative_numbers(words: Sequence[str]) -> list[str]:
+    """Join ``--option -1,2`` to ``--option=-1,2``: argparse would take the number for an option."""
+    out: list[str] = []
+    for word in words:
+        if re.match(r"-\.?\d", word) and out and re.fullmatch(r"--[a-z][a-z-]*", out[-1]):
+            out[-1] += f"={word}"
+        else:
+            out.append(word)
+    return out
+
+
+# -- boxes, functions, positions, releases -----------------------------------------------------------------------------
+
+
+def parse_box(text: str, *, names: Sequence[str] = ()) -> Box:
+    """The box that a text describes, with other names of its axes if there are any.
 
     Examples
     --------
-    >>> parse_function("coordinate:latitude", ("longitude", "latitude")).name
-    'coordinate(1)'
-    >>> parse_function("gaussian-bump:2", ("x", "y")).name
+    >>> print(parse_box("-1,-2,3,4", names=("x", "y")))
+    x [-1, 3] × y [-2, 4]
+    """
+    box = parse_bounds(text)
+    if names and len(names) != box.dimensions:
+        raise InvalidInput(
+            f"the box {text} has {box.dimensions} dimensions, and there are {len(names)} axes ({', '.join(names)}); "
+            "give the lower corner and then the upper corner"
+        )
+    return Box(box.lower, box.upper, names=tuple(names) or box.names)
+
+
+def parse_function(text: str, names: Sequence[str]) -> FunctionText:
+    """The function that a text describes, for axes with these names.
+
+    Examples
+    --------
+    >>> parse_function("coordinate:latitude", ("longitude", "latitude"))
+    FunctionText(name='coordinate', parameters=(1.0,))
+    >>> parse_function("gaussian_bump(2)", ("x", "y")).build().name
     'gaussian_bump(2)'
     """
-    kind, _, rest = text.partition(":")
-    if kind == "coordinate":
-        if rest not in names:
-            raise InvalidInput(f"--function {text}: there is no axis {rest!r}; the axes are {', '.join(names)}")
-        return functions.coordinate(list(names).index(rest))
-    try:
-        numbers = [float(part) for part in rest.split(",")] if rest else []
-    except ValueError:
-        raise InvalidInput(f"--function {text}: {rest!r} must be numbers with commas between them") from None
+    match = _FUNCTION.fullmatch(text.strip())
+    if match is None:
+        raise _no_function(text, names)
+    name = match["name"].lower().replace("-", "_")
+    rest = match["call"] if match["call"] is not None else match["rest"] or ""
+    if name == "coordinate":
+        if rest in names:
+            return FunctionText(name, (float(list(names).index(rest)),))
+        if rest.isdigit() and int(rest) < len(names):
+            return FunctionText(name, (float(rest),))
+        raise InvalidInput(f"function {text}: there is no axis {rest!r}; the axes are {', '.join(names)}")
+    numbers = parse_numbers(rest, f"the numbers of the function {text}") if rest else ()
     axes = len(names)
-    if kind == "squared-norm" and len(numbers) in (0, axes):
-        return functions.squared_norm(numbers or None)
-    if kind == "gaussian-bump" and len(numbers) in (1, 1 + axes):
-        return functions.gaussian_bump(numbers[0], numbers[1:] or None)
-    if kind == "linear" and len(numbers) == axes:
-        return functions.linear(numbers)
-    if kind == "indicator" and len(numbers) == 2 * axes:
-        return functions.indicator(Box(tuple(numbers[:axes]), tuple(numbers[axes:])))
-    raise InvalidInput(
-        f"--function {text}: must be squared-norm, coordinate:NAME, gaussian-bump:SIGMA, linear:W1,W2 or "
-        f"indicator:X0,Y0,X1,Y1, for the axes {', '.join(names)}"
-    )
+    sizes = {
+        "squared_norm": (0, axes),
+        "gaussian_bump": (1, 1 + axes),
+        "linear": (axes, axes + 1),
+        "indicator": (2 * axes,),
+    }
+    if name not in sizes or len(numbers) not in sizes[name]:
+        raise _no_function(text, names)
+    if name == "linear" and len(numbers) == axes:
+        numbers = (0.0, *numbers)
+    return FunctionText(name, numbers)
 
 
-def read_positions(args: argparse.Namespace) -> tuple[Floats, Box]:
-    """The points of the file, and the domain that the user named."""
-    columns = args.columns.split(",") if args.columns else None
-    if args.bounds is None:
+def _no_function(text: str, names: Sequence[str]) -> InvalidInput:
+    return InvalidInput(f"function {text!r} must be {FUNCTION_HELP}, for the axes {', '.join(names)}")
+
+
+def parse_release(text: str, names: Sequence[str]) -> ReleaseText:
+    """A release, for axes with these names.
+
+    Examples
+    --------
+    >>> parse_release("mean:coordinate:latitude:0.5", ("longitude", "latitude"))
+    ReleaseText(kind='mean', function=FunctionText(name='coordinate', parameters=(1.0,)), epsilon=0.5)
+    """
+    if text in ("counts", "points"):
+        return ReleaseText(text, FunctionText("", ()), None)
+    kind, _, rest = text.partition(":")
+    function, _, epsilon = rest.rpartition(":")
+    if kind not in ("mean", "values") or not function:
         raise InvalidInput(
-            "--bounds is missing: name a public box, such as --bounds world, --bounds california or "
-            "--bounds=-10,-10,10,10; it is never taken from the data in silence, because that would leak"
+            f"--release must be counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON, such as "
+            f"mean:coordinate:0:1.0; got {text!r}"
         )
-    table = tables.read_points(args.file, x=args.x, y=args.y, columns=columns)
-    if args.bounds == "data":
-        low, high = table.points.min(axis=0), table.points.max(axis=0)
-        box = Box(tuple(low), tuple(np.where(high > low, high, low + 1.0)), names=table.names)
-        warnings.warn(
-            f"--bounds data publishes the outermost positions, {box}, without any protection; name a public box",
-            UserWarning,
-            stacklevel=2,
-        )
-    else:
-        named = parse_bounds(args.bounds)
-        if named.dimensions != len(table.names):
-            raise InvalidInput(
-                f"--bounds {args.bounds} has {named.dimensions} dimensions, the positions in {args.file} have "
-                f"{len(table.names)} ({', '.join(table.names)}); give the lower corner and then the upper corner"
-            )
-        box = Box(named.lower, named.upper, names=table.names)
-    clipped, moved = box.clip(table.points)
-    if moved and not args.clip:
-        row = int(np.argmax((clipped != table.points).any(axis=1)))
-        raise InvalidInput(
-            f"{args.file}, {table.place(row)}: {table.points[row].tolist()} lies outside the bounds {box}, and so do "
-            f"{moved - 1} more of {len(table)}; widen --bounds, leave them out, or move them to the edge with --clip"
-        )
-    if moved:
-        warnings.warn(f"--clip moved {moved} of {len(table)} positions to the edge of {box}", UserWarning, stacklevel=2)
-    return clipped, box
-
-
-def read_queries(path: Path, box: Box) -> Floats:
-    """Boxes float64[q, 2, d] out of a file."""
-    if path.suffix.lower() in (".geojson", ".json"):
-        return _rectangles(path, box)
-    wanted = [f"{name}_{end}" for end in ("lower", "upper") for name in box.names]
     try:
-        table = tables.read_points(path, columns=wanted)
-    except InvalidInput as error:
-        if box.dimensions != 2 or "has no column" not in str(error):
+        loss = float(epsilon)
+    except ValueError:
+        raise InvalidInput(f"--release {text}: the last part must be its epsilon, a number; got {epsilon!r}") from None
+    return ReleaseText(kind, parse_function(function, names), loss)
+
+
+def parse_position(text: str, box: Box) -> tuple[float, ...]:
+    """A position in the order of the box's axes.
+
+    ``name=number,…`` in any order, or numbers alone: latitude, longitude if the two axes are called so (in whichever
+    order the task has them), else in the order of the axes.
+
+    Raises
+    ------
+    InvalidInput
+        If it cannot be read.
+    OutsideDomain
+        If it lies outside the box. Messages do not repeat the position: they may end up in a log.
+
+    Examples
+    --------
+    >>> bay = Box((-123, 37), (-121, 38), names=("longitude", "latitude"))
+    >>> parse_position("37.77,-122.42", bay)
+    (-122.42, 37.77)
+    >>> parse_position("longitude=-122.42,latitude=37.77", bay)
+    (-122.42, 37.77)
+    """
+    example = ",".join(f"{name}=…" for name in box.names)
+    wanted = f"the position must be {box.dimensions} numbers with commas between them, such as {example}"
+    parts = [part.strip() for part in text.split(",")]
+    named = [part.partition("=") for part in parts]
+    try:
+        if all(sign for _, sign, _ in named):
+            given = {name.strip(): float(value) for name, _, value in named}
+            if set(given) != set(box.names) or len(parts) != box.dimensions:
+                raise InvalidInput(f"the position must name each of the axes {', '.join(box.names)} once: {example}")
+            position = tuple(given[name] for name in box.names)
+        else:
+            numbers = [float(part) for part in parts]
+            if len(numbers) != box.dimensions:
+                raise InvalidInput(f"{wanted}; got {len(numbers)}")
+            places = range(len(numbers))
+            if is_geographic(box):
+                position = tuple(numbers[0 if name.lower() in LATITUDE else 1] for name in box.names)
+            else:
+                position = tuple(numbers[place] for place in places)
+    except ValueError as error:
+        if isinstance(error, InvalidInput):
             raise
-        table = tables.read_points(path, columns=CORNERS)
-    boxes = table.points.reshape(len(table), 2, -1)
-    turned = (boxes[:, 0] > boxes[:, 1]).any(axis=1)
-    if turned.any():
-        row = int(np.argmax(turned))
-        raise InvalidInput(f"{path}, {table.place(row)}: the lower corner is above the upper one; swap them")
-    return boxes
+        raise InvalidInput(wanted) from None
+    _check_inside(position, box, example)
+    return position
 
 
-def _rectangles(path: Path, box: Box) -> Floats:
-    if box.dimensions != 2:
-        raise InvalidInput(f"{path}: GeoJSON has two dimensions, the domain has {box.dimensions}; use CSV")
-    try:
-        features = json.loads(path.read_text(encoding="utf-8"))["features"]
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"{path}, line {error.lineno}: is no JSON ({error.msg}); mend the file") from None
-    except (KeyError, TypeError):
-        raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of rectangles") from None
-    found = []
-    for number, feature in enumerate(features):
-        try:
-            (ring,) = feature["geometry"]["coordinates"]
-            corners = np.array(ring, dtype=np.float64)
-            low, high = corners.min(axis=0), corners.max(axis=0)
-            upright = corners.shape == (5, 2) and bool(((corners == low) | (corners == high)).all())
-        except (KeyError, TypeError, ValueError):
-            upright = False
-        if not upright:
-            raise InvalidInput(f"{path}, feature {number}: must be a rectangle along the axes, with five points")
-        found.append((low, high))
-    if not found:
-        raise InvalidInput(f"{path}: has no features; there must be at least one rectangle")
-    return np.array(found)
+def _check_inside(position: tuple[float, ...], box: Box, example: str) -> None:
+    outside = [
+        name
+        for name, value, low, high in zip(box.names, position, box.lower, box.upper, strict=True)
+        if not low <= value <= high
+    ]
+    if outside:
+        mistake = likely_mistake(np.array([position]), box) if all(map(math.isfinite, position)) else ""
+        raise OutsideDomain(
+            f"the position is outside the task's domain {box}: its {' and '.join(outside)} is not in that range. "
+            + ("The axes look swapped: name" if "swapped" in mistake else "To say which number is which, name")
+            + f" them: --position {example}"
+        )
 
 
-def grid_boxes(text: str, box: Box) -> Floats:
-    """All cells of an even grid, the last axis fastest: float64[cells, 2, d]."""
-    parts = text.lower().split("x")
-    if len(parts) != box.dimensions or not all(part.isdigit() and 1 <= int(part) <= 10_000 for part in parts):
-        raise InvalidInput(f"--grid must be {box.dimensions} positive numbers such as 32x32; got {text!r}")
-    edges = [np.linspace(low, high, int(p) + 1) for low, high, p in zip(box.lower, box.upper, parts, strict=True)]
-    if np.prod([float(len(edge) - 1) for edge in edges]) > 10_000_000:
-        raise InvalidInput(f"--grid {text} has more than 10 million cells; take fewer")
-    low = np.stack(np.meshgrid(*(edge[:-1] for edge in edges), indexing="ij"), axis=-1)
-    high = np.stack(np.meshgrid(*(edge[1:] for edge in edges), indexing="ij"), axis=-1)
-    return np.stack([low.reshape(-1, box.dimensions), high.reshape(-1, box.dimensions)], axis=1)
+def describe_position(position: tuple[float, ...], box: Box) -> str:
+    """Which axis gets which number, for the owner of the position alone.
+
+    Examples
+    --------
+    >>> describe_position((-122.42, 37.77), Box((-123, 37), (-121, 38), names=("longitude", "latitude")))
+    'longitude = -122.42, latitude = 37.77'
+    """
+    return ", ".join(f"{name} = {value:.10g}" for name, value in zip(box.names, position, strict=True))
 
 
-def write_regions(partition: Partition, path: Path | None) -> None:
-    """Write the regions as GeoJSON or CSV, whatever the name ends in; nothing without a name."""
-    if path is None:
-        return
-    if path.suffix == ".geojson":
-        partition.save_geojson(str(path))
-    else:
-        table = partition.to_table()
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(table)
-            writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
-
-
-def csv_text(table: Floats, columns: Sequence[str]) -> str:
-    """Rows float64[q, c] as CSV with a header."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(table.tolist())
-    return text.getvalue()
-
-
-def geojson_text(boxes: Floats, table: Floats, columns: Sequence[str]) -> str:
-    """Boxes float64[q, 2, 2] as polygons with the columns after the corners as properties."""
-    if boxes.shape[2] != 2:
-        raise InvalidInput(f"GeoJSON needs two dimensions; the domain has {boxes.shape[2]}; write .csv")
-    features = []
-    for ((x0, y0), (x1, y1)), row in zip(boxes.tolist(), table[:, 4:].tolist(), strict=True):
-        ring = [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
-        geometry = {"type": "Polygon", "coordinates": [ring]}
-        properties = dict(zip(columns[4:], row, strict=True))
-        features.append({"type": "Feature", "geometry": geometry, "properties": properties})
-    return json.dumps({"type": "FeatureCollection", "features": features})
-
-
-def check_suffix(path: Path | None, allowed: Sequence[str]) -> None:
-    """Refuse a file name with another ending before any work is done."""
-    if path is not None and path.suffix not in allowed:
-        raise InvalidInput(f"{path}: the name must end in {' or '.join(allowed)}")
+def existing_file(text: str) -> Path:
+    """A type for argparse: a file that is there."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder; give the name of a file")
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"{text}: no such file; check the path")
+    return path

@@ -30,6 +30,7 @@ T = TypeVar("T")
 _CACHED = 8  # public messages kept: agents of one process are never far apart
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _NOT_YET = frozenset({"not-open-yet", "not-closed-yet"})
+_NOTICE_EVERY = 10.0  # seconds between two lines about a silent server
 _SYSTEM = random.SystemRandom()
 
 
@@ -133,17 +134,23 @@ class Channel:
     retry : Retry
     at_once : int
         Requests in flight at the same time, long polls not counted.
+    notify : callable
+        Takes a sentence when the server stops answering, now and then while it is tried again, and when it answers.
     """
 
     def __init__(
         self, url: str, wire: HttpxWire | LeanWire | httpx.AsyncClient, *, clock: Clock | None = None,
         jitter: Callable[[], float] = _SYSTEM.random, retry: Retry | None = None, at_once: int = 64,
+        notify: Callable[[str], None] = lambda line: None,
     ) -> None:  # fmt: skip
         self.url = url.rstrip("/")
         self.clock: Clock = WallClock() if clock is None else clock
         self.jitter = jitter
         self._wire = wire if isinstance(wire, HttpxWire | LeanWire) else HttpxWire(wire)
         self._retry = Retry() if retry is None else retry
+        self._notify = notify
+        self._silent_since: float | None = None  # when the server stopped answering
+        self._last_notice = 0.0
         self._slots = asyncio.Semaphore(at_once)
         self._messages: OrderedDict[str, Any] = OrderedDict()
         self._flights: dict[object, asyncio.Task[Any]] = {}
@@ -173,6 +180,9 @@ class Channel:
                     answer = await self._once(method, path, content, headers)
             if answer.status and answer.status not in _TRY_AGAIN and not (content and answer.token in _NOT_YET):
                 self.delivered += content is not None and answer.status < 300
+                if self._silent_since is not None:
+                    self._silent_since = None
+                    self._notify(f"{self.url} answers again.")
                 return answer
             pause = min(self._retry.longest, self._retry.first * 2.0 ** min(failures, 60)) * self.jitter()
             pause += answer.wait  # Retry-After is obeyed; jitter comes on top
@@ -182,7 +192,18 @@ class Channel:
                     "later, the vault knows where to go on"
                 )
             failures += 1
+            if not answer.status or answer.status >= 500:
+                self._say_silent(answer.token)
             await self.clock.sleep(pause)
+
+    def _say_silent(self, reason: str) -> None:
+        now = self.clock.time()
+        if self._silent_since is None:
+            self._silent_since = now
+        elif now - self._last_notice < _NOTICE_EVERY:
+            return
+        self._last_notice = now
+        self._notify(f"{self.url} does not answer ({reason}); trying again. Stopping is safe, the vault knows.")
 
     async def _once(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None) -> Answer:
         """One try; status 0 if nothing came back."""

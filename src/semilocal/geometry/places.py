@@ -6,14 +6,17 @@ the positions themselves would tell where the outermost participants are.
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 
 from ..errors import InvalidInput
 from .box import MAX_DIMENSIONS, Box
 
-__all__ = ["PLACES", "named_box", "parse_bounds"]
+__all__ = ["LATITUDE", "LONGITUDE", "PLACES", "named_box", "parse_bounds", "parse_numbers"]
 
 DEGREES = ("longitude", "latitude")
+LONGITUDE = ("lon", "lng", "long", "longitude")  # usual spellings of the axes
+LATITUDE = ("lat", "latitude")
 
 # (west, south, east, north) in degrees, rounded outward from the published outline of each place.
 PLACES = MappingProxyType(
@@ -79,19 +82,36 @@ def parse_bounds(text: str, *, names: tuple[str, ...] = ()) -> Box:
     >>> parse_bounds("world").upper
     (180.0, 90.0)
     """
-    parts = [part.strip() for part in str(text).split(",")]
-    numbers = []
-    for part in parts:
-        try:
-            numbers.append(float(part))
-        except ValueError:
-            if len(parts) == 1:
-                return named_box(text)
-            raise InvalidInput(f"bounds {text!r}: {part!r} is not a number; write them as 'x0,y0,x1,y1'") from None
+    if "," not in text:
+        return named_box(text)
+    numbers = parse_numbers(text, "bounds")
     if len(numbers) % 2 or not 1 <= len(numbers) // 2 <= MAX_DIMENSIONS:
         raise InvalidInput(
             f"bounds {text!r} hold {len(numbers)} numbers; give the lower corner and then the upper corner, "
             "'x0,y0,x1,y1', or the name of a place"
         )
     half = len(numbers) // 2
-    return Box(tuple(numbers[:half]), tuple(numbers[half:]), names=names)
+    return Box(numbers[:half], numbers[half:], names=names)
+
+
+def parse_numbers(text: str, what: str) -> tuple[float, ...]:
+    """Finite numbers with commas between them.
+
+    Parameters
+    ----------
+    text : str
+    what : str
+        How to call them in a message.
+
+    Examples
+    --------
+    >>> parse_numbers("-10, 2.5", "corner")
+    (-10.0, 2.5)
+    """
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"{what} must be numbers with commas between them, such as -1.5,2; got {text!r}") from None
+    if not all(map(math.isfinite, numbers)):
+        raise InvalidInput(f"{what} must be finite numbers; got {text!r}")
+    return numbers

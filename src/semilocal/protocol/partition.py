@@ -6,16 +6,16 @@ Knows cells and counts. Knows no positions of participants and no randomness.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput
 from ..hierarchy.base import Cells
 from .messages import Closed
 from .moves import move_codes
@@ -243,22 +243,12 @@ class Partition:
 
         Axis 0 is written as longitude, axis 1 as latitude.
         """
-        if self.task.box.dimensions != 2:
-            raise InvalidInput(f"GeoJSON needs two dimensions; this partition has {self.task.box.dimensions}")
-        rings = [_ring(box) for box in self.boxes]
-        features = [
-            _feature(ring, {"kind": "region", "cell": str(cell), "crowd": int(crowd), "density": float(crowd / area)})
-            for ring, cell, crowd, area in zip(rings, self.cells, self.crowds, _areas(self.boxes), strict=True)
-        ]
-        trimmed = self.trimmed_cells
-        for cell, box in zip(trimmed, self.task.hierarchy.boxes(trimmed), strict=True):
-            features.append(_feature(_ring(box), {"kind": "trimmed", "cell": str(cell)}))
-        return {"type": "FeatureCollection", "note": UNPROTECTED, "features": features}
+        document: dict[str, Any] = import_module("semilocal.io.regions").regions_geojson(self)
+        return document
 
     def save_geojson(self, path: str) -> None:
         """Write :meth:`to_geojson` to a file."""
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.to_geojson(), file)
+        import_module("semilocal.io.regions").write_geojson(self, path)
 
     def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
         """Draw the regions coloured by density, trimmed parts hatched; optionally the points on top.
@@ -267,49 +257,7 @@ class Partition:
         ----------
         ax : matplotlib axes, optional
         points : array_like, shape (n, 2), optional
-            Positions to show; for experiments with public data only.
+            Positions to show; for public data only.
         """
-        if self.task.box.dimensions != 2:
-            raise InvalidInput(f"plot needs two dimensions; this partition has {self.task.box.dimensions}")
-        try:
-            import matplotlib.pyplot as plt
-            from matplotlib.collections import PolyCollection
-            from matplotlib.colors import LogNorm
-        except ImportError:
-            raise MissingExtra("matplotlib", "plots") from None
-        if ax is None:
-            ax = plt.subplots(figsize=(7, 6.2), layout="constrained")[1]
-        boxes = self.boxes
-        density = np.maximum(self.crowds, 0.5) / _areas(boxes)
-        norm = LogNorm(density.min(), max(density.max(), density.min() * 1.001))
-        filled = PolyCollection(
-            [_ring(box) for box in boxes], cmap="viridis", norm=norm, edgecolor="white", linewidth=0.25
-        )
-        filled.set_array(density)
-        ax.add_collection(filled)
-        hollow = [_ring(box) for box in self.task.hierarchy.boxes(self.trimmed_cells)]
-        if hollow:
-            ax.set_title("hatched: trimmed; its few people act from the nearest region", fontsize=9)
-            ax.add_collection(PolyCollection(hollow, facecolor="none", edgecolor="0.75", linewidth=0.3, hatch="////"))
-        if points is not None:
-            shown = self.task.box.check(points)
-            ax.plot(shown[:, 0], shown[:, 1], ",", color="black", alpha=0.35)
-        ax.set_xlim(self.task.box.lower[0], self.task.box.upper[0])
-        ax.set_ylim(self.task.box.lower[1], self.task.box.upper[1])
-        ax.set_xlabel(self.task.box.names[0])
-        ax.set_ylabel(self.task.box.names[1])
-        ax.figure.colorbar(filled, ax=ax, label="participants per unit area (public by design)", shrink=0.85)
-        return ax
-
-
-def _areas(boxes: Floats) -> Floats:
-    return np.asarray(np.prod(boxes[:, 1] - boxes[:, 0], axis=1))
-
-
-def _ring(box: Floats) -> list[list[float]]:
-    (x0, y0), (x1, y1) = box.tolist()
-    return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
-
-
-def _feature(ring: list[list[float]], properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}, "properties": properties}
+        drawn: Axes = import_module("semilocal.io.plots").draw_regions(self, ax, points=points)
+        return drawn

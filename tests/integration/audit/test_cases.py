@@ -5,7 +5,6 @@ Each bound has confidence 1 - 1e-6: a sound mechanism is called broken with at m
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 
 from semilocal.audit.cases import CASES, Finding, default_task, retries
 from semilocal.audit.tables import finding_table
-from semilocal.cli.commands.audit import add_parsers
+from semilocal.cli.main import main
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case is not retries], ids=lambda case: case.__name__)
@@ -44,10 +43,7 @@ def test_findings_know_when_they_are_contradicted() -> None:
 
 
 def command(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    add_parsers(parser.add_subparsers(required=True))
-    args = parser.parse_args(words)
-    return int(args.run(args))
+    return main(words)
 
 
 def test_the_command_audits_a_task_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,14 +1,13 @@
-"""`semilocal data`: lists, describes, fetches; one line and exit code 1 when it cannot."""
+"""`semilocal data`: lists, describes, fetches; one line and exit code 2 when it cannot."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
-from semilocal.cli.commands import data as data_cli
+from semilocal.cli.main import main
 from semilocal.experiments.datasets.catalogue import CATALOGUE
 
 
@@ -18,12 +17,7 @@ def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(*words: str) -> int:
-    parser = argparse.ArgumentParser(prog="semilocal")
-    data_cli.add_parser(parser.add_subparsers(required=True))
-    args = parser.parse_args(["data", *words])
-    code = args.run(args)
-    assert isinstance(code, int)
-    return code
+    return main(["data", *words])
 
 
 def test_list_names_every_dataset_with_and_without_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,12 +46,12 @@ def test_failures_are_one_line_on_stderr(
     for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")  # discard: nobody listens there
     for words in (["describe", "atlantis"], ["fetch", "geolife"], ["fetch", "gowalla"], ["fetch", "porto"]):
-        assert call(*words, "--data", str(tmp_path)) == 1
+        assert call(*words, "--data", str(tmp_path)) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert err.startswith("semilocal data: ")
+        assert err.startswith("semilocal: error: ")
         assert err.count("\n") == 1
-    assert call("fetch", "gowalla") == 1
+    assert call("fetch", "gowalla") == 2
     assert "SEMILOCAL_DATA" in capsys.readouterr().err
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
 
-from semilocal.cli.commands.audit import add_parsers
+from semilocal.cli.main import main
 from semilocal.device.vault import pack as pack_vault
 from tests.helpers.transcript_cases import pack, play, tag
 
@@ -15,10 +14,7 @@ PLAYED = play(30, k=3)
 
 
 def command(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    add_parsers(parser.add_subparsers(required=True))
-    args = parser.parse_args(words)
-    return int(args.run(args))
+    return main(words)
 
 
 @pytest.fixture

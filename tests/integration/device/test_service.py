@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import threading
 import time
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from semilocal import Policy, Run, simulate
-from semilocal.cli.commands.join import add_parsers
+from semilocal.cli.main import main
 from semilocal.device.agent import Agent
 from semilocal.device.channel import Channel, Retry
 from semilocal.device.disk import MemoryDisk
@@ -132,11 +131,7 @@ def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path
 
 
 def commands(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    add_parsers(parser.add_subparsers(required=True))
-    parsed = parser.parse_args(arguments)
-    code: int = parsed.run(parsed)
-    return code
+    return main(arguments)
 
 
 @pytest.fixture
@@ -165,14 +160,15 @@ def test_join_and_swarm_from_the_command_line(
     swarm = threading.Thread(target=lambda: codes.append(commands(*crowd)))
     swarm.start()
     vault = str(tmp_path / "mine" / "vault")
-    join = ["join", server.url, "--token", tokens[-1], "--position", "0.3,0.31", "--vault", vault, "--spread", "0"]
+    join = ["join", server.url, "--token", tokens[-1], "--position", "0.3,0.31", "--vault", vault]
+    join += ["--spread", "0", "--yes"]
     code = commands(*join)
     swarm.join(60)
     assert not swarm.is_alive()
     assert (code, codes) == (0, [0])
     said = capsys.readouterr().out
     for words in (
-        "Your position, which stays in", "x0 = 0.3, x1 = 0.31", "You have a region.", "Your crowd:", "What you spent:",
+        "Your position, which stays on", "x0 = 0.3, x1 = 0.31", "You have a region.", "Your crowd:", "What you spent:",
         "What was revealed:", "Your exposure:", f"{SIZE} devices: {SIZE} finished", "The transcript's root is",
     ):  # fmt: skip
         assert words in said

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from semilocal.cli.commands import reproduce
+from semilocal.cli.main import main
 from semilocal.experiments import claims, reference, targets
 from semilocal.experiments.harness.report import Claim
 
@@ -136,7 +136,7 @@ def test_duels_know_which_way_is_better() -> None:
 def test_the_command_makes_pictures_table_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / "results"
-    assert reproduce.main(["housing_map", "claims", "--quick", "--out", str(out), "--workers", "0"]) == 0
+    assert main(["reproduce", "housing_map", "claims", "--quick", "--out", str(out), "--workers", "0"]) == 0
     said = capsys.readouterr()
     assert "does not hold" in said.out
     assert "[1 of 2] housing_map" in said.err
@@ -148,9 +148,9 @@ def test_the_command_makes_pictures_table_and_page(tmp_path: Path, capsys: pytes
 
 
 def test_the_command_refuses_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert reproduce.main(["nothing", "--out", str(tmp_path)]) == 1
+    assert main(["reproduce", "nothing", "--out", str(tmp_path)]) == 2
     assert "no figure is called 'nothing'" in capsys.readouterr().err
-    assert reproduce.main(["mean", "--runs", "0", "--out", str(tmp_path)]) == 1
-    assert "--runs must be at least 1" in capsys.readouterr().err
-    assert reproduce.main(["--list"]) == 0
+    assert main(["reproduce", "mean", "--runs", "0", "--out", str(tmp_path)]) == 2
+    assert "--runs: must be a whole number from 1" in capsys.readouterr().err
+    assert main(["reproduce", "--list"]) == 0
     assert "tradeoff" in capsys.readouterr().out

@@ -1,1 +1,1 @@
-"""One module per group of commands; loaded when one of its commands is called."""
+"""One module per command, each with ``add_arguments(parser)`` and ``run(args)``; loaded when the command is called."""

@@ -1,218 +1,161 @@
-"""The device's commands: ``join`` for one device, ``swarm`` for a whole crowd of test devices.
+"""``semilocal join``: take part in a campaign with one position.
 
-``add_parsers`` adds them to a parser's sub-commands; each sets ``run``, a function of the parsed arguments that returns
-the exit code. Knows arguments and printing. Knows nothing that a library user could not call.
+The position stays on this device. Stopping and starting again is safe at any moment: the vault knows where to go on.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import math
 import os
 import sys
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ...arrays import exact
-from ...errors import InvalidInput, ServerViolation
+from ...errors import InvalidInput
 from ...protocol.participant import Policy
+from ...protocol.plan import Plan
 from ...protocol.task import Task
-from ..positions import describe, parse_position, points_for
+from ..arguments import describe_position, number, parse_position, whole
+from ..devices import URL_HELP, add_patience, find_task, reach, say, server_of, warn_plain_http
+from ..exits import DONE, FOUND
 
-__all__ = ["add_parsers", "run_join", "run_swarm_command"]
+if TYPE_CHECKING:
+    from ...device.channel import Channel
+    from ...device.vault import Vault
+
+__all__ = ["add_arguments", "default_vault", "run"]
 
 DEFAULT_MAX_EPSILON = "10"
-_EXIT = {"finished": 0, "lost": 3, "cancelled": 3, "refused": 4, "unfinished": 5}
 
 
-def add_parsers(subparsers: Any) -> None:
-    """Add the device's commands to what ``ArgumentParser.add_subparsers`` returned."""
-    join = subparsers.add_parser(
-        "join",
-        help="take part in a campaign with one position",
-        description="Take part in a campaign. The position never leaves this device; what does is a few bits through "
-        "noise. Stopping and starting again is safe at any moment: the vault knows where to go on.",
-    )
-    join.add_argument("url", metavar="URL", help="the task, https://server/tasks/ID, or a server with one open task")
-    join.add_argument("--token", default="", help="the one-time token to enrol with")
-    join.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("url", metavar="URL", help=URL_HELP)
+    parser.add_argument("--token", default="", help="the one-time token to enrol with")
+    parser.add_argument(
         "--position", required=True, metavar="P",
-        help="such as 37.77,-122.42 (latitude, longitude if the task's axes are named so, else in the order of its "
-        "axes) or name=number,…; write --position=-12,3 if it begins with a minus",
+        help="such as 37.77,-122.42 (latitude, longitude if the task's axes are called so, else in the order of its "
+        "axes) or name=number,…",
     )  # fmt: skip
-    join.add_argument("--vault", metavar="FILE", help="secret and state (default: ~/.local/share/semilocal/vault)")
-    join.add_argument(
+    parser.add_argument("--yes", action="store_true", help="take part without being asked")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be sent, send nothing, write nothing")
+    parser.add_argument("--vault", metavar="FILE", type=Path, help="secret and state (~/.local/share/semilocal/vault)")
+    parser.add_argument(
         "--max-epsilon", metavar="E", default=None,
         help="most that all tasks of this vault together may cost inside your regions, worst case "
         f"(a new vault has {DEFAULT_MAX_EPSILON}; kept in the vault)",
     )  # fmt: skip
-    join.add_argument(
-        "--max-exposure", metavar="X", default=None,
-        help="most that may be lost to servers that lie: every answer counts (default: no limit but the task's rounds)",
-    )  # fmt: skip
-    _add_policy(join)
-    join.add_argument("--spread", type=float, default=1.0, metavar="S", help="send up to S seconds late (default: 1)")
-    join.set_defaults(run=run_join)
-
-    swarm = subparsers.add_parser(
-        "swarm",
-        help="run a whole crowd of real devices, for tests and demonstrations",
-        description="Run one real device per position of a file. For tests and demonstrations: one process then knows "
-        "everybody's position.",
-    )
-    swarm.add_argument("url", metavar="URL", help="the task, https://server/tasks/ID, or a server with one open task")
-    swarm.add_argument("--points", required=True, metavar="FILE", help="positions: CSV, Parquet or GeoJSON")
-    swarm.add_argument("--devices", type=int, metavar="N", help="how many, drawn without repetition (default: all)")
-    swarm.add_argument("--tokens", metavar="FILE", help="one token per line; leave out where enrolment is open")
-    swarm.add_argument("--vaults", metavar="FOLDER", help="keep the vaults there (default: in memory)")
-    swarm.add_argument("--seed", type=int, default=0, help="which positions are drawn (not the noise; default: 0)")
-    swarm.add_argument("--drop-outside", action="store_true", help="leave out positions outside the domain, and say so")
-    swarm.add_argument("--max-epsilon", type=float, default=1e6, metavar="E", help="as for join, per device")
-    swarm.add_argument("--max-exposure", type=float, default=None, metavar="X", help="as for join, per device")
-    swarm.add_argument("--quiet", action="store_true", help="no progress")
-    _add_policy(swarm)
-    swarm.set_defaults(run=run_swarm_command)
-
-
-def _add_policy(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--min-k", type=int, default=2, metavar="K", help="smallest crowd to accept (default: 2)")
     parser.add_argument(
-        "--max-delta", type=float, metavar="D",
-        help="largest chance of missing that crowd, however often one is moved (default: any)",
-    )  # fmt: skip
+        "--max-exposure",
+        metavar="X",
+        default=None,
+        help="most that may be lost to servers that lie: every answer counts",
+    )
+    parser.add_argument("--min-k", type=whole(1), metavar="K", help="smallest crowd to accept")
+    parser.add_argument("--max-delta", type=number(0), metavar="D", help="largest chance of missing that crowd")
     parser.add_argument("--allow-no-crowd", action="store_true", help="join tasks that keep no crowd, too")
+    parser.add_argument("--spread", type=number(0), default=1.0, metavar="S", help="send up to S seconds late (1)")
+    add_patience(parser)
 
 
-def run_join(arguments: argparse.Namespace) -> int:
-    """Join a task with one position and follow it to its end; the exit code."""
+def run(args: argparse.Namespace) -> int:
+    """Join a task and follow it to its end."""
+    place = args.vault or default_vault()
+    if place.is_dir():
+        raise InvalidInput(f"--vault {place}: is a folder; give the name of a file")
+    if not (args.yes or args.dry_run or sys.stdin.isatty()):
+        raise InvalidInput("nobody can be asked here: give --yes to take part, or --dry-run to see what would be sent")
+    warn_plain_http(args.url)
+    return asyncio.run(_follow(args, place))
+
+
+async def _follow(args: argparse.Namespace, place: Path) -> int:
     from ...device.channel import Channel
     from ...device.transport import new_client
     from ...device.vault import Vault
 
-    place = Path(arguments.vault) if arguments.vault else default_vault()
-    limit = None if arguments.max_exposure is None else float(exact(arguments.max_exposure))
-
-    async def follow() -> int:
-        async with new_client(connections=4) as client:
-            with Vault.open(place) as vault:
-                ledger = vault.contents.ledger
-                cap = arguments.max_epsilon or ledger.max_epsilon or DEFAULT_MAX_EPSILON
-                vault.set_caps(max_epsilon=cap, max_exposure=arguments.max_exposure or ledger.max_exposure)
-                return await _join(arguments, vault, Channel(_server(arguments.url), client), limit)
-
-    _warn_plain_http(arguments.url)
-    return asyncio.run(follow())
+    server = server_of(args.url)
+    await reach(server, patience=args.patience)
+    async with new_client(connections=4) as client:
+        channel = Channel(server, client, notify=say)
+        if args.dry_run:
+            _, task, plan = await find_task(channel, args.url)
+            print(_preview(task, plan, parse_position(args.position, task.box), server))
+            print("Nothing was sent and nothing was written.")
+            return DONE
+        with Vault.open(place) as vault:
+            return await _join(args, vault, channel)
 
 
-async def _join(arguments: argparse.Namespace, vault: Any, channel: Any, limit: float | None) -> int:
+async def _join(args: argparse.Namespace, vault: Vault, channel: Channel) -> int:
     from ...device.agent import Agent
 
-    ledger = vault.contents.ledger
-    cap = ledger.cap("epsilon")
-    policy = _policy(arguments, float(cap), limit)
     running = [entry for entry in vault.contents.memberships if entry.server == channel.url and not entry.over]
-    url = f"{channel.url}/tasks/{running[0].task_id.hex()}" if len(running) == 1 else arguments.url
-    name, task = await _find_task(channel, arguments.url if _names_task(arguments.url) else url)
-    position = parse_position(arguments.position, task.box)
-    print(task.statement())
-    print(f"Your position, which stays in {vault.path}: {describe(position, task.box)}.", flush=True)
+    url = args.url
+    if url.rstrip("/") == channel.url and len(running) == 1:
+        url = f"{channel.url}/tasks/{running[0].task_id.hex()}"
+    name, task, plan = await find_task(channel, url)
+    position = parse_position(args.position, task.box)
+    if vault.contents.membership(bytes.fromhex(name)) is None:
+        print(_preview(task, plan, position, channel.url), flush=True)
+        if not args.yes and not _agreed():
+            print("Nothing was sent.")
+            return DONE
+    else:
+        print(f"You joined this task before; going on with it. Your position stays in {vault.path}.", flush=True)
     agent = Agent(
-        f"{channel.url}/tasks/{name}", vault, position=position, policy=policy, token=arguments.token, channel=channel,
-        notify=lambda line: print(line, flush=True), spread=arguments.spread,
+        f"{channel.url}/tasks/{name}", vault, position=position, policy=_policy(args, vault), token=args.token,
+        channel=channel, notify=lambda line: print(line, flush=True), spread=args.spread,
     )  # fmt: skip
     summary = await agent.run()
     print(summary.text())
-    return _EXIT[summary.outcome]
+    return DONE if summary.outcome == "finished" else FOUND
 
 
-def run_swarm_command(arguments: argparse.Namespace) -> int:
-    """Run a crowd of devices; the exit code is 0 if every device has a region."""
-    from ...device.channel import Channel
-    from ...device.swarm.run import AT_ONCE, run_swarm
-    from ...device.transport import LeanWire
+def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -> str:
+    """What taking part means, and everything that would leave this device."""
+    from ...device.pinned import cost
 
-    tokens: list[str] = []
-    if arguments.tokens:
-        tokens = [line.strip() for line in Path(arguments.tokens).read_text().splitlines() if line.strip()]
-    policy = _policy(arguments, arguments.max_epsilon, arguments.max_exposure)
-
-    async def crowd() -> int:
-        wire = LeanWire(_server(arguments.url))
-        try:
-            channel = Channel(_server(arguments.url), wire, at_once=AT_ONCE)
-            name, task = await _find_task(channel, arguments.url)
-            points, said = points_for(arguments.points, task.box, drop_outside=arguments.drop_outside)
-            print(f"{said}.", flush=True)
-            wanted = len(points) if arguments.devices is None else arguments.devices
-            if not 1 <= wanted <= len(points):
-                raise InvalidInput(f"--devices must be from 1 to the {len(points)} positions in the file; got {wanted}")
-            chosen = np.random.default_rng(arguments.seed).permutation(len(points))[:wanted]
-            result = await run_swarm(
-                f"{channel.url}/tasks/{name}", points[np.sort(chosen)], policy=policy, tokens=tokens, channel=channel,
-                folder=arguments.vaults, show=not arguments.quiet,
-            )  # fmt: skip
-            await channel.aclose()
-        finally:
-            await wire.aclose()
-        print(result.text())
-        good = all(summary.outcome == "finished" for summary in result.summaries)
-        return 0 if good and not result.failures else 1
-
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(crowd())
+    sent = [
+        "an enrolment: a pseudonym made for this task alone, a key for it, and your token if you have one",
+        f"up to {task.max_rounds} answers, one per round, about which part of your cell you are in: each is a small "
+        "number drawn through noise",
+    ]
+    sent += [f"one noisy answer: {plan.releases[index]}" for index in plan.asked]
+    return "\n".join(
+        [
+            task.statement(),
+            f"Your position, which stays on this device: {describe_position(position, task.box)}.",
+            f"What would be sent to {server}:",
+            *(f"  - {line}" for line in sent),
+            f"What it costs you: {cost(task, plan)}.",
+        ]
+    )
 
 
-def _policy(arguments: argparse.Namespace, max_epsilon: float, max_exposure: float | None) -> Policy:
+def _agreed() -> bool:
+    return input("Take part? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _policy(args: argparse.Namespace, vault: Vault) -> Policy:
+    """The owner's limits: those of the command line, those in the vault, and the defaults of a device."""
+    from ...arrays import exact
+
+    ledger = vault.contents.ledger
+    cap = args.max_epsilon or ledger.max_epsilon or DEFAULT_MAX_EPSILON
+    vault.set_caps(max_epsilon=cap, max_exposure=args.max_exposure or ledger.max_exposure)
+    given: dict[str, Any] = {"min_k": args.min_k, "max_delta": args.max_delta}
+    if args.max_exposure is not None:
+        given["max_exposure"] = float(exact(args.max_exposure))
     return Policy(
-        max_epsilon=max_epsilon, max_exposure=max_exposure, min_k=arguments.min_k,
-        max_delta=math.inf if arguments.max_delta is None else arguments.max_delta,
-        allow_no_crowd=arguments.allow_no_crowd,
-    )  # fmt: skip
+        max_epsilon=float(vault.contents.ledger.cap("epsilon") or 0),
+        allow_no_crowd=args.allow_no_crowd,
+        **{name: value for name, value in given.items() if value is not None},
+    )
 
 
 def default_vault() -> Path:
-    """Where a device keeps its vault unless told otherwise."""
+    """Where a device keeps its vault unless it is named."""
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(base).expanduser() / "semilocal" / "vault"
-
-
-async def _find_task(channel: Any, url: str) -> tuple[str, Task]:
-    """Id and task behind a URL; the agent checks them again, and pins them."""
-    from ...device.pinned import only_task, pinned_task, split_url
-
-    name = split_url(url)[1] or await only_task(channel)
-    task = await channel.message(f"/tasks/{name}", lambda data: pinned_task(data, name))
-    if task is None:
-        raise ServerViolation("malformed", "the server does not show its task")
-    return name, task
-
-
-def _server(url: str) -> str:
-    from ...device.pinned import split_url
-
-    return split_url(url)[0]
-
-
-def _names_task(url: str) -> bool:
-    from ...device.pinned import split_url
-
-    return bool(split_url(url)[1])
-
-
-def _warn_plain_http(url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        warning = "http is not encrypted; whoever listens learns your region and your key. Use https."
-        print(f"Warning: {warning}", file=sys.stderr)
-
-
-def _loop_factory() -> Any:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

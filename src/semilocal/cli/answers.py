@@ -1,0 +1,67 @@
+"""Answers to range queries, as columns and as files.
+
+Knows queries, answers and the two formats. Used by ``counts`` and ``results``.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+from ..geometry.box import Box
+from ..io.files import write_text
+from ..io.queries import Queries, corner_names
+from ..io.regions import boxes_geojson, csv_text
+from ..release.boxes import Answers
+
+__all__ = ["ANSWERS", "answer_columns", "check_queries", "write_answers"]
+
+ANSWERS = ("count", "stderr", "low", "high")
+
+
+def check_queries(queries: Queries, box: Box) -> None:
+    """Warn about queries that reach outside the domain, and about columns that the answers replace."""
+    reaching, apart = queries.outside(box)
+    if apart:
+        warnings.warn(
+            f"{apart:,} of {len(queries):,} queries lie outside the domain {box}: their count is 0, because nobody "
+            "there was asked",
+            UserWarning,
+            stacklevel=2,
+        )
+    if reaching:
+        warnings.warn(
+            f"{reaching:,} of {len(queries):,} queries reach outside the domain {box}: only the part inside is counted",
+            UserWarning,
+            stacklevel=2,
+        )
+    taken = [name for name in queries.properties if name in ANSWERS]
+    if taken:
+        warnings.warn(f"the answers replace the queries' own {', '.join(taken)}", UserWarning, stacklevel=2)
+
+
+def answer_columns(queries: Queries, answers: Answers, box: Box, *, level: float) -> dict[str, list[Any]]:
+    """Columns by name: what the queries are called, their corners, then count, stderr, low and high."""
+    corners = queries.boxes.reshape(len(queries), -1)
+    interval = answers.interval(level)
+    values = (answers.value, answers.stderr, interval[:, 0], interval[:, 1])
+    return {
+        **{name: list(column) for name, column in queries.properties.items() if name not in ANSWERS},
+        **{name: corners[:, place].tolist() for place, name in enumerate(corner_names(box))},
+        **{name: column.tolist() for name, column in zip(ANSWERS, values, strict=True)},
+    }
+
+
+def write_answers(queries: Queries, columns: dict[str, list[Any]], path: Path | None) -> str:
+    """Write CSV or GeoJSON, by the ending of the name; without a name return CSV."""
+    if path is None:
+        return csv_text(columns)
+    if path.suffix.lower() == ".geojson":
+        kept = [name for name in columns if name in queries.properties or name in ANSWERS]
+        rows = (dict(zip(kept, row, strict=True)) for row in zip(*(columns[name] for name in kept), strict=True))
+        write_text(path, json.dumps(boxes_geojson(queries.boxes, rows)))
+    else:
+        write_text(path, csv_text(columns))
+    return ""

@@ -1,0 +1,149 @@
+"""``semilocal campaign create | list | show | start | close``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ...errors import InvalidInput
+from ...geometry.box import Box
+from ...geometry.places import parse_numbers
+from ...protocol.task import Task
+from .. import server
+from ..arguments import BOX_HELP, FUNCTION_HELP, number, parse_box, parse_release, share, whole
+from ..exits import DONE
+
+__all__ = ["add_arguments"]
+
+CAMPAIGN_TRIMS = 8  # fewer than Task.build's: owners of devices look at the worst case
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The actions and their options."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="create | list | show | start | close")
+    create = actions.add_parser("create", help="create a campaign")
+    _add_create(create)
+    create.set_defaults(run=run_create)
+    listing = actions.add_parser("list", help="all campaigns")
+    listing.set_defaults(run=run_list)
+    server.add_arguments(create)
+    server.add_arguments(listing)
+    for name, run, words in (
+        ("show", run_show, "where a campaign stands, and its promise"),
+        ("start", run_start, "end enrolment and open round 1"),
+        ("close", run_close, "cancel a running campaign"),
+    ):
+        action = actions.add_parser(name, help=words)
+        action.add_argument("campaign", metavar="CAMPAIGN", help=server.CAMPAIGN_HELP)
+        action.set_defaults(run=run)
+        server.add_arguments(action)
+
+
+def _add_create(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", required=True, help="for people")
+    parser.add_argument("--bounds", metavar="BOX", help=f"the public domain, required: {BOX_HELP}")
+    parser.add_argument("--lower", help=argparse.SUPPRESS)  # an older spelling of --bounds
+    parser.add_argument("--upper", help=argparse.SUPPRESS)
+    parser.add_argument("--names", default="", metavar="A,B", help="names of the axes, such as longitude,latitude")
+    parser.add_argument(
+        "--epsilon", type=number(0, above=True), required=True, help="loss inside a region, for the partition"
+    )
+    parser.add_argument("--delta", type=share, required=True, help="chance that a crowd is below k; well below 1/N")
+    parser.add_argument("--k", type=whole(1), required=True, help="the smallest crowd")
+    parser.add_argument("--rule", choices=["trim", "all", "each"], default="trim", help="(%(default)s)")
+    parser.add_argument("--accounting", choices=["core", "uniform"], default="core", help="(%(default)s)")
+    parser.add_argument(
+        "--max-trims", type=whole(0), metavar="M",
+        help=f"most TRIM verdicts on a path; {CAMPAIGN_TRIMS} with rule trim and accounting core",
+    )  # fmt: skip
+    parser.add_argument("--tau", type=share, default=0.2, help="largest share of a cell that is moved (%(default)s)")
+    parser.add_argument("--tree", choices=["binary", "quad"], default="binary", help="(%(default)s)")
+    parser.add_argument("--max-depth", type=whole(1), metavar="D", help="most splits on a path")
+    parser.add_argument(
+        "--quorum", type=number(0), default=1.0, help="share of the expected reports that closes a round early (1.0)"
+    )
+    parser.add_argument("--window", type=whole(1), default=3600, help="seconds that a round stays open (%(default)s)")
+    parser.add_argument(
+        "--unsigned", action="store_true", help="do not pin the server's key; checkpoints are not signed"
+    )
+    parser.add_argument("--enrolment", choices=["tokens", "open"], default="tokens", help="(%(default)s)")
+    parser.add_argument("--capacity", type=whole(1), metavar="N", help="round 1 opens when so many are enrolled")
+    parser.add_argument(
+        "--enrolment-seconds", type=whole(1), metavar="S", help="round 1 opens after this time at the latest"
+    )
+    parser.add_argument(
+        "--release", action="append", default=[], metavar="RELEASE",
+        help=f"counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON; FUNCTION is {FUNCTION_HELP}; may be "
+        "repeated",
+    )  # fmt: skip
+
+
+def run_create(args: argparse.Namespace) -> int:
+    """Create a campaign."""
+    from ...service.campaign import CampaignForm, ReleaseForm
+
+    box = _box(args)
+    releases = [parse_release(text, box.names) for text in args.release]
+    trims = args.max_trims
+    if trims is None and args.rule == "trim" and args.accounting == "core":
+        trims = CAMPAIGN_TRIMS
+    with server.connect(args) as client:
+        task = Task.build(
+            box, epsilon=args.epsilon, delta=args.delta, k=args.k, rule=args.rule, accounting=args.accounting,
+            max_trims=trims, tau=args.tau, tree=args.tree, max_depth=args.max_depth, quorum=args.quorum,
+            window=args.window, server_key=b"" if args.unsigned else client.key(),
+        )  # fmt: skip
+        forms = tuple(ReleaseForm(r.kind, r.function.name, r.function.parameters, r.epsilon) for r in releases)  # type: ignore[arg-type]
+        form = CampaignForm(args.name, task, forms, args.enrolment, args.capacity, args.enrolment_seconds)
+        campaign = form.build()
+        identity = client.create(form)
+    print(campaign.statement())
+    print(f"task {identity}")
+    print(f"devices join at {(args.url or server.DEFAULT_URL).rstrip('/')}/tasks/{identity}")
+    return DONE
+
+
+def _box(args: argparse.Namespace) -> Box:
+    names = tuple(name.strip() for name in args.names.split(",") if name.strip())
+    if args.bounds is not None:
+        if args.lower is not None or args.upper is not None:
+            raise InvalidInput("give --bounds, or --lower and --upper; not both")
+        return parse_box(args.bounds, names=names)
+    if args.lower is None or args.upper is None:
+        raise InvalidInput(f"--bounds is missing: the public domain, {BOX_HELP}")
+    return Box(parse_numbers(args.lower, "--lower"), parse_numbers(args.upper, "--upper"), names)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """List all campaigns."""
+    with server.connect(args) as client:
+        for row in client.campaigns():
+            print(f"{row['task']}  {row['phase']:<10}  {row['enrolled']:>8} enrolled  {row['name']}")
+    return DONE
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Show where a campaign stands."""
+    with server.connect(args) as client:
+        task = client.find(args.campaign)
+        print(json.dumps(client.state(task), indent=2))
+        print(client.statement(task))
+    return DONE
+
+
+def run_start(args: argparse.Namespace) -> int:
+    """End enrolment."""
+    with server.connect(args) as client:
+        task = client.find(args.campaign)
+        client.start(task)
+        print(f"task {task} is {client.state(task)['phase']}")
+    return DONE
+
+
+def run_close(args: argparse.Namespace) -> int:
+    """Cancel a campaign."""
+    with server.connect(args) as client:
+        task = client.find(args.campaign)
+        client.close(task)
+        print(f"task {task} is {client.state(task)['phase']}")
+    return DONE

@@ -1,0 +1,70 @@
+"""``semilocal counts``: how many people are in boxes, with intervals."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ... import release
+from ...geometry.box import Box
+from ...io.queries import Queries, grid_queries, read_queries
+from .. import jobs
+from ..answers import answer_columns, check_queries, write_answers
+from ..arguments import share
+from ..output import Outcome
+
+__all__ = ["add_arguments", "add_query_arguments", "queries_of", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    jobs.add_arguments(parser)
+    add_query_arguments(parser, required=True)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the answers: .csv or .geojson (else stdout)")
+
+
+def add_query_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Which boxes to count in, and the level of the intervals."""
+    asked = parser.add_mutually_exclusive_group(required=required)
+    asked.add_argument(
+        "--queries",
+        type=Path,
+        metavar="FILE",
+        help="CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis), or GeoJSON with rectangles; "
+        "names and other columns come back with the answers",
+    )
+    asked.add_argument("--grid", metavar="AxB", help="an even grid over the domain, such as 32x32")
+    parser.add_argument("--level", type=share, default=0.95, help="of the intervals (%(default)s)")
+
+
+def queries_of(args: argparse.Namespace, box: Box) -> Queries:
+    """The boxes that were asked for."""
+    queries = grid_queries(args.grid, box) if args.grid else read_queries(args.queries, box)
+    check_queries(queries, box)
+    return queries
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer range queries."""
+    return jobs.run_job(args, _counts, outputs={"--out": (args.out, jobs.REGIONS)}, inputs=[args.queries])
+
+
+def _counts(job: jobs.Job) -> Outcome:
+    args = job.args
+    queries = queries_of(args, job.box)
+    run, ledger = job.partition()
+    answers = release.counts(run, ledger=ledger).query(queries.boxes)
+    columns = answer_columns(queries, answers, job.box, level=args.level)
+    found: dict[str, Any] = {"queries": len(queries), "level": args.level, "regions": len(run.partition)}
+    found["uncertain"] = answers.uncertain
+    words = [f"{len(queries):,} queries over {len(run.partition):,} regions"]
+    if answers.uncertain:
+        words.append("Some participants may have been moved into a neighbouring region; the intervals allow for that.")
+    table = write_answers(queries, columns, args.out)
+    if args.out is not None:
+        found["files"] = [str(args.out)]
+        words.append(f"wrote {args.out}")
+    else:
+        found["answers"] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return Outcome(run, ledger, found, words, table=table)

@@ -1,0 +1,77 @@
+"""``semilocal plan``: what to expect of a task before anybody is asked."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import InvalidInput
+from ...io.files import check_outputs
+from ...io.plots import PICTURES, need_matplotlib
+from ...io.points import read_points
+from ..arguments import BOX_HELP, add_seed, number, parse_box, share, whole
+from ..exits import DONE, FOUND
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("--n", type=whole(1), required=True, help="participants")
+    parser.add_argument(
+        "--epsilon", type=number(0, above=True), help="loss inside the region, in all; left out with --want"
+    )
+    parser.add_argument("--delta", type=share, default=1e-6, help="chance of a crowd below k (%(default)s)")
+    parser.add_argument("--k", type=whole(1), required=True, help="the smallest crowd")
+    parser.add_argument("--bounds", metavar="BOX", required=True, help=f"the public domain: {BOX_HELP}")
+    parser.add_argument(
+        "--density", default="uniform", help="uniform, clustered, gaussian, or a file of PUBLIC positions (%(default)s)"
+    )
+    parser.add_argument("--accounting", choices=("core", "uniform"), default="core", help="(%(default)s)")
+    parser.add_argument("--want", metavar="error=X", help="smallest epsilon for error=0.1 (of counts) or mean=0.5")
+    parser.add_argument(
+        "--plot", "--picture", type=Path, metavar="FILE", help="draw the regions of one play: .png, .svg or .pdf"
+    )
+    parser.add_argument("--plays", type=whole(1), default=6, help="reference populations to average over (%(default)s)")
+    add_seed(parser, "of the reference populations", default=1)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Forecast; 1 if no epsilon reaches what is wanted."""
+    from ...planner import DENSITIES, Forecast, cheapest, density_of, forecast, picture, resampled
+
+    given = args.density not in DENSITIES
+    check_outputs({"--plot": (args.plot, PICTURES)}, inputs=[args.density] if given else [])
+    if args.plot is not None:
+        need_matplotlib()
+    if args.want is None and args.epsilon is None:
+        raise InvalidInput("give --epsilon, or --want error=… to search for the smallest")
+    box = parse_box(args.bounds)
+    density = resampled(read_points(args.density).points, box) if given else density_of(args.density, box)
+
+    def make(epsilon: float) -> Forecast:
+        return forecast(
+            density, box, n=args.n, epsilon=epsilon, delta=args.delta, k=args.k, accounting=args.accounting,
+            plays=args.plays, rng=np.random.default_rng(args.seed),
+        )  # fmt: skip
+
+    plan: Forecast | None
+    if args.want:
+        quantity, _, target = args.want.partition("=")
+        try:
+            plan = cheapest(make, quantity=quantity, target=float(target))
+        except ValueError as error:
+            raise InvalidInput(f"--want {args.want} must be error=NUMBER or mean=NUMBER") from error
+        if plan is None:
+            print(f"No epsilon up to 20 reaches {args.want} with n = {args.n}, k = {args.k}; ask more, or lower k.")
+            return FOUND
+    else:
+        plan = make(args.epsilon)
+    print(f"Forecast from {args.plays} plays on a reference population ({args.density}); nobody was asked.")
+    print("\n".join(plan.lines()))
+    if args.plot:
+        picture(plan, str(args.plot))
+        print(f"Regions of one play: {args.plot} (regions and crowds are public by design)")
+    return DONE

@@ -1,0 +1,109 @@
+"""``semilocal results``: what a finished campaign publishes, as files; or counts in boxes, with intervals."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import InvalidInput
+from ...io.files import check_folder, check_outputs, write_text
+from ...io.plots import PICTURES, need_matplotlib, save_picture
+from ...protocol.messages import Closed, decode
+from ...protocol.partition import Partition
+from ...protocol.task import Task
+from .. import server
+from ..answers import answer_columns, write_answers
+from ..exits import DONE
+from ..jobs import REGIONS
+from .counts import add_query_arguments, queries_of
+
+if TYPE_CHECKING:
+    from ..admin_client import AdminClient
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("campaign", metavar="CAMPAIGN", help=server.CAMPAIGN_HELP)
+    parser.add_argument(
+        "--out", type=Path, metavar="PATH",
+        help="folder for results.json, regions.geojson and statement.txt; with --grid or --queries a .csv or .geojson "
+        "file for the counts",
+    )  # fmt: skip
+    add_query_arguments(parser, required=False)
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the regions: .png, .svg or .pdf")
+    server.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write or count."""
+    asked = args.queries is not None or args.grid is not None
+    if args.plot is not None:
+        need_matplotlib()
+    outputs = {"--plot": (args.plot, PICTURES), **({"--out": (args.out, REGIONS)} if asked else {})}
+    check_outputs(outputs, inputs=[args.queries])
+    if not asked:
+        if args.out is None and args.plot is None:
+            raise InvalidInput("say what to write: --out FOLDER for everything, --grid or --queries, or --plot FILE")
+        if args.out is not None:
+            check_folder("--out", args.out)
+    with server.connect(args) as client:
+        task = client.find(args.campaign)
+        if asked or args.plot is not None:
+            partition = _partition(client, task)
+            if args.plot is not None:
+                save_picture(partition, args.plot)
+                print(f"wrote {args.plot}", file=sys.stderr)
+            if asked:
+                _count(args, partition)
+        if not asked and args.out is not None:
+            _write(client, task, args.out)
+    return DONE
+
+
+def _partition(client: AdminClient, task: str) -> Partition:
+    document = client.results(task)  # refuses unless the campaign is finished
+    definition = decode(client.task(task), Task)
+    asked = [release for release in document["releases"] if release["kind"] in ("mean", "values")]
+    closings = client.closings(task)
+    return Partition.from_closings(
+        definition, [decode(data, Closed) for data in closings[: len(closings) - len(asked)]]
+    )
+
+
+def _count(args: argparse.Namespace, partition: Partition) -> None:
+    from ...accounting import Ledger
+    from ...release import CountsRelease
+
+    queries = queries_of(args, partition.task.box)
+    answers = CountsRelease(partition, Ledger.of(partition.task)).query(queries.boxes)
+    table = write_answers(queries, answer_columns(queries, answers, partition.task.box, level=args.level), args.out)
+    print(f"{len(queries):,} queries over {len(partition):,} regions\n{partition.task.statement()}", file=sys.stderr)
+    if args.out is not None:
+        print(f"wrote {args.out}", file=sys.stderr)
+    print(table, end="")
+
+
+def _write(client: AdminClient, task: str, folder: Path) -> None:
+    document, drawn = client.results(task), client.geojson(task)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {
+        "results.json": json.dumps(document, indent=2) + "\n",
+        "statement.txt": document["statement"] + "\n",
+        **({} if drawn is None else {"regions.geojson": json.dumps(drawn) + "\n"}),
+    }
+    for name, text in files.items():
+        write_text(folder / name, text)
+    crowds = [region["crowd"] for region in document["regions"] if region["crowd"] is not None]
+    print(f"{len(document['regions'])} regions with {sum(crowds)} participants (public by design)")
+    for release in document["releases"]:
+        if release["kind"] == "mean" and release["mean"] is not None:
+            print(
+                f"mean of {release['function']} = {release['mean']:.6g} ± {release['stderr']:.2g} "
+                f"(one standard error at most; epsilon = {release['epsilon']:g} for {release['adjacency']}, delta 0)"
+            )
+    print("wrote " + ", ".join(str(folder / name) for name in files))

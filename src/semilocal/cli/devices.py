@@ -1,0 +1,101 @@
+"""What ``join`` and ``swarm`` have in common: the task behind a URL, and a server that may not answer.
+
+Knows how long to wait and what to say meanwhile. Nothing here depends on a position.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ..errors import ServerViolation
+from ..protocol.plan import Plan, decode_value
+from ..protocol.task import Task
+from .arguments import number
+
+if TYPE_CHECKING:
+    from ..device.channel import Channel
+
+__all__ = ["URL_HELP", "add_patience", "find_task", "reach", "say", "server_of", "warn_plain_http"]
+
+URL_HELP = "the task, https://server/tasks/ID, or a server with one open task"
+FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
+
+
+def add_patience(parser: argparse.ArgumentParser) -> None:
+    """The option ``--patience``."""
+    parser.add_argument(
+        "--patience",
+        type=number(0),
+        default=30.0,
+        metavar="S",
+        help="give up if the server does not answer at all for so many seconds (%(default)g)",
+    )
+
+
+def say(line: str) -> None:
+    """A line for the owner on stderr, at once."""
+    print(f"semilocal: {line}", file=sys.stderr, flush=True)
+
+
+async def reach(server: str, *, patience: float) -> None:
+    """Wait until the server answers at all; says so when it does not.
+
+    Raises
+    ------
+    Unreachable
+        If it does not within the patience.
+    """
+    import httpx
+
+    from ..errors import Unreachable
+
+    loop = asyncio.get_running_loop()
+    began, pause = loop.time(), 0.5
+    async with httpx.AsyncClient(timeout=FIRST_ANSWER) as client:
+        while True:
+            try:
+                answer = await client.get(f"{server}/healthz")
+                if answer.status_code < 500:
+                    return
+                reason = f"status {answer.status_code}"
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                reason = type(error).__name__
+            left = patience - (loop.time() - began)
+            if left <= 0:
+                raise Unreachable(
+                    f"the server at {server} did not answer for {patience:g} s ({reason}); check the address, or try "
+                    "later: nothing has been sent"
+                )
+            say(f"{server} does not answer ({reason}); trying again for {left:.0f} s")
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, 5.0)
+
+
+async def find_task(channel: Channel, url: str) -> tuple[str, Task, Plan]:
+    """Id, task and plan behind a URL; the agent checks them again, and pins them."""
+    from ..device.pinned import only_task, pinned_task, split_url
+
+    name = split_url(url)[1] or await only_task(channel)
+    task = await channel.message(f"/tasks/{name}", lambda data: pinned_task(data, name))
+    plan = await channel.message(f"/tasks/{name}/plan", lambda data: decode_value(data, Plan))
+    if task is None or plan is None:
+        raise ServerViolation("malformed", "the server does not show its task and its plan")
+    return name, task, plan
+
+
+def server_of(url: str) -> str:
+    """The server of a URL."""
+    from ..device.pinned import split_url
+
+    return split_url(url)[0]
+
+
+def warn_plain_http(url: str) -> None:
+    """Warn about a connection that anybody on the way can read."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        say("warning: http is not encrypted: anybody on the way learns your region and your key. Use https.")

@@ -1,0 +1,184 @@
+"""What the job commands (partition, counts, mean, points) have in common: options, positions, people, the run.
+
+A job command adds its own options, and gives :func:`run_job` a function from a :class:`Job` to an
+:class:`~semilocal.cli.output.Outcome`. Knows arguments and files. Computes nothing itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..accounting import Ledger
+from ..arrays import Floats
+from ..errors import InvalidInput
+from ..geometry.box import Box
+from ..io.files import check_outputs
+from ..io.points import Table, read_points
+from ..io.positions import fit
+from ..io.progress import Progress
+from ..protocol.task import Task
+from ..release import onecall
+from ..simulation.run import Run
+from ..simulation.simulate import simulate
+from . import people
+from .arguments import BOX_HELP, add_seed, number, parse_box, share, whole
+from .exits import DONE
+from .output import Outcome, tell, trim_limit_advice
+
+__all__ = ["DELTA", "REGIONS", "Job", "add_arguments", "progress", "run_job"]
+
+DELTA = 1e-6
+REGIONS = (".geojson", ".csv")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of every job."""
+    data = parser.add_argument_group("positions")
+    data.add_argument("file", metavar="FILE", type=Path, help="positions: .csv, .csv.gz, .parquet or .geojson")
+    data.add_argument("--x", metavar="COLUMN", help="column of the first axis (longitude)")
+    data.add_argument("--y", metavar="COLUMN", help="column of the second axis (latitude)")
+    data.add_argument("--columns", metavar="A,B,C", help="columns of positions with other than two dimensions")
+    data.add_argument(
+        "--bounds", metavar="BOX", help=f"the public domain, required: {BOX_HELP}; 'data' publishes the extremes"
+    )
+    data.add_argument("--clip", action="store_true", help="move positions outside the box to its edge, at most a tenth")
+    people.add_arguments(data)
+    data.add_argument(
+        "--public-data",
+        action="store_true",
+        help="the positions are public: exact shares of moved people may be printed",
+    )
+    promise = parser.add_argument_group("promise")
+    promise.add_argument("--epsilon", type=number(0, above=True), required=True, help="loss inside the region, in all")
+    promise.add_argument("--k", type=whole(1), required=True, help="the smallest crowd")
+    promise.add_argument("--delta", type=share, default=DELTA, help="chance that a crowd fails (%(default)s)")
+    promise.add_argument("--rule", choices=("trim", "all", "each"), default="trim", help="(%(default)s)")
+    promise.add_argument(
+        "--accounting",
+        choices=("core", "uniform"),
+        default="core",
+        help="what epsilon is for: positions inside a region, or moved positions against those inside (%(default)s)",
+    )
+    promise.add_argument("--max-trims", type=whole(0), metavar="M", help="the most moves that anybody can have")
+    promise.add_argument("--tau", type=share, metavar="SHARE", help="the largest share of a cell that may be moved")
+    promise.add_argument("--cap", type=number(0), metavar="EPSILON", help="refuse if anybody could lose more")
+    output = parser.add_argument_group("output")
+    add_seed(output, "repeatable noise, which protects nobody; else the system's randomness")
+    output.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    output.add_argument("--quiet", action="store_true", help="no progress on stderr")
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Positions in their domain, and what was asked.
+
+    Attributes
+    ----------
+    args : Namespace
+    points : float64[n, d]
+        One row per participant.
+    box : Box
+    rng : numpy.random.Generator
+    """
+
+    args: argparse.Namespace
+    points: Floats
+    box: Box
+    rng: np.random.Generator
+
+    @classmethod
+    def read(cls, args: argparse.Namespace) -> Job:
+        """Read the positions and draw the rows that stand for people."""
+        if args.bounds is None:
+            raise InvalidInput(
+                "--bounds is missing: name a public box, such as --bounds world, --bounds california or "
+                "--bounds -10,-10,10,10; it is never taken from the data in silence, because that would leak"
+            )
+        rng = np.random.default_rng(args.seed)  # without a seed it is drawn from the operating system
+        columns = args.columns.split(",") if args.columns else None
+        table = read_points(args.file, x=args.x, y=args.y, columns=columns, labels=people.person_labels(args))
+        box = _domain(args, table)
+        points, clipped = fit(table, box, clip=args.clip)
+        if clipped:
+            count = f"{clipped:,} of {len(table):,}" if args.public_data else "some"
+            warnings.warn(f"--clip moved {count} positions to the edge of {box}", UserWarning, stacklevel=2)
+        return cls(args, points[people.chosen_rows(args, table, rng)], box, rng)
+
+    @property
+    def task_options(self) -> dict[str, Any]:
+        """Options of ``Task.build`` that were given."""
+        args = self.args
+        options = {"rule": args.rule, "accounting": args.accounting, "max_trims": args.max_trims, "tau": args.tau}
+        return {name: value for name, value in options.items() if value is not None}
+
+    @property
+    def cap(self) -> float | None:
+        """The most that one participant may lose; a person may be several."""
+        return None if self.args.cap is None else self.args.cap / self.args.rows_per_user
+
+    def partition(self) -> tuple[Run, Ledger]:
+        """Find the regions; all of epsilon goes to them."""
+        args = self.args
+        task = Task.build(self.box, epsilon=args.epsilon, delta=args.delta, k=args.k, **self.task_options)
+        ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
+        with progress(args) as advance:
+            return simulate(self.points, task, rng=self.rng, progress=advance), ledger
+
+    def partition_for_values(self) -> tuple[Run, onecall.Split, Ledger]:
+        """Find the regions with a part of epsilon; the rest is for values."""
+        args = self.args
+        with progress(args) as advance:
+            return onecall.partition_for_values(
+                self.points, self.box, epsilon=args.epsilon, delta=args.delta, k=args.k, rng=self.rng, cap=self.cap,
+                progress=advance, **self.task_options,
+            )  # fmt: skip
+
+
+def run_job(
+    args: argparse.Namespace,
+    work: Callable[[Job], Outcome],
+    *,
+    outputs: Mapping[str, tuple[Path | None, Sequence[str]]] | None = None,
+    inputs: Sequence[Path | None] = (),
+) -> int:
+    """Check the outputs, read the positions, do the work, and say what came out and what it cost."""
+    check_outputs(outputs or {}, inputs=[args.file, *inputs])
+    job = Job.read(args)
+    outcome = work(job)
+    if advice := trim_limit_advice(outcome.run):
+        warnings.warn(advice, UserWarning, stacklevel=2)
+    tell(args, outcome)
+    return DONE
+
+
+@contextmanager
+def progress(args: argparse.Namespace) -> Iterator[Callable[[int, int], None]]:
+    """A line on stderr that counts rounds."""
+    bar = Progress(None, "rounds played", show=not (args.quiet or args.json))
+    try:
+        yield lambda _round, _cells: bar.advance()
+    except BaseException:
+        bar.close(failed=True)
+        raise
+    bar.close(failed=False)
+
+
+def _domain(args: argparse.Namespace, table: Table) -> Box:
+    if args.bounds != "data":
+        return parse_box(args.bounds, names=table.names)
+    low, high = table.points.min(axis=0), table.points.max(axis=0)
+    box = Box(tuple(low), tuple(np.where(high > low, high, low + 1.0)), names=table.names)
+    warnings.warn(
+        f"--bounds data publishes the outermost positions, {box}, without any protection; name a public box",
+        UserWarning,
+        stacklevel=2,
+    )
+    return box

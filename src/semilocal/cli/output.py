@@ -1,0 +1,89 @@
+"""What a job says at the end: results, what is promised, and what it cost, in words or as one JSON object.
+
+Knows words on the terminal. Prints nothing that is not a function of the public transcript, unless the data is public.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..accounting import Ledger
+from ..protocol.rule import Frontier, decide
+from ..simulation.run import Run
+
+__all__ = ["Outcome", "tell", "trim_limit_advice"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a job found.
+
+    Attributes
+    ----------
+    run : Run
+    ledger : Ledger
+        What one participant lost.
+    found : dict
+        For JSON.
+    words : list of str
+        For people.
+    table : str
+        Goes to stdout by itself; the words then go to stderr.
+    """
+
+    run: Run
+    ledger: Ledger
+    found: dict[str, Any]
+    words: list[str]
+    table: str = field(default="", repr=False)
+
+
+def tell(args: argparse.Namespace, outcome: Outcome) -> None:
+    """Print results and promise: as one JSON object, or in words."""
+    run, ledger = outcome.run, outcome.ledger.times(args.rows_per_user)
+    promised = ledger.guarantee(run.partition, simulated=run.simulated)
+    shares = {str(moves): share for moves, share in run.move_shares.items()} if args.public_data else None
+    if args.json:
+        everything = {"command": args.command, "participants": len(run.regions), **outcome.found}
+        everything |= {"privacy": promised.to_json(), "simulation": run.simulated, "seed": args.seed}
+        print(json.dumps(everything if shares is None else {**everything, "move_shares": shares}))
+        return
+    lines = list(outcome.words)
+    if args.seed is not None:
+        lines.insert(0, f"Seed {args.seed} makes the noise repeatable, so it protects nobody.")
+    if shares is not None:
+        moved = "; ".join(f"{moves} times {100 * share:.3g} %" for moves, share in shares.items())
+        lines.append(f"The data is public, so this may be said: participants were moved {moved}.")
+    stream = sys.stderr if outcome.table else sys.stdout
+    print("\n".join([*lines, "", promised.text(), "", str(ledger)]), file=stream, flush=True)
+    print(outcome.table, end="")
+
+
+def trim_limit_advice(run: Run) -> str:
+    """What to do if the limit of TRIM verdicts stopped a path; empty if it stopped none. From public tallies alone."""
+    task = run.task
+    if task.rule != "trim" or not run.rounds:
+        return ""
+    limited = set(run.partition.cells[run.partition.path_trims >= task.max_trims].tolist())
+    stopped = 0
+    for played in run.rounds[: task.max_rounds]:
+        rows = np.flatnonzero([cell in limited for cell in played.cells.tolist()])
+        rows = rows[~played.kept[rows].any(axis=1)]
+        if len(rows):
+            one_more = np.full(len(rows), task.max_trims - 1, dtype=np.int64)
+            frontier = Frontier(played.cells[rows], one_more, np.full(len(rows), np.nan))
+            stopped += int(decide(task, frontier, played.responders[rows], played.tally[rows]).kept.any(axis=1).sum())
+    if not stopped:
+        return ""
+    paths = "1 path" if stopped == 1 else f"{stopped} paths"
+    return (
+        f"the limit of {task.max_trims} TRIM verdicts stopped {paths}, so regions there are larger than they need to "
+        f"be: the box is larger than the data. Take a smaller public box, or --max-trims {max(40, 2 * task.max_trims)} "
+        "(more moves, so a higher worst-case loss)"
+    )

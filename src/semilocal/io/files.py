@@ -1,0 +1,102 @@
+"""Files that results are written to: checked before any work is done, and replaced in one step.
+
+Knows paths and bytes. Knows no formats.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import InvalidInput
+
+__all__ = ["check_folder", "check_outputs", "replacing", "write_text"]
+
+
+def check_outputs(
+    outputs: Mapping[str, tuple[Path | None, Sequence[str]]], *, inputs: Sequence[str | Path | None] = ()
+) -> None:
+    """Refuse an output that cannot be written, or that is one of the inputs, before any work is done.
+
+    Parameters
+    ----------
+    outputs : mapping of str to (Path or None, sequence of str)
+        By the name of the option: the file, and the endings its name may have (any, if there are none).
+    inputs : sequence of path or None
+        Files that must not be overwritten, under whatever name.
+
+    Raises
+    ------
+    InvalidInput
+        If the ending is another, the folder is missing or not writable, the name is a folder's, the file is an input
+        (also through a link), or two outputs are the same file.
+    """
+    taken: dict[Path, str] = {Path(path).resolve(): f"the input {path}" for path in inputs if path is not None}
+    for option, (path, endings) in outputs.items():
+        if path is None:
+            continue
+        if endings and path.suffix.lower() not in endings:
+            raise InvalidInput(f"{option} {path}: the name must end in {' or '.join(endings)}")
+        if path.is_dir():
+            raise InvalidInput(f"{option} {path}: is a folder; give the name of a file")
+        target = path.resolve()
+        if not target.parent.is_dir():
+            raise InvalidInput(
+                f"{option} {path}: there is no folder {target.parent}; make it first, or write elsewhere"
+            )
+        if not os.access(target.parent, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+            raise InvalidInput(f"{option} {path}: cannot be written; check its rights and those of its folder")
+        same = next((what for known, what in taken.items() if known == target or _linked(known, target)), None)
+        if same is not None:
+            raise InvalidInput(f"{option} {path}: is the same file as {same}, which it would overwrite; take another")
+        taken[target] = f"{option} {path}"
+
+
+def check_folder(option: str, path: Path) -> None:
+    """Refuse a folder for results that cannot be made or written into."""
+    there = next(folder for folder in (path, *path.resolve().parents) if folder.exists())
+    if not there.is_dir():
+        raise InvalidInput(f"{option} {path}: {there} is a file, not a folder; take another name")
+    if not os.access(there, os.W_OK):
+        raise InvalidInput(f"{option} {path}: cannot write into {there}; check its rights")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose bytes appear under the name all at once at the end; after an error nothing has changed."""
+    target = path.resolve()
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(handle)
+        os.chmod(name, _rights(target))
+        os.replace(name, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text in one step."""
+    with replacing(path) as stream:
+        stream.write(text.encode())
+
+
+def _linked(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and os.path.samefile(one, other)
+
+
+def _rights(target: Path) -> int:
+    """Those of the file that is replaced, or what the umask gives a new one."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask

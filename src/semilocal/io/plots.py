@@ -1,0 +1,86 @@
+"""Pictures of regions.
+
+Knows matplotlib, which is loaded when something is drawn, and a partition.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput, MissingExtra
+from ..protocol.partition import Partition
+from .files import replacing
+from .regions import areas, ring
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["PICTURES", "draw_regions", "need_matplotlib", "save_picture"]
+
+PICTURES = (".png", ".svg", ".pdf")
+SIZE = (7, 6.2)  # inches
+
+
+def need_matplotlib() -> Any:
+    """The package, or a message that says how to install it."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra("matplotlib", "plots") from None
+    return matplotlib
+
+
+def draw_regions(partition: Partition, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
+    """Draw the regions coloured by density, trimmed parts hatched; optionally the points on top.
+
+    Parameters
+    ----------
+    ax : matplotlib axes, optional
+    points : array_like, shape (n, 2), optional
+        Positions to show; for public data only.
+    """
+    box = partition.task.box
+    if box.dimensions != 2:
+        raise InvalidInput(f"a picture needs two dimensions; this partition has {box.dimensions}")
+    need_matplotlib()
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import LogNorm
+
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(figsize=SIZE, layout="constrained")[1]
+    boxes = partition.boxes
+    density = np.maximum(partition.crowds, 0.5) / areas(boxes)
+    norm = LogNorm(density.min(), max(density.max(), density.min() * 1.001))
+    filled = PolyCollection([ring(one) for one in boxes], cmap="viridis", norm=norm, edgecolor="white", linewidth=0.25)
+    filled.set_array(density)
+    ax.add_collection(filled)
+    hollow = [ring(one) for one in partition.task.hierarchy.boxes(partition.trimmed_cells)]
+    if hollow:
+        ax.set_title("Hatched: trimmed areas. Participants there were moved to the nearest region.", fontsize=9)
+        ax.add_collection(PolyCollection(hollow, facecolor="none", edgecolor="0.75", linewidth=0.3, hatch="////"))
+    if points is not None:
+        shown = box.check(points)
+        ax.plot(shown[:, 0], shown[:, 1], ",", color="black", alpha=0.35)
+    ax.set_xlim(box.lower[0], box.upper[0])
+    ax.set_ylim(box.lower[1], box.upper[1])
+    ax.set_xlabel(box.names[0])
+    ax.set_ylabel(box.names[1])
+    ax.figure.colorbar(filled, ax=ax, label="participants per unit area (public by design)", shrink=0.85)
+    return ax
+
+
+def save_picture(partition: Partition, path: Path, *, points: npt.ArrayLike | None = None) -> None:
+    """Draw the regions into a file, without a window."""
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    draw_regions(partition, figure.add_subplot(), points=points)
+    with replacing(path) as stream:
+        figure.savefig(stream, dpi=150, format=path.suffix.lower().lstrip("."))

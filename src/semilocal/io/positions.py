@@ -1,0 +1,113 @@
+"""Positions put into a public box: which column belongs to which axis, and what is wrong when they do not fit.
+
+Knows axes and how people mix them up. Messages say which axis and how many, never where anybody is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..arrays import Floats
+from ..errors import InvalidInput, OutsideDomain
+from ..geometry.box import Box
+from ..geometry.places import LATITUDE, LONGITUDE
+from .points import Table, read_points
+
+__all__ = ["MOST_CLIPPED", "fit", "inside", "is_geographic", "likely_mistake", "read_for_box"]
+
+MOST_CLIPPED = 0.1  # share of the rows that may be moved to the edge
+_SWAPPED = 0.9  # share that must lie inside after a swap
+_DEGREES = 360.0
+
+
+def fit(table: Table, box: Box, *, clip: bool = False) -> tuple[Floats, int]:
+    """The points inside a box, float64[n, d], and how many were moved to its edge.
+
+    Parameters
+    ----------
+    table : Table
+    box : Box
+    clip : bool
+        Move points outside to the nearest edge, but not more than a tenth of them.
+
+    Raises
+    ------
+    OutsideDomain
+        With the first place in the file and the likely mistake; never with a position.
+    """
+    clipped, moved = box.clip(table.points)
+    if not moved:
+        return clipped, 0
+    mistake = likely_mistake(table.points, box)
+    share = moved / len(table)
+    if clip and share <= MOST_CLIPPED and not mistake:
+        return clipped, moved
+    row = int(np.argmax((clipped != table.points).any(axis=1)))
+    what = f"{table.path}: {moved:,} of {len(table):,} positions lie outside {box}, the first in {table.place(row)}"
+    if mistake:
+        raise OutsideDomain(f"{what}. {mistake}")
+    if clip:
+        raise OutsideDomain(
+            f"{what}; --clip moves at most a tenth of them, more would change the result. Take a larger public box"
+        )
+    raise OutsideDomain(f"{what}; take a larger public box, remove them, or move them to the edge with --clip")
+
+
+def likely_mistake(points: Floats, box: Box) -> str:
+    """What probably went wrong with points float64[n, d] that lie outside; empty if nothing is known."""
+    if not len(points) or box.dimensions != 2:
+        return ""
+    within = _share_inside(points, box)
+    first, second = box.names
+    if within < 0.5 and _share_inside(points[:, ::-1], box) >= _SWAPPED:
+        return f"The axes look swapped: {first} and {second} fit after an exchange of the two. Exchange --x and --y"
+    large = float(np.abs([box.lower, box.upper]).max())
+    beyond = float((np.abs(points).max(axis=1) > _DEGREES).mean())
+    if large <= _DEGREES and beyond > 0.5:
+        return (
+            "The positions look like metres of a map projection, and the box is in degrees. Convert the positions to "
+            "longitude and latitude, or give the box in metres"
+        )
+    if large > 10 * _DEGREES and beyond == 0 and within < 0.5:
+        return (
+            "The positions look like degrees, and the box is in metres or another large unit. Give the box in degrees, "
+            "or convert the positions"
+        )
+    return ""
+
+
+def read_for_box(
+    path: str | Path, box: Box, *, labels: Sequence[str] | Callable[[Sequence[str]], Sequence[str]] = ()
+) -> Table:
+    """Positions of a file with the columns in the order of the box's axes; they may lie outside.
+
+    Columns with the names of the axes are taken; else, in two dimensions, the columns for longitude and latitude (or
+    x and y), longitude first unless the axes say otherwise.
+    """
+    try:
+        return read_points(path, columns=list(box.names), labels=labels)
+    except InvalidInput:
+        if box.dimensions != 2:
+            raise
+    table = read_points(path, labels=labels)
+    if is_geographic(box) and box.names[0].lower() in LATITUDE:
+        return dataclasses.replace(table, points=table.points[:, ::-1], names=table.names[::-1])
+    return table
+
+
+def is_geographic(box: Box) -> bool:
+    """Whether the axes are called longitude and latitude, in any order and any usual spelling."""
+    names = [name.lower() for name in box.names]
+    return len(names) == 2 and any(n in LATITUDE for n in names) and any(n in LONGITUDE for n in names)
+
+
+def inside(points: Floats, box: Box) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.asarray(((points >= box.lower) & (points <= box.upper)).all(axis=1))
+
+
+def _share_inside(points: Floats, box: Box) -> float:
+    return float(inside(points, box).mean())

@@ -1,0 +1,85 @@
+"""Regions and answers as GeoJSON and CSV.
+
+Knows the two formats and the columns of a partition. Writes nothing but what is public about it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Floats
+from ..errors import InvalidInput
+from ..protocol.partition import UNPROTECTED, Partition
+from .files import write_text
+
+__all__ = ["areas", "boxes_geojson", "csv_text", "regions_geojson", "ring", "write_geojson", "write_regions"]
+
+
+def ring(box: Floats) -> list[list[float]]:
+    """Corners of a box float64[2, 2] as a closed ring, counter-clockwise."""
+    (x0, y0), (x1, y1) = box.tolist()
+    return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
+
+
+def areas(boxes: Floats) -> Floats:
+    """Products of the sides of boxes float64[m, 2, d]: float64[m]."""
+    return np.asarray(np.prod(boxes[:, 1] - boxes[:, 0], axis=1))
+
+
+def regions_geojson(partition: Partition) -> dict[str, Any]:
+    """A FeatureCollection of the regions and of the trimmed parts; axis 0 is written as longitude, axis 1 as latitude.
+
+    Raises
+    ------
+    InvalidInput
+        Unless there are two dimensions.
+    """
+    boxes = partition.boxes
+    properties: list[dict[str, Any]] = [
+        {"kind": "region", "cell": str(cell), "crowd": int(crowd), "density": float(crowd / area)}
+        for cell, crowd, area in zip(partition.cells, partition.crowds, areas(boxes), strict=True)
+    ]
+    trimmed = partition.trimmed_cells
+    properties += [{"kind": "trimmed", "cell": str(cell)} for cell in trimmed]
+    everything = np.concatenate([boxes, partition.task.hierarchy.boxes(trimmed)])
+    return {**boxes_geojson(everything, properties), "note": UNPROTECTED}
+
+
+def boxes_geojson(boxes: Floats, properties: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Boxes float64[m, 2, 2] as polygons with their properties."""
+    if boxes.shape[2] != 2:
+        raise InvalidInput(f"GeoJSON needs two dimensions; these boxes have {boxes.shape[2]}; write .csv")
+    features = [
+        {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring(box)]}, "properties": dict(named)}
+        for box, named in zip(boxes, properties, strict=True)
+    ]
+    return {"type": "FeatureCollection", "features": features}
+
+
+def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
+    """Columns of equal length as CSV with a header line."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def write_geojson(partition: Partition, path: str | Path) -> None:
+    """Write the regions as GeoJSON."""
+    write_text(Path(path), json.dumps(regions_geojson(partition)))
+
+
+def write_regions(partition: Partition, path: Path) -> None:
+    """Write the regions as GeoJSON or CSV, by the ending of the name."""
+    if path.suffix.lower() == ".csv":
+        write_text(path, csv_text({name: column.tolist() for name, column in partition.to_table().items()}))
+    else:
+        write_geojson(partition, path)

@@ -1,0 +1,309 @@
+"""The formats that positions are read from: CSV (also .gz), Parquet and GeoJSON.
+
+Knows formats, and how to say what is wrong with a file and where. Messages name the place in the file and the column,
+never the content of a cell: it may be somebody's position.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import csv
+import gzip
+import io
+import itertools
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..arrays import Floats, Integers
+from ..errors import InvalidInput, MissingExtra
+
+__all__ = ["Source", "open_source"]
+
+LONGEST_HEADER = 1_000_000  # characters
+NOBODY = -1  # code of an empty label
+
+
+class Source:
+    """One file: which columns there are, and what they hold."""
+
+    row_word = "row"
+    columns: tuple[str, ...] = ()
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[list[Floats], list[Integers]]:
+        """Columns of numbers float64[n], and columns of any content as codes int64[n]: equal content, equal code."""
+        raise NotImplementedError
+
+    def texts(self, names: Sequence[str]) -> list[list[Any]]:
+        """Columns as they are written: one list per name."""
+        raise NotImplementedError
+
+    def refuse(self, row: int, what: str, fix: str) -> NoReturn:
+        raise InvalidInput(f"{self.path}, {self.place(row)}: {what}; {fix}")
+
+    def place(self, row: int) -> str:
+        return f"{self.row_word} {row}"
+
+
+class _Codes:
+    """Codes for labels: equal labels get equal codes."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {"": NOBODY}
+        self._codes = array.array("q")
+
+    def add(self, label: str) -> None:
+        self._codes.append(self._known.setdefault(label, len(self._known)))
+
+    def column(self) -> Integers:
+        return np.array(self._codes, dtype=np.int64)
+
+
+class _CsvFile(Source):
+    row_word = "data line"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        with self._rows() as rows:
+            header = next(rows, None)
+        if header is None:
+            raise InvalidInput(f"{path}: is empty; the first line must name the columns")
+        names = tuple(name.strip() for name in header)
+        if all(_is_number(name) for name in names):
+            raise InvalidInput(
+                f"{path}, line 1: holds numbers, not names; put a line with the column names before them"
+            )
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise InvalidInput(f"{path}, line 1: column {repeated[0]!r} is there twice; rename one of them")
+        self.columns = names
+
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[list[Floats], list[Integers]]:
+        width = len(self.columns)
+        found = [array.array("d") for _ in wanted]
+        numbers = [(store.append, self.columns.index(name)) for store, name in zip(found, wanted, strict=True)]
+        coded = [_Codes() for _ in labels]
+        texts = [(codes.add, self.columns.index(name)) for codes, name in zip(coded, labels, strict=True)]
+        with self._rows() as rows:
+            next(rows)
+            for row in rows:
+                if len(row) != width:
+                    self._refuse_line(rows.line_num, f"has {len(row)} cells, the header {width}", "fix that line")
+                try:
+                    for append, place in numbers:
+                        append(float(row[place]))
+                except ValueError:
+                    what = "is not a number" if row[place].strip() else "is empty"
+                    self._refuse_line(
+                        rows.line_num,
+                        f"column {self.columns[place]!r} {what}",
+                        "fix the cell, remove the line, or choose another column",
+                    )
+                for add, place in texts:
+                    add(row[place].strip())
+        columns = [np.frombuffer(store, dtype=np.float64) if store else np.empty(0) for store in found]
+        return columns, [codes.column() for codes in coded]
+
+    def texts(self, names: Sequence[str]) -> list[list[Any]]:
+        places = [self.columns.index(name) for name in names]
+        with self._rows() as rows:
+            next(rows)
+            kept = [[row[place] for place in places] for row in rows]
+        return [list(column) for column in zip(*kept, strict=True)] if kept else [[] for _ in names]
+
+    def place(self, row: int) -> str:
+        with self._rows() as rows:  # only on the way to an error: lines are not remembered while reading
+            next(itertools.islice(rows, row + 1, None))
+            return f"line {rows.line_num}"
+
+    def _refuse_line(self, line: int, what: str, fix: str) -> NoReturn:
+        raise InvalidInput(f"{self.path}, line {line}: {what}; {fix}")
+
+    @contextlib.contextmanager
+    def _rows(self) -> Iterator[_Rows]:
+        with _open_text(self.path) as stream:
+            rows = _Rows(stream, _delimiter(self.path, stream))
+            try:
+                yield rows
+            except csv.Error as error:
+                self._refuse_line(rows.line_num, f"is no CSV ({error})", "fix that line")
+            except UnicodeDecodeError as error:
+                raise InvalidInput(f"{self.path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise InvalidInput(f"{self.path}: the gzip data is damaged ({error}); get the file again") from None
+
+
+class _Rows:
+    """csv.reader without the empty lines, with the number of the line it is at."""
+
+    def __init__(self, stream: io.TextIOBase, delimiter: str) -> None:
+        self._reader = csv.reader(stream, delimiter=delimiter, strict=True)
+        self._filled = filter(None, self._reader)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return self._filled
+
+    def __next__(self) -> list[str]:
+        return next(self._filled)
+
+    @property
+    def line_num(self) -> int:
+        return self._reader.line_num
+
+
+class _ParquetFile(Source):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise MissingExtra("pyarrow", "experiments") from None
+        self._arrow: Any = pyarrow
+        try:
+            self._file: Any = pyarrow.parquet.ParquetFile(path)
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            raise InvalidInput(f"{path}: is no Parquet file ({str(error).splitlines()[0]}); check the file") from None
+        self.columns = tuple(self._file.schema_arrow.names)
+
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[list[Floats], list[Integers]]:
+        types = self._arrow.types
+        schema = self._file.schema_arrow
+        for name in wanted:
+            kind = schema.field(name).type
+            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+                raise InvalidInput(f"{self.path}: column {name!r} holds {kind}, not numbers; choose another column")
+        table = self._file.read(columns=list(dict.fromkeys([*wanted, *labels])))
+        found = []
+        for name in wanted:
+            column = table.column(name)
+            if column.null_count:
+                row = int(np.argmax(column.is_null().to_numpy()))
+                self.refuse(row, f"column {name!r} is empty", "remove such rows first")
+            found.append(np.array(column.cast("float64").to_numpy(), dtype=np.float64))
+        coded = []
+        for name in labels:
+            codes = _Codes()
+            for label in table.column(name).to_pylist():
+                codes.add("" if label is None else str(label))
+            coded.append(codes.column())
+        return found, coded
+
+    def texts(self, names: Sequence[str]) -> list[list[Any]]:
+        table = self._file.read(columns=list(names))
+        return [table.column(name).to_pylist() for name in names]
+
+
+class _GeoJsonFile(Source):
+    row_word = "feature"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            with _open_text(path) as stream:
+                content = json.load(stream)
+        except json.JSONDecodeError as error:
+            raise InvalidInput(f"{path}, line {error.lineno}: is no JSON ({error.msg}); fix the file") from None
+        except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InvalidInput(f"{path}: cannot be read as UTF-8 text ({error}); get the file again") from None
+        features = content.get("features") if isinstance(content, dict) else None
+        if not isinstance(features, list) or content.get("type") != "FeatureCollection":
+            raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of Points; got {_kind(content)}")
+        self._features = features
+        properties = features[0].get("properties") if features and isinstance(features[0], dict) else None
+        others = [str(name) for name in properties or {} if name not in ("longitude", "latitude")]
+        self.columns = ("longitude", "latitude", *others)
+
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[list[Floats], list[Integers]]:
+        found = [np.empty(len(self._features)) for _ in wanted]
+        coded = [_Codes() for _ in labels]
+        for row, feature in enumerate(self._features):
+            position = self._position(row, feature)
+            for store, name in zip(found, wanted, strict=True):
+                if name in ("longitude", "latitude"):
+                    store[row] = position[("longitude", "latitude").index(name)]
+                else:
+                    value = (feature.get("properties") or {}).get(name)
+                    if not _is_json_number(value):
+                        self.refuse(row, f"property {name!r} is not a number", "fix it or remove the feature")
+                    store[row] = value
+            for codes, name in zip(coded, labels, strict=True):
+                label = (feature.get("properties") or {}).get(name)
+                codes.add("" if label is None else str(label))
+        return found, [codes.column() for codes in coded]
+
+    def _position(self, row: int, feature: Any) -> Sequence[float]:
+        geometry = feature.get("geometry") if isinstance(feature, dict) else None
+        if not isinstance(geometry, dict) or geometry.get("type") != "Point":
+            got = geometry.get("type") if isinstance(geometry, dict) else geometry
+            self.refuse(row, f"the geometry is {got!r}", "every feature must be a Point")
+        position = geometry.get("coordinates")
+        if not isinstance(position, list) or len(position) < 2 or not all(map(_is_json_number, position)):
+            self.refuse(row, "the coordinates are not two numbers", "give [longitude, latitude]")
+        return position
+
+
+_READERS: Mapping[str, type[Source]] = MappingProxyType(
+    {
+        ".csv": _CsvFile,
+        ".tsv": _CsvFile,
+        ".txt": _CsvFile,
+        ".parquet": _ParquetFile,
+        ".geojson": _GeoJsonFile,
+        ".json": _GeoJsonFile,
+    }
+)
+
+
+def open_source(path: Path) -> Source:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
+    if kind not in _READERS:
+        raise InvalidInput(f"{path}: cannot tell the format from the name; use .csv, .csv.gz, .parquet or .geojson")
+    return _READERS[kind](path)
+
+
+@contextlib.contextmanager
+def _open_text(path: Path) -> Iterator[io.TextIOWrapper]:
+    with contextlib.ExitStack() as stack:
+        raw: Any = stack.enter_context(path.open("rb"))
+        if path.suffix.lower() == ".gz":
+            raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
+        yield stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
+
+
+def _delimiter(path: Path, stream: io.TextIOWrapper) -> str:
+    """Return the delimiter of the header line, and leave the stream at its start."""
+    try:
+        first = stream.readline(LONGEST_HEADER)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidInput(f"{path}: the gzip data is damaged ({error}); get the file again") from None
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+    stream.seek(0)
+    return max(",;\t", key=first.count)
+
+
+def _kind(content: Any) -> str:
+    return f"type {content.get('type')!r}" if isinstance(content, dict) else f"a {type(content).__name__}"
+
+
+def _is_json_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,149 @@
+"""One grammar for numbers, boxes, functions, positions and releases."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from semilocal import Box
+from semilocal.cli.arguments import (
+    describe_position,
+    join_negative_numbers,
+    number,
+    parse_box,
+    parse_function,
+    parse_position,
+    parse_release,
+    share,
+    whole,
+)
+from semilocal.errors import InvalidInput, OutsideDomain
+
+LON_LAT = Box((-123, 37), (-121, 38), names=("longitude", "latitude"))
+LAT_LON = Box((37, -123), (38, -121), names=("lat", "lon"))
+PLAIN = Box((0, 10), (1, 11), names=("x", "y"))
+LINE = Box((0,), (1,), names=("height",))
+
+
+@pytest.mark.parametrize(
+    ("text", "box", "expected"),
+    [
+        ("37.77,-122.42", LON_LAT, (-122.42, 37.77)),
+        ("37.77, -122.42", LAT_LON, (37.77, -122.42)),
+        ("longitude=-122.42,latitude=37.77", LON_LAT, (-122.42, 37.77)),
+        ("latitude=37.77, longitude=-122.42", LON_LAT, (-122.42, 37.77)),
+        ("0.5,10.5", PLAIN, (0.5, 10.5)),
+        ("y=10.5,x=0.5", PLAIN, (0.5, 10.5)),
+        ("0.25", LINE, (0.25,)),
+    ],
+)
+def test_numbers_go_to_the_axes_that_people_mean(text: str, box: Box, expected: tuple[float, ...]) -> None:
+    assert parse_position(text, box) == expected
+
+
+@pytest.mark.parametrize("text", ["", "1", "1,2,3", "a,b", "x=0.5,z=10.5", "x=0.5,x=0.6", "x=0.5,10.5", "0.5;10.5"])
+def test_positions_that_cannot_be_read_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="position must"):
+        parse_position(text, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "box", "words"),
+    [
+        ("-122.4271,37.7712", LON_LAT, "longitude and latitude is not in that range. The axes look swapped"),
+        ("nan,0", LON_LAT, "longitude and latitude"),
+        ("10.5,0.5", PLAIN, "swapped: name them: --position x=…,y=…"),
+        ("0.5,77.25", PLAIN, "its y is not in that range"),
+    ],
+)
+def test_a_position_outside_names_the_axis_and_the_fix_but_not_the_position(text: str, box: Box, words: str) -> None:
+    with pytest.raises(OutsideDomain) as caught:
+        parse_position(text, box)
+    assert words in str(caught.value)
+    for part in text.split(","):
+        assert part not in str(caught.value).replace(str(box), "")
+
+
+def test_errors_about_positions_do_not_repeat_them() -> None:
+    for text in ("37.7712;-122.4271", "37.7712", "longitude=-122.4271,height=37.7712"):
+        with pytest.raises(InvalidInput) as caught:
+            parse_position(text, LON_LAT)
+        assert "7712" not in str(caught.value)
+        assert "4271" not in str(caught.value)
+
+
+def test_what_was_understood_is_shown_to_its_owner() -> None:
+    assert describe_position((-122.42, 37.77), LON_LAT) == "longitude = -122.42, latitude = 37.77"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("coordinate:y", ("coordinate", (1.0,))),
+        ("coordinate:1", ("coordinate", (1.0,))),
+        ("coordinate(1)", ("coordinate", (1.0,))),
+        ("squared-norm", ("squared_norm", ())),
+        ("squared_norm(1,-2)", ("squared_norm", (1.0, -2.0))),
+        ("gaussian-bump:2", ("gaussian_bump", (2.0,))),
+        ("gaussian_bump(2,0,0)", ("gaussian_bump", (2.0, 0.0, 0.0))),
+        ("linear:1,-2", ("linear", (0.0, 1.0, -2.0))),
+        ("linear:5,1,-2", ("linear", (5.0, 1.0, -2.0))),
+        ("indicator:0,0,1,1", ("indicator", (0.0, 0.0, 1.0, 1.0))),
+    ],
+)
+def test_functions_have_one_grammar_in_all_commands(text: str, expected: tuple[str, tuple[float, ...]]) -> None:
+    names = ("x", "y")
+    assert parse_function(text, names) == expected
+    release = parse_release(f"mean:{text}:0.5", names)
+    assert (release.kind, release.function, release.epsilon) == ("mean", expected, 0.5)
+    assert parse_function(text, names).build().name
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "norm", "coordinate:z", "coordinate", "coordinate:2", "gaussian-bump", "gaussian-bump:a", "linear:1",
+     "indicator:0,0,1", "linear:nan,1", "squared-norm(1,2"],
+)  # fmt: skip
+def test_functions_that_are_none_are_refused_with_what_there_is(text: str) -> None:
+    with pytest.raises(InvalidInput, match="function"):
+        parse_function(text, ("x", "y"))
+
+
+@pytest.mark.parametrize("text", ["median:x:1", "mean:coordinate", "mean", "mean:coordinate:0:much", "count", ""])
+def test_releases_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="--release"):
+        parse_release(text, ("x", "y"))
+    assert parse_release("counts", ("x", "y")).epsilon is None
+
+
+def test_boxes_are_places_or_two_corners() -> None:
+    assert parse_box("-1,-2,3,4", names=("x", "y")) == Box((-1, -2), (3, 4), names=("x", "y"))
+    assert parse_box("california").names == ("longitude", "latitude")
+    with pytest.raises(InvalidInput, match="2 dimensions, and there are 3 axes"):
+        parse_box("0,0,1,1", names=("a", "b", "c"))
+
+
+def test_negative_numbers_after_an_option_are_its_value() -> None:
+    given = ["counts", "f.csv", "--bounds", "-10,-10,10,10", "--position", "-.5,2", "--clip", "--seed", "-1", "-h"]
+    joined = ["counts", "f.csv", "--bounds=-10,-10,10,10", "--position=-.5,2", "--clip", "--seed=-1", "-h"]
+    assert join_negative_numbers(given) == joined
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (whole(0), ["0", "7"], ["-1", "1.5", "x", ""]),
+        (whole(1, 5), ["1", "5"], ["0", "6"]),
+        (number(0), ["0", "1e3"], ["-1", "nan", "inf", "x"]),
+        (number(0, above=True), ["0.1"], ["0", "-1"]),
+        (share, ["0.5"], ["0", "1", "2", "nan"]),
+    ],
+)
+def test_single_values_say_what_is_allowed(kind: object, good: list[str], bad: list[str]) -> None:
+    assert callable(kind)
+    for text in good:
+        assert kind(text) == float(text)
+    for text in bad:
+        with pytest.raises(argparse.ArgumentTypeError, match="must be"):
+            kind(text)
