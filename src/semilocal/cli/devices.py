@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..errors import ServerViolation
-from ..protocol.plan import Plan, decode_value
+from ..protocol.messages import decode
+from ..protocol.plan import Plan
 from ..protocol.task import Task
 from .arguments import number
 
@@ -81,7 +82,7 @@ async def find_task(channel: Channel, url: str) -> tuple[str, Task, Plan]:
 
     name = split_url(url)[1] or await only_task(channel)
     task = await channel.message(f"/tasks/{name}", lambda data: pinned_task(data, name))
-    plan = await channel.message(f"/tasks/{name}/plan", lambda data: decode_value(data, Plan))
+    plan = await channel.message(f"/tasks/{name}/plan", lambda data: decode(data, Plan))
     if task is None or plan is None:
         raise ServerViolation("malformed", "the server does not show its task and its plan")
     return name, task, plan

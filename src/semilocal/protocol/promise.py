@@ -184,30 +184,10 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             rows=rows,
             epsilon=None if self.epsilon is None else rows * self.epsilon,
             anywhere=None if self.anywhere is None else rows * self.anywhere,
+            delta=min(1.0, rows * self.delta),
             report=rows * self.report,
             releases=tuple((words, rows * loss) for words, loss in self.releases),
             ladder=tuple((words, rows * loss) for words, loss in self.ladder),
-        )
-
-    def times(self, rows: int) -> Guarantee:
-        """The promise to a person who takes part as so many participants: every loss, and delta, that many times.
-
-        Examples
-        --------
-        >>> Guarantee.plain("nobody", 0.5).times(4).epsilon
-        2.0
-        """
-        if rows == 1:
-            return self
-        return msgspec.structs.replace(
-            self,
-            epsilon=None if self.epsilon is None else rows * self.epsilon,
-            anywhere=None if self.anywhere is None else rows * self.anywhere,
-            delta=min(1.0, rows * self.delta),
-            report=rows * self.report,
-            releases=tuple((what, rows * loss) for what, loss in self.releases),
-            ladder=tuple((what, rows * loss) for what, loss in self.ladder),
-            rows=rows * self.rows,
         )
 
     # -- numbers -----------------------------------------------------------------------------------------------
