@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=whole(1, 64), default=1, help="processes; more than one needs PostgreSQL")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (%(default)s)")
     parser.add_argument("--port", type=whole(0, 65535), default=8000, help="0 takes a free one (%(default)s)")
-    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info", help="(%(default)s)")
+    parser.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="(%(default)s)"
+    )
     parser.add_argument("--access-log", action="store_true", help="log every request, without its address")
 
 
