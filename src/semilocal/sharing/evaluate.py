@@ -42,7 +42,7 @@ __all__ = ["Half", "LevelShare"]
 
 Words = npt.NDArray[np.uint64]
 Tags = npt.NDArray[np.uint8]
-_PAIRS = 4096  # (cell, report) pairs evaluated at a time: their blocks fit the second-level cache
+_PAIRS = 8192  # (cell, report) pairs evaluated at a time: their blocks stay in the cache
 
 
 class LevelShare(NamedTuple):
@@ -126,20 +126,25 @@ class Half:
         for part in self._chunks(n):
             here = _take(correction, part)
             states = np.ascontiguousarray(self._states[:, part])
-            found = expand(self._keys, states, here)
-            difference = self._opened(part, states) - found.words.sum(axis=0, dtype=np.uint64)
-            tags[part] = np.ascontiguousarray(np.concatenate([found.left, found.right, difference], axis=1)).view(
-                np.uint8
-            )
+            sides = expand(self._keys, states, here)
+            difference = self._opened(part, states)
             counted = self.accepted[part]
-            sums += found.sums(None if counted.all() else counted)
+            for side, found in enumerate(sides):
+                difference = difference - found.words.sum(axis=0, dtype=np.uint64)
+                words = found.words if counted.all() else found.words[:, counted]
+                sums[side::2] += words.sum(axis=1, dtype=np.uint64)
+            tags[part] = _bytes(sides[0].proof, sides[1].proof, difference)
         return LevelShare(sums, tags)
 
     def sums_of(self, reports: npt.NDArray[np.bool_]) -> Words:
         """Sums over some reports only, for taking rejected ones out again: uint64[2 m, w]."""
         chosen = np.flatnonzero(reports)
         correction = _take(self._public.level(self.level), chosen)
-        return expand(self._keys, np.ascontiguousarray(self._states[:, chosen]), correction).sums()
+        sides = expand(self._keys, np.ascontiguousarray(self._states[:, chosen]), correction)
+        sums = np.empty((2 * self.cells, self.shape.width), dtype=np.uint64)
+        for side, found in enumerate(sides):
+            sums[side::2] = found.words.sum(axis=1, dtype=np.uint64)
+        return sums
 
     def drop(self, rejected: npt.NDArray[np.bool_]) -> None:
         """Reports that failed a check count no longer.
@@ -191,14 +196,21 @@ def _values(task: bytes, corrections: Corrections, seeds: Words, server: int) ->
         above = np.full((states.shape[1], 1), np.uint64(1 - server))
         rows = []
         for level in range(bits):
-            found = expand(keys, states, _take(corrections.level(level), part))
-            below = found.words.sum(axis=0, dtype=np.uint64)
-            rows += [found.left, found.right, above - below]
-            states, above = found.children, below
+            left, right = expand(keys, states, _take(corrections.level(level), part))
+            states = np.stack([left.states, right.states], axis=1).reshape(-1, states.shape[1], 2)
+            words = np.stack([left.words, right.words], axis=1).reshape(-1, states.shape[1], 1)
+            below = words.sum(axis=0, dtype=np.uint64)
+            rows += [left.proof, right.proof, above - below]
+            above = below
         leaves = np.arange(1 << bits, dtype=np.uint64)
-        shares[part] = (found.words[:, :, 0] * leaves[:, None]).sum(axis=0, dtype=np.uint64)
-        tags[part] = np.ascontiguousarray(np.concatenate(rows, axis=1)).view(np.uint8)
+        shares[part] = (words[:, :, 0] * leaves[:, None]).sum(axis=0, dtype=np.uint64)
+        tags[part] = _bytes(*rows)
     return shares, tags
+
+
+def _bytes(*words: Words) -> Tags:
+    """Words of every report side by side: uint8[n, b]."""
+    return np.concatenate(words, axis=1).view(np.uint8)
 
 
 def _take(correction: Correction, reports: slice | npt.NDArray[np.intp]) -> Correction:

@@ -29,7 +29,7 @@ from ..errors import InvalidInput
 from .blocks import BLOCK, Blocks, FixedKeys
 
 __all__ = [
-    "MAX_LEVELS", "PROOF_WORDS", "Correction", "Corrections", "Expansion", "correction_bytes", "descend", "expand",
+    "MAX_LEVELS", "PROOF_WORDS", "Correction", "Corrections", "Side", "correction_bytes", "descend", "expand",
     "generate", "payloads", "root_states",
 ]  # fmt: skip
 
@@ -170,7 +170,7 @@ def generate(
     >>> paths = np.array([[0, 0], [0, 1], [1, 1], [1, 1], [0, 1]], dtype=np.uint8)
     >>> public = generate(keys, paths, np.ones((5, 1), dtype=np.uint64), (seeds[0], seeds[1]))
     >>> halves = [expand(keys, root_states(seeds[b], b)[None], public.level(0)) for b in (0, 1)]
-    >>> (halves[0].sums() - halves[1].sums())[:, 0].tolist()
+    >>> [int((first.words - second.words).sum()) for first, second in zip(*halves)]
     [3, 2]
     """
     n, levels = paths.shape
@@ -213,28 +213,38 @@ def generate(
     return out
 
 
-class Expansion(NamedTuple):
-    """What one server knows after one level.
+class Side(NamedTuple):
+    """What one server knows of all left, or of all right, children of m cells.
 
     Attributes
     ----------
-    children : uint64[2 m, n, 2]
-        States; rows 2 i and 2 i + 1 are the left and right child of cell i.
-    words : uint64[2 m, n, w]
-        Payload words of the children, without the server's sign: server 0 minus server 1 is the payload.
-    left, right : uint64[n, 4]
-        Xor of the proofs of all left and of all right children.
+    states : uint64[m, n, 2]
+    words : uint64[m, n, w]
+        Payload words, without the server's sign: server 0 minus server 1 is the payload.
+    proof : uint64[n, 4]
+        Xor of the proofs of these children.
     """
 
-    children: Blocks
+    states: Blocks
     words: Words
-    left: Words
-    right: Words
+    proof: Words
 
-    def sums(self, accepted: npt.NDArray[np.bool_] | None = None) -> Words:
-        """Sum of the payload words over reports: uint64[2 m, w]."""
-        words = self.words if accepted is None else self.words[:, accepted]
-        return np.asarray(words.sum(axis=1, dtype=np.uint64))
+
+def expand(keys: FixedKeys, states: Blocks, correction: Correction) -> tuple[Side, Side]:
+    """The left and the right children of m cells, for n reports.
+
+    Parameters
+    ----------
+    keys : FixedKeys
+    states : uint64[m, n, 2]
+        Contiguous.
+    correction : Correction
+    """
+    left, right = (_children(keys, states, correction, side) for side in (0, 1))
+    return (
+        Side(left, payloads(keys, left, correction.payload), _proof(keys, left, 0, correction.proof)),
+        Side(right, payloads(keys, right, correction.payload), _proof(keys, right, 1, correction.proof)),
+    )
 
 
 def payloads(keys: FixedKeys, states: Blocks, correction: Words) -> Words:
@@ -246,33 +256,10 @@ def payloads(keys: FixedKeys, states: Blocks, correction: Words) -> Words:
     correction : uint64[n, w]
         Of the level that led to these nodes.
     """
-    words = keys.hash("payload", states)
-    if correction.shape[1] == 1:
-        words = words[..., :1]
+    width = correction.shape[1]
+    words = keys.encrypt("payload", states)[..., :width] ^ states[..., :width]
     words += (states[..., :1] & _ONE) * correction
     return words
-
-
-def expand(keys: FixedKeys, states: Blocks, correction: Correction) -> Expansion:
-    """One level for m cells and n reports.
-
-    Parameters
-    ----------
-    keys : FixedKeys
-    states : uint64[m, n, 2]
-        Contiguous.
-    correction : Correction
-    """
-    m, n, _ = states.shape
-    children = np.empty((m, 2, n, 2), dtype=np.uint64)
-    words = np.empty((m, 2, n, correction.payload.shape[1]), dtype=np.uint64)
-    proofs = []
-    for side in (0, 1):
-        half = _children(keys, states, correction, side)
-        children[:, side] = half
-        words[:, side] = payloads(keys, half, correction.payload)
-        proofs.append(_side_proof(keys, half, side, correction.proof))
-    return Expansion(children.reshape(2 * m, n, 2), words.reshape(2 * m, n, -1), proofs[0], proofs[1])
 
 
 def descend(keys: FixedKeys, states: Blocks, correction: Correction, rows: npt.NDArray[np.int64]) -> Blocks:
@@ -281,7 +268,7 @@ def descend(keys: FixedKeys, states: Blocks, correction: Correction, rows: npt.N
     Parameters
     ----------
     rows : int64[r]
-        Rows of :attr:`Expansion.children`.
+        2 i and 2 i + 1 are the left and the right child of cell i.
     """
     out = np.empty((len(rows), states.shape[1], 2), dtype=np.uint64)
     for side in (0, 1):
@@ -301,7 +288,7 @@ def _children(keys: FixedKeys, states: Blocks, correction: Correction, side: int
     return out
 
 
-def _side_proof(keys: FixedKeys, states: Blocks, side: int, proof: Words) -> Words:
+def _proof(keys: FixedKeys, states: Blocks, side: int, proof: Words) -> Words:
     """Xor over cells of ``hash(state) xor (t and proof)``: the parts are added up before they are combined."""
     own = np.bitwise_xor.reduce(states, axis=0)
     out = np.empty((states.shape[1], PROOF_WORDS), dtype=np.uint64)

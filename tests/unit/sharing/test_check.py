@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from sharing_forgeries import TASK, How, caught, second_node, worth
 
+from semilocal.sharing import evaluate, point
+from semilocal.sharing.blocks import FixedKeys, KeyName
 from semilocal.sharing.check import CHUNK, differing, digests
 from semilocal.sharing.report import SEED, ScalarTree, Shape, SharedReport, make_report
 
@@ -164,20 +166,23 @@ def test_one_xor_over_both_sides_would_accept_a_person_in_two_places() -> None:
 
 def test_a_hash_without_the_control_bit_would_accept_equal_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing about such a report is hidden from either server, and no proof was ever needed."""
-    from semilocal.sharing.blocks import FixedKeys
+    bit = np.array([1, 0], dtype=np.uint64)
+    whole, words = FixedKeys.encrypt, point.payloads
 
-    whole = FixedKeys.encrypt
+    def blind(self: FixedKeys, name: KeyName, blocks: np.ndarray) -> np.ndarray:
+        return whole(self, name, blocks & ~bit)
 
-    def blind(self: FixedKeys, name: str, blocks: np.ndarray) -> np.ndarray:
-        out: np.ndarray = whole(self, name, blocks & ~np.array([1, 0], dtype=np.uint64))  # type: ignore[arg-type]
-        return out
+    def blind_hash(self: FixedKeys, name: KeyName, blocks: np.ndarray) -> np.ndarray:
+        return np.asarray(blind(self, name, blocks) ^ (blocks & ~bit))
 
-    def blind_hash(self: FixedKeys, name: str, blocks: np.ndarray) -> np.ndarray:
-        out: np.ndarray = blind(self, name, blocks) ^ (blocks & ~np.array([1, 0], dtype=np.uint64))
-        return out
+    def blind_words(keys: FixedKeys, states: np.ndarray, correction: np.ndarray) -> np.ndarray:
+        without = words(keys, states & ~bit, correction)
+        return np.asarray(without + (states[..., :1] & bit[0]) * correction)
 
     monkeypatch.setattr(FixedKeys, "encrypt", blind)
     monkeypatch.setattr(FixedKeys, "hash", blind_hash)
+    monkeypatch.setattr(point, "payloads", blind_words)
+    monkeypatch.setattr(evaluate, "payloads", blind_words)
 
     def without_bit(tags: np.ndarray) -> np.ndarray:
         out = tags.copy()

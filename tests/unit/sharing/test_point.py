@@ -97,9 +97,9 @@ def test_chosen_children_are_those_of_the_whole_level() -> None:
     keys = FixedKeys(TASK)
     public = Corrections.from_bytes([report.public for report in reports], levels=3, width=1)
     seeds = np.frombuffer(b"".join(report.private[1] for report in reports), dtype="<u8").reshape(-1, 2)
-    states = expand(keys, root_states(seeds, 1)[None], public.level(0)).children
+    states = np.concatenate([side.states for side in expand(keys, root_states(seeds, 1)[None], public.level(0))])
     rows = np.array([0, 1, 3])
-    whole = expand(keys, states, public.level(1)).children
+    whole = np.stack([side.states for side in expand(keys, states, public.level(1))], axis=1).reshape(4, 30, 2)
     assert np.array_equal(descend(keys, states, public.level(1), rows), whole[rows])
 
 

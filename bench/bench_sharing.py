@@ -1,0 +1,89 @@
+"""Shared reports: what a device and a server spend, against AES alone.
+
+    python bench/bench_sharing.py
+
+Times are of the processor, the best of several, so that a busy machine counts little.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+import numpy as np
+
+from semilocal.sharing.blocks import FixedKeys
+from semilocal.sharing.envelope import OVERHEAD, REPORT_ID
+from semilocal.sharing.evaluate import Half
+from semilocal.sharing.point import generate
+from semilocal.sharing.report import Shape, make_report
+
+TASK = bytes(32)
+LEVELS, PEOPLE, CROWD = 40, 20_000, 60
+BLOCKS = 4  # AES blocks per report and child: the child, its payload, two for its proof
+
+
+def best(job: Callable[[], object], times: int) -> float:
+    """Least processor time of a job, in seconds."""
+    out = []
+    for _ in range(times):
+        start = time.process_time()
+        job()
+        out.append(time.process_time() - start)
+    return min(out)
+
+
+def clustered(rng: np.random.Generator, n: int, levels: int) -> np.ndarray:
+    """Codes of people in five clumps on a line."""
+    centres = rng.random(5) * 0.8 + 0.1
+    at = np.clip(rng.normal(centres[rng.integers(5, size=n)], 0.02), 0, 1 - 1e-9)
+    return (at * 2.0**levels).astype(np.int64)
+
+
+def main() -> None:
+    rng = np.random.default_rng(1)
+    shape = Shape(LEVELS)
+    path = rng.integers(2, size=LEVELS).tolist()
+    device = best(lambda: make_report(TASK, shape, path, bytes(32)), 50)
+    upload = shape.public_bytes + 2 * (shape.private_bytes + OVERHEAD) + REPORT_ID
+    print(f"device: {device * 1e3:.2f} ms and {upload} bytes for {LEVELS} levels (limits 2 ms, 2600 bytes)")
+
+    keys = FixedKeys(TASK)
+    blocks = rng.integers(2**63, size=(64, 128, 2), dtype=np.uint64)
+    aes = best(lambda: keys.encrypt("payload", blocks), 50) / (64 * 128)
+
+    levels = 24
+    codes = clustered(rng, PEOPLE, levels)
+    paths = ((codes[:, None] >> np.arange(levels - 1, -1, -1)) & 1).astype(np.uint8)
+    seeds = [rng.integers(2**63, size=(PEOPLE, 2), dtype=np.uint64) for _ in (0, 1)]
+    public = generate(keys, paths, np.ones((PEOPLE, 1), np.uint64), (seeds[0], seeds[1])).to_bytes()
+    private = [seed.tobytes() for seed in seeds[0]]
+    half = Half(TASK, Shape(levels), 0, public, private)
+    start, pairs, regions = time.process_time(), 0, 0
+    cells: np.ndarray = np.zeros(1, dtype=np.int64)
+    for level in range(levels):
+        half.expand()
+        pairs += 2 * half.cells * PEOPLE
+        children = (2 * cells[:, None] + [0, 1]).ravel()
+        crowds = np.bincount(np.searchsorted(children, codes >> (levels - level - 1)), minlength=len(children))
+        inside = np.isin(children, codes >> (levels - level - 1))
+        rows = np.flatnonzero(inside & (crowds[: len(children)] >= CROWD))
+        regions += len(children) - len(rows)
+        if not len(rows):
+            break
+        half.open(rows)
+        cells = children[rows]
+    spent = time.process_time() - start
+    print(
+        f"server: {PEOPLE} people to {regions} regions in {spent:.2f} s, {pairs / spent / 1e6:.1f} million (report, "
+        f"child) a second with the check (limits 3 s, 15 million)"
+    )
+    print(f"ratio to AES alone ({BLOCKS} blocks each): {spent / pairs / (BLOCKS * aes):.1f}")
+
+
+if __name__ == "__main__":
+    main()
