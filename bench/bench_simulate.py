@@ -37,7 +37,7 @@ def population(size: int, rng: np.random.Generator) -> np.ndarray[tuple[int, int
 def main() -> None:
     """Measure 10^6 and, unless told `small`, 10^7 participants."""
     rng = np.random.default_rng(20)
-    head = ("participants", "regions", "sort (s)", "simulate (s)", "ratio (limit 25)", "codes", "sort", "rest", "bytes")
+    head = ("participants", "regions", "sort (s)", "simulate (s)", "ratio (limit 10)", "codes", "sort", "rest", "bytes")
     print("| " + " | ".join(head) + " |")
     print("|---|---|---|---|---|---|---|---|---|")
     for size in (10**6,) if "small" in sys.argv else (10**6, 10**7):

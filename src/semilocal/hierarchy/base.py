@@ -15,6 +15,9 @@ position on a curve through the whole domain. What every hierarchy promises:
 Box trees (:mod:`semilocal.hierarchy.dyadic`) do this with shifts. A table (administrative areas, a taxonomy) numbers
 its cells level by level and its leaves along the tree; a sphere tree has one root above its faces.
 
+The rule, the curator's steps and the simulation take any hierarchy. Messages do not yet: a task on the wire names a box
+tree, and one tally has one width, because a device must know every hierarchy that a server may send.
+
 Knows cells and codes. Knows no participants, reports or randomness.
 """
 

@@ -19,10 +19,10 @@ import numpy.typing as npt
 from ..arrays import Integers, as_integers
 from ..errors import DeviceViolation, InvalidInput
 from .messages import MAX_RESPONDERS, MAX_SUM, Closed, Message, Query, Report
-from .rule import Frontier, Ruling, decide, first_frontier, roll_call
+from .rule import Frontier, Played, Ruling, decide, first_frontier, possible, roll_call
 from .task import Task
 
-__all__ = ["Curator", "count_reports"]
+__all__ = ["Curator", "closing", "count_reports"]
 
 
 class Curator:
@@ -93,7 +93,7 @@ class Curator:
         width = 0 if self.roll_call else self.task.randomizer.fanout
         size = as_integers(responders, "responders", (count,), limit=MAX_RESPONDERS + 1)
         sums = as_integers(tally, "tally", (count, width), limit=MAX_SUM)
-        if np.any(size < 0) or (width and not self.task.randomizer.possible(sums, size).all()):
+        if np.any(size < 0) or (width and not possible(self.task, self.frontier.cells, size, sums)):
             raise InvalidInput("no set of reports has these responders and this tally")
         ruling = decide(self.task, self.frontier, size, sums) if width else roll_call(self.task, self.frontier)
         self.round += 1
@@ -102,13 +102,10 @@ class Curator:
 
     def close(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Closed:
         """As :meth:`step`; returns the message that publishes it."""
-        number, cells = self.round, tuple(self.frontier.cells.tolist())
+        number, frontier = self.round, self.frontier
         ruling = self.step(responders, tally)
-        rows = np.asarray(tally, dtype=np.int64).reshape(len(cells), -1).tolist()
-        return Closed(
-            self.task.id, number, cells, tuple(np.asarray(responders).tolist()), tuple(tuple(row) for row in rows),
-            tuple(tuple(np.flatnonzero(row).tolist()) for row in ruling.kept),
-        )  # fmt: skip
+        sums = np.asarray(tally, dtype=np.int64).reshape(len(frontier.cells), -1)
+        return closing(self.task, Played(number, frontier, np.asarray(responders), sums, ruling))
 
     @classmethod
     def replay(cls, task: Task, events: Iterable[Message]) -> Curator:
@@ -118,6 +115,15 @@ class Curator:
             if isinstance(event, Closed) and curator.close(event.responders, event.tally) != event:
                 raise InvalidInput(f"the closing of round {event.round} does not follow from its tally")
         return curator
+
+
+def closing(task: Task, played: Played) -> Closed:
+    """The message that publishes a round."""
+    return Closed(
+        task.id, played.number, tuple(played.cells.tolist()), tuple(played.responders.tolist()),
+        tuple(tuple(row) for row in played.tally.tolist()),
+        tuple(tuple(np.flatnonzero(row).tolist()) for row in played.kept),
+    )  # fmt: skip
 
 
 def count_reports(task: Task, query: Query, reports: Sequence[Report]) -> tuple[Integers, Integers]:

@@ -6,7 +6,7 @@ Knows cells and counts. Knows no positions of participants and no randomness.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ import numpy.typing as npt
 from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells
+from .curator import Curator
 from .messages import Closed
 from .moves import move_codes
-from .rule import decide, first_frontier, no_frontier
+from .rule import Played
 from .task import Task
 from .values import nearest_inside
 
@@ -51,6 +52,13 @@ class Trims:
     kept: Flags
     estimates: Floats
     responders: Integers
+
+    @staticmethod
+    def of(played: Played) -> Trims:
+        """The TRIM verdicts of one round."""
+        rows = played.ruling.trimmed
+        kept = played.kept if played.kept.shape[1] else np.zeros(played.ruling.estimates.shape, dtype=bool)
+        return Trims(played.cells[rows], kept[rows], played.ruling.estimates[rows], played.responders[rows])
 
     @staticmethod
     def join(parts: Iterable[Trims], fanout: int) -> Trims:
@@ -102,46 +110,40 @@ class Partition:
             raise InvalidInput(
                 'with rule "each" nobody answers for a region that was left behind: its crowd is not public'
             )
-        fanout = task.randomizer.fanout
-        regions: list[tuple[int, int, Floats, int]] = []
-        trims: list[tuple[int, Flags, Floats, int]] = []
-        frontier = first_frontier()
+        curator, rounds = Curator(task), []
         for number, closed in enumerate(closings, start=1):
+            frontier = curator.frontier
             if closed.task != task.id or closed.round != number or closed.cells != tuple(frontier.cells.tolist()):
                 raise InvalidInput(f"closing {number} does not belong to this task and round")
-            if number > task.max_rounds:
-                missing = np.full(fanout, np.nan)
-                regions += [
-                    (cell, crowd, missing, int(count))
-                    for cell, crowd, count in zip(closed.cells, closed.responders, frontier.trims, strict=True)
-                ]
-                frontier = no_frontier()
-                break
-            ruling = decide(task, frontier, closed.responders, closed.tally)
-            for row, (cell, crowd) in enumerate(zip(closed.cells, closed.responders, strict=True)):
-                kept, estimates = ruling.kept[row], ruling.estimates[row]
-                if not kept.any():
-                    regions.append((cell, crowd, estimates, int(frontier.trims[row])))
-                elif not kept.all():
-                    trims.append((cell, kept, estimates, crowd))
-            frontier = ruling.frontier
-        if len(frontier.cells):
-            raise InvalidInput(f"{len(frontier.cells)} cells are still open: the task is not finished")
-        cells = np.array([region[0] for region in regions], dtype=np.uint64)
+            ruling = curator.step(closed.responders, closed.tally)
+            responders, tally = np.array(closed.responders, dtype=np.int64), np.array(closed.tally)
+            rounds.append(Played(number, frontier, responders, tally, ruling))
+        if not curator.finished:
+            raise InvalidInput(f"{len(curator.frontier.cells)} cells are still open: the task is not finished")
+        return cls.from_rounds(task, rounds)
+
+    @classmethod
+    def from_rounds(cls, task: Task, rounds: Sequence[Played]) -> Partition:
+        """The partition that follows from all rounds of a finished task.
+
+        With rule "each" the crowds of the regions that were left behind are not public, and are 0 here.
+        """
+        exposed = [task.rule == "each" and played.kept.shape[1] > 0 for played in rounds]
+        ends = [played.ruling.ended.rows for played in rounds]
+        cells = np.concatenate([played.ruling.ended.cells for played in rounds])
+        crowds = [
+            np.where(left, 0, played.responders[rows]) for left, rows, played in zip(exposed, ends, rounds, strict=True)
+        ]
+        estimates = [
+            np.where(left, np.nan, played.ruling.estimates[rows])
+            for left, rows, played in zip(exposed, ends, rounds, strict=True)
+        ]
+        trims = [played.frontier.trims[rows] for rows, played in zip(ends, rounds, strict=True)]
         order = np.argsort(task.hierarchy.span(cells)[0])
         return cls(
-            task,
-            cells[order],
-            np.array([region[1] for region in regions], dtype=np.int64)[order],
-            np.array([region[2] for region in regions]).reshape(-1, fanout)[order],
-            np.array([region[3] for region in regions], dtype=np.int64)[order],
-            Trims(
-                np.array([trim[0] for trim in trims], dtype=np.uint64),
-                np.array([trim[1] for trim in trims], dtype=bool).reshape(-1, fanout),
-                np.array([trim[2] for trim in trims]).reshape(-1, fanout),
-                np.array([trim[3] for trim in trims], dtype=np.int64),
-            ),
-        )
+            task, cells[order], np.concatenate(crowds)[order], np.concatenate(estimates)[order],
+            np.concatenate(trims)[order], Trims.join((Trims.of(played) for played in rounds), task.randomizer.fanout),
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.cells)

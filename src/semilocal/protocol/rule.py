@@ -18,6 +18,7 @@ Also the only place that says where a path ends. Knows one round. Knows no parti
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +31,8 @@ from ..randomizer.widths import with_fanout
 from .task import Task
 
 __all__ = [
-    "Ended", "Frontier", "Ruling", "decide", "first_frontier", "no_frontier", "proceed", "randomizers",
-    "roll_call", "trim_limit",
+    "Ended", "Frontier", "Played", "Ruling", "decide", "first_frontier", "no_frontier", "possible", "proceed",
+    "randomizers", "roll_call", "trim_limit",
 ]  # fmt: skip
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
@@ -82,12 +83,47 @@ class Ruling(NamedTuple):
         The next round's cells: the kept children.
     ended : Ended
         The paths that end here.
+    trimmed : bool[m]
+        Cells with the verdict TRIM: only some of their children go on, with everybody.
     """
 
     kept: Flags
     estimates: Floats
     frontier: Frontier
     ended: Ended
+    trimmed: Flags
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """A round that is over: what was asked, counted and decided.
+
+    Attributes
+    ----------
+    number : int
+    frontier : Frontier
+        The cells asked about.
+    responders : int64[m]
+    tally : int64[m, fanout]
+        int64[m, 0] in a roll call.
+    ruling : Ruling
+    """
+
+    number: int
+    frontier: Frontier
+    responders: Integers
+    tally: Integers
+    ruling: Ruling
+
+    @property
+    def cells(self) -> Cells:
+        """The cells asked about: uint64[m]."""
+        return self.frontier.cells
+
+    @property
+    def kept(self) -> Flags:
+        """The children that go on: bool[m, fanout], or bool[m, 0] in a roll call."""
+        return self.ruling.kept
 
 
 def first_frontier() -> Frontier:
@@ -170,24 +206,36 @@ def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> R
     """
     hierarchy = task.hierarchy
     left = ~kept & hierarchy.child_mask(frontier.cells)
-    some = kept.any(axis=1)
+    some = np.asarray(kept.any(axis=1))
+    trimmed = some & np.asarray(left.any(axis=1)) if task.rule == "trim" else np.zeros(len(kept), dtype=bool)
     rows, numbers = np.nonzero(kept)
-    trims = frontier.trims + (some & left.any(axis=1) if task.rule == "trim" else 0)
-    following = Frontier(hierarchy.child(frontier.cells[rows], numbers), trims[rows], estimates[rows, numbers])
+    trims = frontier.trims[rows] + trimmed[rows]
+    following = Frontier(hierarchy.child(frontier.cells[rows], numbers), trims, estimates[rows, numbers])
     if task.rule == "each":
         rows, numbers = np.nonzero(left)
         ended = Ended(hierarchy.child(frontier.cells[rows], numbers), rows)
     else:
         rows = np.flatnonzero(~some)
         ended = Ended(frontier.cells[rows], rows)
-    return Ruling(np.ascontiguousarray(kept), estimates, following, ended)
+    return Ruling(np.ascontiguousarray(kept), estimates, following, ended, trimmed)
 
 
 def roll_call(task: Task, frontier: Frontier) -> Ruling:
     """What follows from a roll call: every path ends."""
     size = len(frontier.cells)
     nothing = np.full((size, task.randomizer.fanout), np.nan)
-    return Ruling(np.zeros((size, 0), dtype=bool), nothing, no_frontier(), Ended(frontier.cells, np.arange(size)))
+    everybody = Ended(frontier.cells, np.arange(size))
+    return Ruling(np.zeros((size, 0), dtype=bool), nothing, no_frontier(), everybody, np.zeros(size, dtype=bool))
+
+
+def possible(task: Task, cells: Cells, responders: Integers, tally: Integers) -> bool:
+    """Whether so many reports can have these sums in every cell; children that a cell does not have count nothing."""
+    if np.any(responders < 0) or np.any(tally[~task.hierarchy.child_mask(cells)]):
+        return False
+    return all(
+        bool(randomizer.possible(tally[rows, : randomizer.fanout], responders[rows]).all())
+        for rows, randomizer in randomizers(task, cells)
+    )
 
 
 def _sparse(task: Task, randomizer: Randomizer, estimates: Floats, passing: Flags, size: Integers) -> Flags:

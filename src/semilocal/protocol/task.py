@@ -16,7 +16,7 @@ import msgspec
 from ..arrays import is_integer, is_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy import MAX_BITS, BinaryTree, Quadtree
+from ..hierarchy import MAX_BITS, BinaryTree, Hierarchy, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .promise import promise
 
@@ -88,9 +88,7 @@ class Task(
     server_key: bytes = b""
 
     def __post_init__(self) -> None:
-        _check(
-            isinstance(self.hierarchy, BinaryTree | Quadtree), "hierarchy", "a BinaryTree or Quadtree", self.hierarchy
-        )
+        _check(isinstance(self.hierarchy, Hierarchy), "hierarchy", "a BinaryTree or Quadtree", self.hierarchy)
         _check(
             isinstance(self.randomizer, RandomizedResponse | DiscreteLaplace | PaperLaplace),
             "randomizer", "a RandomizedResponse, DiscreteLaplace or PaperLaplace", self.randomizer,

@@ -12,10 +12,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers
-from ..hierarchy.base import Cells
-from ..protocol.messages import Closed, Message, Query, Report
+from ..arrays import Floats, Integers
+from ..protocol.curator import closing
+from ..protocol.messages import Message, Query, Report
 from ..protocol.partition import Partition
+from ..protocol.rule import Played
 from ..protocol.task import Task
 
 __all__ = ["LOST", "Reports", "Round", "Run"]
@@ -33,14 +34,9 @@ class Reports:
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
-    """What is public about one round: int64[m], int64[m, fanout], bool[m, fanout] for the cells uint64[m]."""
+class Round(Played):
+    """One round of a simulation, with its single reports if they were simulated."""
 
-    number: int
-    cells: Cells
-    responders: Integers
-    tally: Integers
-    kept: Flags
     reports: Reports | None = None
 
 
@@ -91,11 +87,7 @@ class Run:
             yield Query(self.task.id, played.number, cells)
             if played.reports is not None:
                 yield from self._reports(played, played.reports)
-            yield Closed(
-                self.task.id, played.number, cells, tuple(played.responders.tolist()),
-                tuple(tuple(row) for row in played.tally.tolist()),
-                tuple(tuple(np.flatnonzero(row).tolist()) for row in played.kept),
-            )  # fmt: skip
+            yield closing(self.task, played)
 
     def _reports(self, played: Round, reports: Reports) -> list[Report]:
         answers = reports.answers.tolist()

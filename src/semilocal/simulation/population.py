@@ -1,0 +1,319 @@
+"""Populations: who answers the rounds of a simulation, counted without knowing the rule.
+
+A round is asked with :class:`Asked`, counted with ``tally``, and followed with ``follow`` once it is decided. In memory
+(:class:`SortedPopulation`), a database or devices in a loop are all populations; the loop
+(:func:`semilocal.simulation.simulate.play`) does not know which.
+
+Knows positions and counts. Knows no verdicts: they come from the curator, as they do for real devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Flags, Integers, sort_with_order
+from ..hierarchy.base import ROOT, Cells
+from ..protocol.keys import report_entropy
+from ..protocol.moves import move_codes
+from ..protocol.rule import Ruling, randomizers
+from ..protocol.task import Task
+from .run import LOST, Reports
+
+__all__ = ["Asked", "Counted", "Detail", "Population", "SortedPopulation"]
+
+Detail = Literal["tallies", "reports"]
+
+
+class Asked(NamedTuple):
+    """The question of a round."""
+
+    number: int  # from 1
+    cells: Cells  # ascending, all of depth number - 1
+    roll_call: bool  # only presence is asked for
+
+
+class Counted(NamedTuple):
+    """What came back: int64[m], int64[m, fanout] (int64[m, 0] in a roll call), and single reports if there are any."""
+
+    responders: Integers
+    tally: Integers
+    reports: Reports | None = None
+
+
+class Population(Protocol):
+    """Participants that answer rounds: one ``tally`` and one ``follow`` per round, in turn, then ``regions``."""
+
+    def tally(self, asked: Asked) -> Counted:
+        """Count the answers of a round, with their noise."""
+
+    def follow(self, ruling: Ruling) -> None:
+        """Go on in the kept children, and move whoever is in a child that is not kept."""
+
+    def regions(self, cells: Cells) -> npt.NDArray[np.int32]:
+        """Index of each participant's region among the given cells, in the order of the curve: int32[n].
+
+        -1 for participants that were lost.
+        """
+
+    @property
+    def moves(self) -> npt.NDArray[np.int16]:
+        """How often each participant was moved: int16[n]."""
+
+
+class SortedPopulation:
+    """A whole population in memory, as codes that are sorted once.
+
+    A cell of the frontier is a range of the sorted codes, and a round is a search for the children's boundaries plus
+    one draw per cell. Participants that a TRIM moves are kept aside with their new codes: nothing is sorted again.
+
+    Parameters
+    ----------
+    task : Task
+    points : array_like, shape (n, d)
+        One position per participant, inside the task's box.
+    rng : numpy.random.Generator, optional
+        Needed for everything but reports from secrets without dropout.
+    detail : {"tallies", "reports"}
+        Draw the sum of a cell at once, or one report per participant.
+    dropout : float
+        Chance, per participant and round, of being lost for good.
+    secrets : sequence of bytes, optional
+        One per participant: reports are derived from them as devices do.
+    """
+
+    def __init__(
+        self, task: Task, points: npt.ArrayLike, *, rng: np.random.Generator | None = None,
+        detail: Detail = "tallies", dropout: float = 0.0, secrets: Sequence[bytes] | None = None,
+    ) -> None:  # fmt: skip
+        self.task = task
+        first, last = task.hierarchy.span([ROOT])
+        self.codes, self.participants = sort_with_order(task.hierarchy.codes(points), int(first[0]), int(last[0]))
+        self.moves = np.zeros(len(self), dtype=np.int16)
+        self._rng, self._detail, self._dropout, self._secrets = rng, detail, dropout, secrets
+        self._present: Flags | None = np.ones(len(self), dtype=bool) if dropout else None
+        self._asked = Asked(0, np.array([ROOT], dtype=np.uint64), False)
+        # The range of each cell of the frontier, and the boundaries of its children.
+        self._start, self._stop = np.zeros(1, dtype=np.int64), np.full(1, len(self), dtype=np.int64)
+        self._bounds = np.stack([self._start, self._stop], axis=1)
+        self._aside = _Aside.nobody()
+        self._leaves: list[_Leaves] = []
+        self._settled: list[tuple[Integers, Cells]] = []  # moved participants and the cell they ended in; 0 if lost
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    # -- counting ------------------------------------------------------------------------------------------
+
+    def tally(self, asked: Asked) -> Counted:
+        """Count the answers of a round, with their noise."""
+        task, size = self.task, len(asked.cells)
+        self._asked = asked
+        if self._dropout:
+            self._drop_out()
+        if asked.roll_call:
+            self._bounds = np.stack([self._start, self._stop], axis=1)
+            responders = self._count(np.zeros(len(self._aside.rows), dtype=np.int64)).sum(axis=1)
+            reports = self._collect(asked) if self._detail == "reports" else None
+            return Counted(responders, np.empty((size, 0), dtype=np.int64), reports)
+        self._bounds = self._child_bounds(asked.cells)
+        counts = self._count(self._aside_children())
+        if self._detail == "reports":
+            reports = self._collect(asked)
+            return Counted(counts.sum(axis=1), self._add_up(reports, asked.cells), reports)
+        assert self._rng is not None
+        tally = np.zeros_like(counts)
+        for rows, randomizer in randomizers(task, asked.cells):
+            columns = slice(randomizer.fanout)
+            tally[rows, columns] = randomizer.draw_tally(counts[rows, columns], self._rng)
+        return Counted(counts.sum(axis=1), tally)
+
+    def _child_bounds(self, cells: Cells) -> Integers:
+        """Ranks where each child begins, and where the cell ends: int64[m, fanout + 1]."""
+        hierarchy = self.task.hierarchy
+        bounds = np.repeat(self._stop[:, None], hierarchy.fanout + 1, axis=1)
+        bounds[:, 0] = self._start
+        rows, numbers = hierarchy.child_rows(cells)
+        rows, numbers = rows[numbers > 0], numbers[numbers > 0]
+        first = hierarchy.span(hierarchy.child(cells[rows], numbers))[0]
+        # A trimmed path leaves gaps: its range may begin after, or end before, a child's own codes.
+        bounds[rows, numbers] = np.clip(np.searchsorted(self.codes, first), self._start[rows], self._stop[rows])
+        return bounds
+
+    def _count(self, aside_children: Integers) -> Integers:
+        """True number of participants in each child: int64[m, fanout], or int64[m, 1] of a whole cell."""
+        if self._present is None:
+            counts = np.diff(self._bounds, axis=1)
+        else:
+            counts = np.diff(np.concatenate([[0], np.cumsum(self._present)])[self._bounds], axis=1)
+        if len(aside_children):
+            places = self._aside.rows * counts.shape[1] + aside_children
+            counts = counts + np.bincount(places, minlength=counts.size).reshape(counts.shape)
+        return counts
+
+    def _aside_children(self) -> Integers:
+        return self.task.hierarchy.child_of(self._aside.codes, self._asked.number - 1)
+
+    def _collect(self, asked: Asked) -> Reports:
+        """One report per participant of the frontier."""
+        task = self.task
+        ranks, rows = self._in_ranges(self._start, self._stop, np.arange(len(self._start)))
+        who = np.concatenate([self.participants[ranks].astype(np.int64), self._aside.who])
+        rows = np.concatenate([rows, self._aside.rows])
+        if asked.roll_call:
+            return Reports(who, rows, np.empty((len(who), 0), dtype=np.int64))
+        children = task.hierarchy.child_of(np.concatenate([self.codes[ranks], self._aside.codes]), asked.number - 1)
+        wide = (task.randomizer.fanout,) if task.randomizer.words > 1 else ()
+        answers = np.zeros((len(who), *wide), dtype=np.int64)
+        for members, randomizer in randomizers(task, asked.cells):
+            there = np.flatnonzero(np.isin(rows, members)) if len(members) < len(asked.cells) else slice(None)
+            if self._secrets is None:
+                assert self._rng is not None
+                said = randomizer.respond_many(children[there], self._rng)
+            else:
+                entropy = b"".join(
+                    report_entropy(self._secrets[person], task.id, asked.number, cell, randomizer.words)
+                    for person, cell in zip(who[there].tolist(), asked.cells[rows[there]].tolist(), strict=True)
+                )
+                words = np.frombuffer(entropy, dtype=">u8").astype(np.uint64)
+                said = randomizer.answers(children[there], words.reshape(len(children[there]), randomizer.words))
+            if wide:
+                answers[there, : randomizer.fanout] = said.reshape(len(said), randomizer.fanout)
+            else:
+                answers[there] = said
+        return Reports(who, rows, answers)
+
+    def _add_up(self, reports: Reports, cells: Cells) -> Integers:
+        task = self.task
+        tally = np.zeros((len(cells), task.randomizer.fanout), dtype=np.int64)
+        for members, randomizer in randomizers(task, cells):
+            columns = slice(randomizer.fanout)
+            there = np.isin(reports.rows, members)
+            said = reports.answers[there] if reports.answers.ndim == 1 else reports.answers[there, columns]
+            tally[members, columns] = randomizer.tally(said, reports.rows[there], len(cells))[members]
+        return tally
+
+    def _in_ranges(self, start: Integers, stop: Integers, rows: Integers) -> tuple[Integers, Integers]:
+        """Ranks of everybody present in the ranges, and the row that each range belongs to."""
+        ranks, repeated = _concatenate_ranges(start, stop), np.repeat(rows, stop - start)
+        if self._present is None:
+            return ranks, repeated
+        return ranks[self._present[ranks]], repeated[self._present[ranks]]
+
+    def _drop_out(self) -> None:
+        assert self._present is not None
+        assert self._rng is not None
+        ranks = _concatenate_ranges(self._start, self._stop)
+        self._present[ranks[self._rng.random(len(ranks)) < self._dropout]] = False
+        stays = self._rng.random(len(self._aside.who)) >= self._dropout
+        self._settle(~stays, np.zeros(np.count_nonzero(~stays), dtype=np.uint64))
+
+    # -- going on ------------------------------------------------------------------------------------------
+
+    def follow(self, ruling: Ruling) -> None:
+        """Go on in the kept children, and move whoever is in a child that is not kept."""
+        self._end(ruling)
+        if not len(ruling.frontier.cells):
+            return
+        if ruling.trimmed.any():
+            self._move(ruling)
+        next_row = np.cumsum(ruling.kept.ravel()).reshape(ruling.kept.shape) - 1
+        aside = self._aside
+        self._aside = _Aside(aside.who, aside.codes, next_row[aside.rows, self._aside_children()])
+        rows, children = np.nonzero(ruling.kept)
+        self._start, self._stop = self._bounds[rows, children], self._bounds[rows, children + 1]
+
+    def _end(self, ruling: Ruling) -> None:
+        """Note the regions where paths end, and settle the moved participants in them."""
+        cells, rows = ruling.ended
+        if self.task.rule == "each" and not self._asked.roll_call:
+            numbers = self.task.hierarchy.number(cells) if len(cells) else rows
+            self._leaves.append(_Leaves(cells, self._bounds[rows, numbers], self._bounds[rows, numbers + 1]))
+            return  # nobody is ever moved
+        self._leaves.append(_Leaves(cells, self._start[rows], self._stop[rows]))
+        ends = np.zeros(len(self._start), dtype=np.uint64)
+        ends[rows] = cells
+        there = ends[self._aside.rows]
+        self._settle(there != 0, there[there != 0])
+
+    def _settle(self, done: Flags, cells: Cells) -> None:
+        aside = self._aside
+        self._settled.append((aside.who[done], cells))
+        self._aside = _Aside(aside.who[~done], aside.codes[~done], aside.rows[~done])
+
+    def _move(self, ruling: Ruling) -> None:
+        """Move everybody out of children that are not kept, in cells that go on."""
+        left = ~ruling.kept & self.task.hierarchy.child_mask(self._asked.cells) & ruling.trimmed[:, None]
+        rows, children = np.nonzero(left)
+        aside = self._aside
+        again = np.flatnonzero(left[aside.rows, self._aside_children()])
+        codes = aside.codes.copy()
+        codes[again] = self._moved_codes(codes[again], aside.rows[again], ruling)
+        ranks, rows = self._in_ranges(self._bounds[rows, children], self._bounds[rows, children + 1], rows)
+        who = self.participants[ranks].astype(np.int64)
+        self.moves[who] += 1
+        self.moves[aside.who[again]] += 1
+        self._aside = _Aside(
+            np.concatenate([aside.who, who]),
+            np.concatenate([codes, self._moved_codes(self.codes[ranks], rows, ruling)]),
+            np.concatenate([aside.rows, rows]),
+        )
+
+    def _moved_codes(self, codes: Cells, rows: Integers, ruling: Ruling) -> Cells:
+        return move_codes(self.task, codes, self._asked.cells[rows], ruling.kept[rows])
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def regions(self, cells: Cells) -> npt.NDArray[np.int32]:
+        """Index of each participant's region among the given cells, in the order of the curve: int32[n]."""
+        first = self.task.hierarchy.span(cells)[0]
+        leaves = _Leaves(*(np.concatenate(columns) for columns in zip(*self._leaves, strict=True)))
+        place = np.searchsorted(first, self.task.hierarchy.span(leaves.cells)[0])
+        order = np.argsort(place)
+        order = order[leaves.stop[order] > leaves.start[order]]
+        edges = np.stack([leaves.start[order], leaves.stop[order]], axis=1).ravel()
+        lengths = np.diff(edges, prepend=0, append=len(self))
+        labels = np.full(len(lengths), LOST, dtype=np.int32)
+        labels[1::2] = place[order]
+        by_rank = np.repeat(labels, lengths)
+        if self._present is not None:
+            by_rank[~self._present] = LOST
+        out = np.empty(len(self), dtype=np.int32)
+        out[self.participants] = by_rank
+        for who, ends in self._settled:
+            lost = ends == 0
+            out[who[lost]] = LOST
+            out[who[~lost]] = np.searchsorted(first, self.task.hierarchy.span(ends[~lost])[0])
+        return out
+
+
+class _Leaves(NamedTuple):
+    """Regions as they are found, with the ranges of those who were never moved."""
+
+    cells: Cells
+    start: Integers
+    stop: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class _Aside:
+    """Participants that were moved: who, their new codes, and the rows of the frontier they are in."""
+
+    who: Integers
+    codes: Cells
+    rows: Integers
+
+    @staticmethod
+    def nobody() -> _Aside:
+        return _Aside(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+
+
+def _concatenate_ranges(start: Integers, stop: Integers) -> Integers:
+    """start[0] … stop[0] - 1, start[1] … stop[1] - 1, and so on."""
+    lengths = stop - start
+    offsets = np.cumsum(lengths) - lengths
+    return np.repeat(start - offsets, lengths) + np.arange(int(lengths.sum()))
