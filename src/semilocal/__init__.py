@@ -18,6 +18,7 @@ from .protocol.partition import Partition
 from .protocol.task import Task
 from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .release.onecall import counts, mean, points, values
+from .simulation.people import draw_rows
 from .simulation.run import Run
 from .simulation.simulate import simulate
 
@@ -42,6 +43,7 @@ __all__ = [
     "Task",
     "__version__",
     "counts",
+    "draw_rows",
     "functions",
     "mean",
     "points",

@@ -98,7 +98,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             first = int(np.argmin(inside))
             raise OutsideDomain(
                 f"{int(np.count_nonzero(~inside))} of {len(array)} points lie outside the domain {self}, the first at "
-                f"index {first}: {array[first].tolist()}; widen the box, drop them, or move them with Box.clip(points)"
+                f"index {first}; take a larger box, remove them, or move them with Box.clip(points)"
             )
         return array
 
@@ -129,7 +129,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 first = int(np.argmin(finite))
                 raise OutsideDomain(
                     f"{int(np.count_nonzero(~finite))} of {len(array)} points are NaN or infinite, the first at index "
-                    f"{first}: {array[first].tolist()}; drop them before you go on"
+                    f"{first}; remove them first"
                 )
         return array
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,14 @@ import numpy.typing as npt
 
 from .. import release
 from ..accounting import Ledger
-from ..arrays import as_number, exact
+from ..arrays import Floats, as_number, exact
+from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.partition import Partition, Trims
 from ..protocol.rule import TRIM_QUANTILE
 from ..protocol.task import Accounting, Task
 from ..randomizer.values.mechanisms import MAX_EPSILON
+from ..simulation.people import draw_rows
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 
@@ -90,6 +92,8 @@ def mean(
     k: int,
     rng: np.random.Generator,
     cap: float | None = None,
+    users: npt.ArrayLike | None = None,
+    rows_per_user: int = 1,
     **options: Any,
 ) -> release.MeanRelease:
     """The mean of f over a population, in one program: a simulation of the protocol.
@@ -112,6 +116,12 @@ def mean(
         Simulation only: seeded noise protects nobody.
     cap : float, optional
         The most that anybody may lose; more is refused.
+    users : array_like, shape (n,), optional
+        Whose row it is. Rows are drawn at random, at most ``rows_per_user`` of each person, and everything is about
+        those; :func:`semilocal.draw_rows` draws them beforehand where it matters which. Without it every row counts
+        as another person.
+    rows_per_user : int
+        With M rows a person loses M times what is promised to one row; ``spent`` and ``guarantee`` say so.
     **options
         Further options of :meth:`Task.build`.
 
@@ -130,10 +140,12 @@ def mean(
     >>> bool(abs(result.value - (points**2).sum(axis=1).mean()) < 0.2)
     True
     """
+    chosen, cap = _people(points, box, users, rows_per_user, cap, rng)
     run, split, ledger = partition_for_values(
-        points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, cap=cap, **options
+        chosen, box, epsilon=epsilon, delta=delta, k=k, rng=rng, cap=cap, **options
     )
-    return release.mean(run, points, f, epsilon=split.value, rng=rng, ledger=ledger)
+    result = release.mean(run, chosen, f, epsilon=split.value, rng=rng, ledger=ledger)
+    return replace(result, spent=result.spent.times(rows_per_user))
 
 
 def values(
@@ -146,13 +158,17 @@ def values(
     k: int,
     rng: np.random.Generator,
     cap: float | None = None,
+    users: npt.ArrayLike | None = None,
+    rows_per_user: int = 1,
     **options: Any,
 ) -> release.ValuesRelease:
     """One noisy value of f per participant. Parameters are those of :func:`mean`."""
+    chosen, cap = _people(points, box, users, rows_per_user, cap, rng)
     run, split, ledger = partition_for_values(
-        points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, cap=cap, **options
+        chosen, box, epsilon=epsilon, delta=delta, k=k, rng=rng, cap=cap, **options
     )
-    return release.values(run, points, f, epsilon=split.value, rng=rng, ledger=ledger)
+    result = release.values(run, chosen, f, epsilon=split.value, rng=rng, ledger=ledger)
+    return replace(result, spent=result.spent.times(rows_per_user))
 
 
 def points(
@@ -164,12 +180,19 @@ def points(
     k: int,
     rng: np.random.Generator,
     cap: float | None = None,
+    users: npt.ArrayLike | None = None,
+    rows_per_user: int = 1,
     **options: Any,
 ) -> release.PointsRelease:
-    """Each position replaced by the centre of its region; all of epsilon goes to the partition."""
+    """Each position replaced by the centre of its region; all of epsilon goes to the partition.
+
+    Parameters are those of :func:`mean`.
+    """
+    chosen, cap = _people(points, box, users, rows_per_user, cap, rng)
     task = Task.build(box, epsilon=epsilon, delta=delta, k=k, **options)
     ledger = Ledger.of(task, cap=cap)  # refuses before anybody is asked
-    return release.quantize(simulate(points, task, rng=rng), points, ledger=ledger)
+    result = release.quantize(simulate(chosen, task, rng=rng), chosen, ledger=ledger)
+    return replace(result, spent=result.spent.times(rows_per_user))
 
 
 def counts(
@@ -181,12 +204,16 @@ def counts(
     k: int,
     rng: np.random.Generator,
     cap: float | None = None,
+    users: npt.ArrayLike | None = None,
+    rows_per_user: int = 1,
     **options: Any,
 ) -> release.CountsRelease:
-    """Range counts; all of epsilon goes to the partition."""
+    """Range counts; all of epsilon goes to the partition. Parameters are those of :func:`mean`."""
+    chosen, cap = _people(points, box, users, rows_per_user, cap, rng)
     task = Task.build(box, epsilon=epsilon, delta=delta, k=k, **options)
     ledger = Ledger.of(task, cap=cap)  # refuses before anybody is asked
-    return release.counts(simulate(points, task, rng=rng), ledger=ledger)
+    result = release.counts(simulate(chosen, task, rng=rng), ledger=ledger)
+    return replace(result, spent=result.spent.times(rows_per_user))
 
 
 def partition_for_values(
@@ -217,6 +244,24 @@ def partition_for_values(
         return simulate(positions, task, rng=rng, progress=progress), split, ledger
     task = Task.build(box, epsilon=epsilon, delta=delta, k=k, **options)  # checks the parameters; nothing is asked
     return _whole_domain(task, len(positions)), split, Ledger(cap=None if cap is None else exact(cap))
+
+
+def _people(
+    points: npt.ArrayLike,
+    box: Box,
+    users: npt.ArrayLike | None,
+    rows_per_user: int,
+    cap: float | None,
+    rng: np.random.Generator,
+) -> tuple[Floats, float | None]:
+    """The rows that stand for people, and the most that one of them may lose."""
+    positions = box.check(points)
+    if users is None:
+        if rows_per_user != 1:
+            raise InvalidInput("rows_per_user needs users, which say whose row it is")
+        return positions, cap
+    rows = draw_rows(users, rows=len(positions), rows_per_user=rows_per_user, rng=rng)
+    return positions[rows], None if cap is None else cap / rows_per_user
 
 
 def _whole_domain(task: Task, participants: int) -> Run:

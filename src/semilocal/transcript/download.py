@@ -43,9 +43,12 @@ def save_transcript(url: str, campaign: str, path: str | os.PathLike[str]) -> in
     """
     target = Path(path)
     part = target.with_name(target.name + ".part")
-    with part.open("wb") as stream:
-        rounds = download(_getter(url), campaign, stream)
-    part.replace(target)
+    try:
+        with part.open("wb") as stream:
+            rounds = download(_getter(url), campaign, stream)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
     return rounds
 
 

@@ -17,44 +17,22 @@ import pytest
 import semilocal as sl
 from semilocal.cli.main import COMMANDS, main
 from semilocal.protocol.promise import Guarantee, promise
-
-COMMON = ("--epsilon", "2", "--k", "20", "--seed", "1")
-UNIT = ("--bounds", "0,0,1,1")
+from tests.helpers.commands import COMMON, UNIT, crowd, run, run_json, write_people
 
 
 @pytest.fixture(scope="module")
 def points() -> Any:
-    rng = np.random.default_rng(1)
-    dense = rng.beta(2, 8, (3_000, 2)) * 0.5
-    return np.where(rng.random((3_000, 1)) < 0.02, rng.random((3_000, 2)), dense)
+    return crowd()
 
 
 @pytest.fixture
 def table(tmp_path: Path, points: Any) -> Path:
-    path = tmp_path / "people.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "lon", "lat"])
-        writer.writerows((number, x, y) for number, (x, y) in enumerate(points.tolist()))
-    return path
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    code = main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    return code, out, err
+    return write_people(tmp_path / "people.csv", points, id=range(len(points)))
 
 
 def read_column(path: Path, name: str) -> list[str]:
     with path.open() as file:
         return [row[name] for row in csv.DictReader(file)]
-
-
-def run_json(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
-    code, out, err = run(capsys, *words, "--json")
-    assert code == 0, err
-    found: dict[str, Any] = json.loads(out)
-    return found
 
 
 def test_partition_writes_regions_and_states_promise_losses_and_ledger(
@@ -294,13 +272,6 @@ def test_bad_queries_name_their_place(
     assert code == 2
     for part in (name, *parts):
         assert part in err
-
-
-@pytest.mark.parametrize("grid", ["8", "0x4", "axb", "8x8x8", "9999x9999"])
-def test_bad_grids_are_refused(capsys: pytest.CaptureFixture[str], table: Path, grid: str) -> None:
-    code, _, err = run(capsys, "counts", table, *UNIT, *COMMON, "--grid", grid)
-    assert code == 2
-    assert "--grid" in err
 
 
 def test_missing_files_and_arguments(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_both_ends_belong_to_the_box() -> None:
     ],
 )
 def test_points_outside_are_refused_with_how_many_and_the_first(points: Any, many: str, first: int) -> None:
-    with pytest.raises(OutsideDomain, match=f"{many} points lie outside .* index {first}: .*Box.clip"):
+    with pytest.raises(OutsideDomain, match=f"{many} points lie outside .* index {first}; .*Box.clip"):
         SQUARE.check(points)
 
 
@@ -165,7 +165,7 @@ def test_check_refuses_exactly_what_lies_outside_and_changes_nothing(points: lis
     if not outside:
         assert SQUARE.check(points).tolist() == [list(point) for point in points]
         return
-    with pytest.raises(OutsideDomain, match=f"{len(outside)} of {len(points)} points .* index {outside[0]}:"):
+    with pytest.raises(OutsideDomain, match=f"{len(outside)} of {len(points)} points .* index {outside[0]};"):
         SQUARE.check(points)
 
 

@@ -1,0 +1,159 @@
+"""What a command writes: never over its input, never half, and clean where another program reads it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
+
+JOBS = {
+    "partition": ("--out",),
+    "counts": ("--grid", "4x4", "--out"),
+    "points": ("--out",),
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_people(tmp_path / "people.csv", crowd())
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_no_output_overwrites_the_positions(capsys: pytest.CaptureFixture[str], table: Path, job: str) -> None:
+    before = table.read_bytes()
+    link = table.with_name("link.csv")
+    link.symlink_to(table)
+    for out in (table, link, Path(os.path.relpath(table))):
+        assert "same file as the input" in refused(capsys, job, table, *UNIT, *COMMON, *JOBS[job], out)
+    assert table.read_bytes() == before
+
+
+def test_no_output_overwrites_the_queries(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    queries = table.with_name("q.csv")
+    queries.write_text("x0,y0,x1,y1\n0,0,1,1\n")
+    words = ("counts", table, *UNIT, *COMMON, "--queries", queries, "--out", queries)
+    assert "same file as the input" in refused(capsys, *words)
+
+
+def test_a_picture_of_the_data_over_the_data_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    odd = tmp_path / "people.png"
+    write_people(odd, crowd(50))
+    assert "same file" in refused(capsys, "partition", odd, *UNIT, *COMMON, "--plot", odd)
+
+
+def test_outputs_are_checked_before_the_positions_are_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ("partition", tmp_path / "none.csv", *UNIT, *COMMON, "--out")
+    assert "there is no folder" in refused(capsys, *words, tmp_path / "missing" / "a.csv")
+    assert "must end in .geojson or .csv" in refused(capsys, *words, tmp_path / "a.shp")
+    assert "no such file" in refused(capsys, *words, tmp_path / "a.csv")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_job_that_fails_leaves_the_old_output(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    out = table.with_name("out.csv")
+    out.write_text("old")
+    refused(capsys, "counts", table, *UNIT, *COMMON, "--cap", "0.1", "--grid", "2x2", "--out", out)
+    assert out.read_text() == "old"
+    assert sorted(os.listdir(table.parent)) == ["out.csv", "people.csv"]
+
+
+@pytest.mark.parametrize(("job", "rows"), [("counts", 16), ("points", 3_000)])
+def test_stdout_is_a_clean_csv_and_words_go_to_stderr(
+    capsys: pytest.CaptureFixture[str], table: Path, job: str, rows: int
+) -> None:
+    more = ("--grid", "4x4") if job == "counts" else ()
+    code, out, err = run(capsys, job, table, *UNIT, *COMMON, *more)
+    assert code == 0
+    read = list(csv.DictReader(io.StringIO(out)))
+    assert len(read) == rows
+    assert all(None not in row and None not in row.values() for row in read)
+    for row in read:
+        assert all(float(value) == float(value) for value in row.values())
+    assert "epsilon = 2" in err
+
+
+def test_names_and_properties_of_queries_come_back(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    queries, out = table.with_name("q.csv"), table.with_name("out.geojson")
+    queries.write_text("name,x0,y0,x1,y1,count\nold town,0,0,0.2,0.2,5\nharbour,0.1,0.1,0.6,0.9,6\n")
+    code, text, err = run(capsys, "counts", table, *UNIT, *COMMON, "--queries", queries)
+    assert code == 0
+    read = list(csv.DictReader(io.StringIO(text)))
+    assert [row["name"] for row in read] == ["old town", "harbour"]
+    assert [row["count"] for row in read] != ["5", "6"]
+    assert "the answers replace the queries' own count" in err
+    assert run(capsys, "counts", table, *UNIT, *COMMON, "--queries", queries, "--out", out)[0] == 0
+    features = json.loads(out.read_text())["features"]
+    assert [feature["properties"]["name"] for feature in features] == ["old town", "harbour"]
+    assert [feature["properties"]["count"] for feature in features] == [float(row["count"]) for row in read]
+    found = run_json(capsys, "counts", table, *UNIT, *COMMON, "--queries", out)["answers"]
+    assert [row["name"] for row in found] == ["old town", "harbour"]
+
+
+def test_queries_outside_the_domain_warn(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    queries = table.with_name("q.csv")
+    queries.write_text("x0,y0,x1,y1\n0,0,0.5,0.5\n0.5,0.5,3,3\n7,7,8,8\n")
+    code, out, err = run(capsys, "counts", table, *UNIT, *COMMON, "--queries", queries)
+    assert code == 0
+    assert "1 of 3 queries lie outside the domain" in err
+    assert "1 of 3 queries reach outside" in err
+    assert float(list(csv.DictReader(io.StringIO(out)))[2]["count"]) == 0
+
+
+def test_a_limit_of_trims_that_stops_a_path_is_reported_with_what_to_do(
+    capsys: pytest.CaptureFixture[str], table: Path
+) -> None:
+    words = ("partition", table, "--bounds=-64,-64,64,64", "--epsilon", "4", "--k", "20", "--seed", "1")
+    code, _, err = run(capsys, *words, "--max-trims", "2")
+    assert code == 0
+    assert "the limit of 2 TRIM verdicts stopped 1 path" in err
+    assert "the box is larger than the data. Take a smaller public box, or --max-trims 40" in err
+    assert "TRIM" not in run(capsys, *words, "--max-trims", "40")[2]
+    assert "TRIM" not in run(capsys, "partition", table, *UNIT, *COMMON, "--rule", "all")[2]
+
+
+def test_shares_of_moved_people_are_printed_for_public_data_only(
+    capsys: pytest.CaptureFixture[str], table: Path
+) -> None:
+    words = ("partition", table, *UNIT, *COMMON)
+    assert "were moved" not in run(capsys, *words)[1].replace("position inside the region it was moved", "")
+    assert "move_shares" not in run_json(capsys, *words)
+    assert "participants were moved 0 times" in run(capsys, *words, "--public-data")[1]
+    assert sum(run_json(capsys, *words, "--public-data")["move_shares"].values()) == pytest.approx(1)
+
+
+def test_bad_numbers_are_refused_with_what_is_allowed(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    words = ("counts", table, *UNIT, "--epsilon", "2", "--k", "20")
+    for more, part in (
+        (("--grid", "2x2", "--seed", "-1"), "--seed: must be a whole number from 0 up; got '-1'"),
+        (("--grid", "100000x100000"), "10,000,000,000 cells"),
+        (("--grid", "2x2", "--level", "95"), "--level: must be between 0 and 1; got '95'"),
+        (("--grid", "2x2", "--tau", "nan"), "--tau: must be a finite number"),
+        (("--grid", "2x2", "--rows-per-user", "0"), "from 1 to 1,000"),
+    ):
+        assert part in refused(capsys, *words, *more)
+
+
+def test_no_error_prints_a_position(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    points = crowd(100)
+    points[7] = (0.123456, 5.654321)
+    path = write_people(tmp_path / "people.csv", points)
+    text = path.read_text()
+    broken = {
+        "outside": text,
+        "nan": text.replace("5.654321", "nan"),
+        "word": text.replace("5.654321", "5.654321N"),
+        "short": text.replace("0.123456,5.654321", "0.123456"),
+    }
+    for change in broken.values():
+        path.write_text(change)
+        for job in (("partition",), ("counts", "--grid", "2x2"), ("mean", "--function", "squared-norm"), ("points",)):
+            said = refused(capsys, job[0], path, *UNIT, *COMMON, *job[1:])
+            assert "line 9" in said
+            assert "1234" not in said
+            assert "6543" not in said

@@ -1,0 +1,67 @@
+"""Jobs are about people: a file that holds some of them several times needs a word about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
+
+PEOPLE = 1_000
+JOBS = {
+    "partition": (),
+    "counts": ("--grid", "2x2"),
+    "mean": ("--function", "squared-norm"),
+    "points": (),
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    users = [f"u{number % PEOPLE}" for number in range(3 * PEOPLE)]
+    return write_people(tmp_path / "people.csv", crowd(3 * PEOPLE), user_id=users)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_repeated_people_are_refused_with_the_reason(capsys: pytest.CaptureFixture[str], table: Path, job: str) -> None:
+    said = refused(capsys, job, table, *UNIT, *COMMON, *JOBS[job])
+    for part in ("'user_id' looks like a person", "lose epsilon for each", "--user 'user_id'", "--rows-are-people"):
+        assert part in said
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_one_row_per_person_is_drawn(capsys: pytest.CaptureFixture[str], table: Path, job: str) -> None:
+    words = (job, table, *UNIT, *COMMON, *JOBS[job])
+    found = run_json(capsys, *words, "--user", "user_id")
+    assert found["participants"] == PEOPLE
+    assert found["privacy"]["epsilon"] == pytest.approx(2.0)
+    assert run_json(capsys, *words, "--rows-are-people")["participants"] == 3 * PEOPLE
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_with_more_rows_the_promise_is_scaled(capsys: pytest.CaptureFixture[str], table: Path, job: str) -> None:
+    words = (job, table, *UNIT, *COMMON, *JOBS[job], "--user", "USER_ID", "--rows-per-user")
+    one, two = run_json(capsys, *words, "1"), run_json(capsys, *words, "2")
+    assert two["participants"] == 2 * PEOPLE
+    assert two["privacy"]["rows"] == 2
+    assert two["privacy"]["epsilon"] == pytest.approx(2 * one["privacy"]["epsilon"])
+    said = "".join(run(capsys, *words, "2")[1:])
+    assert "One person may have 2 rows" in said
+
+
+def test_what_is_said_about_people_must_fit(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    words = ("partition", table, *UNIT, *COMMON)
+    assert "needs --user" in refused(capsys, *words, "--rows-per-user", "2")
+    assert "not both" in refused(capsys, *words, "--user", "user_id", "--rows-are-people")
+    assert "has no column 'rider'" in refused(capsys, *words, "--user", "rider")
+    text = table.read_text().splitlines()
+    text[5] = "," + text[5].partition(",")[2]
+    table.write_text("\n".join(text))
+    assert "line 6: --user column 'user_id' is empty" in refused(capsys, *words, "--user", "user_id")
+
+
+def test_a_column_of_people_without_repeats_is_no_obstacle(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = write_people(tmp_path / "people.csv", crowd(500), id=np.arange(500), device=[""] * 500)
+    assert run_json(capsys, "partition", path, *UNIT, *COMMON)["participants"] == 500

@@ -1,0 +1,91 @@
+"""No output overwrites an input, nothing is half written, and a bad name is refused before the work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.io.files import check_folder, check_outputs, replacing, write_text
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "people.csv"
+    path.write_text("x,y\n1,2\n")
+    return path
+
+
+def same_file(data: Path, how: str) -> Path:
+    other = data.with_name("other.csv")
+    if how == "symlink":
+        other.symlink_to(data)
+        return other
+    if how == "hard link":
+        os.link(data, other)
+        return other
+    if how == "relative":
+        return Path(os.path.relpath(data))
+    if how == "dots":
+        return data.parent / ".." / data.parent.name / data.name
+    return data
+
+
+@pytest.mark.parametrize("how", ["same", "symlink", "hard link", "relative", "dots"])
+def test_an_output_that_is_an_input_is_refused_under_any_name(data: Path, how: str) -> None:
+    with pytest.raises(InvalidInput, match="same file as the input"):
+        check_outputs({"--out": (same_file(data, how), (".csv",))}, inputs=[None, data])
+
+
+def test_two_outputs_must_differ(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="same file as --out"):
+        check_outputs({"--out": (tmp_path / "a.csv", ()), "--plot": (tmp_path / "a.csv", ())})
+
+
+def test_bad_outputs_are_refused_beforehand(tmp_path: Path, data: Path) -> None:
+    for path, words in (
+        (tmp_path / "a.shp", "must end in .csv"),
+        (tmp_path / "none" / "a.csv", "there is no folder"),
+        (tmp_path, "must end in"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            check_outputs({"--out": (path, (".csv",))})
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(InvalidInput, match="is a folder"):
+        check_outputs({"--out": (tmp_path / "folder.csv", (".csv",))})
+    with pytest.raises(InvalidInput, match="is a file, not a folder"):
+        check_folder("--out", data)
+    check_folder("--out", tmp_path / "new" / "deeper")
+    check_outputs({"--out": (tmp_path / "A.CSV", (".csv",)), "--plot": (None, ())}, inputs=[data])
+
+
+def test_a_folder_without_rights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        check_outputs({"--out": (tmp_path / "a.csv", ())})
+
+
+def test_a_failure_on_the_way_changes_nothing(data: Path) -> None:
+    before = data.read_text()
+
+    def fail() -> None:
+        with replacing(data) as stream:
+            stream.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert data.read_text() == before
+    assert os.listdir(data.parent) == [data.name]
+
+
+def test_text_replaces_a_file_through_a_link_and_keeps_its_rights(tmp_path: Path, data: Path) -> None:
+    data.chmod(0o640)
+    link = tmp_path / "link.csv"
+    link.symlink_to(data)
+    write_text(link, "ü")
+    assert link.is_symlink()
+    assert data.read_bytes() == "ü".encode()
+    assert data.stat().st_mode & 0o777 == 0o640

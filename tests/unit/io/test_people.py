@@ -1,0 +1,29 @@
+"""Columns that name people are recognised, and repeats are refused with the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.io.people import check_rows_are_people, person_columns
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["user", "User", "uid", "user_id", "userId", "USER ID", "device", "device-id", "taxi", "TAXI_ID", "id", "person",
+     "driver_no", "customer", "member_hash", "imei", "phone_number", "vehicle id", "participant"],
+)  # fmt: skip
+def test_columns_that_name_people_are_recognised(name: str) -> None:
+    assert person_columns(["lon", name, "lat"]) == [name]
+
+
+@pytest.mark.parametrize("name", ["lon", "lat", "time", "speed", "idle", "grid", "trip", "area", "usage", "width"])
+def test_other_columns_are_not(name: str) -> None:
+    assert person_columns([name]) == []
+
+
+def test_repeats_are_refused_and_nobody_is_no_person() -> None:
+    check_rows_are_people("f.csv", {"id": np.array([1, 2, 3]), "user": np.array([-1, -1, 4])})
+    with pytest.raises(InvalidInput, match=r"'user'.*lose epsilon for each.*--user.*--rows-are-people"):
+        check_rows_are_people("f.csv", {"id": np.array([1, 2, 3]), "user": np.array([1, 2, 1])})

@@ -1,0 +1,64 @@
+"""One-call jobs are about people: users choose the rows, and the promise to a person counts all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal.errors import BudgetExceeded, InvalidInput
+
+BOX = sl.Box((0, 0), (1, 1))
+POINTS = np.random.default_rng(1).beta(2, 5, (3_000, 2))
+USERS = np.arange(3_000) % 1_000  # three rows each
+F = sl.functions.coordinate(0)
+JOBS: dict[str, Callable[..., Any]] = {
+    "counts": lambda **named: sl.counts(POINTS, BOX, **named),
+    "points": lambda **named: sl.points(POINTS, BOX, **named),
+    "mean": lambda **named: sl.mean(POINTS, F, BOX, **named),
+    "values": lambda **named: sl.values(POINTS, F, BOX, **named),
+}
+
+
+def job(name: str, **named: Any) -> Any:
+    return JOBS[name](**({"epsilon": 4.0, "delta": 0.01, "k": 20, "rng": np.random.default_rng(2)} | named))
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_one_row_of_each_person_takes_part(name: str) -> None:
+    result = job(name, users=USERS)
+    assert int(result.partition.crowds.sum()) == 1_000
+    assert float(result.spent.epsilon) == pytest.approx(4.0)
+    assert result.guarantee.rows == 1
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_with_several_rows_the_promise_to_a_person_counts_them_all(name: str) -> None:
+    one, two = job(name, users=USERS), job(name, users=USERS, rows_per_user=2)
+    assert int(two.partition.crowds.sum()) == 2_000
+    assert float(two.spent.epsilon) == pytest.approx(8.0)
+    assert two.guarantee.rows == 2
+    assert two.guarantee.epsilon == pytest.approx(2 * one.guarantee.epsilon)
+    assert two.guarantee.delta == pytest.approx(2 * one.guarantee.delta)
+    assert "rows" in two.guarantee.text()
+    assert two.spent.rows == 2
+
+
+def test_the_cap_is_for_the_person() -> None:
+    worst = float(sl.Ledger.of(job("counts").partition.task).epsilon_worst)
+    assert job("counts", users=USERS, rows_per_user=2, cap=2.01 * worst).spent.cap == pytest.approx(
+        Fraction(2.01 * worst)
+    )
+    with pytest.raises(BudgetExceeded):
+        job("counts", users=USERS, rows_per_user=2, cap=1.99 * worst)
+
+
+def test_several_rows_need_users() -> None:
+    with pytest.raises(InvalidInput, match="rows_per_user needs users"):
+        job("counts", rows_per_user=2)
+    with pytest.raises(InvalidInput, match="users must be 3000, one per row"):
+        job("counts", users=[1, 2, 3])
