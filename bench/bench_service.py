@@ -28,17 +28,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import uvloop
+
+from semilocal import Box, Report, Task
+from semilocal.protocol.messages import decode, encode
+from semilocal.service import rounds
+from semilocal.service.admin import create_campaign
+from semilocal.service.campaign import Campaign
+from semilocal.service.stores.base import Enrolment, open_store
+from semilocal.testing import Postgres, free_port
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
-
-import uvloop  # noqa: E402
-
-from semilocal import Box, Report, Task  # noqa: E402
-from semilocal.protocol.messages import decode, encode  # noqa: E402
-from semilocal.service import rounds  # noqa: E402
-from semilocal.service.admin import create_campaign  # noqa: E402
-from semilocal.service.campaign import Campaign  # noqa: E402
-from semilocal.service.stores.base import Enrolment, open_store  # noqa: E402
 
 
 class Measured(NamedTuple):
@@ -230,13 +230,6 @@ def processor_time(group: int) -> float:
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def bench(database: str | None, *, workers: int, connections: int, seconds: float, count: int) -> Measured:
     """Start a server, measure it, stop it; ``database`` None is the bare one."""
     port = free_port()
@@ -282,8 +275,6 @@ def main() -> int:
     database = arguments.postgres
     if database is None:
         try:
-            from tests.helpers.service import Postgres
-
             cluster = Postgres()
             database = cluster.new_database()
         except (RuntimeError, ImportError, KeyError, OSError) as error:

@@ -15,7 +15,8 @@ from semilocal.service.admin import create_campaign, first_admin_token, new_toke
 from semilocal.service.campaign import Campaign, token_hash, used_by
 from semilocal.service.rounds import advance, cancel, start, verify
 from semilocal.service.stores.base import Enrolment, Incoming, Store, What, open_store
-from tests.helpers.service import Postgres, open_campaign, sample_task
+from semilocal.testing import Postgres
+from tests.helpers.service import open_campaign, sample_task
 
 TASK = sample_task()
 WHATS: tuple[What, ...] = ("query", "closed", "checkpoint", "seal")

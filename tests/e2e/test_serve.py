@@ -16,16 +16,8 @@ import pytest
 
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
-from tests.helpers.service import (
-    ADMIN,
-    Device,
-    Server,
-    open_campaign,
-    play,
-    sample_points,
-    sample_secrets,
-    sample_task,
-)
+from semilocal.testing import ADMIN_TOKEN, Server, cluster, secrets_of
+from tests.helpers.service import Device, open_campaign, play, sample_task
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
 
@@ -104,7 +96,7 @@ def test_the_first_line_is_true_and_a_second_server_on_the_file_is_refused(tmp_p
     finally:
         first.kill()
         first.communicate()
-    again = serve("--db", database, "--port", "0", SEMILOCAL_ADMIN_TOKEN=ADMIN)
+    again = serve("--db", database, "--port", "0", SEMILOCAL_ADMIN_TOKEN=ADMIN_TOKEN)
     try:
         assert "semilocal serves at" in first_lines(again, 1)[0]
     finally:
@@ -137,13 +129,13 @@ def test_the_log_has_a_line_per_event_and_closed_round_and_requests_only_if_aske
             store = open_store(server.database, worker="test")
             create_campaign(store, open_campaign(task, capacity=30), now=0)
             store.close()
-            points, keys = sample_points(30), sample_secrets(30)
+            points, keys = cluster(30), secrets_of(30)
             devices = [Device(client, task, *pair) for pair in zip(points, keys, strict=True)]
             for device in devices:
                 await device.enrol()
             state = await play(client, devices)
             assert state["phase"] == "finished"
-            headers = {"authorization": f"Bearer {ADMIN}"}
+            headers = {"authorization": f"Bearer {ADMIN_TOKEN}"}
             for _ in range(2):
                 await client.post(f"/tasks/{task.id.hex()}/close", headers=headers)
             return int(state["closed"])

@@ -14,7 +14,8 @@ from semilocal import Task
 from semilocal.cli.main import main
 from semilocal.protocol.messages import decode
 from semilocal.protocol.plan import Plan
-from tests.helpers.service import ADMIN, Device, Server, play, sample_points, sample_secrets
+from semilocal.testing import ADMIN_TOKEN, Server, cluster, secrets_of
+from tests.helpers.service import Device, play
 
 CREATE = [
     "campaign", "create", "--name", "walkers", "--lower=0,0", "--upper", "1,1", "--names", "longitude,latitude",
@@ -26,7 +27,7 @@ CREATE = [
 def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
     server.start()
-    office = ["--url", server.url, "--admin-token", ADMIN]
+    office = ["--url", server.url, "--admin-token", ADMIN_TOKEN]
     try:
         assert main([*CREATE, *office]) == 0
         out = capsys.readouterr().out
@@ -46,7 +47,7 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
                 plan = decode((await client.get(f"/tasks/{row['task']}/plan")).content, Plan)
                 crowd = [
                     Device(client, task, point, secret, plan=plan)
-                    for point, secret in zip(sample_points(60), sample_secrets(60), strict=True)
+                    for point, secret in zip(cluster(60), secrets_of(60), strict=True)
                 ]
                 for device, token in zip(crowd, tokens, strict=True):
                     assert (await device.enrol(token)).status_code == 201

@@ -22,17 +22,9 @@ from semilocal.protocol.messages import Query, decode
 from semilocal.service.admin import create_campaign
 from semilocal.service.rounds import verify
 from semilocal.service.stores.base import Store, open_store
+from semilocal.testing import Postgres, Server, cluster, secrets_of
 from semilocal.transcript.merkle import transcript_root
-from tests.helpers.service import (
-    Device,
-    Postgres,
-    Server,
-    open_campaign,
-    sample_points,
-    sample_secrets,
-    sample_task,
-    unmet,
-)
+from tests.helpers.service import Device, open_campaign, sample_task, unmet
 
 KILLS = 20 if os.environ.get("SEMILOCAL_LONG") == "1" else 3
 DEVICES = 60
@@ -61,7 +53,7 @@ class Campaign:
         # A window that never ends: rounds close when everybody has answered, whatever dies meanwhile.
         self.task = sample_task(k=6, delta=0.01 + seed / 10_000, window=10**6)
         self.acknowledged: dict[tuple[int, bytes], bytes] = {}
-        self.points, self.secrets = sample_points(DEVICES, seed=seed), sample_secrets(DEVICES, seed=seed)
+        self.points, self.secrets = cluster(DEVICES, seed=seed), secrets_of(DEVICES, seed=seed)
 
     async def run(self) -> None:
         limits = httpx.Limits(max_connections=24, max_keepalive_connections=24)

@@ -27,15 +27,14 @@ from semilocal.device.vault import Vault
 from semilocal.errors import DeviceViolation, InvalidInput
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
-from semilocal.protocol.participant import Policy
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.values import check_value_report
+from semilocal.testing import ALLOW_ALL, MockClock
 from semilocal.transcript.merkle import leaf_hash, merkle_root
 
 BOX = Box((0.0, 0.0), (1.0, 1.0), names=("lat", "lon"))
 TASK = Task.build(BOX, epsilon=6.0, delta=0.1, k=2, max_depth=6, max_trims=8)
 SMALL = Task.build(BOX, epsilon=8.0, delta=0.4, k=1, max_depth=3, max_trims=8)
-POLICY = Policy(max_epsilon=1000.0, min_k=1, max_delta=float("inf"))
 MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 URL = "http://server"
 Point = tuple[float, ...]
@@ -292,22 +291,6 @@ def _bytes(message: Query | Closed | ValueQuery | ValueClosed) -> bytes:
     return encode(message)
 
 
-class MockClock:
-    """Time that passes only when somebody waits."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.slept: list[float] = []
-
-    def time(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-        await asyncio.sleep(0)
-
-
 @dataclass(frozen=True)
 class Sent:
     """A request as it left the device."""
@@ -376,7 +359,7 @@ class World:
 
     def __init__(self, server: FakeServer, *, seed: int = 1, retry: Retry | None = None) -> None:
         self.server = server
-        self.clock = MockClock()
+        self.clock = MockClock(0.0)
         self.network = Network(server, self.clock)
         self.disk = MemoryDisk()
         self.retry = Retry() if retry is None else retry
@@ -397,7 +380,7 @@ class World:
 
     def agent(self, vault: Vault, position: tuple[float, ...], **options: Any) -> Agent:
         """A new agent on a vault, with a channel of its own unless one is given."""
-        options.setdefault("policy", POLICY)
+        options.setdefault("policy", ALLOW_ALL)
         options.setdefault("channel", self.channel())
         return Agent(f"{URL}/tasks/{self.server.name}", vault, position=position, **options)
 

@@ -6,7 +6,6 @@ and the participants for those who want to look inside.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import HealthCheck, settings
 
-from semilocal import Box, Closed, Curator, Participant, Policy, Query, Report, Task
+from semilocal import Closed, Curator, Participant, Policy, Query, Report, Task
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import Message
 from semilocal.protocol.participant import State
+from semilocal.testing import ALLOW_ALL, secret
 
 # A busy machine is no failure, and a failure must come back.
 STEADY = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-ANYTHING = Policy(max_epsilon=1e9, min_k=1, allow_no_crowd=True, allow_simulation=True)
 
 
 class Played(NamedTuple):
@@ -41,12 +40,7 @@ class Played(NamedTuple):
         return [event for event in self.events if isinstance(event, Query)]
 
 
-def secret(number: int) -> bytes:
-    """The secret of a test participant."""
-    return hashlib.sha256(b"test participant %d" % number).digest()
-
-
-def crowd(task: Task, points: npt.ArrayLike, policy: Policy = ANYTHING) -> list[Participant]:
+def crowd(task: Task, points: npt.ArrayLike, policy: Policy = ALLOW_ALL) -> list[Participant]:
     """One participant per point."""
     return [Participant(task, point, secret(number), policy) for number, point in enumerate(np.asarray(points))]
 
@@ -88,16 +82,3 @@ def play(
 def restart(participant: Participant, point: npt.ArrayLike, number: int, state: State) -> Participant:
     """The same device after a crash: all it kept is its position, its secret and its state."""
     return Participant(participant.task, point, secret(number), participant.policy, state=state)
-
-
-def cluster(size: int, dimensions: int, seed: int = 1) -> npt.NDArray[np.float64]:
-    """A dense cluster with sparse surroundings in the unit cube, so that splits, stops and trims all happen."""
-    rng = np.random.default_rng(seed)
-    points = np.clip(rng.normal(0.3, 0.1, (size, dimensions)), 0, 1)
-    points[: size // 20] = rng.random((size // 20, dimensions))
-    return points
-
-
-def unit(dimensions: int) -> Box:
-    """The unit cube."""
-    return Box((0.0,) * dimensions, (1.0,) * dimensions)

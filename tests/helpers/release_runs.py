@@ -8,12 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 import semilocal as sl
+from semilocal.testing import unit_box
 
 Floats = npt.NDArray[np.float64]
-
-
-def box_of(dimensions: int) -> sl.Box:
-    return sl.Box((0.0,) * dimensions, (1.0,) * dimensions)
 
 
 def crowded(size: int, dimensions: int, rng: np.random.Generator) -> Floats:
@@ -26,5 +23,5 @@ def run_of(dimensions: int, *, seed: int, size: int = 3_000, **options: Any) -> 
     """A population and a run in which somebody was moved."""
     rng = np.random.default_rng(seed)
     points = crowded(size, dimensions, rng)
-    task = sl.Task.build(box_of(dimensions), **({"epsilon": 2.0, "delta": 0.05, "k": 20} | options))
+    task = sl.Task.build(unit_box(dimensions), **({"epsilon": 2.0, "delta": 0.05, "k": 20} | options))
     return points, sl.simulate(points, task, rng=rng)

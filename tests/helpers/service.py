@@ -1,4 +1,4 @@
-"""What the tests of the service share: a clock, devices that follow spec/http.md, databases, servers.
+"""What the tests of the service share: devices that follow spec/http.md, and databases.
 
 The devices here are small on purpose: a protocol machine and plain requests, so that the service is tested against its
 specification and not against one client.
@@ -7,39 +7,28 @@ specification and not against one client.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
-import pwd
-import shutil
-import signal
-import socket
 import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
-import numpy as np
 import pytest
 
-from semilocal import Box, Closed, Participant, Policy, Query, Report, Task
+from semilocal import Closed, Participant, Query, Report, Task
 from semilocal.protocol.keys import derive, pseudonym
 from semilocal.protocol.messages import ValueQuery, ValueReport, decode, encode
 from semilocal.protocol.plan import Plan
 from semilocal.protocol.values import respond_value
-from semilocal.service.admin import admin_hash, create_campaign
-from semilocal.service.app import App, create_app
+from semilocal.service.admin import create_campaign
 from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.worker import Service
-
-ADMIN = "sla_0123456789-admin-token-of-the-tests"
-POLICY = Policy(max_epsilon=1e9, allow_no_crowd=True, min_k=1)
+from semilocal.testing import ALLOW_ALL, Postgres, unit_box
 
 
 def unmet(reason: str) -> None:
@@ -49,35 +38,10 @@ def unmet(reason: str) -> None:
     pytest.skip(reason)
 
 
-class MockClock:
-    """Unix time that moves when told."""
-
-    def __init__(self, now: float = 1_700_000_000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
-
-
 def sample_task(**changes: Any) -> Task:
     """A small task in two dimensions that splits a few times with a few hundred participants."""
     options: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05, "k": 5, "max_depth": 8, "window": 60}
-    return Task.build(Box((0, 0), (1, 1)), **(options | changes))
-
-
-def sample_points(count: int, *, seed: int = 1, dimensions: int = 2) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Positions in a cluster."""
-    rng = np.random.default_rng(seed)
-    return np.clip(rng.normal(0.3, 0.12, (count, dimensions)), 0, 1)
-
-
-def sample_secrets(count: int, *, seed: int = 1) -> list[bytes]:
-    """One secret per participant."""
-    rng = np.random.default_rng([seed, 99])
-    return [rng.bytes(32) for _ in range(count)]
+    return Task.build(unit_box(), **(options | changes))
 
 
 def device_key(secret: bytes, task: bytes) -> bytes:
@@ -92,7 +56,7 @@ class Device:
         self, client: httpx.AsyncClient, task: Task, point: Any, secret: bytes, *, plan: Plan | None = None
     ) -> None:
         self.client, self.task, self.plan = client, task, plan or Plan(task.id)
-        self.machine = Participant(task, point, secret, POLICY)
+        self.machine = Participant(task, point, secret, ALLOW_ALL)
         self.point, self.secret = point, secret
         self.pseudonym = pseudonym(secret, task.id)
         self.key = device_key(secret, task.id)
@@ -212,29 +176,6 @@ async def transcript(client: httpx.AsyncClient, task: Task, *, rounds: int, plan
     return events
 
 
-def build(store: Store, clock: Any, *, interval: float | None = None, **options: Any) -> tuple[App, Service]:
-    """An application over a store."""
-    service = Service(store, clock=clock, interval=interval, **options)
-    return create_app(service, admin=admin_hash(ADMIN)), service
-
-
-def client_of(app: App) -> httpx.AsyncClient:
-    """A client that talks to the application in process; faults of the application are raised in the test."""
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://service.test")
-
-
-@contextlib.asynccontextmanager
-async def running(store: Store, clock: Any, **options: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Service, App]]:
-    """An application in process."""
-    app, service = build(store, clock, **options)
-    await service.start()
-    try:
-        async with client_of(app) as client:
-            yield client, service, app
-    finally:
-        await service.stop()
-
-
 def open_campaign(task: Task, *, releases: Any = (), capacity: int | None = None) -> Campaign:
     """A campaign that anybody may join."""
     return Campaign("test", task, releases, "open", capacity)
@@ -256,79 +197,6 @@ async def enrolled(
 
 
 # -- databases -----------------------------------------------------------------------------------------------------
-
-
-class Postgres:
-    """A private PostgreSQL cluster in a temporary folder, reachable on the loopback interface and a socket."""
-
-    def __init__(self) -> None:
-        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
-        if not found:
-            raise RuntimeError("PostgreSQL's server programs are not installed (no /usr/lib/postgresql/*/bin/pg_ctl)")
-        self.bin = found[-1].parent
-        self.home = Path(tempfile.mkdtemp(prefix="semilocal-pg-"))
-        self.user = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
-        if self.user is not None:
-            os.chown(self.home, self.user.pw_uid, self.user.pw_gid)
-        self.port = free_port()
-        self.data = self.home / "data"
-        self._run("initdb", "-D", str(self.data), "-U", "semilocal", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
-        self.names = 0
-        self.start()
-
-    def _run(self, program: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
-        options: dict[str, Any] = {}
-        if self.user is not None:
-            options = {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
-        with open(self.home / "log.txt", "ab") as log:
-            done = subprocess.run(
-                [str(self.bin / program), *arguments],
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                timeout=60,
-                check=False,
-                **options,
-            )
-        if check and done.returncode:
-            raise RuntimeError((self.home / "log.txt").read_text()[-2000:])
-        return done
-
-    def start(self) -> None:
-        settings = (
-            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.home}"
-            " -c max_connections=100"
-            " -c shared_buffers=64MB -c fsync=on -c synchronous_commit=on"
-        )
-        self._run("pg_ctl", "-D", str(self.data), "-l", str(self.home / "server.log"), "-w", "-o", settings, "start")
-
-    def kill(self) -> None:
-        """As a crash: every process of the cluster dies at once."""
-        pid = int((self.data / "postmaster.pid").read_text().split()[0])
-        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-        processes = [pid, *(int(child) for child in found.stdout.split())]
-        for process in processes:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        for process in processes:
-            with contextlib.suppress(OSError):  # gone, or dead and not yet collected by whoever inherited it
-                while Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
-                    time.sleep(0.01)
-        # A dead process that nobody has collected still has its number: PostgreSQL would take it for a running server.
-        (self.data / "postmaster.pid").unlink()
-        for lock in self.home.glob(".s.PGSQL.*.lock"):
-            lock.unlink()
-
-    def stop(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            self.kill()
-        shutil.rmtree(self.home, ignore_errors=True)
-
-    def new_database(self) -> str:
-        self.names += 1
-        name = f"test{self.names}"
-        self._run("createdb", "-h", str(self.home), "-p", str(self.port), "-U", "semilocal", name)
-        return f"postgresql://semilocal@127.0.0.1:{self.port}/{name}"
 
 
 @pytest.fixture(scope="session")
@@ -360,75 +228,3 @@ def store(database: str) -> Iterator[Store]:
     opened = open_store(database, worker="test")
     yield opened
     opened.close()
-
-
-# -- servers --------------------------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Server:
-    """``semilocal serve`` in a process of its own."""
-
-    def __init__(
-        self, database: str, *, workers: int = 1, port: int | None = None, log: Path | None = None,
-        options: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        self.database, self.workers, self.port, self.options = database, workers, port or free_port(), options
-        self.log = log
-        self.process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self, *, wait: bool = True) -> None:
-        sink: Any = open(self.log, "ab") if self.log else subprocess.DEVNULL  # noqa: SIM115
-        source = str(Path(__file__).resolve().parents[2] / "src")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "semilocal", "serve", "--db", self.database, "--port", str(self.port),
-             "--workers", str(self.workers), *self.options],
-            env={**os.environ, "PYTHONPATH": source, "SEMILOCAL_ADMIN_TOKEN": ADMIN}, stdout=sink, stderr=sink,
-            start_new_session=True,
-        )  # fmt: skip
-        if self.log:
-            sink.close()
-        if wait:
-            self.wait()
-
-    def wait(self) -> None:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                if httpx.get(f"{self.url}/healthz", timeout=5).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            assert self.process is not None
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                text = self.log.read_text()[-3000:] if self.log else ""
-                raise RuntimeError(f"the server did not start: {text}")
-            time.sleep(0.05)
-
-    def kill(self) -> None:
-        """kill -9 for the whole group: the server and all its workers."""
-        if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-            self.process = None
-
-    def stop(self) -> None:
-        """As an administrator does."""
-        if self.process is not None:
-            self.process.terminate()
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.kill()
-            self.process = None

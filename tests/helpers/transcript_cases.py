@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from semilocal import Box, Curator, Participant, Policy, Task
+from semilocal import Curator, Participant, Task
 from semilocal.device.vault import Contents, Membership
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import ValueClosed, ValueQuery, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.values import respond_value
+from semilocal.testing import ALLOW_ALL, unit_box
 from semilocal.transcript.checkpoints import public_key
 from semilocal.transcript.file import TranscriptWriter
 
 KEY = bytes(range(32))
-POLICY = Policy(max_epsilon=1e9, min_k=1, allow_no_crowd=True, allow_simulation=True)
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ def play(
     """A campaign of n devices with one release of values."""
     rng = np.random.default_rng(seed)
     task = Task.build(
-        Box((0.0, 0.0), (1.0, 1.0)), epsilon=3.0, delta=0.05, k=k, rule=rule, randomizer=randomizer,  # type: ignore[arg-type]
+        unit_box(), epsilon=3.0, delta=0.05, k=k, rule=rule, randomizer=randomizer,  # type: ignore[arg-type]
         max_depth=max_depth, max_rounds=max_rounds, server_key=public_key(KEY) if signed else b"",
     )  # fmt: skip
     points = np.clip(rng.normal(0.4, 0.2, (n, 2)), 0.0, 1.0)
     secrets = [rng.bytes(32) for _ in range(n)]
-    devices = [Participant(task, point, secret, POLICY) for point, secret in zip(points, secrets, strict=True)]
+    devices = [Participant(task, point, secret, ALLOW_ALL) for point, secret in zip(points, secrets, strict=True)]
     curator, events = Curator(task), [encode(task)]
     while (query := curator.query()) is not None:
         answers = [device.receive(query) for device in devices if device.state.phase == "waiting"]

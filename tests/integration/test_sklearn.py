@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import semilocal as sl
+from semilocal.datasets import california_housing
 from semilocal.errors import InvalidInput, OutsideDomain
-from semilocal.experiments.datasets.load import california_housing
 from semilocal.geometry.places import named_box
 
 pytest.importorskip("sklearn")

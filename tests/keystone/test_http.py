@@ -12,18 +12,9 @@ from semilocal.protocol.messages import ValueClosed, decode, encode
 from semilocal.protocol.plan import Release
 from semilocal.service.rounds import start, verify
 from semilocal.service.stores.base import Store
+from semilocal.testing import MockClock, cluster, running_app, secrets_of
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
-from tests.helpers.service import (
-    MockClock,
-    enrolled,
-    open_campaign,
-    play,
-    running,
-    sample_points,
-    sample_secrets,
-    sample_task,
-    transcript,
-)
+from tests.helpers.service import enrolled, open_campaign, play, sample_task, transcript
 
 TASKS: list[dict[str, Any]] = [
     {},
@@ -37,11 +28,11 @@ TASKS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("changes", TASKS, ids=lambda changes: "-".join(map(str, changes.values())) or "default")
 def test_devices_over_http_give_the_root_of_the_simulation(store: Store, changes: dict[str, Any]) -> None:
     task = sample_task(**changes)
-    points, secrets = sample_points(60), sample_secrets(60)
+    points, secrets = cluster(60), secrets_of(60)
 
     async def scenario() -> None:
         clock = MockClock()
-        async with running(store, clock) as (client, service, _):
+        async with running_app(store, clock) as (client, service, _):
             devices = await enrolled(client, store, open_campaign(task), points, secrets)
             assert start(store, task.id, clock())
             state = await play(client, devices, service=service)
@@ -60,12 +51,12 @@ def test_devices_over_http_give_the_root_of_the_simulation(store: Store, changes
 def test_rule_each_closes_by_its_deadline_and_whoever_was_left_behind_still_gives_a_value(store: Store) -> None:
     """Nobody can tell who was left behind, so a quorum of all is never reached and deadlines decide."""
     task = sample_task(rule="each", max_depth=4)
-    points, secrets = sample_points(60), sample_secrets(60)
+    points, secrets = cluster(60), secrets_of(60)
     release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0])
 
     async def scenario() -> None:
         clock = MockClock()
-        async with running(store, clock) as (client, service, _):
+        async with running_app(store, clock) as (client, service, _):
             devices = await enrolled(client, store, open_campaign(task, releases=(release,)), points, secrets)
             assert start(store, task.id, clock())
             base = devices[0].base

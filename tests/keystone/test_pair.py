@@ -15,8 +15,9 @@ import pytest
 from semilocal import Run, Task, simulate
 from semilocal.protocol.messages import Message, encode
 from semilocal.protocol.task import Rule
+from semilocal.testing import cluster, secret, unit_box
 from semilocal.transcript.merkle import transcript_root
-from tests.helpers.pair import cluster, crowd, play, secret, unit
+from tests.helpers.pair import crowd, play
 
 SIZE = 80
 RULES: tuple[Rule, ...] = ("all", "trim", "each")
@@ -27,7 +28,7 @@ RANDOMIZERS: tuple[Noise, ...] = ("randomized-response", "discrete-laplace")
 
 def tasks(dimensions: int) -> dict[str, Task]:
     """Every rule with every randomizer and tree."""
-    box = unit(dimensions)
+    box = unit_box(dimensions)
     out = {}
     for rule, tree, noise in product(RULES, TREES, RANDOMIZERS):
         depth = 5 if tree == "binary" else 3

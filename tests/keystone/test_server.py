@@ -14,20 +14,10 @@ from semilocal.protocol.plan import Release
 from semilocal.service.admin import create_campaign
 from semilocal.service.rounds import verify
 from semilocal.service.stores.base import open_store
+from semilocal.testing import Postgres, Server, cluster, secrets_of
 from semilocal.transcript.checkpoints import Checkpoint
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
-from tests.helpers.service import (
-    Device,
-    Postgres,
-    Server,
-    open_campaign,
-    play,
-    postgres,
-    sample_points,
-    sample_secrets,
-    sample_task,
-    transcript,
-)  # fmt: skip
+from tests.helpers.service import Device, open_campaign, play, postgres, sample_task, transcript  # fmt: skip
 
 __all__ = ["postgres"]
 
@@ -41,7 +31,7 @@ async def scenario(server: Server, count: int) -> None:
     )
     store = open_store(server.database, worker="test")
     create_campaign(store, campaign, now=0)
-    points, secrets = sample_points(count), sample_secrets(count)
+    points, secrets = cluster(count), secrets_of(count)
     limits = httpx.Limits(max_connections=32)
     async with httpx.AsyncClient(base_url=server.url, limits=limits, timeout=30) as client:
         devices = [

@@ -29,7 +29,8 @@ from semilocal.device.vault import Contents, Vault, unpack
 from semilocal.errors import Unreachable
 from semilocal.protocol.keys import pseudonym
 from semilocal.protocol.messages import Report, ValueReport, decode, encode
-from tests.helpers.fake_server import MEAN, SMALL, DeviceDies, FakeServer, MockClock, Network, World, crowd
+from semilocal.testing import MockClock
+from tests.helpers.fake_server import MEAN, SMALL, DeviceDies, FakeServer, Network, World, crowd
 
 DEVICES = 7
 WINDOW = 400.0  # seconds of the mock clock after which a round closes by deadline

@@ -27,16 +27,17 @@ from semilocal import Closed, Participant, Policy, Query, Report, Task
 from semilocal.errors import ServerViolation
 from semilocal.protocol.messages import encode
 from semilocal.protocol.participant import State
-from tests.helpers.pair import STEADY, unit
+from semilocal.testing import unit_box
+from tests.helpers.pair import STEADY
 
 TASKS = [
-    Task.build(unit(1), epsilon=2.0, delta=0.05, k=4, max_depth=5, max_rounds=4, max_trims=2, tau=0.45),
-    Task.build(unit(2), epsilon=2.0, delta=0.05, k=4, max_depth=5, rule="all"),
-    Task.build(unit(2), epsilon=3.0, delta=0.05, k=3, max_depth=3, tree="quad", tau=0.45),
-    Task.build(unit(3), epsilon=2.0, delta=0.05, k=4, max_depth=4, rule="each"),
-    Task.build(unit(1), epsilon=8.0, delta=0.05, k=4, max_depth=3, max_rounds=2, randomizer="discrete-laplace"),
-    Task.build(unit(1), epsilon=6.0, delta=0.3, k=4, max_depth=4, accounting="uniform", max_trims=2, tau=0.45),
-    Task.build(unit(1), epsilon=2.0, delta=0.05, k=4, max_depth=4, tolerate_liars=5, tau=0.45),
+    Task.build(unit_box(1), epsilon=2.0, delta=0.05, k=4, max_depth=5, max_rounds=4, max_trims=2, tau=0.45),
+    Task.build(unit_box(2), epsilon=2.0, delta=0.05, k=4, max_depth=5, rule="all"),
+    Task.build(unit_box(2), epsilon=3.0, delta=0.05, k=3, max_depth=3, tree="quad", tau=0.45),
+    Task.build(unit_box(3), epsilon=2.0, delta=0.05, k=4, max_depth=4, rule="each"),
+    Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=4, max_depth=3, max_rounds=2, randomizer="discrete-laplace"),
+    Task.build(unit_box(1), epsilon=6.0, delta=0.3, k=4, max_depth=4, accounting="uniform", max_trims=2, tau=0.45),
+    Task.build(unit_box(1), epsilon=2.0, delta=0.05, k=4, max_depth=4, tolerate_liars=5, tau=0.45),
 ]
 Outcome = tuple[str, str | bytes | None]
 

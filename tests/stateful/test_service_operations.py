@@ -28,16 +28,8 @@ from semilocal.protocol.plan import Release
 from semilocal.service.admin import create_campaign
 from semilocal.service.rounds import advance, start, verify
 from semilocal.service.stores.base import Applied, Item, Store, open_store
-from tests.helpers.service import (
-    Device,
-    MockClock,
-    Postgres,
-    build,
-    client_of,
-    open_campaign,
-    sample_points,
-    sample_secrets,
-)
+from semilocal.testing import MockClock, Postgres, build_app, client_of, cluster, secrets_of
+from tests.helpers.service import Device, open_campaign
 
 DEVICES = 14
 LONG = os.environ.get("SEMILOCAL_LONG") == "1"
@@ -78,7 +70,7 @@ class Harness:
 
     async def open(self) -> None:
         self.store = self.wrap(open_store(self.url, worker="0"))
-        self.app, self.service = build(self.store, self.clock)
+        self.app, self.service = build_app(self.store, self.clock)
         await self.service.start()
         self.client = await self.stack.enter_async_context(client_of(self.app))
 
@@ -90,10 +82,10 @@ class Harness:
     async def begin(self) -> None:
         await self.open()
         assert create_campaign(self.store, self.campaign, now=self.clock())
-        seeds = sample_secrets(DEVICES, seed=next(_numbers))
+        seeds = secrets_of(DEVICES, seed=next(_numbers))
         self.devices = [
             Device(self.client, self.task, point, secret, plan=self.campaign.plan)
-            for point, secret in zip(sample_points(DEVICES), seeds, strict=True)
+            for point, secret in zip(cluster(DEVICES), seeds, strict=True)
         ]
         for device in self.devices:
             assert (await device.enrol()).status_code == 201

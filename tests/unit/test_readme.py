@@ -16,7 +16,7 @@ def test_the_python_of_the_readme_runs_and_prints_a_ledger(capsys: object) -> No
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
     spent = str(names["height"].spent)  # type: ignore[attr-defined]
-    assert "inside your region" in spent
+    assert "inside a participant's published region" in spent
     assert "delta" in spent
 
 

@@ -1,7 +1,7 @@
-"""The datasets' loaders under their public name."""
+"""The sample that ships with the package, under its older name; see :mod:`semilocal.datasets`."""
 
 from __future__ import annotations
 
-from .datasets.load import california_housing
+from ..datasets import california_housing
 
 __all__ = ["california_housing"]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from .. import baselines, release
 from ..accounting import Ledger
 from ..arrays import Floats, Integers
+from ..datasets import california_housing
 from ..errors import InvalidInput, MissingExtra
 from ..functions import gaussian_bump, squared_norm
 from ..geometry.box import Box
@@ -296,7 +297,7 @@ def housing() -> tuple[Floats, Integers, float]:
     """
     positions = data.load("california_housing")
     lower, upper = np.array(positions.box.lower), np.array(positions.box.upper)
-    values = data.california_housing()[1]
+    values = california_housing()[1]
     middle = float(np.median(values))
     return (positions.points - lower) / (upper - lower), (values > middle).astype(np.int64), middle
 

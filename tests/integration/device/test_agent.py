@@ -22,8 +22,9 @@ from semilocal.device.vault import Vault
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, Unreachable
 from semilocal.protocol.messages import Report, ValueClosed, ValueQuery, decode
 from semilocal.protocol.values import respond_value
+from semilocal.testing import ALLOW_ALL
 from semilocal.transcript.merkle import transcript_root
-from tests.helpers.fake_server import MEAN, POLICY, SMALL, TASK, URL, DeviceDies, FakeServer, Point, World, crowd, play
+from tests.helpers.fake_server import MEAN, SMALL, TASK, URL, DeviceDies, FakeServer, Point, World, crowd, play
 
 SIZE = 24
 FEW = 10
@@ -441,9 +442,9 @@ def test_enrolment_after_the_first_round_has_begun_is_refused() -> None:
 def test_the_only_enrolling_task_is_found_from_the_servers_url() -> None:
     world = World(FakeServer())
     with world.vault("device") as vault:
-        agent = Agent(URL + "/", vault, position=(0.3, 0.3), policy=POLICY, channel=world.channel())
+        agent = Agent(URL + "/", vault, position=(0.3, 0.3), policy=ALLOW_ALL, channel=world.channel())
         assert asyncio.run(agent.run()).outcome == "finished"
-        late = Agent(URL, vault, position=(0.3, 0.3), policy=POLICY, channel=world.channel())
+        late = Agent(URL, vault, position=(0.3, 0.3), policy=ALLOW_ALL, channel=world.channel())
         with pytest.raises(InvalidInput, match="one task that enrols; got none"):
             asyncio.run(late.run())
 
@@ -454,8 +455,8 @@ def test_the_only_enrolling_task_is_found_from_the_servers_url() -> None:
 @pytest.mark.parametrize(
     ("policy", "token"),
     [
-        (msgspec.structs.replace(POLICY, max_epsilon=54.9), "over-budget"),  # 6 x (1 + 8) and 1 for the value
-        (msgspec.structs.replace(POLICY, min_k=3), "small-crowd"),
+        (msgspec.structs.replace(ALLOW_ALL, max_epsilon=54.9), "over-budget"),  # 6 x (1 + 8) and 1 for the value
+        (msgspec.structs.replace(ALLOW_ALL, min_k=3), "small-crowd"),
     ],
 )
 def test_a_task_that_the_policy_forbids_is_not_joined(policy: Policy, token: str) -> None:
@@ -465,7 +466,7 @@ def test_a_task_that_the_policy_forbids_is_not_joined(policy: Policy, token: str
         assert (summary.outcome, summary.token) == ("refused", token)
         assert {sent.method for sent in world.network.sent} == {"GET"}
         assert vault.contents.memberships == ()
-        allowed = world.agent(vault, (0.3, 0.3), policy=msgspec.structs.replace(POLICY, max_epsilon=55.0))
+        allowed = world.agent(vault, (0.3, 0.3), policy=msgspec.structs.replace(ALLOW_ALL, max_epsilon=55.0))
         assert asyncio.run(allowed.run()).outcome == "finished"
 
 

@@ -6,14 +6,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from semilocal import Box, Closed, Curator, Participant, Policy, Task
+from semilocal import Box, Closed, Curator, Participant, Task
 from semilocal.device.swarm.verdict_cache import SharedParticipant, Verdicts
 from semilocal.errors import ServerViolation
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.participant import State
+from semilocal.testing import ALLOW_ALL
 
 BOX = Box((0, 0), (1, 1))
-POLICY = Policy(max_epsilon=1e6, min_k=1, allow_no_crowd=True, max_delta=float("inf"))
 TASKS = [
     Task.build(BOX, epsilon=6.0, delta=0.1, k=2, max_depth=6),
     Task.build(BOX, epsilon=4.0, delta=0.1, k=3, rule="all", max_depth=6),
@@ -38,8 +38,8 @@ def differences(task: Task, verdicts: Verdicts) -> int:
     rng = np.random.default_rng(4)
     points = np.clip(rng.normal(0.4, 0.15, (36, 2)), 0, 1)
     secrets = [rng.bytes(32) for _ in points]
-    alone = [Participant(task, x, s, POLICY) for x, s in zip(points, secrets, strict=True)]
-    shared = [SharedParticipant(task, x, s, POLICY, verdicts=verdicts) for x, s in zip(points, secrets, strict=True)]
+    alone = [Participant(task, x, s, ALLOW_ALL) for x, s in zip(points, secrets, strict=True)]
+    shared = [SharedParticipant(task, x, s, ALLOW_ALL, verdicts=verdicts) for x, s in zip(points, secrets, strict=True)]
     curator, found, moved = Curator(task), 0, False
     while (query := curator.query()) is not None:
         reports = [p.receive(query) for p in alone if p.state.phase == "waiting"]
@@ -72,7 +72,7 @@ def test_a_crowd_that_shares_its_checks_reaches_the_same_states(task: Task) -> N
 
 def test_a_wrong_verdict_is_refused_by_everybody_even_if_a_right_one_is_known() -> None:
     task, verdicts = TASKS[0], Verdicts()
-    crowd = [SharedParticipant(task, (0.3, 0.3), bytes([n]) * 32, POLICY, verdicts=verdicts) for n in range(40)]
+    crowd = [SharedParticipant(task, (0.3, 0.3), bytes([n]) * 32, ALLOW_ALL, verdicts=verdicts) for n in range(40)]
     query = Curator(task).query()
     assert query is not None
     for participant in crowd:

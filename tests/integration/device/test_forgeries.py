@@ -16,7 +16,8 @@ from semilocal.device.summary import Summary
 from semilocal.protocol.keys import pseudonym
 from semilocal.protocol.messages import ValueClosed, ValueQuery, encode
 from semilocal.protocol.plan import Plan, Release
-from tests.helpers.fake_server import BOX, MEAN, POLICY, SMALL, DeviceDies, FakeServer, World, crowd
+from semilocal.testing import ALLOW_ALL
+from tests.helpers.fake_server import BOX, MEAN, SMALL, DeviceDies, FakeServer, World, crowd
 
 OTHER = Task.build(BOX, epsilon=1.0, delta=0.1, k=2, max_depth=6)
 FEW = 10
@@ -337,7 +338,7 @@ DEEP = Task.build(BOX, epsilon=0.7, delta=1e-6, k=20, max_depth=9)
 def test_a_server_that_makes_up_the_crowd_gains_no_more_than_the_owners_cap(cap: float | None, answers: int) -> None:
     world = World(Splitter(task=DEEP))
     with world.vault("device") as vault:
-        policy = msgspec.structs.replace(POLICY, max_exposure=cap)
+        policy = msgspec.structs.replace(ALLOW_ALL, max_exposure=cap)
         summary = asyncio.run(world.agent(vault, (0.3, 0.3), policy=policy).run())
         assert len(world.network.puts()) == summary.rounds == answers
         if answers == 10:  # nine answers and the roll call, which tells nothing about the place inside the cell

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from semilocal import Policy, Run, simulate
+from semilocal import Run, simulate
 from semilocal.cli.main import main
 from semilocal.device.agent import Agent
 from semilocal.device.channel import Channel, Retry
@@ -26,17 +26,17 @@ from semilocal.service.admin import create_campaign, new_tokens
 from semilocal.service.campaign import Campaign
 from semilocal.service.rounds import verify
 from semilocal.service.stores.base import open_store
+from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, cluster, running_app, secrets_of
 from semilocal.transcript.merkle import transcript_root
-from tests.helpers.service import ADMIN, Server, open_campaign, running, sample_points, sample_secrets, sample_task
+from tests.helpers.service import open_campaign, sample_task
 
-POLICY = Policy(max_epsilon=1e9, min_k=1, max_delta=float("inf"))
 MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 SIZE = 60
 QUICK = Retry(first=0.02, longest=0.3, patience=60.0)
 
 
 def secrets_in_order(size: int) -> tuple[Iterator[bytes], list[bytes]]:
-    secrets = sample_secrets(size)
+    secrets = secrets_of(size)
     return iter(secrets), secrets
 
 
@@ -52,19 +52,19 @@ def check(result: SwarmResult, run: Run) -> None:
 
 
 def test_agents_against_the_application_in_process_give_the_transcript_of_the_simulation(tmp_path: Path) -> None:
-    points, task = sample_points(SIZE), sample_task()
+    points, task = cluster(SIZE), sample_task()
     entropy, secrets = secrets_in_order(SIZE)
 
     async def scene() -> tuple[SwarmResult, bytes]:
         store = open_store(f"sqlite:///{tmp_path / 'service.db'}", worker="test")
         try:
-            async with running(store, time.time, interval=0.02) as (client, _, _app):
+            async with running_app(store, time.time, interval=0.02) as (client, _, _app):
                 assert create_campaign(store, open_campaign(task, capacity=SIZE), now=time.time())
                 channel = Channel("http://service.test", client, retry=QUICK)
                 url = f"http://service.test/tasks/{task.id.hex()}"
                 result = await asyncio.wait_for(
                     run_swarm(
-                        url, points, policy=POLICY, channel=channel, entropy=lambda size: next(entropy), show=False
+                        url, points, policy=ALLOW_ALL, channel=channel, entropy=lambda size: next(entropy), show=False
                     ),
                     60,
                 )
@@ -85,7 +85,7 @@ def test_agents_against_the_application_in_process_give_the_transcript_of_the_si
 
 @pytest.mark.slow
 def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    points, task = sample_points(SIZE), sample_task()
+    points, task = cluster(SIZE), sample_task()
     entropy, secrets = secrets_in_order(SIZE)
     database = f"sqlite:///{tmp_path / 'service.db'}"
     store = open_store(database, worker="office")
@@ -99,7 +99,7 @@ def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path
         wire = LeanWire(server.url)
         channel = Channel(server.url, wire, retry=QUICK, at_once=8)
         crowd = run_swarm(
-            f"{server.url}/tasks/{task.id.hex()}", points, policy=POLICY, channel=channel,
+            f"{server.url}/tasks/{task.id.hex()}", points, policy=ALLOW_ALL, channel=channel,
             entropy=lambda size: next(entropy), folder=tmp_path / "vaults", show=False,
         )  # fmt: skip
         running_swarm = asyncio.ensure_future(crowd)
@@ -152,7 +152,7 @@ def test_join_and_swarm_from_the_command_line(
     tokens = new_tokens(store, task.id, count=SIZE + 1)
     store.close()
     (tmp_path / "tokens.txt").write_text("\n".join(tokens[:-1]))
-    lines = [f"{x},{y}" for x, y in sample_points(SIZE)]
+    lines = [f"{x},{y}" for x, y in cluster(SIZE)]
     (tmp_path / "points.csv").write_text("\n".join(["x0,x1", *lines]))
     codes: list[int] = []
     crowd = ["swarm", server.url, "--points", str(tmp_path / "points.csv"), "--devices", str(SIZE), "--quiet"]
@@ -187,7 +187,7 @@ def test_a_token_enrols_one_vault_only_and_its_retry_is_safe(server: Server) -> 
 
     async def start(name: str, token: str, seconds: float) -> str:
         with Vault.open(name, disk=disk) as vault:
-            agent = Agent(url, vault, position=(0.3, 0.3), policy=POLICY, token=token)
+            agent = Agent(url, vault, position=(0.3, 0.3), policy=ALLOW_ALL, token=token)
             try:
                 summary = await asyncio.wait_for(agent.run(), seconds)
             except TimeoutError:
@@ -216,9 +216,9 @@ def test_a_campaign_that_the_administrator_cancels_ends_for_the_device(server: S
     async def scene() -> str:
         with Vault.open("device", disk=MemoryDisk()) as vault:
             url = f"{server.url}/tasks/{task.id.hex()}"
-            running_agent = asyncio.ensure_future(Agent(url, vault, position=(0.3, 0.3), policy=POLICY).run())
+            running_agent = asyncio.ensure_future(Agent(url, vault, position=(0.3, 0.3), policy=ALLOW_ALL).run())
             await asyncio.sleep(1.0)
-            async with httpx.AsyncClient(headers={"Authorization": f"Bearer {ADMIN}"}) as client:
+            async with httpx.AsyncClient(headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}) as client:
                 assert (await client.post(f"{url}/close")).status_code == 200
             return (await asyncio.wait_for(running_agent, 30)).outcome
 

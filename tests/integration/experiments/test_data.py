@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from semilocal.datasets import california_housing
 from semilocal.errors import ChecksumMismatch, DownloadFailed, InvalidInput, OutsideDomain
 from semilocal.experiments.datasets import load as data
 from semilocal.experiments.datasets.catalogue import CATALOGUE, dataset
@@ -37,7 +38,7 @@ def put(folder: Path, file: str, *rows: tuple[float, float]) -> Path:
 
 
 def test_the_shipped_sample_is_the_real_file() -> None:
-    points, values = data.california_housing()
+    points, values = california_housing()
     assert points.shape == (20_640, 2)
     # known figures of the original (Pace and Barry 1997)
     assert round(float(values.mean()), 3) == 206_855.817

@@ -22,26 +22,14 @@ from semilocal.service.rounds import start, verify
 from semilocal.service.routes import OPERATIONS
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
+from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
 from semilocal.transcript.checkpoints import check_signature, next_head
-from tests.helpers.service import (
-    ADMIN,
-    Device,
-    MockClock,
-    build,
-    client_of,
-    enrolled,
-    open_campaign,
-    play,
-    running,
-    sample_points,
-    sample_secrets,
-    sample_task,
-)  # fmt: skip
+from tests.helpers.service import Device, enrolled, open_campaign, play, sample_task  # fmt: skip
 
 TASK = sample_task()
 BASE = f"/tasks/{TASK.id.hex()}"
 MEAN = {"kind": "mean", "function": "coordinate", "parameters": [0], "epsilon": 1.0}
-AUTH = {"authorization": f"Bearer {ADMIN}"}
+AUTH = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 Scenario = Callable[[httpx.AsyncClient, Service, App], Awaitable[None]]
 
 
@@ -54,7 +42,7 @@ def sqlite(tmp_path: Path) -> Any:
 
 def run(store: SQLiteStore, scenario: Scenario, clock: MockClock | None = None, **options: Any) -> None:
     async def main() -> None:
-        async with running(store, clock or MockClock(), **options) as (client, service, app):
+        async with running_app(store, clock or MockClock(), **options) as (client, service, app):
             await scenario(client, service, app)
 
     asyncio.run(main())
@@ -96,7 +84,7 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
         assert f"epsilon = {TASK.epsilon_worst + 3.0:g}" in (await client.get(f"{BASE}/statement")).text
         tokens = (await client.post(f"{BASE}/tokens", json={"count": 60}, headers=AUTH)).json()["tokens"]
         assert len(set(tokens)) == 60
-        points, secrets = sample_points(60), sample_secrets(60)
+        points, secrets = cluster(60), secrets_of(60)
         devices = [Device(client, TASK, p, s, plan=plan) for p, s in zip(points, secrets, strict=True)]
         for device, token in zip(devices, tokens, strict=True):
             assert (await device.enrol(token)).status_code == 201
@@ -126,7 +114,7 @@ def test_a_value_report_repeats_its_bytes_and_others_are_refused(sqlite: SQLiteS
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
         release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=[1])
         campaign = open_campaign(TASK, releases=(release,))
-        devices = await enrolled(client, sqlite, campaign, sample_points(40), sample_secrets(40))
+        devices = await enrolled(client, sqlite, campaign, cluster(40), secrets_of(40))
         late = devices.pop()
         start(sqlite, TASK.id, service.clock())
         while True:
@@ -174,7 +162,7 @@ def test_a_value_report_repeats_its_bytes_and_others_are_refused(sqlite: SQLiteS
 
 def test_reports_are_created_repeated_refused_and_late_as_the_table_says(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(20), sample_secrets(20))
+        devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(20), secrets_of(20))
         a, b, c = devices[:3]
         early = Report(TASK.id, 1, a.pseudonym, 1, 0)
         problem(await a.put(early), "not-open-yet")
@@ -220,7 +208,7 @@ def test_reports_are_created_repeated_refused_and_late_as_the_table_says(sqlite:
 
 def test_keys_and_admin_tokens_are_checked(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(3), sample_secrets(3))
+        devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(3), secrets_of(3))
         start(sqlite, TASK.id, service.clock())
         a, b = devices[:2]
         body = encode(Report(TASK.id, 1, a.pseudonym, 1, 0))
@@ -237,7 +225,12 @@ def test_keys_and_admin_tokens_are_checked(sqlite: SQLiteStore) -> None:
         problem(await stranger.put(Report(TASK.id, 1, stranger.pseudonym, 1, 0)), "unauthorized")
         assert (await client.put(a.path(1), content=body, headers=a.headers)).status_code == 201
         for path in ("/tasks", f"{BASE}/tokens", f"{BASE}/start", f"{BASE}/close"):
-            for given in ({}, {"authorization": "Bearer nonsense"}, {"authorization": f"Basic {ADMIN}"}, a.headers):
+            for given in (
+                {},
+                {"authorization": "Bearer nonsense"},
+                {"authorization": f"Basic {ADMIN_TOKEN}"},
+                a.headers,
+            ):
                 problem(await client.post(path, content=b"{}", headers=given), "unauthorized")
 
     run(sqlite, scenario)
@@ -310,7 +303,7 @@ def test_simulation_noise_is_not_served(sqlite: SQLiteStore) -> None:
 
 def test_immutable_answers_are_cacheable_and_states_are_not(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(12), sample_secrets(12))
+        devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(12), secrets_of(12))
         start(sqlite, TASK.id, service.clock())
         await play(client, devices, service=service)
         messages = [f"/rounds/1/{what}" for what in ("query", "closed", "checkpoint", "seal", "reports")]
@@ -328,7 +321,7 @@ def test_immutable_answers_are_cacheable_and_states_are_not(sqlite: SQLiteStore)
 
 def test_unknown_paths_methods_and_long_requests_are_refused(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        await enrolled(client, sqlite, open_campaign(TASK), sample_points(1), sample_secrets(1))
+        await enrolled(client, sqlite, open_campaign(TASK), cluster(1), secrets_of(1))
         name = "0" * 32
         rounds = [
             f"{BASE}/rounds/{text}" for text in ("0/query", "01/closed", "-1/closed", "9999999/query", "x/reports")
@@ -370,7 +363,7 @@ def test_unknown_paths_methods_and_long_requests_are_refused(sqlite: SQLiteStore
 
 def test_one_key_that_asks_too_often_is_slowed_down_and_others_are_not(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        a, b = await enrolled(client, sqlite, open_campaign(TASK), sample_points(2), sample_secrets(2))
+        a, b = await enrolled(client, sqlite, open_campaign(TASK), cluster(2), secrets_of(2))
         start(sqlite, TASK.id, service.clock())
         report = Report(TASK.id, 1, a.pseudonym, 1, 0)
         codes = [(await a.put(report)).status_code for _ in range(70)]
@@ -387,7 +380,7 @@ def test_one_key_that_asks_too_often_is_slowed_down_and_others_are_not(sqlite: S
 
 def test_a_full_queue_answers_503_with_retry_after_and_loses_nothing(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(40), sample_secrets(40))
+        devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(40), secrets_of(40))
         start(sqlite, TASK.id, service.clock())
         answers = await asyncio.gather(*(d.put(Report(TASK.id, 1, d.pseudonym, 1, 0)) for d in devices))
         refused = [answer for answer in answers if answer.status_code == 503]
@@ -405,7 +398,7 @@ def test_a_database_that_is_away_is_503_and_an_unexpected_fault_too(
     sqlite: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        (a,) = await enrolled(client, sqlite, open_campaign(TASK), sample_points(1), sample_secrets(1))
+        (a,) = await enrolled(client, sqlite, open_campaign(TASK), cluster(1), secrets_of(1))
         start(sqlite, TASK.id, service.clock())
 
         def broken(*_: Any, **__: Any) -> Any:
@@ -425,7 +418,7 @@ def test_a_database_that_is_away_is_503_and_an_unexpected_fault_too(
 
 def test_a_long_poll_answers_when_something_happens(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(3), sample_secrets(3))
+        devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(3), secrets_of(3))
         waiting = [asyncio.create_task(client.get(f"{BASE}/state?after={n}&wait=20", timeout=30)) for n in (-1, 0)]
         await asyncio.sleep(0.1)
         assert not any(task.done() for task in waiting)
@@ -448,7 +441,7 @@ def test_a_long_poll_answers_when_something_happens(sqlite: SQLiteStore) -> None
 
 def test_health_metrics_and_description(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(3), sample_secrets(3))
+        devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(3), secrets_of(3))
         start(sqlite, TASK.id, service.clock())
         for device in devices:
             await device.put(Report(TASK.id, 1, device.pseudonym, 1, 0))
@@ -476,7 +469,7 @@ def test_a_server_that_was_down_past_deadlines_catches_up_and_the_next_round_has
     clock = MockClock()
 
     async def first(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        devices = await enrolled(client, sqlite, open_campaign(TASK), sample_points(60), sample_secrets(60))
+        devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(60), secrets_of(60))
         start(sqlite, TASK.id, clock())
         query = (await client.get(f"{BASE}/rounds/1/query")).content
         for device in devices[:50]:
@@ -501,7 +494,7 @@ def test_quorum_closes_before_the_deadline(sqlite: SQLiteStore) -> None:
     task = sample_task(quorum=0.5)
 
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        devices = await enrolled(client, sqlite, open_campaign(task), sample_points(21), sample_secrets(21))
+        devices = await enrolled(client, sqlite, open_campaign(task), cluster(21), secrets_of(21))
         start(sqlite, task.id, service.clock())
         base = f"/tasks/{task.id.hex()}"
         query = (await client.get(f"{base}/rounds/1/query")).content
@@ -519,7 +512,7 @@ def test_the_application_needs_no_address_of_the_client(sqlite: SQLiteStore) -> 
     """A request without a client in its scope, as behind a socket, is served all the same."""
 
     async def main() -> None:
-        app, service = build(sqlite, MockClock())
+        app, service = build_app(sqlite, MockClock())
         sent: list[Any] = []
 
         async def receive() -> Any:
@@ -553,7 +546,7 @@ def test_a_content_length_that_is_no_number_is_refused(sqlite: SQLiteStore, leng
     """Found by fuzzing: it was an unexpected fault."""
 
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
-        (a,) = await enrolled(client, sqlite, open_campaign(TASK), sample_points(1), sample_secrets(1))
+        (a,) = await enrolled(client, sqlite, open_campaign(TASK), cluster(1), secrets_of(1))
         for path in (a.path(1), f"{BASE}/participants/{a.pseudonym.hex()}"):
             request = client.build_request("PUT", path, content=b"x", headers=a.headers)
             request.headers = httpx.Headers(
@@ -575,7 +568,7 @@ def test_seals_are_chained_and_signed_with_the_key_that_the_task_pins(sqlite: SQ
         answer = await client.post("/tasks", json=form(task=other), headers=AUTH)
         problem(answer, "malformed")
         assert "another server" in answer.json()["detail"]
-        devices = await enrolled(client, sqlite, open_campaign(task), sample_points(30), sample_secrets(30))
+        devices = await enrolled(client, sqlite, open_campaign(task), cluster(30), secrets_of(30))
         start(sqlite, task.id, service.clock())
         state = await play(client, devices, service=service)
         assert state["closed"] > 1

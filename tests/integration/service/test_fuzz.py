@@ -23,17 +23,8 @@ from semilocal.protocol.plan import Plan, Release
 from semilocal.service.problems import PROBLEMS
 from semilocal.service.rounds import start, verify
 from semilocal.service.stores.sqlite import SQLiteStore
-from tests.helpers.service import (
-    ADMIN,
-    MockClock,
-    build,
-    client_of,
-    enrolled,
-    open_campaign,
-    sample_points,
-    sample_secrets,
-    sample_task,
-)
+from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
+from tests.helpers.service import enrolled, open_campaign, sample_task
 
 INPUTS = 200_000 if os.environ.get("SEMILOCAL_LONG") == "1" else 5_000
 TASK = sample_task()
@@ -137,11 +128,11 @@ def test_every_route_answers_anything_with_sense(tmp_path: Path, caplog: pytest.
     seen: Counter[int] = Counter()
 
     async def main() -> None:
-        app, service = build(store, MockClock())
+        app, service = build_app(store, MockClock())
         await service.start()
         async with client_of(app) as client:
             devices = await enrolled(
-                client, store, open_campaign(TASK, releases=PLAN.releases), sample_points(30), sample_secrets(30)
+                client, store, open_campaign(TASK, releases=PLAN.releases), cluster(30), secrets_of(30)
             )
             start(store, TASK.id, service.clock())
             query = (await client.get(f"{devices[0].base}/rounds/1/query")).content
@@ -151,7 +142,7 @@ def test_every_route_answers_anything_with_sense(tmp_path: Path, caplog: pytest.
             await service.tick()
         bare, chance = Bare(app), random.Random(2)
         names = [device.pseudonym.hex() for device in devices] + ["0" * 32]
-        keys = [device.key.hex() for device in devices] + [ADMIN, "0" * 64, ""]
+        keys = [device.key.hex() for device in devices] + [ADMIN_TOKEN, "0" * 64, ""]
         routes = [(method, route.path) for route in app.router.routes for method in route.methods]  # type: ignore[attr-defined]
         for number in range(INPUTS):
             service.clock.advance(0.01)  # type: ignore[attr-defined]

@@ -15,7 +15,8 @@ from semilocal.service.limits import RateLimit
 from semilocal.service.rounds import advance, start, verify
 from semilocal.service.stores.base import Enrolment, Incoming
 from semilocal.service.stores.sqlite import SQLiteStore
-from tests.helpers.service import MockClock, build, open_campaign, sample_task
+from semilocal.testing import MockClock, build_app
+from tests.helpers.service import open_campaign, sample_task
 
 
 def names(count: int) -> list[bytes]:
@@ -40,7 +41,7 @@ def test_reports_that_arrived_leave_nothing_behind(tmp_path: Path) -> None:
     kept: list[bytes] = []
 
     async def main() -> tuple[int, int, int]:
-        app, service = build(store, MockClock())
+        app, service = build_app(store, MockClock())
         app.context = app.context._replace(by_key=RateLimit(rate=20.0, burst=60, keys=100))
         await service.start()
 

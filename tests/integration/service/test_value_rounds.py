@@ -14,7 +14,8 @@ from semilocal.protocol.keys import pseudonym, value_entropy
 from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.values import check_value_query, check_value_report, respond_value
-from tests.helpers.service import sample_secrets, sample_task
+from semilocal.testing import secrets_of
+from tests.helpers.service import sample_task
 
 TASK = sample_task()
 MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
@@ -97,13 +98,13 @@ def test_a_moved_participant_answers_from_the_nearest_point_of_its_region() -> N
     """Whoever is outside acts from the edge: the answer is that of the nearest point, for every secret."""
     box = TASK.hierarchy.boxes(np.array([REGION], dtype=np.uint64))[0]
     inside = [float(box[1, 0]), 0.1]
-    for secret in sample_secrets(50):
+    for secret in secrets_of(50):
         assert respond([0.99, 0.1], secret=secret).answer == respond(inside, secret=secret).answer
 
 
 def test_the_mean_of_decoded_reports_is_unbiased() -> None:
     """4,000 participants; six standard errors, a false alarm below 2e-9. Without decoding to the range it fails."""
-    secrets = sample_secrets(4000)
+    secrets = secrets_of(4000)
     rng = np.random.default_rng(3)
     points = rng.random((4000, 2)) * TASK.hierarchy.boxes(np.array([REGION], dtype=np.uint64))[0, 1]
     counts: dict[int, int] = {}

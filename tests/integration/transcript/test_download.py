@@ -15,11 +15,12 @@ from semilocal.protocol.messages import decode, encode
 from semilocal.protocol.plan import Release
 from semilocal.service.rounds import signing_key
 from semilocal.service.stores.base import open_store
+from semilocal.testing import cluster, running_app, secrets_of
 from semilocal.transcript.checkpoints import Checkpoint, Seal, public_key
 from semilocal.transcript.download import download, save_transcript
 from semilocal.transcript.file import SEAL, read_frames
 from semilocal.transcript.verify import verify_stream
-from tests.helpers.service import enrolled, open_campaign, play, running, sample_points, sample_secrets, sample_task
+from tests.helpers.service import enrolled, open_campaign, play, sample_task
 from tests.helpers.transcript_cases import KEY, Played, pack, tag
 from tests.helpers.transcript_cases import play as play_devices
 
@@ -30,12 +31,12 @@ def test_the_transcript_of_the_service_verifies(tmp_path: Path, signed: bool) ->
     store = open_store(f"sqlite:///{tmp_path}/db")
     task = sample_task(server_key=public_key(signing_key(store)) if signed else b"")
     releases = (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]), Release("counts"))
-    secrets = sample_secrets(60)
+    secrets = secrets_of(60)
 
     async def scenario() -> tuple[bytes, bytes]:
-        async with running(store, time.time) as (client, service, _):
+        async with running_app(store, time.time) as (client, service, _):
             campaign = open_campaign(task, releases=releases, capacity=60)
-            devices = await enrolled(client, store, campaign, sample_points(60), secrets)
+            devices = await enrolled(client, store, campaign, cluster(60), secrets)
             await play(client, devices, service=service)
             loop = asyncio.get_running_loop()
 

@@ -32,12 +32,13 @@ from semilocal import (
 from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.protocol.messages import decode, encode
 from semilocal.protocol.rule import Frontier, decide
-from tests.helpers.pair import ANYTHING, cluster, crowd, play, secret, unit
+from semilocal.testing import ALLOW_ALL, cluster, secret, unit_box
+from tests.helpers.pair import crowd, play
 
 STRICT = Policy(max_epsilon=100.0)
 
 
-def device(task: Task, policy: Policy = ANYTHING) -> Participant:
+def device(task: Task, policy: Policy = ALLOW_ALL) -> Participant:
     return Participant(task, [0.3] * task.box.dimensions, secret(0), policy)
 
 
@@ -76,12 +77,12 @@ def test_huge_numbers_are_no_message(big: int) -> None:
 
 EXTREMES = [
     *(
-        Task.build(unit(1), epsilon=epsilon, delta=delta, k=k, max_depth=3)
+        Task.build(unit_box(1), epsilon=epsilon, delta=delta, k=k, max_depth=3)
         for epsilon, delta, k in product((0.001, 1.0, 40.0), (1e-15, 0.49), (1, 1000))
     ),
-    Task.build(unit(1), epsilon=0.001, delta=1e-15, k=2**20, max_depth=3),
+    Task.build(unit_box(1), epsilon=0.001, delta=1e-15, k=2**20, max_depth=3),
     *(
-        Task.build(unit(1), epsilon=epsilon, delta=delta, k=1000, randomizer="discrete-laplace", max_depth=3)
+        Task.build(unit_box(1), epsilon=epsilon, delta=delta, k=1000, randomizer="discrete-laplace", max_depth=3)
         for epsilon, delta in product((0.1, 1.0, 40.0), (1e-15, 0.49))
     ),
 ]
@@ -104,12 +105,12 @@ def test_the_largest_crowds_are_decided_without_a_warning_and_without_a_wait(tas
 
 def test_a_task_whose_crowd_test_cannot_be_computed_is_no_task() -> None:
     with pytest.raises(InvalidInput, match="k must be"):
-        Task.build(unit(1), epsilon=1.0, delta=0.05, k=2**20 + 1)
+        Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=2**20 + 1)
 
 
 def test_children_that_do_not_exist_lead_nowhere() -> None:
     for kept in ((2,), (0, 1, 2), (255,)):
-        participant = device(Task.build(unit(1), epsilon=1.0, delta=0.05, k=5, max_depth=3))
+        participant = device(Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, max_depth=3))
         ask(participant)
         before = participant.state
         closed = msgspec.structs.replace(lie(participant, 100, (50, 50)), kept=(kept,))
@@ -122,7 +123,7 @@ def test_children_that_do_not_exist_lead_nowhere() -> None:
 
 
 def test_a_limit_that_is_not_a_number_allows_nothing() -> None:
-    task = Task.build(unit(1), epsilon=1.0, delta=0.05, k=5, max_depth=3)
+    task = Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, max_depth=3)
     nan = math.nan
     for policy in (Policy(max_epsilon=nan), Policy(max_epsilon=100.0, max_delta=nan)):
         with pytest.raises(ServerViolation):
@@ -136,7 +137,7 @@ def test_a_limit_that_is_not_a_number_allows_nothing() -> None:
 def test_a_task_without_a_proven_crowd_is_refused_even_where_simulation_is_allowed() -> None:
     """Rule "all" with the printed margin keeps no crowd, though its rule's name does not say so."""
     task = Task(
-        hierarchy=BinaryTree(unit(1), 3), randomizer=PaperLaplace(1.0, 2, "paper"), rule="all", k=20, delta=1e-9,
+        hierarchy=BinaryTree(unit_box(1), 3), randomizer=PaperLaplace(1.0, 2, "paper"), rule="all", k=20, delta=1e-9,
         max_trims=0, tau=0.2, accounting="core", max_rounds=3,
     )  # fmt: skip
     with pytest.raises(ServerViolation) as caught:
@@ -146,7 +147,7 @@ def test_a_task_without_a_proven_crowd_is_refused_even_where_simulation_is_allow
 
 def test_a_large_k_with_a_worthless_delta_can_be_refused() -> None:
     """k = 1000 says nothing when the test that protects it may fail half the time."""
-    task = Task.build(unit(1), epsilon=1.0, delta=0.49, k=1000, max_depth=3, rule="all")
+    task = Task.build(unit_box(1), epsilon=1.0, delta=0.49, k=1000, max_depth=3, rule="all")
     with pytest.raises(ServerViolation) as caught:
         device(task, Policy(max_epsilon=100.0, min_k=100, max_delta=0.01))
     assert caught.value.token == "weak-crowd"
@@ -154,7 +155,7 @@ def test_a_large_k_with_a_worthless_delta_can_be_refused() -> None:
 
 def test_moves_count_against_the_owner_s_delta() -> None:
     for accounting, worst in (("core", 0.04), ("uniform", 0.01)):
-        task = Task.build(unit(1), epsilon=1.0, delta=0.01, k=20, max_trims=3, accounting=accounting, max_depth=4)  # type: ignore[arg-type]
+        task = Task.build(unit_box(1), epsilon=1.0, delta=0.01, k=20, max_trims=3, accounting=accounting, max_depth=4)  # type: ignore[arg-type]
         device(task, Policy(max_epsilon=100.0, max_delta=worst))
         with pytest.raises(ServerViolation, match="weak-crowd"):
             device(task, Policy(max_epsilon=100.0, max_delta=worst * 0.99))
@@ -163,7 +164,7 @@ def test_moves_count_against_the_owner_s_delta() -> None:
 @pytest.mark.parametrize("cap", [None, 0.0, 0.5, 1.0, 2.5, 3.0, 100.0])
 def test_a_server_that_always_splits_gets_no_more_than_the_exposure_says(cap: float | None) -> None:
     """It invents a dense crowd in every cell. The device answers ``max_rounds`` questions, or what its cap allows."""
-    task = Task.build(unit(1), epsilon=1.0, delta=0.05, k=5, max_depth=6, max_rounds=4)
+    task = Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, max_depth=6, max_rounds=4)
     participant = device(task, Policy(max_epsilon=100.0, max_exposure=cap))
     allowed = 4 if cap is None else min(4, int(cap))
     answers = []
@@ -190,7 +191,7 @@ def test_a_server_that_always_splits_gets_no_more_than_the_exposure_says(cap: fl
 
 
 def test_a_server_that_always_trims_moves_a_device_at_most_max_trims_times() -> None:
-    task = Task.build(unit(1), epsilon=1.0, delta=0.05, k=5, max_depth=12, max_trims=3, tau=0.4)
+    task = Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, max_depth=12, max_trims=3, tau=0.4)
     participant = device(task)
     for _ in range(12):
         ask(participant)
@@ -205,7 +206,7 @@ def test_a_server_that_always_trims_moves_a_device_at_most_max_trims_times() -> 
 
 
 def test_a_refused_question_is_not_spent() -> None:
-    task = Task.build(unit(1), epsilon=1.0, delta=0.05, k=5, max_depth=3)
+    task = Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, max_depth=3)
     participant = device(task, STRICT)
     cases = (task.id, 2, (2, 3)), (task.id, 1, ()), (bytes(32), 1, (1,)), (task.id, 1, (1, 2))
     for query in (Query(*case) for case in cases):
@@ -219,7 +220,7 @@ def test_a_refused_question_is_not_spent() -> None:
 
 def test_messages_that_are_not_for_devices_change_nothing() -> None:
     """A report or a task, handed to a device as if it were a closing, must not make it lose its round."""
-    task = Task.build(unit(1), epsilon=1.0, delta=0.05, k=5, max_depth=3)
+    task = Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, max_depth=3)
     participant = device(task)
     before = participant.state
     for message in (Report(task.id, 1, bytes(16), 1, 0), Report(task.id, 1, bytes(16), 1, None)):
@@ -230,7 +231,7 @@ def test_messages_that_are_not_for_devices_change_nothing() -> None:
 
 
 def test_a_device_that_is_finished_or_lost_never_answers_again() -> None:
-    task = Task.build(unit(1), epsilon=1.0, delta=0.05, k=5, max_depth=3)
+    task = Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, max_depth=3)
     stopped, lost = device(task), device(task)
     ask(stopped)
     stopped.receive(lie(stopped, 1, (1, 0)))
@@ -250,12 +251,12 @@ def test_a_device_that_is_finished_or_lost_never_answers_again() -> None:
 def test_a_device_led_down_two_paths_answers_each_question_once() -> None:
     """A server that makes a device go back to an old state, and then lies otherwise, gets the same bytes for the same
     question, and another question's answer for another cell: nothing can be averaged."""
-    task = Task.build(unit(2), epsilon=1.0, delta=0.05, k=5, tree="quad", max_depth=4, tau=0.45)
+    task = Task.build(unit_box(2), epsilon=1.0, delta=0.05, k=5, tree="quad", max_depth=4, tau=0.45)
     big = 800
     answers: dict[tuple[int, int], Report] = {}
     for first in range(4):
         for second in range(4):
-            participant = Participant(task, [0.3, 0.6], secret(4), ANYTHING)
+            participant = Participant(task, [0.3, 0.6], secret(4), ALLOW_ALL)
             for favourite in (first, second, 0, 1):
                 report = ask(participant)
                 assert report is not None
@@ -276,8 +277,8 @@ def test_the_id_is_of_the_bytes_even_for_tasks_that_compare_equal() -> None:
 
 @pytest.mark.parametrize("number", [1, 1.0, np.float64(1.0)])
 def test_a_task_has_the_same_bytes_however_its_numbers_were_written(number: Any) -> None:
-    task = Task.build(unit(1), epsilon=number, delta=np.float64(0.05), k=5, quorum=number)
-    assert task.to_bytes() == Task.build(unit(1), epsilon=1.0, delta=0.05, k=5, quorum=1.0).to_bytes()
+    task = Task.build(unit_box(1), epsilon=number, delta=np.float64(0.05), k=5, quorum=number)
+    assert task.to_bytes() == Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, quorum=1.0).to_bytes()
     assert decode(encode(task), Task) == task
     direct = msgspec.structs.replace(task, randomizer=RandomizedResponse(number, 2))
     assert direct.id == task.id
@@ -296,12 +297,12 @@ def test_mangled_messages_are_refused_and_change_nothing(noise: Any) -> None:
 
     Whatever still decodes is refused, or is a legal message. The seed is fixed: there is no false alarm.
     """
-    task = Task.build(unit(1), epsilon=8.0, delta=0.05, k=3, max_depth=3, tau=0.4, randomizer=noise)
+    task = Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=3, max_depth=3, tau=0.4, randomizer=noise)
     points = cluster(30, 1)
     history = play(task, crowd(task, points)).events
     public = [event for event in history if isinstance(event, Query | Closed)]
     states = []
-    participant = Participant(task, points[9], secret(9), ANYTHING)
+    participant = Participant(task, points[9], secret(9), ALLOW_ALL)
     for message in public:
         states.append(participant.state)
         participant.receive(message)
@@ -317,7 +318,7 @@ def test_mangled_messages_are_refused_and_change_nothing(noise: Any) -> None:
         except InvalidInput:
             continue
         state = states[number % len(states)]
-        target = Participant(task, points[9], secret(9), ANYTHING, state=state)
+        target = Participant(task, points[9], secret(9), ALLOW_ALL, state=state)
         try:
             report = target.receive(mangled)
         except ServerViolation:

@@ -12,10 +12,11 @@ from semilocal import Closed, Curator, Query, Report, Task
 from semilocal.errors import DeviceViolation, InvalidInput
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import encode
-from tests.helpers.pair import cluster, crowd, play, unit
+from semilocal.testing import cluster, unit_box
+from tests.helpers.pair import crowd, play
 
-TASK = Task.build(unit(2), epsilon=4.0, delta=0.05, k=3, max_depth=4, max_rounds=3, tau=0.4)
-LAPLACE = Task.build(unit(1), epsilon=8.0, delta=0.05, k=3, randomizer="discrete-laplace", max_depth=3)
+TASK = Task.build(unit_box(2), epsilon=4.0, delta=0.05, k=3, max_depth=4, max_rounds=3, tau=0.4)
+LAPLACE = Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=3, randomizer="discrete-laplace", max_depth=3)
 
 
 def opened(task: Task = TASK) -> Query:
@@ -113,7 +114,7 @@ def test_close_refuses_sums_that_no_reports_have_and_changes_nothing(responders:
 
 def test_close_takes_no_transposed_tally() -> None:
     """Two children and three cells have six sums either way; the wrong way round is refused, not reshaped."""
-    curator = Curator(Task.build(unit(1), epsilon=4.0, delta=0.05, k=3, tree="binary", max_depth=3, tau=0.4))
+    curator = Curator(Task.build(unit_box(1), epsilon=4.0, delta=0.05, k=3, tree="binary", max_depth=3, tau=0.4))
     curator.close([200], [[100, 100]])
     curator.close([100, 100], [[50, 50], [97, 3]])
     query = curator.query()
@@ -125,7 +126,7 @@ def test_close_takes_no_transposed_tally() -> None:
 
 
 def test_a_roll_call_takes_presence_only() -> None:
-    task = Task.build(unit(1), epsilon=4.0, delta=0.05, k=3, max_depth=2, max_rounds=1)
+    task = Task.build(unit_box(1), epsilon=4.0, delta=0.05, k=3, max_depth=2, max_rounds=1)
     curator = Curator(task)
     assert not Curator(task).roll_call
     curator.close([100], [[50, 50]])

@@ -27,7 +27,8 @@ from semilocal import (
 from semilocal.errors import InvalidInput
 from semilocal.protocol.messages import Message, decode, encode
 from semilocal.protocol.task import Rule
-from tests.helpers.pair import STEADY, unit
+from semilocal.testing import unit_box
+from tests.helpers.pair import STEADY
 
 KINDS: tuple[Any, ...] = (Task, Query, Report, Closed)
 
@@ -132,13 +133,13 @@ def test_no_prefix_and_no_extension_of_a_message_is_a_message(message: Message, 
 
 def samples() -> list[bytes]:
     """One of each kind, and long ones."""
-    task = Task.build(unit(2), epsilon=1.0, delta=0.05, k=20)
+    task = Task.build(unit_box(2), epsilon=1.0, delta=0.05, k=20)
     many = tuple(range(64, 128))
     return [
         encode(message)
         for message in (
             task,
-            Task.paper(unit(3), epsilon=1.0, delta=0.05, k=20),
+            Task.paper(unit_box(3), epsilon=1.0, delta=0.05, k=20),
             Query(task.id, 1, (1,)),
             Query(task.id, 7, many),
             Report(task.id, 2, bytes(16), 3, 1),

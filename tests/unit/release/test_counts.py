@@ -19,7 +19,8 @@ from semilocal.release._moves import Moves, _unseen
 from semilocal.release._tiles import Tiles
 from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
-from tests.helpers.release_runs import box_of, crowded, run_of
+from semilocal.testing import unit_box
+from tests.helpers.release_runs import crowded, run_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def test_the_whole_domain_holds_everybody_exactly(dimensions: int, options: dict
 def test_after_dropouts_the_whole_domain_holds_who_is_left() -> None:
     rng = np.random.default_rng(41)
     points = crowded(4_000, 2, rng)
-    run = sl.simulate(points, sl.Task.build(box_of(2), epsilon=2.0, delta=0.05, k=20), rng=rng, dropout=0.03)
+    run = sl.simulate(points, sl.Task.build(unit_box(2), epsilon=2.0, delta=0.05, k=20), rng=rng, dropout=0.03)
     left = np.count_nonzero(run.regions != -1)
     assert left < len(points)
     assert counts(run).query(whole(run.task.box)).value[0] == pytest.approx(left, abs=1e-6)
@@ -60,7 +61,7 @@ def test_after_dropouts_the_whole_domain_holds_who_is_left() -> None:
 def test_regions_are_exact_where_nobody_was_moved(dimensions: int) -> None:
     rng = np.random.default_rng(42)
     points = rng.random((4_000, dimensions))
-    run = sl.simulate(points, sl.Task.build(box_of(dimensions), epsilon=2.0, delta=0.05, k=20, rule="all"), rng=rng)
+    run = sl.simulate(points, sl.Task.build(unit_box(dimensions), epsilon=2.0, delta=0.05, k=20, rule="all"), rng=rng)
     boxes = run.partition.boxes
     answers = counts(run).query(boxes)
     truth = count_points(points, closed(boxes, run.task.box))
@@ -100,7 +101,7 @@ def test_the_error_of_any_box_is_what_the_halves_of_regions_add() -> None:
     people x s (1 - s) for how people lie in each half, summed in plain loops."""
     rng = np.random.default_rng(45)
     points = rng.random((1_500, 2))
-    run = sl.simulate(points, sl.Task.build(box_of(2), epsilon=1.0, delta=0.05, k=20, rule="all"), rng=rng)
+    run = sl.simulate(points, sl.Task.build(unit_box(2), epsilon=1.0, delta=0.05, k=20, rule="all"), rng=rng)
     partition, hierarchy = run.partition, run.task.hierarchy
     result = counts(run)
     lower = rng.random((40, 2)) * 0.8
@@ -191,7 +192,7 @@ def test_people_of_a_part_went_where_the_model_says(options: dict[str, Any]) -> 
     """
     rng = np.random.default_rng(55)
     points = synthetic.clusters(5_000, rng)
-    run = sl.simulate(points, sl.Task.build(box_of(2), epsilon=3.0, delta=0.05, k=20, **options), rng=rng)
+    run = sl.simulate(points, sl.Task.build(unit_box(2), epsilon=3.0, delta=0.05, k=20, **options), rng=rng)
     partition = run.partition
     tiles = Tiles.of(partition)
     moves = Moves.of(partition, tiles)
@@ -261,7 +262,7 @@ def test_what_small_estimates_hide_is_the_most_likely_mean_under_the_limit() -> 
 def test_clumping_is_read_off_the_run() -> None:
     """People in pairs of far points clump; evenly spread people do not. Few regions: the usual value."""
     rng = np.random.default_rng(57)
-    task = sl.Task.build(box_of(2), epsilon=3.0, delta=0.05, k=20, rule="all")
+    task = sl.Task.build(unit_box(2), epsilon=3.0, delta=0.05, k=20, rule="all")
     even = rng.random((6_000, 2))
     clumped = np.repeat(rng.random((30, 2)), 200, axis=0) + rng.normal(0, 1e-4, (6_000, 2))
     found = [

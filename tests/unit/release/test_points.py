@@ -8,7 +8,8 @@ import pytest
 import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.release import quantize, resample
-from tests.helpers.release_runs import box_of, run_of
+from semilocal.testing import unit_box
+from tests.helpers.release_runs import run_of
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
@@ -89,7 +90,7 @@ def test_moved_participants_get_the_region_they_were_moved_into() -> None:
 def test_lost_participants_have_no_position() -> None:
     rng = np.random.default_rng(8)
     points = rng.random((4_000, 2))
-    task = sl.Task.build(box_of(2), epsilon=2.0, delta=0.05, k=20)
+    task = sl.Task.build(unit_box(2), epsilon=2.0, delta=0.05, k=20)
     run = sl.simulate(points, task, rng=rng, dropout=0.05)
     lost = run.regions == -1
     assert lost.any()

@@ -13,7 +13,8 @@ from semilocal.errors import BudgetExceeded, InvalidInput
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, TwoPoint, best
 from semilocal.release import mean, values
 from semilocal.release.value_release import acting_positions
-from tests.helpers.release_runs import box_of, crowded, run_of
+from semilocal.testing import unit_box
+from tests.helpers.release_runs import crowded, run_of
 
 SIGMAS = 5.0  # a normal variable is farther out with probability 6e-7
 
@@ -83,7 +84,7 @@ def test_every_value_is_unbiased_and_its_error_bounded() -> None:
     """
     rng = np.random.default_rng(5)
     points = crowded(40, 1, rng)
-    task = sl.Task.build(box_of(1), epsilon=8.0, delta=0.05, k=5)
+    task = sl.Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=5)
     run = sl.simulate(points, task, rng=rng)
     f = functions.coordinate(0)
     released = [values(run, points, f, epsilon=2.0, rng=rng) for _ in range(800)]
@@ -122,7 +123,7 @@ def test_a_function_constant_on_some_regions_only() -> None:
 def test_lost_participants_release_nothing() -> None:
     rng = np.random.default_rng(6)
     points = crowded(4_000, 2, rng)
-    task = sl.Task.build(box_of(2), epsilon=2.0, delta=0.05, k=20)
+    task = sl.Task.build(unit_box(2), epsilon=2.0, delta=0.05, k=20)
     run = sl.simulate(points, task, rng=rng, dropout=0.05)
     lost = run.regions == -1
     assert 0 < lost.sum() < len(points)

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _simulated(args: argparse.Namespace) -> int:
     need_matplotlib()
-    from ...experiments.datasets.load import california_housing
+    from ...datasets import california_housing
 
     points, _ = california_housing()
     rng = np.random.default_rng(args.seed)
@@ -92,8 +92,8 @@ def _simulated(args: argparse.Namespace) -> int:
 
 def _live(args: argparse.Namespace) -> int:
     """Collect from 500 devices: partition, mean and counts."""
+    from ...datasets import california_housing
     from ...device.swarm.run import run_swarm
-    from ...experiments.datasets.load import california_housing
     from ...service.campaign import CampaignForm, ReleaseForm
     from ..admin_client import AdminClient
 
