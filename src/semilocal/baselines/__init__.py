@@ -13,7 +13,7 @@ call                              trusts                          result
 ``laplace_points``                nobody                          :class:`ReleasedPoints`
 ================================  ==============================  =====================================================
 
-Every result has ``.guarantee``; print it. ``guarantee.any_move`` is the epsilon that may be compared across
+Every result has ``.guarantee``; print it. ``guarantee.anywhere`` is the epsilon that may be compared across
 baselines.
 
 These simulate a whole population for experiments, with noise in floating point as in the papers. They are no
@@ -22,6 +22,7 @@ devices: floating-point noise is not private bit by bit.
 
 from __future__ import annotations
 
+from ..protocol.promise import Guarantee
 from .ahead import ahead
 from .central import central_mean
 from .kanonymous import kanonymous_quadtree
@@ -30,7 +31,7 @@ from .local import local_mean
 from .planar import laplace_points, planar_laplace
 from .privtree import privtree
 from .quadtree import ldp_quadtree
-from .results import Guarantee, MeanEstimate, ReleasedPoints, SpatialCounts
+from .results import MeanEstimate, ReleasedPoints, SpatialCounts
 
 __all__ = [
     "Guarantee",

@@ -16,12 +16,13 @@ from ..arrays import as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy import ROOT, Quadtree
+from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
 from .checks import check_people
 from .consistency import make_consistent, project_to_total
 from .counted_tree import CountedTree, deepest
 from .oracles import best_oracle, estimate, variance
-from .results import MOVE, NOBODY, Guarantee, SpatialCounts
+from .results import SpatialCounts
 
 __all__ = ["ahead"]
 
@@ -109,4 +110,4 @@ def ahead(
     regions = BoxCounts(
         tree.boxes(cells[leaves]), counts_out, variances=agreed.variances[leaves], uncertain=nonnegative
     )
-    return SpatialCounts(regions, Guarantee(NOBODY, MOVE, epsilon, any_move=epsilon))
+    return SpatialCounts(regions, Guarantee.plain("nobody", epsilon))

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from ..arrays import as_number
 from ..functions import BoundedFunction
 from ..geometry.box import Box
+from ..protocol.promise import Guarantee
 from .checks import evaluate
-from .results import CURATOR, MOVE, Guarantee, MeanEstimate
+from .results import MeanEstimate
 
 __all__ = ["central_mean"]
 
@@ -45,5 +46,5 @@ def central_mean(
     values, low, high = evaluate(points, f, box)
     scale = (high - low) / (len(values) * epsilon)
     value = float(np.mean(values)) + float(rng.laplace(0.0, scale))
-    guarantee = Guarantee(CURATOR, MOVE, epsilon, any_move=epsilon)
+    guarantee = Guarantee.plain("curator", epsilon)
     return MeanEstimate(value, math.sqrt(2) * scale, "laplace", guarantee)

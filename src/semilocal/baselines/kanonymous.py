@@ -12,10 +12,11 @@ from ..arrays import Flags, Integers, as_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy import Cells, Quadtree
+from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
 from .checks import check_people
 from .counted_tree import CountedTree, deepest
-from .results import CURATOR, Guarantee, SpatialCounts
+from .results import SpatialCounts
 
 __all__ = ["kanonymous_quadtree"]
 
@@ -78,4 +79,4 @@ def kanonymous_quadtree(
         variances=np.where(withheld, k**2 / 12, 0.0),
         uncertain=bool(withheld.any()),
     )
-    return SpatialCounts(regions, Guarantee(CURATOR, "", None, note=note))
+    return SpatialCounts(regions, Guarantee.plain("curator", None, k=k, notes=(note,)))

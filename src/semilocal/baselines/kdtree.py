@@ -18,11 +18,12 @@ import numpy.typing as npt
 from ..arrays import Floats, Integers, as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
 from .checks import check_people
 from .consistency import project_to_total, share_out
 from .oracles import best_oracle, estimate, variance
-from .results import MOVE, NOBODY, Guarantee, SpatialCounts
+from .results import SpatialCounts
 
 __all__ = ["ldp_kdtree"]
 
@@ -99,7 +100,7 @@ def ldp_kdtree(
     counts, spread = share * people, variance(oracle, share, reporting=len(counted), people=people)
     counts = project_to_total(counts, people) if nonnegative else share_out(counts, spread, people)
     regions = BoxCounts(boxes, counts, variances=spread, uncertain=nonnegative)
-    return SpatialCounts(regions, Guarantee(NOBODY, MOVE, epsilon, any_move=epsilon))
+    return SpatialCounts(regions, Guarantee.plain("nobody", epsilon))
 
 
 def _median_edge(histogram: Floats) -> Integers:

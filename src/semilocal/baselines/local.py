@@ -15,8 +15,9 @@ from ..arrays import as_number
 from ..errors import InvalidInput
 from ..functions import BoundedFunction
 from ..geometry.box import Box
+from ..protocol.promise import Guarantee
 from .checks import evaluate
-from .results import MOVE, NOBODY, Guarantee, MeanEstimate
+from .results import MeanEstimate
 
 __all__ = ["local_mean"]
 
@@ -55,7 +56,7 @@ def local_mean(
     if mechanism not in ("laplace", "duchi"):
         raise InvalidInput(f"mechanism must be 'laplace' or 'duchi'; got {mechanism!r}")
     values, low, high = evaluate(points, f, box)
-    guarantee = Guarantee(NOBODY, MOVE, epsilon, any_move=epsilon)
+    guarantee = Guarantee.plain("nobody", epsilon)
     if mechanism == "laplace":
         scale = (high - low) / epsilon
         reports = values + rng.laplace(0.0, scale, len(values))

@@ -15,8 +15,9 @@ from scipy.special import gammaincinv
 from ..arrays import Floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from ..protocol.promise import Guarantee
 from .checks import check_people
-from .results import MOVE, NOBODY, Guarantee, ReleasedPoints
+from .results import ReleasedPoints
 
 __all__ = ["laplace_points", "planar_laplace"]
 
@@ -50,13 +51,10 @@ def planar_laplace(
     angle = rng.uniform(0.0, 2 * math.pi, len(positions))
     distance = _radius(rng.random(len(positions)), epsilon)
     shift = np.stack((distance * np.cos(angle), distance * np.sin(angle)), axis=1)
-    guarantee = Guarantee(
-        NOBODY,
-        "one participant moves by at most one side of the domain (axes scaled to [0, 1])",
-        epsilon,
-        any_move=math.sqrt(2) * epsilon,
-        note="The loss is epsilon times the distance moved: near positions are hidden better than far ones.",
-    )
+    across = math.sqrt(2) * epsilon
+    ladder = (("one side of the domain apart (axes scaled to [0, 1])", epsilon), ("opposite corners", across))
+    note = "The loss is proportional to the distance: near positions are hidden better than far ones."
+    guarantee = Guarantee.plain("nobody", across, ladder=ladder, notes=(note,))
     return _release(positions, shift, box, clip, guarantee)
 
 
@@ -83,7 +81,7 @@ def laplace_points(
     shift = rng.laplace(0.0, 1 / epsilon, positions.shape)
     cost = box.dimensions * epsilon
     note = f"{box.dimensions} coordinates with noise of scale 1/{epsilon:g} each."
-    return _release(positions, shift, box, clip, Guarantee(NOBODY, MOVE, cost, any_move=cost, note=note))
+    return _release(positions, shift, box, clip, Guarantee.plain("nobody", cost, notes=(note,)))
 
 
 def _radius(uniform: Floats, epsilon: float) -> Floats:

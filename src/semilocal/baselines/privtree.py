@@ -16,10 +16,11 @@ from ..arrays import Flags, Integers, as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy import Cells, Quadtree
+from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
 from .checks import check_people
 from .counted_tree import CountedTree, deepest
-from .results import CURATOR, Guarantee, SpatialCounts
+from .results import SpatialCounts
 
 __all__ = ["privtree"]
 
@@ -89,5 +90,4 @@ def privtree(
     if nonnegative:
         counts = np.maximum(counts, 0.0)
     regions = BoxCounts(tree.boxes(leaves), counts, variances=np.full(len(leaves), 2 * noise**2), uncertain=nonnegative)
-    adjacency = "one participant is added or removed"
-    return SpatialCounts(regions, Guarantee(CURATOR, adjacency, epsilon, any_move=2 * epsilon))
+    return SpatialCounts(regions, Guarantee.plain("curator", 2 * epsilon, presence=epsilon))

@@ -15,12 +15,13 @@ from ..arrays import as_integer, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy import ROOT, Quadtree
+from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
 from .checks import check_people
 from .consistency import project_to_total, share_out
 from .counted_tree import deepest
 from .oracles import UnaryEncoding, best_oracle, estimate, variance
-from .results import MOVE, NOBODY, Guarantee, SpatialCounts
+from .results import SpatialCounts
 
 __all__ = ["ldp_quadtree"]
 
@@ -99,7 +100,7 @@ def ldp_quadtree(
     spread = np.concatenate(merged) * noise + variance(oracle, share, reporting=people, people=people) - noise
     counts = project_to_total(counts, people) if nonnegative else share_out(counts, spread, people)
     regions = BoxCounts(tree.boxes(cells), counts, variances=spread, uncertain=nonnegative)
-    return SpatialCounts(regions, Guarantee(NOBODY, MOVE, epsilon, any_move=epsilon))
+    return SpatialCounts(regions, Guarantee.plain("nobody", epsilon))
 
 
 def default_height(people: int, dimensions: int, epsilon: float, most: int) -> int:

@@ -1,6 +1,6 @@
 """What the baselines return: numbers, and the guarantee they were bought with.
 
-Knows how to answer queries about a finished result and how to say what it promises. Knows no mechanism.
+Knows how to answer queries about a finished result. Knows no mechanism.
 """
 
 from __future__ import annotations
@@ -14,60 +14,11 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from ..protocol.promise import Guarantee
 from ..release.boxes import Answers, BoxCounts
 from ..release.intervals import standard_errors
 
-__all__ = ["CURATOR", "MOVE", "NOBODY", "Guarantee", "MeanEstimate", "ReleasedPoints", "SpatialCounts"]
-
-
-CURATOR = "a curator with all positions"
-NOBODY = "nobody: everyone randomises"
-MOVE = "one participant moves anywhere in the domain"
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """What a mechanism promises, to whom, and who must be trusted for it.
-
-    Attributes
-    ----------
-    trust : str
-        Who sees raw positions.
-    adjacency : str
-        Which change of the data the promise covers.
-    epsilon : float or None
-        Log of the largest probability ratio of any output under that change; None if nothing is promised.
-    delta : float
-        Probability that may be missing from the ratio.
-    any_move : float or None
-        The epsilon if one participant's position changes to any other in the domain: the number to compare
-        baselines by, whatever their own adjacency. None if nothing is promised.
-    note : str
-        What else a reader must know.
-
-    Examples
-    --------
-    >>> print(Guarantee(NOBODY, MOVE, 1.0, any_move=1.0))
-    epsilon = 1, delta = 0 if one participant moves anywhere in the domain. Trusts nobody: everyone randomises.
-    >>> print(Guarantee(CURATOR, "one participant is added or removed", 0.5, any_move=1.0))
-    epsilon = 0.5, delta = 0 if one participant is added or removed (1 if one moves). Trusts a curator with all positions.
-    """  # noqa: E501
-
-    trust: str
-    adjacency: str
-    epsilon: float | None
-    delta: float = 0.0
-    any_move: float | None = None
-    note: str = ""
-
-    def __str__(self) -> str:
-        if self.epsilon is None:
-            promise = "No differential privacy, whatever changes"
-        else:
-            promise = f"epsilon = {self.epsilon:g}, delta = {self.delta:g} if {self.adjacency}"
-            if self.any_move is not None and self.any_move != self.epsilon:
-                promise += f" ({self.any_move:g} if one moves)"
-        return f"{promise}. Trusts {self.trust}." + (f" {self.note}" if self.note else "")
+__all__ = ["MeanEstimate", "ReleasedPoints", "SpatialCounts"]
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,10 @@ from ..simulation.simulate import simulate
 from . import workloads
 from .datasets import load as data
 from .harness.runner import Cell
+from .methods import CROWD, DELTA, DEPTHS, PAPER_SHARE, accounting_of, task_of
 
 __all__ = [
+    "CROWD",
     "DELTA",
     "FACTS",
     "FOREST",
@@ -46,6 +48,7 @@ __all__ = [
     "housing",
     "mean_trial",
     "released_values",
+    "tradeoff_task",
     "tradeoff_trial",
 ]
 
@@ -54,19 +57,14 @@ People = tuple[Floats, Floats, Integers, float]
 Asked = Callable[[npt.ArrayLike], Answers]
 
 PLANE = Box((-10.0, -10.0), (10.0, 10.0), names=("x", "y"))
-DELTA = 0.05  # the paper's; a deployment takes far less
 MEAN_SPREAD = 1.5
 MEAN_CROWD = 100  # the paper's Q in the mean experiments
-CROWD = 20  # the paper's k everywhere else
 BUMP_SPREAD = 2.0
-# Levels of the paper's quadtrees. Its code allows 40 for means, which no run reaches. For real data it names none:
-# with 10, as on its clusters, the published rule's error on Gowalla is up to twice that with 16.
-DEPTHS = {"density": 15, "mean": 30, "clusters": 10, "real": 16}
 QUERIES = {"clusters": 100, "anchored": 200}
 FOREST = "random forest"
 NEIGHBOURS = "k nearest neighbours"
 LOGISTIC = "logistic regression"
-FACTS = ("regions", "regions_below", "participants_below", "moved", "moved_often", "most_moves")
+FACTS = ("regions", "regions_below", "participants_below", "moved", "moved_often", "trims", "most_trims")
 NO_REGIONS: Mapping[str, None] = dict.fromkeys(FACTS)
 
 
@@ -78,7 +76,7 @@ def facts_of(run: Run) -> Row:
     dict
         ``regions``; ``regions_below`` and ``participants_below``: shares of the regions that hold somebody, and of
         participants, with fewer than k in the region; ``moved``, ``moved_often``: shares of participants moved at all,
-        and three times or more; ``most_moves``.
+        and three times or more; ``trims``, ``most_trims``: TRIMs on a participant's path, on average and at most.
     """
     crowds = run.partition.crowds
     held = crowds > 0
@@ -90,7 +88,8 @@ def facts_of(run: Run) -> Row:
         "participants_below": int(crowds[small].sum()) / people,
         "moved": float(np.mean(run.moves > 0)) if len(run.moves) else 0.0,
         "moved_often": float(np.mean(run.moves >= 3)) if len(run.moves) else 0.0,
-        "most_moves": int(run.moves.max(initial=0)),
+        "trims": float(np.average(run.partition.path_trims, weights=crowds)) if crowds.any() else 0.0,
+        "most_trims": int(run.partition.path_trims.max(initial=0)),
     }
 
 
@@ -115,8 +114,8 @@ def mean_trial(cell: Cell) -> list[Row]:
         local = baselines.local_mean(points, f, PLANE, epsilon=epsilon, rng=rng)
         value, expected = local.value, local.stderr**2
     elif cell.method in ("paper", "published"):
-        run = simulate(points, _papers_task(cell.method, PLANE, epsilon / 2, cell["k"], DEPTHS["mean"]), rng=rng)
-        noisy, scale = _laplace_values(run, points, f, epsilon / 2, rng)
+        run = simulate(points, _papers_task(cell, DEPTHS["mean"]), rng=rng)
+        noisy, scale = _laplace_values(run, points, f, (1 - PAPER_SHARE) * epsilon, rng)
         value, expected, facts = float(np.mean(noisy)), float(np.sum(2 * scale**2)) / n**2, facts_of(run)
     else:
         value, expected, facts = _our_mean(cell, points, f, rng)
@@ -132,15 +131,14 @@ def _our_mean(cell: Cell, points: Floats, f: Any, rng: np.random.Generator) -> t
 
 
 def _our_partition(cell: Cell, points: Floats, rng: np.random.Generator) -> tuple[Run, Split, Ledger]:
-    epsilon, accounting = float(cell["epsilon"]), _accounting(cell.method)
+    epsilon, accounting = float(cell["epsilon"]), accounting_of(cell.method)
     return partition_for_values(
         points, PLANE, epsilon=epsilon, delta=DELTA, k=cell["k"], rng=rng, accounting=accounting
     )
 
 
-def _papers_task(method: str, box: Box, epsilon: float, k: int, depth: int) -> Task:
-    maker = Task.paper if method == "paper" else Task.published
-    return maker(box, epsilon=epsilon, delta=DELTA, k=k, max_depth=depth)
+def _papers_task(cell: Cell, depth: int) -> Task:
+    return task_of(cell.method, "values", box=PLANE, epsilon=float(cell["epsilon"]), k=cell["k"], depth=depth)
 
 
 def _laplace_values(
@@ -150,10 +148,6 @@ def _laplace_values(
     ranges = f.range_over(run.partition.boxes)
     scale = ((ranges[:, 1] - ranges[:, 0]) / epsilon)[run.regions]
     return f(points) + rng.laplace(size=len(points)) * scale, scale
-
-
-def _accounting(method: str) -> Any:
-    return "uniform" if method == "ours-uniform" else "core"
 
 
 # -- Figure 1 ------------------------------------------------------------------------------------------------------
@@ -184,8 +178,10 @@ def released_values(cell: Cell) -> Released:
         noisy = f(points) + rng.laplace(scale=(high - low) / epsilon, size=len(points))
         return Released(points, noisy, None, NO_REGIONS)
     if cell.method in ("paper", "published"):
-        run = simulate(points, _papers_task(cell.method, PLANE, epsilon / 2, cell["k"], DEPTHS["density"]), rng=rng)
-        return Released(points, _laplace_values(run, points, f, epsilon / 2, rng)[0], run.partition, facts_of(run))
+        run = simulate(points, _papers_task(cell, DEPTHS["density"]), rng=rng)
+        return Released(
+            points, _laplace_values(run, points, f, (1 - PAPER_SHARE) * epsilon, rng)[0], run.partition, facts_of(run)
+        )
     run, split, ledger = _our_partition(cell, points, rng)
     found = release.values(run, points, f, epsilon=split.value, rng=rng, ledger=ledger)
     return Released(points, found.value, run.partition, facts_of(run))
@@ -237,13 +233,11 @@ def _counted(
     method: str, points: Floats, epsilon: float, k: int, rng: np.random.Generator, depth: int
 ) -> tuple[Asked, Run | None]:
     box = synthetic.UNIT_SQUARE
-    if method in ("ours-core", "ours-uniform"):
-        task = Task.build(box, epsilon=epsilon, delta=DELTA, k=k, accounting=_accounting(method))
-        run = simulate(points, task, rng=rng)
-        return release.counts(run).query, run
-    if method in ("paper", "published"):
-        run = simulate(points, _papers_task(method, box, epsilon / 2, k, depth), rng=rng)
-        return _noisy_counts(run, epsilon / 2, rng).query, run
+    if method in ("ours-core", "ours-uniform", "paper", "published"):
+        run = simulate(points, task_of(method, "counts", box=box, epsilon=epsilon, k=k, depth=depth), rng=rng)
+        if method.startswith("ours"):
+            return release.counts(run).query, run
+        return _noisy_counts(run, (1 - PAPER_SHARE) * epsilon, rng).query, run
     if method == "kanonymous":
         return baselines.kanonymous_quadtree(points, box, k=k).query, None
     makers: Mapping[str, Callable[..., baselines.SpatialCounts]] = {
@@ -267,20 +261,20 @@ def _noisy_counts(run: Run, epsilon: float, rng: np.random.Generator) -> BoxCoun
     return BoxCounts(boxes, np.maximum(crowds + noise, 0.0))
 
 
+def tradeoff_task(epsilon: float, k: int, rule: Any, accounting: Any, tau: float, max_trims: int) -> Task:
+    """Return the task of one choice for the sparse."""
+    return Task.build(
+        synthetic.UNIT_SQUARE, epsilon=float(epsilon), delta=DELTA, k=k, rule=rule, accounting=accounting, tau=tau,
+        max_trims=max_trims,
+    )  # fmt: skip
+
+
 def tradeoff_trial(cell: Cell) -> list[Row]:
     """Answer range queries under one choice for the sparse; parameters also ``rule``, ``accounting``, ``tau``,
     ``max_trims``."""
     points, boxes, truth, floor = _people_of(cell)
-    task = Task.build(
-        synthetic.UNIT_SQUARE,
-        epsilon=float(cell["epsilon"]),
-        delta=DELTA,
-        k=cell["k"],
-        rule=cell["rule"],
-        accounting=cell["accounting"],
-        tau=cell["tau"],
-        max_trims=cell["max_trims"],
-    )
+    names = ("epsilon", "k", "rule", "accounting", "tau", "max_trims")
+    task = tradeoff_task(*(cell[name] for name in names))
     run = simulate(points, task, rng=cell.rng())
     error = mean_relative_error(release.counts(run).query(boxes).value, truth, floor=floor)
     return [{"mre": error, "worst_loss": float(run.losses.max()), "worst_bound": task.epsilon_worst, **facts_of(run)}]
@@ -333,16 +327,10 @@ def _released_points(
         return baselines.laplace_points(points, box, epsilon=epsilon, rng=rng).points, None
     if method == "geo":
         return baselines.planar_laplace(points, box, epsilon=epsilon, rng=rng).points, None
-    if method in ("ours-core", "ours-uniform"):
-        task = Task.build(box, epsilon=epsilon, delta=DELTA, k=k, accounting=_accounting(method))
-    elif method == "sldp-split":
-        task = _papers_task("published", box, epsilon / 2, k, DEPTHS["density"])
-    else:
-        rule = {"paper": "paper", "sldp-quantize": "published"}[method]
-        task = _papers_task(rule, box, epsilon, k, DEPTHS["density"])
+    task = task_of(method, "points", box=box, epsilon=epsilon, k=k, depth=DEPTHS["density"])
     run = simulate(points, task, rng=rng)
     if method == "sldp-split":
-        return release.resample(run, points, epsilon=epsilon / 2, rng=rng).points, run
+        return release.resample(run, points, epsilon=(1 - PAPER_SHARE) * epsilon, rng=rng).points, run
     return release.quantize(run, points).points, run
 
 

@@ -287,11 +287,16 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return {
             "trust": self.trust,
             "epsilon": "unbounded" if self.epsilon is None else f"{self.epsilon:g}",
-            "between": self.between,
+            "between": self.between if self.moved is None else f"{self.between}; moved: {_MOVED}",
             "moved": "" if self.moved is None else f"{self.moved:g}",
             "crowd": "none" if not self.k else f"{self.k}",
-            "delta": f"{self.delta:g}",
+            "delta": self._delta_cell(),
         }
+
+    def _delta_cell(self) -> str:
+        if self.adjacency != "inside":
+            return f"{self.delta:g}"
+        return f"0 for losses; {self.delta:g} for the crowd, per participant" if self.k else "0 for losses; no crowd"
 
     def to_json(self) -> dict[str, Any]:
         """Numbers and words, ready for JSON; :meth:`from_json` gives the same promise back."""

@@ -67,8 +67,12 @@ class Run:
 
     @property
     def losses(self) -> Floats:
-        """What each participant spent inside its region: (1 + moves) reports' epsilon. float64[n]."""
-        return (1.0 + self.moves.astype(np.float64)) * self.task.epsilon
+        """Loss of a moved position against any inside its region: (1 + T) reports, T public. float64[n].
+
+        T counts the TRIMs on the path of the participant's region; participants lost to dropout count the task's limit.
+        """
+        trims = np.append(self.partition.path_trims, self.task.max_trims)  # LOST is the last
+        return (1.0 + trims[self.regions]) * self.task.epsilon
 
     @cached_property
     def move_shares(self) -> dict[int, float]:

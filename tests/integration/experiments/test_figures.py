@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
-from semilocal.experiments import methods as promises
-from semilocal.experiments import registry
+from semilocal.experiments import methods, registry
 from semilocal.experiments.datasets import load as data
 from semilocal.experiments.figures import (
     classifiers,
@@ -152,14 +151,15 @@ def test_geolife_joins_in_from_its_original_folders(options: Options) -> None:
 
 
 def test_every_legend_states_true_loss_and_crowd() -> None:
-    for purpose, known in promises._PROMISES.items():
-        for method, said in known.items():
-            text = promises.label(method, purpose)
-            assert f"true loss {said.cost}" in text
-            assert ("crowd" in text) == (said.crowd is not None)
+    for purpose, known in methods._PROMISES.items():
+        for method in known:
+            text = methods.label(method, purpose)
+            promised = methods.promise_of(method, purpose)
+            assert f"true loss {promised.cost('ε')}" in text
+            assert ("crowd" in text) == (methods.crowd_kept(promised) is not None)
             style.look(method)
     with pytest.raises(InvalidInput, match="not used for values"):
-        promises.promise("ahead", "values")
+        methods.promise_of("ahead", "values")
 
 
 def test_published_costs_are_those_of_its_randomizer() -> None:
@@ -167,11 +167,40 @@ def test_published_costs_are_those_of_its_randomizer() -> None:
 
     box = Box((0, 0), (1, 1))
     tree = Task.published(box, epsilon=0.5, delta=0.05, k=20)  # half of ε = 1
-    assert promises.promise("published", "values").cost == f"{tree.epsilon + 0.5:g} ε"
-    assert promises.promise("published", "counts").cost == "ε"
+    assert methods.promise_of("published", "values").cost("ε") == f"{tree.epsilon + 0.5:g} ε inside"
+    assert methods.promise_of("published", "counts").cost("ε") == "ε inside"
     assert tree.epsilon == 1.0
-    assert promises.promise("sldp-quantize", "points").cost == "2 ε"
+    assert methods.promise_of("sldp-quantize", "points").cost("ε") == "2 ε inside"
     assert Task.published(box, epsilon=1.0, delta=0.05, k=20).epsilon == 2.0
+
+
+def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Split of the budget, limits of TRIMs, δ and the paper's share: change one and every legend follows."""
+    from semilocal.protocol import task as task_module
+    from semilocal.release import onecall
+
+    def costs() -> list[str]:
+        methods.promise_of.cache_clear()
+        shown = [methods.label("ours-core", "values"), methods.label("ours-uniform", "counts")]
+        shown += [methods.label("paper", "values"), methods.promise_of("ours-core", "counts").row()["delta"]]
+        return [*shown, tradeoff.promise_of("ours-uniform").row()["delta"]]
+
+    before = costs()
+    assert "moved (1 + 0.45 T) ε, T ≤ 16" in before[0]
+    assert "0.25 ε inside, moved (0.25 + 0.25 T) ε, T ≤ 3" in before[1]
+    assert "1.5 ε" in before[2]
+    monkeypatch.setattr(onecall, "_TREE_SHARE", 0.3)
+    monkeypatch.setitem(task_module._MAX_TRIMS, "uniform", 4)
+    monkeypatch.setitem(task_module._MAX_TRIMS, "core", 6)
+    monkeypatch.setattr(methods, "PAPER_SHARE", 0.25)
+    monkeypatch.setattr(methods, "DELTA", 0.01)
+    after = costs()
+    methods.promise_of.cache_clear()
+    assert "moved (1 + 0.3 T) ε, T ≤ 6" in after[0]
+    assert "0.2 ε inside, moved (0.2 + 0.2 T) ε, T ≤ 4" in after[1]
+    assert "1.25 ε" in after[2]
+    assert after[3] != before[3]
+    assert "0.05" in before[4]
 
 
 def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
@@ -184,7 +213,7 @@ def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
         registry.chosen(["fig:nothing"])
 
 
-def test_the_summary_averages_facts_and_keeps_the_largest_number_of_moves(options: Options) -> None:
+def test_the_summary_averages_facts_and_keeps_the_largest_number_of_trims(options: Options) -> None:
     cells = [
         Cell.of("facts", method, seed=1, run=run, n=3_000, epsilon=4.0, k=20)
         for method in ("ours-core", "ldp")
@@ -194,5 +223,5 @@ def test_the_summary_averages_facts_and_keeps_the_largest_number_of_moves(option
     ours, local = (select(found.summary, method=method)[0] for method in ("ours-core", "ldp"))
     runs = select(found.rows, method="ours-core")
     assert ours["moved"] == pytest.approx(sum(row["moved"] for row in runs) / 3)
-    assert ours["most_moves"] == max(row["most_moves"] for row in runs)
+    assert ours["most_trims"] == max(row["most_trims"] for row in runs)
     assert local["regions"] is None

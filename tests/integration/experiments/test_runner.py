@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import semilocal
 from semilocal.errors import InvalidInput
 from semilocal.experiments.harness import runner
 from semilocal.experiments.harness.runner import Cell, run, source_version, stream, summarise, table, write_csv
@@ -215,14 +216,19 @@ def test_the_version_follows_the_source_that_can_change_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "semilocal"
-    (home / "experiments").mkdir(parents=True)
-    for name in ("simulate.py", "cli.py", "experiments/runner.py", "experiments/populations.py"):
+    here = Path("experiments/harness/runner.py")
+    names = ("protocol/rule.py", "cli/main.py", "experiments/workloads.py", "experiments/datasets/load.py", str(here))
+    for name in names:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("a = 1\n")
-    monkeypatch.setattr(runner, "__file__", str(home / "experiments" / "runner.py"))
+    root = Path(semilocal.__file__).parent
+    assert all((root / name).is_file() for name in names)
+    assert Path(runner.__file__) == root / here
+    monkeypatch.setattr(runner, "__file__", str(home / here))
     before = source_version()
-    (home / "cli.py").write_text("a = 2\n")
+    (home / "cli/main.py").write_text("a = 2\n")
     assert source_version() == before
-    for name in ("simulate.py", "experiments/populations.py"):
+    for name in ("protocol/rule.py", "experiments/workloads.py", "experiments/datasets/load.py"):
         (home / name).write_text(f"a = {name!r}\n")
         assert source_version() != before
         before = source_version()

@@ -10,6 +10,7 @@ from semilocal.errors import InvalidInput
 from semilocal.experiments import trials
 from semilocal.experiments.harness.runner import Cell
 from semilocal.release.boxes import mean_relative_error
+from semilocal.experiments.methods import DEPTHS, task_of
 from semilocal.simulation import synthetic
 
 
@@ -80,7 +81,7 @@ def test_the_published_rule_has_the_error_of_an_independent_loop() -> None:
 
     def ours(seed: int) -> float:
         rng = np.random.default_rng([seed, 1])
-        task = trials._papers_task("published", trials.PLANE, epsilon / 2, 100, trials.DEPTHS["mean"])
+        task = task_of("published", "values", box=trials.PLANE, epsilon=epsilon, k=100, depth=DEPTHS["mean"])
         run = sl.simulate(points, task, rng=rng)
         _, scale = trials._laplace_values(run, points, f, epsilon / 2, rng)
         return float(np.sum(2 * scale**2)) / n**2
@@ -109,7 +110,7 @@ def test_facts_count_regions_and_people_below_k() -> None:
     assert facts["regions"] == len(crowds)
     assert facts["regions_below"] == sum(crowd < 20 for crowd in held) / len(held)
     assert facts["participants_below"] == sum(crowd for crowd in held if crowd < 20) / 5_000
-    assert facts["most_moves"] == 0
+    assert facts["trims"] == facts["most_trims"] == 0
 
 
 def test_all_methods_of_a_run_meet_the_same_people() -> None:

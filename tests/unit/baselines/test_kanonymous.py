@@ -65,8 +65,8 @@ def test_people_at_one_place_do_not_recurse_for_ever() -> None:
 def test_it_promises_no_differential_privacy() -> None:
     guarantee = kanonymous_quadtree([[0.5, 0.5]], UNIT, k=1, max_depth=1).guarantee
     assert guarantee.epsilon is None
-    assert guarantee.any_move is None
-    assert "No differential privacy" in str(guarantee)
+    assert guarantee.anywhere is None
+    assert "no differential privacy" in str(guarantee)
     assert "k-anonymity only" in str(guarantee)
 
 

@@ -110,8 +110,8 @@ def test_guarantees_name_trust_and_adjacency() -> None:
     local = local_mean(points, squared_norm(), BOX, epsilon=0.5, rng=rng).guarantee
     for guarantee, trust in ((central, "curator"), (local, "nobody")):
         text = str(guarantee)
-        assert guarantee.any_move == guarantee.epsilon == 0.5
-        for part in ("epsilon = 0.5", "delta = 0", "moves anywhere", trust):
+        assert guarantee.anywhere == guarantee.epsilon == 0.5
+        for part in ("epsilon = 0.5", "delta = 0", "anywhere in the domain", trust):
             assert part in text
 
 

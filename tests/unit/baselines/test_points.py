@@ -68,13 +68,11 @@ def test_prices_are_the_true_ones() -> None:
     rng = np.random.default_rng(4)
     point = [[-110.0, 35.0]]
     coordinates = laplace_points(point, BOX, epsilon=1.5, rng=rng).guarantee
-    assert coordinates.epsilon == coordinates.any_move == 3.0
+    assert coordinates.epsilon == coordinates.anywhere == 3.0
     assert laplace_points([0.5], Box((0.0,), (1.0,)), epsilon=1.5, rng=rng).guarantee.epsilon == 1.5
     planar = planar_laplace(point, BOX, epsilon=1.5, rng=rng).guarantee
-    assert planar.epsilon == 1.5
-    assert planar.any_move == pytest.approx(1.5 * math.sqrt(2))
-    assert "moves by at most one side" in str(planar)
-    assert "2.12132 if one moves" in str(planar)
+    assert planar.anywhere == pytest.approx(1.5 * math.sqrt(2))
+    assert "one side of the domain apart (axes scaled to [0, 1]): 1.5; opposite corners: 2.12132" in planar.text()
 
 
 def test_the_price_of_coordinate_noise_is_reached_across_the_domain() -> None:

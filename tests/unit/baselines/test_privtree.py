@@ -129,8 +129,8 @@ def test_many_people_at_one_place_stop_at_the_depth_cap() -> None:
 
 def test_it_says_whom_it_trusts_and_what_a_move_costs() -> None:
     result = privtree([[0.5, 0.5]], UNIT, epsilon=0.5, rng=np.random.default_rng(0))
-    assert (result.guarantee.epsilon, result.guarantee.any_move, result.guarantee.delta) == (0.5, 1.0, 0.0)
-    assert "added or removed" in str(result.guarantee)
+    assert (result.guarantee.epsilon, result.guarantee.anywhere, result.guarantee.delta) == (0.5, 1.0, 0.0)
+    assert "taking part or not" in str(result.guarantee)
     assert "curator" in str(result.guarantee)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import methods as promises
+from .. import methods
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
 from ..harness.runner import Cell
@@ -93,7 +93,7 @@ def make(options: Options, grid: Grid | None = None) -> Made:
                 caption,
                 (scores.svg,),
                 parameters,
-                promises.lines(found.summary, "points"),
+                methods.lines(found.summary, "points"),
                 options.repeats(quick=2),
                 options.seed,
                 found.seconds,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...functions import gaussian_bump
 from ...protocol.partition import Partition
-from .. import methods as promises
+from .. import methods
 from ..harness.report import FigureReport
 from ..harness.runner import Cell
 from ..harness.style import Saved, figure_style, look, save
@@ -73,7 +73,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                     "k": MEAN_CROWD,
                     "depth": "15 levels of the paper's quadtrees",
                 },
-                promises.lines(found.summary, "values"),
+                methods.lines(found.summary, "values"),
                 runs,
                 options.seed,
                 found.seconds,
@@ -94,16 +94,16 @@ def _draw(cells: dict[str, Cell], options: Options) -> Saved:
         for place, method in enumerate(PARTITIONS, start=1):
             partition = released[method].partition
             assert partition is not None
-            said = promises.promise(method, "values")
-            kept = "crowd of k kept" if said.crowd else "no crowd kept"
+            promised = methods.promise_of(method, "values")
+            kept = "crowd of k kept" if promised.k else "no crowd kept"
             _boxes(grid[0, place], points, partition, f"{look(method).name}\n{len(partition):,} regions, {kept}")
-            _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{said.cost}")
+            _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{promised.cost('ε')}")
         for axes in grid[:, 0]:
             axes.set_ylabel("y")
         for axes in grid[1]:
             axes.set_xlabel("x")
         n, epsilon = len(points), cells["ldp"]["epsilon"]
-        figure.suptitle(f"N = {n:,}, ε = {epsilon:g}, δ = 0.05, k = {MEAN_CROWD}", fontsize=9)
+        figure.suptitle(f"N = {n:,}, ε = {epsilon:g}, δ = {methods.DELTA:g}, k = {MEAN_CROWD}", fontsize=9)
         figure.colorbar(shown, ax=grid, label="f, or the mean of its reports", shrink=0.7, extend="both")
         return save(figure, options.out, name=NAME)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import methods as promises
+from .. import methods
 from ..harness.panels import Panel, box_panels, line_panels
 from ..harness.report import FigureReport
 from ..harness.runner import Cell
@@ -99,7 +99,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
         "k": "100 for the paper's and the published rule; 20 for semilocal, and 100 where the legend says so",
         "split": "half and half (paper, published); 0.45 and 0.55 (semilocal)",
     }
-    lines = promises.lines(found.summary, "values")
+    lines = methods.lines(found.summary, "values")
     shared = {"parameters": parameters, "lines": lines, "runs": repeats, "seed": options.seed, "csv": found.csv}
     return Made(
         (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import methods as promises
+from .. import methods
 from ..datasets import load as data
 from ..datasets.catalogue import dataset
 from ..harness.panels import Panel, line_panels
@@ -96,7 +96,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                 "Bars: 95 % confidence interval of the mean. Every row drawn counts as one participant.",
                 (errors.svg,),
                 parameters,
-                promises.lines(found.summary, "counts"),
+                methods.lines(found.summary, "counts"),
                 options.repeats(quick=2),
                 options.seed,
                 found.seconds,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .. import methods as promises
+from .. import methods
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
 from ..harness.runner import Cell, stream, write_csv
@@ -97,7 +97,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                 "Bars: 95 % confidence interval of the mean. The k-anonymous quadtree does not depend on ε.",
                 (errors.svg,),
                 parameters,
-                promises.lines(found.summary, "counts"),
+                methods.lines(found.summary, "counts"),
                 options.repeats(quick=5),
                 options.seed,
                 found.seconds,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import methods as promises
+from .. import methods
 from ..harness.panels import Panel, box_panels
 from ..harness.report import FigureReport
 from ..harness.runner import Cell
@@ -72,7 +72,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                     "δ": "0.05",
                     "classifier": "forest of 50 trees of depth 8",
                 },
-                promises.lines(found.summary, "points"),
+                methods.lines(found.summary, "points"),
                 options.repeats(quick=3, most=PAPERS_RUNS),
                 options.seed,
                 found.seconds,

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...protocol.promise import Guarantee, promise
 from ..harness.report import FigureReport, Line
 from ..harness.runner import Cell
-from ..harness.style import Saved, error_axis, figure_style, line, look, save
+from ..harness.style import Saved, error_axis, figure_style, legend_label, line, save
 from ..harness.summary import Gathered, Made, Options, gather, present, select
-from ..trials import CROWD, tradeoff_trial
+from ..methods import CROWD, DELTA, crowd_kept, line_of
+from ..trials import tradeoff_task, tradeoff_trial
 
 __all__ = ["CHOICES", "FULL", "Choice", "Grid", "make", "results"]
 
@@ -55,9 +57,9 @@ class Grid:
 FULL = Grid()
 CAPTION = (
     "Range counts, error on a logarithmic axis. Top: against the share of participants that a TRIM moved; the curves "
-    "go through tau = 0.05, 0.1, 0.2, 0.3, 0.4 (the number at a point). Bottom: against the largest loss of anybody, "
-    "averaged over runs; the curves go through max_trims (the number at a point), at tau = 0.2 for core and 0.4 for "
-    "uniform. Further left is better for the sparse, lower is better for the analyst."
+    "go through tau = 0.05, 0.1, 0.2, 0.3, 0.4 (the number at a point). Bottom: against (1 + T) ε for "
+    "the largest T on a path, averaged over runs; the curves go through max_trims (the number at a point), at "
+    "tau = 0.2 for core and 0.4 for uniform. Further left is better for the sparse, lower is better for the analyst."
 )
 TITLES = {"clusters": "Clusters", "california_housing": "California Housing"}
 
@@ -104,9 +106,9 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                 (saved.svg,),
                 {
                     "N": f"{grid.size:,}",
-                    "ε": f"{grid.epsilon:g} (accounting core: of those never moved; uniform: bound for all)",
+                    "ε": f"{grid.epsilon:g} (core: inside pairs; uniform: moved positions against those inside)",
                     "k": CROWD,
-                    "δ": "0.05",
+                    "δ": f"{DELTA:g}",
                     "randomizer": "randomized response over two children",
                 },
                 _lines(found.summary),
@@ -120,26 +122,22 @@ def make(options: Options, grid: Grid = FULL) -> Made:
     )
 
 
-COSTS: Mapping[str, tuple[str, str, bool]] = {
-    "rule-all": ("ε", "0.05 per participant", True),
-    "rule-each": ("ε", "none is kept", False),
-    "ours-core": (
-        "ε, moved s times (1 + s) ε",
-        "0.05 per participant never moved, 0.05 (1 + mean moves) over all",
-        True,
-    ),
-    "ours-uniform": ("at most ε for all", "0.05 per participant", True),
-}
+def _widest(method: str) -> Choice:
+    """The choice of a method with the most TRIMs: its promise holds for the others too."""
+    return max((choice for choice in CHOICES if choice.method == method), key=lambda choice: choice.max_trims)
+
+
+METHODS = tuple(dict.fromkeys(choice.method for choice in CHOICES))
+
+
+def promise_of(method: str) -> Guarantee:
+    """Return what a line of the figure promises at ε = 1."""
+    choice = _widest(method)
+    return promise(tradeoff_task(1.0, CROWD, choice.rule, choice.accounting, choice.tau, choice.max_trims))
 
 
 def _lines(summary: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
-    out = []
-    for method, (cost, delta, crowd) in COSTS.items():
-        rows = select(summary, method=method)
-        below = [sum(float(row[name]) for row in rows) / len(rows) for name in ("regions_below", "participants_below")]
-        adjacency = "any two positions inside the region" + ("; the region may hold one person" if not crowd else "")
-        out.append(Line(method, cost, adjacency, delta, crowd, below[0], below[1]))
-    return tuple(out)
+    return tuple(line_of(method, promise_of(method), select(summary, method=method)) for method in METHODS)
 
 
 def _draw(summary: Sequence[Mapping[str, Any]], options: Options) -> Saved:
@@ -160,10 +158,11 @@ def _draw(summary: Sequence[Mapping[str, Any]], options: Options) -> Saved:
 
 
 def _moved(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-    for method, (cost, _, crowd) in COSTS.items():
-        trims = {"ours-core": 16, "ours-uniform": 3}.get(method, 0)
+    for method in METHODS:
+        promised = promise_of(method)
+        trims = promised.trims
         mine = sorted(select(rows, method=method, max_trims=trims), key=lambda row: float(row["tau"]))
-        label = f"{look(method).name}: true loss {cost}, {'crowd of k kept' if crowd else 'no crowd kept'}"
+        label = legend_label(method, cost=promised.cost("ε"), crowd=crowd_kept(promised))
         x, y = [100 * row["moved"] for row in mine], [row["mre_mean"] for row in mine]
         axes.plot(x, y, **{**line(method), "markersize": 5 if trims else 8}, label=label)
         if method == "ours-core":
@@ -173,7 +172,7 @@ def _moved(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _lost(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-    for method in COSTS:
+    for method in METHODS:
         tau = 0.4 if method == "ours-uniform" else 0.2
         mine = sorted(select(rows, method=method, tau=tau), key=lambda row: int(row["max_trims"]))
         x, y = [row["worst_loss_mean"] for row in mine], [row["mre_mean"] for row in mine]
@@ -182,7 +181,7 @@ def _lost(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
             _number(axes, x, y, [f"{row['max_trims']}" for row in mine])
     error_axis(axes)
     axes.set_xlim(left=0)
-    axes.set_xlabel("largest loss of anybody (ε)")
+    axes.set_xlabel("(1 + T) ε for the largest T of the run")
 
 
 def _number(axes: Any, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:

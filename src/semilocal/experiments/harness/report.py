@@ -32,7 +32,7 @@ class Line:
     method : str
         A key of `style.METHODS`.
     epsilon : str
-        The true loss, for those who never moved and for those who moved where that differs.
+        The true loss: inside a region, and of moved positions where there are any.
     adjacency : str
         Between which inputs that holds, such as "any two positions inside the released region".
     delta : str
@@ -252,9 +252,10 @@ def _anchor(name: str) -> str:
 
 PREFACE = """<p class='note'>Every loss ε below stands with its adjacency (between which inputs it holds) and
 its δ. The regions, how many participants each holds, and who answered for which region are public by design
-and not protected; only the place inside a region is. A participant whom a trim moved loses more than one who
-was never moved: both numbers are shown. “Below k” counts regions, and participants in them, with fewer than k
-participants, measured over all runs.</p>"""
+and not protected; only the place inside a region is. Two losses are shown: between two positions inside a
+published region, and of a moved position against those inside, (1 + T) reports with T trims on the region's
+path. “Below k” counts regions, and participants in them, with fewer than k participants, measured over all
+runs.</p>"""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --quiet: #5c5c5c; --paper: #ffffff; --rule: #d9d9d9; --wash:

@@ -41,9 +41,10 @@ Work = Callable[["Cell"], Sequence[Mapping[str, Any]]]
 # These modules draw, talk or serve: they cannot change a number, so a change in them keeps cached results
 # valid.
 CANNOT_CHANGE_NUMBERS = (
-    "cli",
-    "progress.py",
-    "audit",
+    "cli/",
+    "io/progress.py",
+    "audit/",
+    "page/",
     "sklearn.py",
     "service/",
     "device/",
@@ -51,7 +52,7 @@ CANNOT_CHANGE_NUMBERS = (
     "experiments/",
 )
 # Of the experiments, the module of the work itself counts, and these, which it draws its data from.
-DRAWS_DATA = tuple(f"experiments/{name}.py" for name in ("catalogue", "data", "originals", "populations"))
+DRAWS_DATA = ("experiments/datasets/", "experiments/methods.py", "experiments/workloads.py")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -207,7 +208,7 @@ def source_version(work: Work | None = None) -> str:
     A result in the cache is used again only if nothing changed that it could depend on. The digest stands in
     every CSV row, after the ``+``.
     """
-    home = Path(__file__).resolve().parent.parent
+    home = Path(__file__).resolve().parents[2]  # all of the package
     files = [
         path
         for path in sorted(home.rglob("*.py"))

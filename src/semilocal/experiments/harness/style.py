@@ -139,7 +139,7 @@ def legend_label(method: str, *, cost: str, crowd: bool | None) -> str:
     method : str
         A key of `METHODS`.
     cost : str
-        The true loss in terms of the ε of the axis, such as ``"1.5 ε"`` or ``"ε, moved s times (1 + s) ε"``.
+        The true loss in terms of the ε of the axis, such as ``"1.5 ε"`` or ``"ε inside, moved (1 + T) ε, T ≤ 16"``.
     crowd : bool or None
         Whether regions with fewer than k participants are ruled out (up to δ); None where there are no
         regions.

@@ -116,7 +116,7 @@ def gather(
         Columns that make a group, besides those that are the same in all rows.
     of : sequence of str
         Columns that get mean, standard deviation and 95 % confidence interval. Of the facts about regions the
-        summary holds the mean (of ``most_moves`` the largest).
+        summary holds the mean (of ``most_trims`` the largest).
     """
     version = source_version(work)
     with data_named(options.data):
@@ -131,7 +131,7 @@ def gather(
         members = members_of[tuple(group[key] for key in by)]
         for fact in FACTS:
             known = [float(row[fact]) for row in members if row.get(fact) is not None]
-            group[fact] = (max(known) if fact == "most_moves" else sum(known) / len(known)) if known else None
+            group[fact] = (max(known) if fact == "most_trims" else sum(known) / len(known)) if known else None
     full = [{**first, **group} for group in summary]
     write_csv(options.out / f"{name}.csv", full)
     write_csv(options.out / f"{name}_runs.csv", rows)
