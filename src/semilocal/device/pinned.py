@@ -65,7 +65,8 @@ def spent(entry: Membership, task: Task, plan: Plan) -> tuple[Fraction, Fraction
     """Loss so far inside the region, and against a server that lies."""
     values = sum((exact(plan.releases[index].epsilon) for index, _ in entry.released), Fraction(0))
     answered = entry.state.answered
-    reports = 1 + entry.state.moves if answered else 0
+    # TRIMs on the path, which are public; the number of own moves would show in which tasks are joined next
+    reports = 1 + entry.state.trims if answered else 0
     # a roll call tells nothing about the place inside the cell
     return reports * exact(task.epsilon) + values, min(answered, task.max_rounds) * exact(task.epsilon) + values
 

@@ -135,8 +135,11 @@ class Participant:
 
     @property
     def spent(self) -> float:
-        """Loss inside the region so far, if the server followed the protocol: (1 + moves) reports."""
-        return (1 + self.state.moves) * self.task.epsilon if self.state.answered else 0.0
+        """Loss so far if the server followed the protocol: (1 + T) reports, T the TRIMs on the path, public.
+
+        How often this participant was moved must not enter: what is left for other tasks would tell it.
+        """
+        return (1 + self.state.trims) * self.task.epsilon if self.state.answered else 0.0
 
     @property
     def exposure(self) -> float:

@@ -9,8 +9,8 @@ import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.experiments import trials
 from semilocal.experiments.harness.runner import Cell
-from semilocal.release.boxes import mean_relative_error
 from semilocal.experiments.methods import DEPTHS, task_of
+from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
 
 
