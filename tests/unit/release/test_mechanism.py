@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from functools import cache, cached_property
@@ -527,25 +526,3 @@ def test_wrong_entropy_is_refused(entropy: Any) -> None:
 def test_reports_of_another_mechanism_are_refused(reports: Any) -> None:
     with pytest.raises(InvalidInput, match=r"range\(0, 2\)"):
         TwoPoint(1.0).decode(reports)
-
-
-# --- speed ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-def test_a_million_releases_cost_at_most_ten_times_as_many_laplace_draws(epsilon: float) -> None:
-    mechanism, rng, count = best(epsilon), np.random.default_rng(1), 10**6
-    units = rng.random(count)
-
-    def seconds(work: Callable[[], object]) -> float:
-        start = time.perf_counter()
-        work()
-        return time.perf_counter() - start
-
-    def whole_release() -> object:
-        return mechanism.release(units, rng.integers(0, 2**64, size=(count, mechanism.words), dtype=np.uint64))
-
-    ours = min(seconds(whole_release) for _ in range(5))
-    theirs = min(seconds(lambda: rng.laplace(size=count)) for _ in range(5))
-    assert ours <= 10 * theirs

@@ -1,0 +1,94 @@
+"""Speed of single parts, each with its limit: import, crowd thresholds, value mechanisms, range counts, workloads.
+
+    python bench/bench_parts.py
+
+Times are processor times of one core, the best of several turns. Limits hold on an idle machine.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from semilocal import RandomizedResponse
+from semilocal.experiments import workloads
+from semilocal.geometry.index import count_points
+from semilocal.randomizer.values.mechanisms import best
+from semilocal.release.boxes import BoxCounts
+from semilocal.simulation import synthetic
+
+TURNS = 5
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time of the quickest of several calls."""
+    times = []
+    for _ in range(TURNS):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def import_seconds() -> float:
+    """Processor time of ``import semilocal`` in a fresh process."""
+    code = "import time; start = time.process_time(); import semilocal; print(time.process_time() - start)"
+    runs = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True) for _ in range(TURNS)]
+    return min(float(run.stdout) for run in runs)
+
+
+def threshold_seconds() -> float:
+    """Exact crowd thresholds of 100,000 different cell sizes."""
+    return seconds(lambda: RandomizedResponse(1.0, 2).threshold(np.arange(20, 100_020), k=20, delta=1e-6))
+
+
+def release_ratio(epsilon: float) -> float:
+    """A million released values, as a multiple of a million Laplace draws."""
+    mechanism, rng, count = best(epsilon), np.random.default_rng(1), 10**6
+    units = rng.random(count)
+
+    def whole() -> object:
+        return mechanism.release(units, rng.integers(0, 2**64, size=(count, mechanism.words), dtype=np.uint64))
+
+    return seconds(whole) / seconds(lambda: rng.laplace(size=count))
+
+
+def query_seconds() -> float:
+    """The first 100,000 range queries over 8,192 boxes, index included."""
+    rng = np.random.default_rng(3)
+    width = np.array([1 / 64, 1 / 128])
+    low = np.stack(np.meshgrid(np.arange(64), np.arange(128), indexing="ij"), axis=-1).reshape(-1, 2) * width
+    boxes = np.stack([low, low + width], axis=1)
+    numbers = count_points(rng.random((250_000, 2)), boxes)
+    queries = np.sort(rng.random((100_000, 2, 2)), axis=1)
+    return seconds(lambda: BoxCounts(boxes, numbers).query(queries))
+
+
+def workload_seconds() -> float:
+    """The paper's workload of 200 anchored queries on 20,000 positions."""
+    points, rng = synthetic.clusters(20_000, np.random.default_rng(14)), np.random.default_rng(15)
+    return seconds(lambda: workloads.anchored_queries(points, 200, rng))
+
+
+def main() -> int:
+    """Print Markdown rows; return 1 if a limit is missed."""
+    rows = [
+        ("import semilocal", import_seconds(), 0.3, "s"),
+        ("thresholds of 100,000 cell sizes", threshold_seconds(), 1.0, "s"),
+        *((f"a million values at epsilon {e:g}", release_ratio(e), 10.0, "x Laplace draws") for e in (0.5, 1.0, 4.0)),
+        ("100,000 range queries over 8,192 boxes", query_seconds(), 2.0, "s"),
+        ("200 anchored queries on 20,000 positions", workload_seconds(), 0.5, "s"),
+    ]
+    print("| what | measured | limit |")
+    print("|---|---|---|")
+    for what, measured, limit, unit in rows:
+        print(f"| {what} | {measured:.2f} {unit} | {limit:g} |")
+    return int(any(measured > limit for _, measured, limit, _ in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
