@@ -135,6 +135,8 @@ async def play(
     while True:
         if service is not None:
             await service.tick()
+        else:
+            await asyncio.sleep(0.005)  # in one process the server must get its turn
         wait = f"?after={done}&wait=5" if service is None and answered > done else ""
         state = (await client.get(f"{base}/state{wait}", timeout=30)).json()
         while done < state["closed"]:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from ..errors import MissingExtra, Overloaded, Refused, StoreUnavailable
 from .admin import admin_hash
+from .faults import Seldom
 from .http import Watched, from_http, no_such_route, report_path, send_answer
 from .limits import RateLimit
 from .metrics import Metrics
@@ -36,6 +37,7 @@ __all__ = ["App", "create_app"]
 log = logging.getLogger("semilocal.service")
 
 QUERY_BYTES = 256
+_SELDOM = Seldom()  # the same fault is logged once a minute
 
 
 class App:
@@ -135,9 +137,11 @@ def _problem(error: Exception) -> Problem:
     if isinstance(error, Overloaded):
         return Problem("overloaded", str(error))
     if isinstance(error, StoreUnavailable):
-        log.warning("the database is away: %s", error)
+        if _SELDOM.allow("database"):
+            log.warning("the database is away: %s", error)
         return Problem("unavailable", "the database does not answer now")
-    log.error("unexpected fault", exc_info=error)
+    if _SELDOM.allow((type(error), str(error))):
+        log.error("unexpected fault", exc_info=error)
     return Problem("unavailable", "an unexpected fault; it was logged")
 
 

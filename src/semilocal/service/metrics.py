@@ -29,7 +29,10 @@ class Metrics:
         """Count what became of a report or an enrolment."""
         self._outcomes[outcome] += 1
 
-    def text(self, statuses: Iterable[Status], *, waiting: int, batches: int, written: int, closings: int) -> str:
+    def text(
+        self, statuses: Iterable[Status], *, waiting: int, batches: int, written: int, closings: int, at_fault: int,
+        faults: int,
+    ) -> str:  # fmt: skip
         """The page."""
         worker = f'worker="{os.getpid()}"'
         lines = _family("semilocal_responses_total", "counter", "Answers by status.")
@@ -45,6 +48,7 @@ class Metrics:
                 "Reports and enrolments that were written or refused by one.",
                 written,
             ),
+            ("semilocal_faults_total", "counter", "Looks at a campaign that failed.", faults),
             ("semilocal_rounds_closed_total", "counter", "Rounds opened or closed by this worker.", closings),
         ):
             lines += [*_family(name, kind, text), f"{name}{{{worker}}} {value}"]
@@ -56,6 +60,8 @@ class Metrics:
         lines += _family("semilocal_campaigns", "gauge", "Campaigns by phase.")
         lines += [f'semilocal_campaigns{{phase="{phase}"}} {number}' for phase, number in sorted(phases.items())]
         lines += [
+            *_family("semilocal_campaigns_at_fault", "gauge", "Campaigns that cannot go on now."),
+            f"semilocal_campaigns_at_fault {at_fault}",
             *_family("semilocal_participants", "gauge", "Participants of all campaigns."),
             f"semilocal_participants {enrolled}",
         ]

@@ -6,6 +6,7 @@ Addresses of devices are never written down. Knows uvicorn, sockets and the envi
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import ipaddress
 import logging
@@ -31,6 +32,9 @@ MAX_WORKERS = 64
 BACKLOG = 4096
 SWITCH_SECONDS = 0.0005
 
+# Loaded by others at first use. A server that has run out of file descriptors could not load them any more.
+PRELOADED = ("cryptography.exceptions", "cryptography.hazmat.primitives.asymmetric.ed25519", "scipy.special")
+
 log = logging.getLogger("semilocal.service")
 
 
@@ -39,6 +43,8 @@ def build_app(database: str, *, admin: bytes, worker: str = "0", access_log: boo
     # The writer's thread releases the interpreter's lock for every statement. A busy event loop gives it back only
     # after this interval, 5 ms by default, and a batch would take as many of them as it has statements.
     sys.setswitchinterval(SWITCH_SECONDS)
+    for module in PRELOADED:
+        importlib.import_module(module)
     service = Service(open_store(database, worker=worker), clock=time.time)
     return create_app(service, admin=admin, access_log=access_log)
 

@@ -14,17 +14,19 @@ import asyncio
 import contextlib
 import logging
 import math
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import Refused, SemilocalError, StoreUnavailable
+from ..errors import Refused, StoreUnavailable
 from ..protocol.messages import Closed, Query, decode, decode_query
 from . import rounds
 from .campaign import Campaign, Status
 from .check import Asked
+from .faults import Faults, Health, Seldom
 from .stores.base import Store, What
 from .writer import Writer
 
@@ -36,6 +38,7 @@ log = logging.getLogger("semilocal.service")
 
 MAX_WAITERS = 20_000
 CACHE_BYTES = 64 << 20
+STALLED_SECONDS = 300.0  # no closing takes so long
 
 
 class LiveCampaign:
@@ -82,6 +85,11 @@ class Service:
         self._waiters = 0
         self._cache: OrderedDict[tuple[bytes, int, str], bytes] = OrderedDict()
         self._cached = 0
+        self._keeper: asyncio.Task[None] | None = None
+        self._beat = 0.0
+        self._seldom = Seldom()
+        self.faults = Faults()
+        self.health = Health(self._keeper_state, self.writer.state, lambda: self.read(store.check_writing))
         self.closings = 0
         self.stopping = False
 
@@ -91,7 +99,8 @@ class Service:
         """Begin to write and to look after the rounds."""
         self.writer.start()
         if self._interval is not None:
-            self._spawn(self._look_after(self._interval))
+            self._beat = time.monotonic()
+            self._keeper = self._spawn(self._keep(self._interval))
 
     async def stop(self) -> None:
         """Answer who waits, write what is queued, and stop."""
@@ -105,10 +114,11 @@ class Service:
         self._readers.shutdown(wait=True)
         self._closer.shutdown(wait=True)
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking call of the store in a thread."""
@@ -117,17 +127,22 @@ class Service:
     # -- rounds ------------------------------------------------------------------------------------------------
 
     async def tick(self) -> None:
-        """Look at all active campaigns once; close what is due."""
+        """Look at all active campaigns once; close what is due. The fault of one campaign touches no other."""
         statuses = await self.read(self.store.statuses, active=True)
-        now = self.clock()
         for task, status in statuses.items():
-            if status.due(now):
-                await self.advance(task)
-            else:
-                await self._follow(task, status)
+            await self._look_at(task, self.advance(task) if status.due(self.clock()) else self._follow(task, status))
+            self._beat = time.monotonic()
         for task, live in list(self._live.items()):
             if task not in statuses and not live.status.ended:
-                await self.refresh(task)
+                await self._look_at(task, self.refresh(task))
+
+    async def _look_at(self, task: bytes, work: Awaitable[Any]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self.faults.note(task, error)
+        else:
+            self.faults.clear(task)
 
     async def advance(self, task: bytes) -> None:
         """Close or open what is due for one campaign."""
@@ -139,30 +154,45 @@ class Service:
                 self.closings += 1
                 log.info("%s: %s", label(live.campaign), describe_step(before, live.status))
 
-    async def _look_after(self, interval: float) -> None:
+    async def _keep(self, interval: float) -> None:
+        """Look after the campaigns for as long as the worker lives, whatever happens."""
         while True:
             try:
                 await self.tick()
-            except StoreUnavailable as error:
-                log.warning("the database is away: %s", error)
-            except SemilocalError:
-                log.exception("a campaign cannot go on")
+            except Exception as error:
+                if self._seldom.allow(type(error)):
+                    expected = isinstance(error, StoreUnavailable)
+                    log.error("campaigns cannot be looked after: %s", error, exc_info=None if expected else error)
+            self._beat = time.monotonic()
             await asyncio.sleep(interval)
+
+    def _keeper_state(self) -> str:
+        if self._interval is None:
+            return "runs"  # called from outside
+        if self._keeper is None or self._keeper.done():
+            return "ended"
+        return "stalled" if time.monotonic() - self._beat > STALLED_SECONDS else "runs"
 
     def _full(self, tasks: set[bytes]) -> None:
         if self._interval is not None and not self.stopping:
             for task in tasks:
-                self._spawn(self._advance_quietly(task))
-
-    async def _advance_quietly(self, task: bytes) -> None:
-        with contextlib.suppress(SemilocalError):  # the next look tries again and says why
-            await self.advance(task)
+                self._spawn(self._look_at(task, self.advance(task)))
 
     # -- what this worker knows --------------------------------------------------------------------------------
 
     async def campaign(self, task: bytes) -> LiveCampaign:
         """The copy of a campaign, however old."""
         return self._live.get(task) or await self.refresh(task)
+
+    async def name(self, task: bytes) -> str:
+        """Name of a campaign; empty if it cannot be read."""
+        try:
+            return (await self.campaign(task)).campaign.name
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            self.faults.note(task, error)
+            return ""
 
     async def fresh(self, task: bytes) -> LiveCampaign:
         """The copy of a campaign; as it is now where nobody looks after it."""

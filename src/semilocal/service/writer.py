@@ -54,6 +54,10 @@ class Writer:
         """Items in the queue."""
         return len(self._items)
 
+    def state(self) -> str:
+        """A word for the task that writes: "runs" or "ended"."""
+        return "runs" if self._task is not None and not self._task.done() else "ended"
+
     def start(self) -> None:
         """Begin to write; needs a running event loop."""
         if self._task is None:
@@ -78,7 +82,9 @@ class Writer:
         ------
         Overloaded, StoreUnavailable
         """
-        if self._task is None or self._wake is None or len(self._items) >= self._max_queue:
+        if self._task is None or self._task.done() or self._wake is None:
+            raise Overloaded("reports are not written now")
+        if len(self._items) >= self._max_queue:
             raise Overloaded("the queue of reports is full")
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._items.append(item)

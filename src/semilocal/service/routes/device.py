@@ -85,7 +85,7 @@ async def show_state(context: Context, request: Request) -> Response:
     document = {
         "task": task.hex(), "phase": status.phase, "round": status.round, "kind": kind, "closed": status.closed,
         "enrolled": status.enrolled, "deadline": status.deadline, "poll_after": poll_after(status, now),
-        "now": int(now),
+        "now": int(now), "fault": service.faults.public(task),
     }  # fmt: skip
     return json_response(document)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import rounds
 from ..http import Request, Response, json_response
+from ..problems import Problem
 from .table import JSON, TEXT, Context, Operation
 
 __all__ = ["OPERATIONS"]
@@ -16,9 +17,12 @@ async def show_key(context: Context, request: Request) -> Response:
 
 
 async def show_health(context: Context, request: Request) -> Response:
-    """Whether the service and its database answer."""
-    await context.service.read(context.service.store.ping)
-    return json_response({"status": "ok"})
+    """Whether rounds are looked after, reports are written, and the database can be written."""
+    health = context.service.health
+    parts = await health.parts()
+    if not health.good(parts):
+        raise Problem("unavailable", "; ".join(f"{part}: {word}" for part, word in parts.items()), retry_after=5)
+    return json_response({"status": "ok", **parts})
 
 
 async def show_metrics(context: Context, request: Request) -> Response:
@@ -27,7 +31,7 @@ async def show_metrics(context: Context, request: Request) -> Response:
     statuses = await service.read(service.store.statuses)
     text = context.metrics.text(
         statuses.values(), waiting=writer.waiting, batches=writer.batches, written=writer.written,
-        closings=service.closings,
+        closings=service.closings, at_fault=len(service.faults), faults=service.faults.total,
     )  # fmt: skip
     return Response(text, media_type="text/plain; version=0.0.4", headers={"Cache-Control": "no-store"})
 
@@ -39,9 +43,7 @@ async def show_openapi(context: Context, request: Request) -> Response:
 
 OPERATIONS = (
     Operation("get", "/key", show_key, "The public key that tasks may pin", (200,), JSON, ("unavailable",)),
-    Operation(
-        "get", "/healthz", show_health, "Whether the service and its database answer", (200,), JSON, ("unavailable",)
-    ),
+    Operation("get", "/healthz", show_health, "Whether all parts of the server work", (200,), JSON, ("unavailable",)),
     Operation("get", "/metrics", show_metrics, "Numbers for monitoring", (200,), TEXT, ("unavailable",)),
     Operation("get", "/openapi.json", show_openapi, "This description", (200,), JSON),
 )

@@ -36,8 +36,8 @@ async def list_tasks(context: Context, request: Request) -> Response:
     statuses = await service.read(service.store.statuses)
     rows = []
     for task, status in statuses.items():
-        name = (await service.campaign(task)).campaign.name
-        rows.append({"task": task.hex(), "name": name, "phase": status.phase, "enrolled": status.enrolled})
+        row = {"task": task.hex(), "name": await service.name(task), "phase": status.phase}
+        rows.append({**row, "enrolled": status.enrolled, "fault": service.faults.public(task)})
     return json_response(rows)
 
 

@@ -119,6 +119,9 @@ class Store(Protocol):
     def ping(self) -> None:
         """Raise ``StoreUnavailable`` if the database does not answer."""
 
+    def check_writing(self) -> None:
+        """Write something; raise ``StoreUnavailable`` if that fails."""
+
     def setting(self, key: str, *, default: bytes) -> bytes:
         """The stored value; the default is stored if there is none."""
 

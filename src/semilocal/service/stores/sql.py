@@ -9,6 +9,7 @@ Knows SQL. Knows no HTTP; outcomes are decided by ``judge``.
 from __future__ import annotations
 
 import re
+import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,6 +53,7 @@ _COUNT = (
     "INSERT INTO counters (campaign, round, worker, received) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (campaign, round, worker) DO UPDATE SET received = counters.received + excluded.received"
 )
+_WRITE = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 _PAGE = (
     "SELECT r.pseudonym, r.cell, r.answer FROM reports r JOIN campaigns c ON c.id = r.campaign "
     "WHERE c.task = ? AND r.round = ? AND r.pseudonym > ? ORDER BY r.pseudonym LIMIT ?"
@@ -181,6 +183,11 @@ class SQLStore(ABC, Generic[C]):
     def ping(self) -> None:
         """Raise ``StoreUnavailable`` if the database does not answer."""
         self._read("SELECT 1")
+
+    def check_writing(self) -> None:
+        """Write something; raise ``StoreUnavailable`` if that fails."""
+        with self._writing() as connection:
+            self._run(connection, _WRITE, "written", secrets.token_bytes(8))
 
     # -- campaigns ---------------------------------------------------------------------------------------------
 

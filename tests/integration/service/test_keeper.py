@@ -1,0 +1,263 @@
+"""The task that looks after rounds never ends: the fault of one campaign is logged, shown, and touches no other."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import resource
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from semilocal.errors import StoreUnavailable
+from semilocal.service.rounds import start
+from semilocal.service.stores.sqlite import SQLiteStore
+from tests.helpers.service import (
+    MockClock,
+    build,
+    client_of,
+    enrolled,
+    open_campaign,
+    play,
+    running,
+    sample_points,
+    sample_secrets,
+    sample_task,
+)
+
+BROKEN, WHOLE = sample_task(delta=0.04, max_depth=3), sample_task(max_depth=3)
+Breaker = Callable[[SQLiteStore], None]
+
+
+def damage(sql: str) -> Breaker:
+    """Damage a row of the broken campaign behind the service's back."""
+
+    def breaker(store: SQLiteStore) -> None:
+        connection = sqlite3.connect(store._path)
+        with connection:
+            changed = connection.execute(sql, (BROKEN.id,)).rowcount
+        connection.close()
+        assert changed == 1
+
+    return breaker
+
+
+def raising(error: Exception) -> Breaker:
+    """Let every closing of the broken campaign raise something that nobody foresaw."""
+
+    def breaker(store: SQLiteStore) -> None:
+        lock = store.lock
+
+        def broken(task: bytes) -> Any:
+            if task == BROKEN.id:
+                raise error
+            return lock(task)
+
+        store.lock = broken  # type: ignore[method-assign]
+
+    return breaker
+
+
+ROUND = "WHERE campaign = (SELECT id FROM campaigns WHERE task = ?)"
+BREAKERS = {
+    "its body is damaged": damage("UPDATE campaigns SET body = x'c1' WHERE task = ?"),
+    "its tree is damaged": damage("UPDATE campaigns SET fold = x'ff00' WHERE task = ?"),
+    "its query is damaged": damage(f"UPDATE rounds SET query = x'c1' {ROUND}"),
+    "its query is gone": damage(f"DELETE FROM rounds {ROUND}"),
+    "an answer is damaged": damage(
+        "UPDATE reports SET answer = x'c1' WHERE campaign = (SELECT id FROM campaigns WHERE task = ?) "
+        "AND pseudonym = (SELECT min(pseudonym) FROM reports)"
+    ),
+    "no descriptors are left": raising(OSError(errno.EMFILE, "Too many open files")),
+    "an import fails": raising(ImportError("cannot import name")),
+    "a fault of the program": raising(ZeroDivisionError()),
+    "the database refuses it": raising(StoreUnavailable("locked")),
+}
+
+
+@pytest.mark.parametrize("name", BREAKERS)
+def test_one_broken_campaign_does_not_stop_the_other(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "semilocal.service")
+    store = SQLiteStore(str(tmp_path / "service.db"))
+    points, secrets = sample_points(40), sample_secrets(40)
+
+    async def main() -> None:
+        clock = MockClock()
+        async with running(store, clock, interval=0.01) as (client, service, _):
+            broken = await enrolled(client, store, open_campaign(BROKEN), points[:5], secrets[:5])
+            start(store, BROKEN.id, clock())
+            await service.refresh(BROKEN.id)
+            query = (await client.get(f"{broken[0].base}/rounds/1/query")).content
+            for device in broken[:3]:
+                assert (await device.answer(query)) is not None
+            BREAKERS[name](store)
+            service._live.clear()  # as after a restart
+            clock.advance(3600)
+            while not service.faults:
+                await asyncio.sleep(0.01)
+            devices = await enrolled(client, store, open_campaign(WHOLE, capacity=40), points, secrets)
+            assert (await play(client, devices))["phase"] == "finished"
+            listed = {row["task"]: row for row in (await client.get("/tasks")).json()}
+            assert listed[BROKEN.id.hex()]["fault"]
+            assert listed[WHOLE.id.hex()] == {
+                "task": WHOLE.id.hex(), "name": "test", "phase": "finished", "enrolled": 40, "fault": None,
+            }  # fmt: skip
+            page = (await client.get("/metrics")).text
+            assert "\nsemilocal_campaigns_at_fault 1\n" in page
+            health = await client.get("/healthz")
+            assert (health.status_code, health.json()["keeper"]) == (200, "runs")
+            state = await client.get(f"{broken[0].base}/state")
+            assert state.status_code == 503 or state.json()["fault"], state.text
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    store.close()
+    lines = [record.getMessage() for record in caplog.records if BROKEN.id.hex()[:12] in record.getMessage()]
+    assert len([line for line in lines if "cannot go on" in line]) == 1
+
+
+def test_a_campaign_that_is_whole_again_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "semilocal.service")
+    store = SQLiteStore(str(tmp_path / "service.db"))
+    points, secrets = sample_points(20), sample_secrets(20)
+
+    async def main() -> None:
+        async with running(store, MockClock(), interval=0.01) as (client, service, _):
+            lock = store.lock
+            raising(ZeroDivisionError())(store)
+            devices = await enrolled(client, store, open_campaign(BROKEN, capacity=20), points, secrets)
+            while not service.faults:
+                await asyncio.sleep(0.01)
+            store.lock = lock  # type: ignore[method-assign]
+            assert (await play(client, devices))["phase"] == "finished"
+            assert not service.faults
+            assert (await client.get(f"{devices[0].base}/state")).json()["fault"] is None
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    store.close()
+    assert any("goes on" in record.getMessage() for record in caplog.records)
+
+
+# -- health ----------------------------------------------------------------------------------------------------------
+
+
+def health(store: SQLiteStore, spoil: Callable[[Any, Any], Any]) -> httpx.Response:
+    async def main() -> httpx.Response:
+        app, service = build(store, MockClock(), interval=0.01)
+        await service.start()
+        try:
+            async with client_of(app) as client:
+                answer = await client.get("/healthz")
+                assert answer.json() == {"status": "ok", "keeper": "runs", "writer": "runs", "database": "writes"}
+                undo = spoil(service, store)
+                if asyncio.iscoroutine(undo):
+                    await undo
+                service.health.forget()
+                return await client.get("/healthz")
+        finally:
+            await service.stop()
+
+    return asyncio.run(asyncio.wait_for(main(), 60))
+
+
+async def end_keeper(service: Any, store: Any) -> None:
+    service._keeper.cancel()
+    await asyncio.sleep(0.05)
+
+
+async def end_writer(service: Any, store: Any) -> None:
+    service.writer._task.cancel()
+    await asyncio.sleep(0.05)
+
+
+def full_disk(service: Any, store: SQLiteStore) -> None:
+    def fails() -> None:
+        raise StoreUnavailable("database or disk is full")
+
+    store.check_writing = fails  # type: ignore[method-assign]
+
+
+def hung_database(service: Any, store: SQLiteStore) -> None:
+    service.health.patience = 0.2
+    store.check_writing = lambda: time.sleep(2)  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "part", "word"),
+    [
+        (end_keeper, "keeper", "ended"),
+        (end_writer, "writer", "ended"),
+        (full_disk, "database", "does not write"),
+        (hung_database, "database", "does not answer"),
+    ],
+)
+def test_health_is_refused_when_a_part_does_not_work(
+    tmp_path: Path, spoil: Callable[[Any, Any], Any], part: str, word: str
+) -> None:
+    store = SQLiteStore(str(tmp_path / "service.db"))
+    answer = health(store, spoil)
+    store.close()
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"]
+    assert answer.json()["token"] == "unavailable"
+    assert f"{part}: {word}" in answer.json()["detail"]
+
+
+def test_a_disk_that_takes_no_more_is_seen_by_a_real_write(tmp_path: Path) -> None:
+    store = SQLiteStore(str(tmp_path / "service.db"))
+    store.check_writing()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = (tmp_path / "service.db-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        with pytest.raises(StoreUnavailable):
+            store.check_writing()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    store.check_writing()
+    store.close()
+
+
+WHOLE_CAMPAIGN = """
+import asyncio, pathlib, sys, tempfile
+from semilocal.service.server import build_app
+from semilocal.service.admin import admin_hash
+from semilocal.protocol.plan import Release
+from tests.helpers.service import *
+
+async def main(folder):
+    app = build_app(f"sqlite:///{folder}/a.db", admin=admin_hash(ADMIN))
+    await app.service.start()
+    points, secrets = sample_points(20), sample_secrets(20)
+    async with client_of(app) as client:
+        ready = set(sys.modules)
+        key = bytes.fromhex((await client.get("/key")).json()["server_key"])
+        releases = (Release.ask("mean", "coordinate", epsilon=1.0, parameters=(0.0,)), Release("counts", None))
+        campaign = open_campaign(sample_task(max_depth=2, server_key=key), capacity=20, releases=releases)
+        devices = await enrolled(client, app.service.store, campaign, points, secrets)
+        assert (await play(client, devices))["phase"] == "finished"
+        for path in ("results", "regions.geojson"):
+            assert (await client.get(f"{devices[0].base}/{path}")).status_code == 200
+    await app.service.stop()
+    print(sorted(set(sys.modules) - ready))
+
+asyncio.run(main(tempfile.mkdtemp()))
+"""
+
+
+def test_everything_a_campaign_needs_is_loaded_at_the_start() -> None:
+    """A server whose descriptors ran out cannot open a file, not even a module's."""
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", WHOLE_CAMPAIGN], capture_output=True, text=True, check=False, cwd=root, timeout=120
+    )
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
