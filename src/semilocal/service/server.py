@@ -33,7 +33,10 @@ BACKLOG = 4096
 SWITCH_SECONDS = 0.0005
 
 # Loaded by others at first use. A server that has run out of file descriptors could not load them any more.
-PRELOADED = ("cryptography.exceptions", "cryptography.hazmat.primitives.asymmetric.ed25519", "scipy.special")
+PRELOADED = (
+    "cryptography.exceptions", "cryptography.hazmat.primitives.asymmetric.ed25519", "scipy.special",
+    "semilocal.io.regions",
+)  # fmt: skip
 
 log = logging.getLogger("semilocal.service")
 

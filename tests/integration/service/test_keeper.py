@@ -20,18 +20,8 @@ import pytest
 from semilocal.errors import StoreUnavailable
 from semilocal.service.rounds import start
 from semilocal.service.stores.sqlite import SQLiteStore
-from tests.helpers.service import (
-    MockClock,
-    build,
-    client_of,
-    enrolled,
-    open_campaign,
-    play,
-    running,
-    sample_points,
-    sample_secrets,
-    sample_task,
-)
+from semilocal.testing import MockClock, build_app, client_of, cluster, running_app, secrets_of
+from tests.helpers.service import enrolled, open_campaign, play, sample_task
 
 BROKEN, WHOLE = sample_task(delta=0.04, max_depth=3), sample_task(max_depth=3)
 Breaker = Callable[[SQLiteStore], None]
@@ -89,11 +79,11 @@ def test_one_broken_campaign_does_not_stop_the_other(
 ) -> None:
     caplog.set_level(logging.INFO, "semilocal.service")
     store = SQLiteStore(str(tmp_path / "service.db"))
-    points, secrets = sample_points(40), sample_secrets(40)
+    points, secrets = cluster(40), secrets_of(40)
 
     async def main() -> None:
         clock = MockClock()
-        async with running(store, clock, interval=0.01) as (client, service, _):
+        async with running_app(store, clock, interval=0.01) as (client, service, _):
             broken = await enrolled(client, store, open_campaign(BROKEN), points[:5], secrets[:5])
             start(store, BROKEN.id, clock())
             await service.refresh(BROKEN.id)
@@ -128,10 +118,10 @@ def test_one_broken_campaign_does_not_stop_the_other(
 def test_a_campaign_that_is_whole_again_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "semilocal.service")
     store = SQLiteStore(str(tmp_path / "service.db"))
-    points, secrets = sample_points(20), sample_secrets(20)
+    points, secrets = cluster(20), secrets_of(20)
 
     async def main() -> None:
-        async with running(store, MockClock(), interval=0.01) as (client, service, _):
+        async with running_app(store, MockClock(), interval=0.01) as (client, service, _):
             lock = store.lock
             raising(ZeroDivisionError())(store)
             devices = await enrolled(client, store, open_campaign(BROKEN, capacity=20), points, secrets)
@@ -152,7 +142,7 @@ def test_a_campaign_that_is_whole_again_goes_on(tmp_path: Path, caplog: pytest.L
 
 def health(store: SQLiteStore, spoil: Callable[[Any, Any], Any]) -> httpx.Response:
     async def main() -> httpx.Response:
-        app, service = build(store, MockClock(), interval=0.01)
+        app, service = build_app(store, MockClock(), interval=0.01)
         await service.start()
         try:
             async with client_of(app) as client:
@@ -229,15 +219,16 @@ def test_a_disk_that_takes_no_more_is_seen_by_a_real_write(tmp_path: Path) -> No
 
 WHOLE_CAMPAIGN = """
 import asyncio, pathlib, sys, tempfile
-from semilocal.service.server import build_app
+from semilocal.service import server
 from semilocal.service.admin import admin_hash
 from semilocal.protocol.plan import Release
+from semilocal.testing import *
 from tests.helpers.service import *
 
 async def main(folder):
-    app = build_app(f"sqlite:///{folder}/a.db", admin=admin_hash(ADMIN))
+    app = server.build_app(f"sqlite:///{folder}/a.db", admin=admin_hash(ADMIN_TOKEN))
     await app.service.start()
-    points, secrets = sample_points(20), sample_secrets(20)
+    points, secrets = cluster(20), secrets_of(20)
     async with client_of(app) as client:
         ready = set(sys.modules)
         key = bytes.fromhex((await client.get("/key")).json()["server_key"])
