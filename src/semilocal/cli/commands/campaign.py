@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import argparse
 import json
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, ServerViolation
 from ...geometry.box import Box
 from ...geometry.places import parse_numbers
+from ...io.progress import duration
+from ...protocol.participant import Participant, Policy
 from ...protocol.task import Task
 from .. import server
 from ..arguments import BOX_HELP, FUNCTION_HELP, number, parse_box, parse_release, share, whole
 from ..exits import DONE
+from .join import DEFAULT_MAX_EPSILON
 
-__all__ = ["add_arguments"]
+if TYPE_CHECKING:
+    from ...service.campaign import Campaign
 
+__all__ = ["add_arguments", "describe_state"]
+
+_CHANGES = {
+    "over-budget": "Lower --epsilon, --max-trims or the releases, or tell owners to raise --max-epsilon",
+    "small-crowd": "Raise --k, or tell owners to lower --min-k",
+    "weak-crowd": "Lower --delta, or tell owners to raise --max-delta",
+    "no-crowd": "Take --rule trim or all, or tell owners to give --allow-no-crowd",
+}
 CAMPAIGN_TRIMS = 8  # fewer than Task.build's: owners of devices look at the worst case
 
 
@@ -35,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         action = actions.add_parser(name, help=words)
         action.add_argument("campaign", metavar="CAMPAIGN", help=server.CAMPAIGN_HELP)
+        if name == "show":
+            action.add_argument("--json", action="store_true", help="the state as one JSON object")
         action.set_defaults(run=run)
         server.add_arguments(action)
 
@@ -96,6 +113,7 @@ def run_create(args: argparse.Namespace) -> int:
         forms = tuple(ReleaseForm(r.kind, r.function.name, r.function.parameters, r.epsilon) for r in releases)  # type: ignore[arg-type]
         form = CampaignForm(args.name, task, forms, args.enrolment, args.capacity, args.enrolment_seconds)
         campaign = form.build()
+        _warn_about_devices(campaign)
         identity = client.create(form)
     print(campaign.statement())
     print(f"task {identity}")
@@ -114,6 +132,50 @@ def _box(args: argparse.Namespace) -> Box:
     return Box(parse_numbers(args.lower, "--lower"), parse_numbers(args.upper, "--upper"), names)
 
 
+def _warn_about_devices(campaign: Campaign) -> None:
+    """Say beforehand if devices with default limits would refuse the campaign, with what to change."""
+    task, limit = campaign.task, float(DEFAULT_MAX_EPSILON)
+    middle = [(low + high) / 2 for low, high in zip(task.box.lower, task.box.upper, strict=True)]
+    try:
+        if campaign.total_epsilon > limit:
+            raise ServerViolation("over-budget", f"it costs up to {campaign.total_epsilon:g}; {limit:g} is allowed")
+        Participant(task, [middle], bytes(32), Policy(max_epsilon=limit))
+    except ServerViolation as refusal:
+        change = _CHANGES.get(refusal.token, "change the task, or tell owners which limit to change")
+        warnings.warn(
+            f"devices with default limits would refuse: {refusal.reason}. {change}", UserWarning, stacklevel=2
+        )
+
+
+def describe_state(state: Mapping[str, Any]) -> str:
+    """Where a campaign stands, in words.
+
+    Examples
+    --------
+    >>> describe_state({"phase": "collecting", "round": 3, "closed": 2, "enrolled": 90, "received": 60, "expected": 88,
+    ...                 "deadline": 1600, "now": 1000})
+    'collecting: round 3 is open, 60 of 88 answers received, 28 missing; it closes in 10 min 00 s; 90 enrolled'
+    """
+    phase, left = state["phase"], None
+    if state.get("deadline") is not None:
+        left = duration(max(0, state["deadline"] - state["now"]))
+    received, expected = state.get("received"), state.get("expected", state.get("needed"))
+    enrolled = f"{state['enrolled']:,} enrolled"
+    if phase == "enrolling":
+        ends = [f"{expected:,} are enrolled"] if expected else []
+        ends += [f"{left} have passed"] if left else []
+        when = " or ".join(ends) or "the administrator starts it"
+        return f"enrolling: {enrolled}; round 1 opens when {when}"
+    if phase not in ("collecting", "releasing"):
+        return f"{phase}: {state['closed']} rounds closed, {enrolled}"
+    parts = [f"{phase}: round {state['round']} is open"]
+    if received is not None and expected is not None:
+        parts[0] += f", {received:,} of {expected:,} answers received, {max(0, expected - received):,} missing"
+    if left is not None:
+        parts.append(f"it closes in {left}")
+    return "; ".join([*parts, enrolled])
+
+
 def run_list(args: argparse.Namespace) -> int:
     """List all campaigns."""
     with server.connect(args) as client:
@@ -126,7 +188,11 @@ def run_show(args: argparse.Namespace) -> int:
     """Show where a campaign stands."""
     with server.connect(args) as client:
         task = client.find(args.campaign)
-        print(json.dumps(client.state(task), indent=2))
+        state = client.state(task)
+        if args.json:
+            print(json.dumps(state, indent=2))
+            return DONE
+        print(describe_state(state))
         print(client.statement(task))
     return DONE
 

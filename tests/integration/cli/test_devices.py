@@ -1,0 +1,191 @@
+"""``join`` and ``swarm``: a silent server is named and given up; the owner sees what would be sent, and is asked."""
+
+from __future__ import annotations
+
+import io
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from semilocal.cli import devices
+from semilocal.cli.main import main
+from semilocal.device.vault import Vault
+from tests.helpers.commands import refused, run, write_people
+from tests.helpers.service import ADMIN, Server, sample_points
+
+POSITION = ("--position", "0.3125,0.4375")
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Path:
+    return write_people(tmp_path / "devices.csv", sample_points(5))
+
+
+def commands(url: str, points: Path, vault: Path) -> list[tuple[str, ...]]:
+    return [
+        ("join", url, *POSITION, "--yes", "--vault", str(vault)),
+        ("swarm", url, "--points", str(points), "--quiet"),
+    ]
+
+
+@pytest.fixture
+def closed() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Accepts connections and never answers."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(50)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("kind", ["closed", "silent"])
+def test_a_server_that_does_not_answer_is_tried_visibly_and_given_up(
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    points: Path,
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    monkeypatch.setattr(devices, "FIRST_ANSWER", 0.3)
+    url = request.getfixturevalue(kind)
+    for words in commands(url, points, tmp_path / "vault"):
+        code, out, err = run(capsys, *words, "--patience", "1")
+        assert code == 2
+        assert out == ""
+        assert f"{url} does not answer" in err.splitlines()[0]
+        assert "trying again" in err.splitlines()[0]
+        assert "did not answer for 1 s" in err.splitlines()[-1]
+        assert "nothing has been sent" in err
+    assert not (tmp_path / "vault").exists()
+
+
+def test_silence_is_spoken_of_within_three_seconds() -> None:
+    """The wait before the first line is a constant of the program; how fast this machine is does not enter."""
+    assert devices.FIRST_ANSWER < 3
+
+
+def test_a_server_that_comes_late_is_waited_for(
+    capsys: pytest.CaptureFixture[str], closed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(closed.rpartition(":")[2])
+    server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt", port=port)
+    tried = threading.Event()
+
+    def notice(line: str) -> None:
+        print(line, file=sys.stderr)
+        tried.set()
+
+    monkeypatch.setattr(devices, "say", notice)
+
+    def late() -> None:
+        assert tried.wait(60)
+        server.start()
+
+    starter = threading.Thread(target=late)
+    starter.start()
+    try:
+        code, _, err = run(capsys, "join", closed, *POSITION, "--dry-run", "--patience", "60")
+        assert code == 2
+        assert "does not answer" in err.splitlines()[0]
+        assert "must have one task that enrols" in err.splitlines()[-1]
+    finally:
+        starter.join()
+        server.kill()
+
+
+@pytest.fixture
+def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
+    monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN)
+    server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    server.start()
+    create = ["campaign", "create", "--name", "walkers", "--bounds", "0,0,1,1", "--epsilon", "1", "--delta", "1e-4"]
+    create += ["--k", "20", "--max-trims", "1", "--enrolment", "open", "--release", "mean:coordinate:0:0.5"]
+    assert main([*create, "--url", server.url]) == 0
+    capsys.readouterr()
+    yield server.url
+    server.kill()
+
+
+def test_a_dry_run_shows_everything_and_sends_nothing(
+    capsys: pytest.CaptureFixture[str], campaign: str, tmp_path: Path
+) -> None:
+    vault = tmp_path / "vault"
+    code, out, _ = run(capsys, "join", campaign, *POSITION, "--dry-run", "--vault", vault)
+    assert code == 0
+    for part in (
+        "x0 = 0.3125, x1 = 0.4375", f"What would be sent to {campaign}", "an enrolment", "answers, one per round",
+        "mean of coordinate(0)", "What it costs you", "Nothing was sent and nothing was written.",
+    ):  # fmt: skip
+        assert part in out
+    assert not vault.exists()
+    assert main(["campaign", "list", "--url", campaign]) == 0
+    assert "0 enrolled" in capsys.readouterr().out
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "maybe\n"])
+def test_the_owner_is_asked_and_no_is_no(
+    capsys: pytest.CaptureFixture[str], campaign: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    code, out, _ = run(capsys, "join", campaign, *POSITION, "--vault", tmp_path / "vault")
+    assert code == 0
+    assert "Take part? [y/N]" in out
+    assert "Nothing was sent." in out
+    with Vault.open(tmp_path / "vault") as vault:
+        assert vault.contents.memberships == ()
+
+
+def test_where_nobody_can_be_asked_a_clear_word_is_needed(
+    capsys: pytest.CaptureFixture[str], campaign: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    said = refused(capsys, "join", campaign, *POSITION, "--vault", tmp_path / "vault")
+    assert "--yes" in said
+    assert "--dry-run" in said
+    assert "is a folder" in refused(capsys, "join", campaign, *POSITION, "--yes", "--vault", tmp_path)
+
+
+def test_administrators_need_their_token(
+    capsys: pytest.CaptureFixture[str], campaign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SEMILOCAL_ADMIN_TOKEN")
+    said = refused(capsys, "tokens", "new", "--count", "1", "--url", campaign)
+    assert "needs the admin token: set SEMILOCAL_ADMIN_TOKEN or give --admin-token" in said
+    assert run(capsys, "campaign", "list", "--url", campaign)[0] == 0  # everybody may read
+    assert "[unauthorized]" in refused(
+        capsys, "tokens", "new", "--count", "1", "--url", campaign, "--admin-token", "wrong-token-of-some-length"
+    )
+
+
+def test_a_campaign_that_default_devices_refuse_is_warned_about(
+    capsys: pytest.CaptureFixture[str], campaign: str
+) -> None:
+    create = ["campaign", "create", "--name", "dear", "--bounds", "0,0,1,1", "--epsilon", "4", "--delta", "1e-4"]
+    create += ["--k", "20", "--max-trims", "8", "--url", campaign]
+    code, _, err = run(capsys, *create)
+    assert code == 0
+    assert "warning: devices with default limits would refuse: it costs up to 36; 10 is allowed. Lower --epsilon" in err
+
+
+def test_a_campaign_is_shown_in_words(capsys: pytest.CaptureFixture[str], campaign: str) -> None:
+    code, out, _ = run(capsys, "campaign", "show", "walkers", "--url", campaign)
+    assert code == 0
+    assert out.startswith("enrolling: 0 enrolled; round 1 opens when the administrator starts it\n")
+    assert "Protected:" in out
+    assert '"phase": "enrolling"' in run(capsys, "campaign", "show", "walkers", "--url", campaign, "--json")[1]
