@@ -14,15 +14,15 @@ import pytest
 from semilocal.cli import devices
 from semilocal.cli.main import main
 from semilocal.device.vault import Vault
+from semilocal.testing import ADMIN_TOKEN, Server, cluster
 from tests.helpers.commands import refused, run, write_people
-from tests.helpers.service import ADMIN, Server, sample_points
 
 POSITION = ("--position", "0.3125,0.4375")
 
 
 @pytest.fixture
 def points(tmp_path: Path) -> Path:
-    return write_people(tmp_path / "devices.csv", sample_points(5))
+    return write_people(tmp_path / "devices.csv", cluster(5))
 
 
 def commands(url: str, points: Path, vault: Path) -> list[tuple[str, ...]]:
@@ -106,7 +106,7 @@ def test_a_server_that_comes_late_is_waited_for(
 
 @pytest.fixture
 def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
-    monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN)
+    monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN_TOKEN)
     server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
     server.start()
     create = ["campaign", "create", "--name", "walkers", "--bounds", "0,0,1,1", "--epsilon", "1", "--delta", "1e-4"]

@@ -19,8 +19,8 @@ import semilocal.audit
 from semilocal.audit.cases import Finding
 from semilocal.cli.exits import BAD_INPUT, DONE, EXIT_CODES, FOUND, FOUND_MEANS, STOPPED
 from semilocal.cli.main import COMMANDS, main
+from semilocal.testing import ADMIN_TOKEN, Server, cluster
 from tests.helpers.commands import UNIT, crowd, write_people
-from tests.helpers.service import ADMIN, Server, sample_points
 
 PEOPLE = 12
 JOB = (*UNIT, "--epsilon", "2", "--k", "20", "--quiet", "--seed", "1")
@@ -28,7 +28,7 @@ JOB = (*UNIT, "--epsilon", "2", "--k", "20", "--quiet", "--seed", "1")
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN)
+    monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN_TOKEN)
     served = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
     served.start()
     yield served
@@ -87,7 +87,7 @@ def test_every_command_ends_as_the_table_says(
     ends(BAD_INPUT, "results", "walkers", "--out", tmp_path / "early", *office)
     ends(DONE, "tokens", "new", "--count", "1", *office)
     ends(BAD_INPUT, "tokens", "new", "--count", "1", "--campaign", "nobody", *office)
-    positions = write_people(tmp_path / "devices.csv", sample_points(PEOPLE))
+    positions = write_people(tmp_path / "devices.csv", cluster(PEOPLE))
     swarm = ("swarm", server.url, "--points", positions, "--quiet")
     join = ("join", server.url, "--position", "0.3,0.3", "--spread", "0", "--yes")
     ends(BAD_INPUT, *swarm, "--devices", PEOPLE + 1)
