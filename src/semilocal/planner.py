@@ -27,6 +27,7 @@ from .geometry.box import Box
 from .geometry.index import count_points
 from .protocol.messages import Closed, Message, Query, Report, encode
 from .protocol.partition import Partition
+from .protocol.promise import promise
 from .protocol.task import Accounting, Task
 from .protocol.values import nearest_inside
 from .release import onecall as jobs
@@ -50,10 +51,10 @@ class Forecast:
     ----------
     n : int
     epsilon, delta, k
-        As asked for: loss inside the region of a participant who is never moved (accounting "core") or of everybody
-        ("uniform"); adjacency is a move inside the region. ``delta`` is about the crowd.
+        As asked for: loss between two positions inside a region (accounting "core") or of a moved position
+        against any inside ("uniform"). ``delta`` is about the crowd.
     epsilon_worst : float
-        Bound on the loss of the partition for everybody.
+        Bound on the loss of the partition for moved positions.
     regions : float
         Number of regions.
     crowd : float
@@ -95,8 +96,7 @@ class Forecast:
         """A table for a person."""
         rows = [
             ("participants", f"{self.n}"),
-            ("loss inside the region", f"epsilon = {self.epsilon:g}, at most {self.epsilon_worst:g} for the moved"),
-            ("crowd", f"k = {self.k} except with delta = {self.delta:g}"),
+            ("promise", promise(self.partition.task).sentence()),
             ("regions", f"{self.regions:.0f}, median crowd {self.crowd:.0f}"),
             ("typical region", f"{100 * self.area:.3g} % of the domain"),
             ("share moved", f"{100 * self.moved:.2g} %"),
@@ -238,8 +238,8 @@ def picture(plan: Forecast, path: str) -> None:
     """Draw the regions of one play on the reference population to a file."""
     axes = plan.partition.plot()
     axes.set_title(
-        f"One play on a reference population: n = {plan.n}, k = {plan.k},\nepsilon = {plan.epsilon:g} inside the "
-        f"region (at most {plan.epsilon_worst:g} if moved), delta = {plan.delta:g}", fontsize=9,
+        f"One play on a reference population: n = {plan.n}, k = {plan.k},\nepsilon: "
+        f"{promise(plan.partition.task).cost()}; delta = {plan.delta:g} for the crowd", fontsize=9,
     )  # fmt: skip
     figure = axes.get_figure(root=True)
     assert figure is not None

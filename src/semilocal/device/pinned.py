@@ -16,6 +16,7 @@ from ..arrays import exact
 from ..errors import InvalidInput, ServerViolation
 from ..protocol.messages import Closed, ValueClosed, ValueReport, decode
 from ..protocol.plan import Plan
+from ..protocol.promise import promise
 from ..protocol.task import Task
 from ..transcript.checkpoints import Checkpoint
 from .channel import Answer, Channel
@@ -73,11 +74,7 @@ def spent(entry: Membership, task: Task, plan: Plan) -> tuple[Fraction, Fraction
 
 def cost(task: Task, plan: Plan) -> str:
     """What joining may cost, in words."""
-    return (
-        f"at most epsilon = {plan.total_epsilon(task):g} inside your region (releases: {plan.epsilon:g}; "
-        f"{task.epsilon + plan.epsilon:g} if you are never moved), crowd of k = {task.k} "
-        + (f"except with probability delta = {task.delta:g}" if task.keeps_crowd else "NOT kept")
-    )
+    return promise(task, plan).sentence().rstrip(".")
 
 
 @lru_cache(maxsize=64)
@@ -154,6 +151,7 @@ def summarise(vault: Vault, entry: Membership) -> Summary:
     line = vault.contents.ledger.line(task.id)
     return Summary(
         outcome=outcome, token=token, reason=reason, task=task, cell=state.cell, crowd=state.crowd, moves=state.moves,
+        trims=state.trims,
         rounds=state.answered, epsilon=float(line.spent("epsilon")) if line else 0.0,
         exposure=float(line.spent("exposure")) if line else 0.0,
         values=tuple(str(plan.releases[index]) for index, _ in entry.released), checkpoint=entry.checkpoint,

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from ..protocol.promise import crowds_words, losses_words
 from ..protocol.task import Task
 
 __all__ = ["Outcome", "Summary"]
@@ -40,11 +41,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     crowd : int or None
         How many answered for the region, oneself included; None if nobody counted them.
     moves : int
-        How often a TRIM moved the participant.
+        How often a TRIM moved the participant. Private: it is told to the owner and to nobody else.
+    trims : int
+        T: TRIMs on the path of the region. Public.
     rounds : int
         Rounds answered.
     epsilon : float
-        Loss inside the region if the server followed the protocol, values included.
+        Loss of a moved position against any inside the region, if the server followed the protocol: (1 + T) reports,
+        and the values.
     exposure : float
         Loss if it did not: every report counts.
     values : tuple of str
@@ -60,6 +64,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     cell: int = 1
     crowd: int | None = None
     moves: int = 0
+    trims: int = 0
     rounds: int = 0
     epsilon: float = 0.0
     exposure: float = 0.0
@@ -97,12 +102,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             lines.append(f"Your crowd: {self.crowd} answered for this region, you included.")
         elif self.outcome == "finished":
             lines.append("Your crowd: unknown; this task keeps no crowd, you may be alone.")
-        promise = f"fewer than k = {task.k} share it with probability at most delta = {self.delta:g}"
-        moved = f", moved {self.moves} x by TRIM" if self.moves else ""
-        lines.append(
-            f"What you spent: epsilon = {self.epsilon:g} between any two positions inside your region{moved}, if the "
-            f"server followed the protocol; {promise if task.keeps_crowd else 'no crowd is promised'}."
-        )
+        losses = losses_words(self.epsilon - self.trims * task.epsilon, self.epsilon)
+        crowd = crowds_words([(task.k if task.keeps_crowd else 0, self.delta)])[0]
+        lines.append(f"What you spent: {losses}, if the server followed the protocol. {crowd}")
+        if self.moves:
+            lines.append(f"You were moved {self.moves} x by TRIM: you are not in this region. Only this device knows.")
         revealed = "this region, its crowd, and in which rounds you answered; these are unprotected by design"
         if self.values:
             revealed += f". Through noise: {'; '.join(self.values)}"

@@ -33,6 +33,7 @@ from ..hierarchy.base import ROOT
 from .keys import SECRET_BYTES, pseudonym, report_entropy
 from .messages import Closed, Query, Report, encode
 from .moves import move_codes
+from .promise import losses_words
 from .rule import Frontier, decide
 from .task import Task
 
@@ -45,7 +46,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     max_epsilon : float
-        Largest worst-case loss inside the region (``task.epsilon_worst``), assuming the server follows the protocol.
+        Largest loss of a moved position against any inside its region (``task.epsilon_worst``: (1 + max_trims)
+        reports), if the server follows the protocol.
     max_exposure : float or None
         Largest loss against a server that lies: rounds answered times the loss of a report. None: no limit but the
         task's number of rounds.
@@ -286,8 +288,7 @@ def _check_policy(task: Task, policy: Policy) -> None:
     if not task.epsilon_worst <= policy.max_epsilon * (1 + 1e-12):
         raise ServerViolation(
             "over-budget",
-            f"the task may cost up to epsilon = {task.epsilon_worst:g} inside the region (delta = {task.delta:g}); "
-            f"{policy.max_epsilon:g} is left",
+            f"the task may cost {losses_words(task.epsilon, task.epsilon_worst)}; {policy.max_epsilon:g} is left",
         )
 
 

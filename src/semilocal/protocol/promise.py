@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .task import Task
 
 __all__ = [
+    "INSIDE",
     "PUBLIC",
     "Adjacency",
     "Guarantee",
@@ -34,9 +35,10 @@ Trust = Literal["nobody", "two-servers", "curator"]
 Adjacency = Literal["inside", "anywhere", "presence", "nothing"]
 Counted = Literal["limit", "run", "region"]  # what T counts: the task's limit, the run's largest, one region's
 
+INSIDE = "any two positions inside a participant's published region"
 PUBLIC = "Regions, crowds, tallies and who answered are public by design; only the place inside a region is protected."
 _BETWEEN: dict[Adjacency, str] = {
-    "inside": "any two positions inside a participant's published region",
+    "inside": INSIDE,
     "anywhere": "any two positions of one person anywhere in the domain",
     "presence": "a person taking part or not",
     "nothing": "nothing: this is no differential privacy",

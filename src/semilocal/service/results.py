@@ -15,6 +15,7 @@ from ..errors import InvalidInput
 from ..protocol.estimates import estimate_mean, region_values
 from ..protocol.messages import Closed, ValueClosed, decode
 from ..protocol.partition import UNPROTECTED, Partition
+from ..protocol.promise import INSIDE, Guarantee, promise
 from ..protocol.task import Task
 from ..transcript.checkpoints import Checkpoint
 from .campaign import Campaign, Status
@@ -22,8 +23,6 @@ from .rounds import regions_of
 from .stores.base import Store
 
 __all__ = ["geojson", "results"]
-
-ADJACENCY = "any two positions inside a participant's published region"
 
 
 def results(store: Store, task: bytes) -> dict[str, Any]:
@@ -43,20 +42,21 @@ def results(store: Store, task: bytes) -> dict[str, Any]:
         "name": campaign.name,
         "statement": campaign.statement(),
         "note": UNPROTECTED,
-        "privacy": {
-            "adjacency": ADJACENCY,
-            "epsilon_if_never_moved": campaign.task.epsilon + plan.epsilon,
-            "epsilon_worst": campaign.total_epsilon,
-            "delta": campaign.task.delta,
-            "k": campaign.task.k,
-            "crowd_promised": campaign.task.keeps_crowd,
-        },
+        "privacy": _promise(campaign, closings).to_json(),
         "enrolled": status.enrolled,
         "rounds": status.closed,
         "checkpoint": {"round": checkpoint.round, "size": checkpoint.size, "root": checkpoint.root.hex()},
         "regions": regions,
         "releases": [_release(campaign, index, values.get(index), regions) for index in range(len(plan.releases))],
     }
+
+
+def _promise(campaign: Campaign, closings: list[Closed]) -> Guarantee:
+    """What the campaign promised, with the TRIMs that its paths had."""
+    if campaign.task.rule != "trim":
+        return promise(campaign.task, campaign.plan)
+    trims = int(Partition.from_closings(campaign.task, closings).path_trims.max(initial=0))
+    return promise(campaign.task, campaign.plan, trims=trims, counted="run")
 
 
 def geojson(store: Store, task: bytes) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _release(
     assert closed is not None
     out: dict[str, Any] = {
         "kind": release.kind, "function": release.build().name, "epsilon": release.epsilon, "delta": 0.0,
-        "adjacency": ADJACENCY,
+        "adjacency": INSIDE,
     }  # fmt: skip
     if release.kind == "values":
         rows = region_values(closed, campaign.plan, task=task)

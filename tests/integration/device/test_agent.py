@@ -55,11 +55,12 @@ def test_agents_over_http_give_the_transcript_of_the_simulation() -> None:
     assert [summary.moves for summary in summaries] == run.moves.tolist()
     assert len(world.server.closings) > 4
     assert max(summary.moves for summary in summaries) == 1
+    assert [summary.trims for summary in summaries] == run.partition.path_trims[run.regions].tolist()
     for summary in summaries:
         assert summary.outcome == "finished"
-        assert summary.epsilon == 6.0 * (1 + summary.moves)
+        assert summary.epsilon == 6.0 * (1 + summary.trims)
+        assert ("Only this device knows" in summary.text()) == bool(summary.moves)
         assert summary.exposure == 6.0 * min(summary.rounds, TASK.max_rounds)
-        assert summary.delta == pytest.approx(0.1 * (1 + summary.moves))
         for words in ("Your region: lat [", "Your crowd:", "epsilon =", "delta =", "What was revealed", "exposure"):
             assert words in summary.text()
     last = [summary for summary in summaries if summary.rounds == len(world.server.closings)]
@@ -89,7 +90,7 @@ def test_values_are_those_of_the_pinned_plan_and_are_booked() -> None:
         assert {(cell, output): count for cell, row in rows for output, count in row} == expected
     assert server.phase == "finished"
     for summary in summaries:
-        assert summary.epsilon == 6.0 * (1 + summary.moves) + 2.0
+        assert summary.epsilon == 6.0 * (1 + summary.trims) + 2.0
         assert summary.exposure == 6.0 * min(summary.rounds, TASK.max_rounds) + 2.0
         assert len(summary.values) == 2
         assert "Through noise: mean of" in summary.text()
@@ -481,8 +482,8 @@ def test_the_caps_of_the_vault_hold_over_all_tasks() -> None:
             asyncio.run(world.agent(vault, (0.3, 0.3)).run())
         assert {sent.method for sent in world.network.sent} == {"GET"}
         vault.set_caps(max_epsilon=72, max_exposure=None)
-        asyncio.run(world.agent(vault, (0.3, 0.3)).run())
-        assert vault.contents.ledger.left("epsilon") == 72 - 8
+        summary = asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert vault.contents.ledger.left("epsilon") == 72 - 8 * (1 + summary.trims)
 
 
 def test_a_position_outside_the_domain_is_refused_before_anything_is_sent() -> None:

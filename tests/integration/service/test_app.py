@@ -15,6 +15,7 @@ import pytest
 from semilocal import Report, Task
 from semilocal.protocol.messages import Query, Seal, ValueReport, decode, encode
 from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.promise import Guarantee
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.problems import PROBLEMS
@@ -100,7 +101,10 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
         assert results["releases"][0]["responders"] == 60
         assert sum(count for r in results["releases"][1]["regions"] for _, count in r["values"]) == 60
         assert sum(region["crowd"] for region in results["regions"]) == 60
-        assert results["privacy"]["epsilon_worst"] == TASK.epsilon_worst + 3.0
+        promised = Guarantee.from_json(results["privacy"])
+        assert promised.epsilon == pytest.approx(TASK.epsilon + 3.0)
+        assert promised.worst == pytest.approx(TASK.epsilon * (1 + promised.trims) + 3.0)
+        assert promised.text() == results["privacy"]["text"]
         assert (await client.get(f"{BASE}/regions.geojson")).json()["type"] == "FeatureCollection"
         rows = (await client.get("/tasks")).json()
         assert rows == [{"task": TASK.id.hex(), "name": "test", "phase": "finished", "enrolled": 60, "fault": None}]

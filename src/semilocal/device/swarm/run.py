@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ...errors import InvalidInput, SemilocalError
 from ...io.progress import Progress, duration
 from ...protocol.participant import Policy
+from ...protocol.promise import crowds_words, losses_words
 from ..agent import Agent
 from ..channel import Channel
 from ..disk import Disk, FileDisk, MemoryDisk
@@ -83,15 +84,11 @@ def _losses(done: list[Summary]) -> list[str]:
     if len(known):
         lines[0] += f", crowds from {known.min()} to {known.max()}, median {np.median(known):g}; promised k = {task.k}"
     lines[0] += "."
-    shares = Counter(summary.epsilon for summary in done)
-    losses = "; ".join(f"{value:g} for {100 * number / len(done):.1f} %" for value, number in sorted(shares.items()))
+    inside = max(summary.epsilon - summary.trims * task.epsilon for summary in done)
+    losses = losses_words(inside, max(summary.epsilon for summary in done))
+    crowd = crowds_words([(task.k if task.keeps_crowd else 0, done[0].delta)])[0]
     worst = max(summary.exposure for summary in done)
-    crowd = (
-        f"the crowd fails with probability at most delta = {task.delta:g} for those who are never moved"
-        if task.keeps_crowd
-        else "no crowd is promised"
-    )
-    lines.append(f"Loss epsilon between any two positions inside one's region, releases included: {losses}; {crowd}.")
+    lines.append(f"Losses, releases included: {losses}. {crowd}")
     lines.append(f"Largest exposure against a server that lies: epsilon = {worst:g} along the same cells (delta = 0).")
     return lines
 
