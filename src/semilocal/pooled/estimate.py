@@ -1,0 +1,151 @@
+"""Consistent estimates of every cell from all published numbers, and their exact errors.
+
+Weighted least squares: N is exact, every difference and every final count is unbiased with a known variance. Two passes
+over the tree solve it. Going up, each cell learns its best estimate from everything below it. Going down, the parent's
+final estimate corrects its children. Errors form a chain: with e the error of a cell, its children's are
+``share * e + w`` and ``(1 - share) * e - w``, where w is independent of e and has variance ``spread``. So the variance
+of any weighted sum of final cells is a sum over opened cells; see :meth:`Estimates.variance_of`.
+
+Last, no child gets less than nothing or more than its parent; sums stay as they are.
+
+Knows the tree and published numbers. Knows no data and no geometry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from . import noise
+from .play import Tree
+from .rule import Level
+
+__all__ = ["Estimates", "estimate"]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimates of the final cells, in the order of ``Tree.cells``.
+
+    Attributes
+    ----------
+    tree : Tree
+    counts : float64[m]
+        Not negative; they add up to N.
+    unbiased : float64[m]
+        Before negative numbers were removed: the weighted least-squares solution. Also adds up to N.
+    variances : float64[m]
+        Exact variances of ``unbiased``.
+    shares, spreads : tuple of float64[opened], one per level
+        How an opened cell's error is handed down, see the module.
+    """
+
+    tree: Tree
+    counts: Floats
+    unbiased: Floats
+    variances: Floats
+    shares: tuple[Floats, ...]
+    spreads: tuple[Floats, ...]
+
+    def variance_of(self, weights: npt.ArrayLike) -> Floats:
+        """Exact variances of weighted sums of ``unbiased``: float64[q].
+
+        Parameters
+        ----------
+        weights : array_like, shape (q, m)
+            One row per sum, one column per final cell.
+        """
+        given = np.atleast_2d(np.asarray(weights, dtype=np.float64))
+        if given.ndim != 2 or given.shape[1] != len(self.counts):
+            raise InvalidInput(f"weights must have shape (q, {len(self.counts)}); got {given.shape}")
+        places = final_places(self.tree)
+        total = np.zeros(len(given))
+        below = np.zeros((len(given), 0))
+        for level, place, share, spread in _upwards(self.tree.levels, places, self.shares, self.spreads):
+            opened = level.opened
+            here = np.empty((len(given), len(opened)))
+            here[:, ~opened] = given[:, place]
+            first, second = below[:, 0::2], below[:, 1::2]
+            total += ((first - second) ** 2) @ spread
+            here[:, opened] = share * first + (1 - share) * second
+            below = here
+        return total
+
+
+def estimate(tree: Tree) -> Estimates:
+    """Weighted least-squares estimates of the final cells and their errors, in time linear in the tree."""
+    task = tree.task
+    places = final_places(tree)
+    final_noise = task.noises * noise.variance(task.unit, tree.units)
+    shares, spreads, firsts = [], [], []
+    value, spread = np.zeros(0), np.zeros(0)
+    for level, place, difference in reversed(list(zip(tree.levels, places, _padded(tree), strict=True))):
+        opened = level.opened
+        here, noisy = np.empty(len(opened)), np.empty(len(opened))
+        here[~opened], noisy[~opened] = tree.counts[place], final_noise[place]
+        one, other, one_noise, other_noise = value[0::2], value[1::2], spread[0::2], spread[1::2]
+        measured = task.noises * noise.variance(task.unit, level.price[opened])
+        all_noise = one_noise + other_noise + measured
+        step = (difference - (one - other)) / all_noise
+        one, other = one + one_noise * step, other - other_noise * step
+        here[opened] = one + other
+        # The variances of both and of their sum, after the difference has been taken in.
+        both = one_noise * other_noise / all_noise
+        own = one_noise - one_noise * one_noise / all_noise
+        noisy[opened] = own + 2 * both + other_noise - other_noise * other_noise / all_noise
+        share = (own + both) / noisy[opened]
+        shares.append(share)
+        spreads.append(np.maximum(own - share * share * noisy[opened], 0.0))
+        firsts.append(one - share * here[opened])  # child 0 is this and a share of the parent's final estimate
+        value, spread = here, noisy
+    shares, spreads, firsts = shares[::-1], spreads[::-1], firsts[::-1]
+
+    settled, plain, error = np.array([float(tree.people)]), np.array([float(tree.people)]), np.zeros(1)
+    counts, unbiased, variances = (np.empty(len(tree.cells)) for _ in range(3))
+    for level, place, share, own, first in zip(tree.levels, places, shares, spreads, firsts, strict=True):
+        opened = level.opened
+        counts[place], unbiased[place], variances[place] = settled[~opened], plain[~opened], error[~opened]
+        above, parent, doubt = settled[opened], plain[opened], error[opened]
+        # The correction is for the parent's settled estimate; without clipping it is the least-squares solution.
+        settled = _pair(*_split(above, np.clip(first + share * above, 0.0, above)))
+        plain = _pair(*_split(parent, first + share * parent))
+        error = _pair(share * share * doubt + own, (1 - share) ** 2 * doubt + own)
+    return Estimates(tree, counts, unbiased, variances, tuple(shares), tuple(spreads))
+
+
+def final_places(tree: Tree) -> list[Integers]:
+    """Per level, where its final cells stand in ``tree.cells``: int64[final]."""
+    begin, out = np.concatenate([level.cells[~level.opened] for level in tree.levels]), []
+    rank = np.empty(len(begin), dtype=np.int64)
+    rank[np.argsort(tree.task.hierarchy.span(begin)[0])] = np.arange(len(begin))
+    start = 0
+    for level in tree.levels:
+        size = int(np.count_nonzero(~level.opened))
+        out.append(rank[start : start + size])
+        start += size
+    return out
+
+
+def _padded(tree: Tree) -> list[Floats]:
+    """Differences per level, none for the last."""
+    return [*(level.astype(np.float64) for level in tree.differences), np.zeros(0)]
+
+
+def _upwards(
+    levels: tuple[Level, ...], places: list[Integers], shares: tuple[Floats, ...], spreads: tuple[Floats, ...]
+) -> list[tuple[Level, Integers, Floats, Floats]]:
+    return list(zip(levels, places, shares, spreads, strict=True))[::-1]
+
+
+def _split(parent: Floats, first: Floats) -> tuple[Floats, Floats]:
+    return first, parent - first
+
+
+def _pair(first: Floats, second: Floats) -> Floats:
+    return np.stack((first, second), axis=1).ravel()

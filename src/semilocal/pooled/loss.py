@@ -1,0 +1,178 @@
+"""What was lost: between any two places, by distance, and as a promise in words.
+
+A person who moves from x to y changes the difference of the smallest common cell w by two, one difference of every
+opened cell below w on either path by one, and two final counts by one. Each path spends all that was left at w, no
+more: the loss is ``epsilon * left(w) / UNITS``, exactly, and 0 inside one final cell (docs/privacy.md).
+
+Knows a tree and what it cost. Knows no data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..geometry.box import Box
+from ..geometry.places import LATITUDE, LONGITUDE
+from ..hierarchy.dyadic import Cells
+from ..protocol.promise import Guarantee
+from .play import Tree
+from .task import UNITS, PooledTask
+
+__all__ = ["Rung", "guarantee", "ladder", "loss_between"]
+
+Floats = npt.NDArray[np.float64]
+
+_PLACES = 8  # positions per final cell that stand for its people
+_SHARES = (0.001, 0.01, 0.1)
+_KILOMETRES = (1.0, 10.0, 100.0)
+_PER_DEGREE = 111.32  # kilometres, along a meridian
+
+
+class Rung(NamedTuple):
+    """Loss between a person's position and all positions within a distance.
+
+    Attributes
+    ----------
+    words : str
+    half, most : float
+        For half of the people it is at most ``half``, for 95 in 100 at most ``most``; by estimated counts.
+    """
+
+    words: str
+    half: float
+    most: float
+
+
+def loss_between(tree: Tree, x: npt.ArrayLike, y: npt.ArrayLike) -> Floats:
+    """Loss between positions x and y of one person, for what was published: float64[n].
+
+    No output is more than e^loss times as likely with the person at x as at y: the bound for this tree. Over all trees
+    that could have come out the bound is the task's epsilon.
+
+    Parameters
+    ----------
+    tree : Tree
+    x, y : array_like, shape (n, d)
+        Positions in the domain. A person's reports all move from x to y.
+    """
+    hierarchy = tree.task.hierarchy
+    one, other = hierarchy.codes(x), hierarchy.codes(y)
+    if one.shape != other.shape:
+        raise InvalidInput(f"x and y must be equally many positions; got {len(one)} and {len(other)}")
+    return _loss_of_codes(tree, one, other)
+
+
+def _loss_of_codes(tree: Tree, one: Cells, other: Cells) -> Floats:
+    levels, deepest = tree.levels, tree.task.hierarchy.max_depth
+    left = np.zeros(len(one), dtype=np.int64)
+    together = np.ones(len(one), dtype=bool)
+    for level in levels:
+        cell = one >> np.uint64(deepest - level.depth)
+        together &= cell == other >> np.uint64(deepest - level.depth)
+        place = np.minimum(np.searchsorted(level.cells, cell), len(level.cells) - 1)
+        # The deepest opened cell that holds both tells them apart; a final one that holds both tells nothing.
+        here = together & (level.cells[place] == cell)
+        left[here] = np.where(level.opened[place[here]], level.left[place[here]], 0)
+    return np.asarray(left * (tree.task.epsilon / UNITS), dtype=np.float64)
+
+
+def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
+    """Loss by distance, nearest first: inside the final cell, to the next cell, within three distances, anywhere.
+
+    Distances are 1, 10 and 100 km where the axes are longitude and latitude, else shares of the domain. Two places on
+    both sides of an early cut are told apart by it however near they are, so the rungs are for half of the people and
+    for 95 in 100, by estimated counts.
+
+    Parameters
+    ----------
+    counts : float64[m]
+        Estimated counts of the final cells, not negative.
+    """
+    task, hierarchy = tree.task, tree.task.hierarchy
+    boxes = hierarchy.boxes(tree.cells)
+    sides = boxes[:, 1] - boxes[:, 0]
+    inside = _low_discrepancy(_PLACES, task.box.dimensions)
+    places = (boxes[:, None, 0] + inside * sides[:, None]).reshape(-1, task.box.dimensions)
+    weights = np.repeat(counts, _PLACES)
+    reaches = [("in the next final cell", np.repeat(sides, _PLACES, axis=0))]
+    reaches += [(words, reach(places)) for words, reach in _distances(task.box)]
+    lower, upper = np.array(task.box.lower), np.array(task.box.upper)
+    rungs = [Rung("in the same final cell", 0.0, 0.0)]
+    for words, reach in reaches:
+        corners = [hierarchy.codes(np.clip(places + sign * reach, lower, upper)) for sign in (-1, 1)]
+        losses = _loss_of_codes(tree, corners[0], corners[1])
+        rungs.append(Rung(words, *_quantiles(losses, weights, (0.5, 0.95))))
+    return (*rungs, Rung("anywhere in the domain", task.epsilon, task.epsilon))
+
+
+def guarantee(task: PooledTask, rungs: Sequence[Rung] = (), *, simulated: bool = False) -> Guarantee:
+    """The promise of a task, with the ladder of a finished run if there is one."""
+    steps = [(rung.words, rung) for rung in rungs]
+    return Guarantee.plain(
+        task.trust,
+        task.epsilon,
+        ladder=tuple(
+            (f"{words} (for {people})", loss)
+            for words, rung in steps
+            for people, loss in (("half of the people", rung.half), ("95 in 100 people", rung.most))
+        ),
+        rows=task.max_reports,
+        simulated=simulated,
+        about=f"Domain: {task.box}. Counts of a public tree of cells, at most {task.hierarchy.max_depth} levels.",
+        notes=(
+            f"If one person is added or removed: epsilon = {task.path_budget:g} (delta = 0) for everything but the "
+            "number of reports, which is public.",
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """Half sides of a box around positions that holds all within a distance: float64[n, d]."""
+
+    sides: tuple[float, ...]
+    longitude: int | None = None
+    latitude: int | None = None
+
+    def __call__(self, places: Floats) -> Floats:
+        out = np.broadcast_to(np.array(self.sides), places.shape).copy()
+        if self.longitude is not None and self.latitude is not None:
+            # A degree of longitude is shorter away from the equator: take its length on the box's far side.
+            far = np.minimum(np.abs(places[:, self.latitude]) + self.sides[self.latitude], 89.0)
+            out[:, self.longitude] /= np.cos(np.radians(far))
+        return out
+
+
+def _distances(box: Box) -> list[tuple[str, _Reach]]:
+    names = [name.lower() for name in box.names]
+    east, north = ([i for i, name in enumerate(names) if name in known] for known in (LONGITUDE, LATITUDE))
+    if box.dimensions == 2 and east and north:
+        axes = east[0], north[0]
+        return [(f"within {km:g} km", _Reach((km / _PER_DEGREE,) * 2, *axes)) for km in _KILOMETRES]
+    widths = np.array(box.upper) - np.array(box.lower)
+    return [(f"within {share:.1%} of the domain's sides", _Reach(tuple(share * widths))) for share in _SHARES]
+
+
+def _low_discrepancy(number: int, dimensions: int) -> Floats:
+    """Evenly scattered points of the unit cube, always the same (additive recurrence): float64[number, dimensions]."""
+    root = 2.0
+    for _ in range(40):
+        root = (1 + root) ** (1 / (dimensions + 1))
+    steps = root ** -np.arange(1.0, dimensions + 1)
+    return (0.5 + np.outer(np.arange(1, number + 1), steps)) % 1.0
+
+
+def _quantiles(values: Floats, weights: Floats, levels: tuple[float, ...]) -> tuple[float, ...]:
+    """Smallest values that this share of the weight does not exceed."""
+    if not weights.sum() > 0:
+        weights = np.ones(len(values))
+    order = np.argsort(values, kind="stable")
+    cumulated = np.cumsum(weights[order]) / weights.sum()
+    places = np.minimum(np.searchsorted(cumulated, np.array(levels) - 1e-12), len(values) - 1)
+    return tuple(float(value) for value in values[order][places])

@@ -1,0 +1,244 @@
+"""The loop: ask a counter about opened cells until none is left, then for the count of every final cell.
+
+What comes out is :class:`Published`, all that anybody gets to see: the task, the number of reports, per level the
+opened cells and their noisy differences, the final cells and their noisy counts. :func:`replay` drives the same loop
+with a transcript in place of a counter, so nothing is decided twice; it refuses a transcript that does not follow the
+rule.
+
+Knows the rule and published numbers. Knows no data: a counter holds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..hierarchy.dyadic import Cells
+from .rule import Level, next_level, root_level
+from .task import PooledTask
+
+__all__ = ["Counter", "Published", "Tree", "play", "replay"]
+
+Integers = npt.NDArray[np.int64]
+
+MAX_NUMBER = 2**62
+
+
+class Counter(Protocol):
+    """Whoever can count with noise: memory, an engine, or two servers together."""
+
+    @property
+    def people(self) -> int:
+        """Accepted reports, exactly; public."""
+
+    def differences(self, depth: int, cells: Cells, units: Integers) -> Integers:
+        """Reports in child 0 less those in child 1 of each cell, with the task's noise for so many units: int64[m]."""
+
+    def counts(self, cells: Cells, units: Integers) -> Integers:
+        """Reports in each cell, with the task's noise for so many units: int64[m]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """The refined hierarchy: a function of what was published.
+
+    Attributes
+    ----------
+    task : PooledTask
+    people : int
+    levels : tuple of Level
+        From the root down.
+    differences : tuple of int64[opened]
+        Of the opened cells of each level that has any.
+    cells : uint64[m]
+        The final cells, in the order of the domain: they cover it without overlap.
+    units : int64[m]
+        What each final count was bought with: all that was left of its path's budget.
+    counts : int64[m]
+        Their published noisy counts.
+    """
+
+    task: PooledTask
+    people: int
+    levels: tuple[Level, ...]
+    differences: tuple[Integers, ...]
+    cells: Cells
+    units: Integers
+    counts: Integers
+
+    @cached_property
+    def first_codes(self) -> Cells:
+        """First deepest cell of each final cell, ascending: uint64[m]. What lies between two belongs to the first."""
+        return self.task.hierarchy.span(self.cells)[0]
+
+    def find(self, points: npt.ArrayLike) -> Integers:
+        """Which final cell holds each point: int64[n]."""
+        codes = self.task.hierarchy.codes(points)
+        return np.asarray(np.searchsorted(self.first_codes, codes, side="right") - 1, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """All that anybody gets to see; everything else is computed from it.
+
+    Attributes
+    ----------
+    task : PooledTask
+    people : int
+    opened : tuple of uint64[m]
+        Opened cells per level.
+    differences : tuple of int64[m]
+        Their noisy differences.
+    cells : uint64[f]
+        Final cells, in the order of the domain.
+    counts : int64[f]
+        Their noisy counts.
+    simulated : bool
+        Whether a seeded generator made the noise: then this protects nobody.
+    """
+
+    task: PooledTask
+    people: int
+    opened: tuple[Cells, ...]
+    differences: tuple[Integers, ...]
+    cells: Cells
+    counts: Integers
+    simulated: bool = False
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes."""
+        return msgspec.msgpack.encode(
+            _Record(
+                task=self.task,
+                people=self.people,
+                opened=tuple(tuple(level.tolist()) for level in self.opened),
+                differences=tuple(tuple(level.tolist()) for level in self.differences),
+                cells=tuple(self.cells.tolist()),
+                counts=tuple(self.counts.tolist()),
+                simulated=self.simulated,
+            )
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Published:
+        """Read what :meth:`to_bytes` wrote; refuses everything else. :func:`replay` checks that it follows the rule."""
+        try:
+            record = msgspec.msgpack.decode(data, type=_Record)
+            out = cls(
+                record.task,
+                record.people,
+                tuple(np.array(level, dtype=np.uint64) for level in record.opened),
+                tuple(np.array(level, dtype=np.int64) for level in record.differences),
+                np.array(record.cells, dtype=np.uint64),
+                np.array(record.counts, dtype=np.int64),
+                record.simulated,
+            )
+        except (msgspec.DecodeError, InvalidInput, OverflowError) as error:
+            raise InvalidInput(f"these bytes are no published tree: {error}") from None
+        if out.to_bytes() != data:
+            raise InvalidInput("these bytes are not the canonical bytes of a published tree")
+        return out
+
+
+class _Record(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="pooled-tree", forbid_unknown_fields=True
+):
+    task: PooledTask
+    people: int
+    opened: tuple[tuple[int, ...], ...]
+    differences: tuple[tuple[int, ...], ...]
+    cells: tuple[int, ...]
+    counts: tuple[int, ...]
+    simulated: bool
+
+
+def play(task: PooledTask, counter: Counter, *, simulated: bool = False) -> Published:
+    """Refine the hierarchy with a counter's noisy numbers.
+
+    The result is ``task.epsilon``-differentially private for any change of one person's position (pure), if the
+    counter's noise is what it says.
+
+    Parameters
+    ----------
+    task : PooledTask
+    counter : Counter
+    simulated : bool
+        Set it if the noise came from a seeded generator.
+    """
+    tree = _grow(task, counter)
+    opened = tuple(level.cells[level.opened] for level in tree.levels if level.opened.any())
+    return Published(task, tree.people, opened, tree.differences, tree.cells, tree.counts, simulated)
+
+
+def replay(published: Published) -> Tree:
+    """The tree that the published numbers give; refuses a transcript whose cells do not follow the rule."""
+    replayed = _Replayed(published)
+    tree = _grow(published.task, replayed)
+    if replayed.used != len(published.opened) or len(published.opened) != len(published.differences):
+        raise InvalidInput(
+            f"the rule opens cells on {replayed.used} levels, but the transcript has numbers for "
+            f"{len(published.opened)} and {len(published.differences)}"
+        )
+    return tree
+
+
+def _grow(task: PooledTask, counter: Counter) -> Tree:
+    people = counter.people
+    if not 0 <= people < MAX_NUMBER:
+        raise InvalidInput(f"the number of reports must not be negative; got {people}")
+    levels = [root_level(task, people)]
+    differences = []
+    while (opened := levels[-1].opened).any():
+        here = levels[-1]
+        found = _numbers(counter.differences(here.depth, here.cells[opened], here.price[opened]), "differences")
+        differences.append(found)
+        levels.append(next_level(task, here, found))
+    final = np.concatenate([level.cells[~level.opened] for level in levels])
+    left = np.concatenate([level.left[~level.opened] for level in levels])
+    order = np.argsort(task.hierarchy.span(final)[0])
+    cells, units = final[order], left[order]
+    counts = _numbers(counter.counts(cells, units), "counts")
+    if counts.shape != cells.shape:
+        raise InvalidInput(f"there are {len(cells)} final cells; got {len(counts)} counts")
+    return Tree(task, people, tuple(levels), tuple(differences), cells, units, counts)
+
+
+def _numbers(found: Integers, name: str) -> Integers:
+    array = np.asarray(found)
+    if array.dtype != np.int64 or array.ndim != 1 or (np.abs(array) > MAX_NUMBER).any():
+        raise InvalidInput(f"{name} must be int64[m], at most {MAX_NUMBER}; got {array.dtype}{array.shape}")
+    return array
+
+
+class _Replayed:
+    """A counter that reads from a transcript."""
+
+    def __init__(self, published: Published) -> None:
+        self.people = published.people
+        self.used = 0
+        self._published = published
+
+    def differences(self, depth: int, cells: Cells, units: Integers) -> Integers:
+        published = self._published
+        if depth >= min(len(published.opened), len(published.differences)):
+            raise InvalidInput(f"the rule opens cells on level {depth}, but the transcript ends above it")
+        _same(published.opened[depth], cells, f"level {depth}")
+        self.used += 1
+        return published.differences[depth]
+
+    def counts(self, cells: Cells, units: Integers) -> Integers:
+        _same(self._published.cells, cells, "the final cells")
+        return self._published.counts
+
+
+def _same(given: Cells, expected: Cells, where: str) -> None:
+    if given.shape != expected.shape or (given != expected).any():
+        raise InvalidInput(
+            f"{where}: the transcript's cells are not those that the rule gives for the numbers before them"
+        )

@@ -1,0 +1,173 @@
+"""When a cell is opened, and what that costs: a public rule over published numbers.
+
+To open a cell is to publish the noisy **difference** of the numbers of reports in its two children. The rule goes down
+level by level and keeps for every cell
+
+- ``size``: its estimated reports. The root's is exact, N. With the difference D of its parent (size n), a child's is
+  (n + D) / 2 or (n - D) / 2; where |D| > n both are moved to where they agree, weighted by their variances;
+- ``variance`` of that estimate;
+- ``unevenness``: estimate of E[(D / n)^2] from the differences on its path, newer ones counting twice as much;
+- ``left``: units of the path's budget that are left.
+
+A cell is opened if ``reach * sqrt(unevenness) >= threshold``, where ``reach = size + sd / 2``: if the difference that
+is to be expected, or cannot be ruled out, stands out of the noise. So a large even cell stays whole, and a small
+crowd beside a large one is not lost in the noise of its parent. Opening costs ``opening_share * sqrt(threshold /
+reach)`` of the path's budget: the noise of a difference grows like the square root of the cell's size. All that is
+left of a path's budget goes into the count of its final cell.
+
+Only operations that IEEE 754 rounds in one way (+ - * / sqrt and comparisons) and integers decide, cell by cell, so
+everybody who replays the published numbers gets the same tree.
+
+Knows published numbers only. Knows no counts, noise or positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..hierarchy.dyadic import ROOT, Cells
+from .task import UNITS, PooledTask
+
+__all__ = ["Level", "difference_noise", "next_level", "root_level"]
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+_Item = TypeVar("_Item", bound=np.generic)
+
+DOUBT = 0.5  # standard deviations that a cell's estimate is given the benefit of
+FORGET = 0.5  # what a difference counts against that of the next level
+EVENEST = 0.1  # least unevenness assumed: the differences seen so far say little about smaller cells
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Cells of one depth whose parents were opened, in the order of their codes; siblings stand side by side.
+
+    Attributes
+    ----------
+    depth : int
+    cells : uint64[m]
+    size, variance : float64[m]
+        Estimated reports, as the rule sees them, and the variance of that.
+    unevenness, weight : float64[m]
+        Estimate of E[(D / n)^2] on the path, and what it counts.
+    left : int64[m]
+        Units of the path's budget left before the cell is asked about.
+    price : int64[m]
+        Units that opening costs; 0 for cells that are not opened.
+    """
+
+    depth: int
+    cells: Cells
+    size: Floats
+    variance: Floats
+    unevenness: Floats
+    weight: Floats
+    left: Integers
+    price: Integers
+
+    @property
+    def opened(self) -> npt.NDArray[np.bool_]:
+        """Which cells are opened: bool[m]. The others are final."""
+        return self.price > 0
+
+
+def root_level(task: PooledTask, people: int) -> Level:
+    """The level that holds the root alone; ``people`` is the public number of accepted reports."""
+    one = np.ones(1)
+    return _priced(
+        task,
+        0,
+        np.array([ROOT], dtype=np.uint64),
+        size=people * one,
+        variance=0 * one,
+        unevenness=0.5 * one,
+        weight=one,
+        left=np.array([UNITS]),
+    )
+
+
+def next_level(task: PooledTask, level: Level, differences: Integers) -> Level:
+    """The children of the cells that were opened.
+
+    Parameters
+    ----------
+    differences : int64[opened]
+        Published noisy differences, child 0 less child 1, in the order of the opened cells.
+    """
+    opened = level.opened
+    if differences.shape != (int(np.count_nonzero(opened)),) or differences.dtype != np.int64:
+        raise InvalidInput(
+            f"level {level.depth} opened {np.count_nonzero(opened)} cells; got differences "
+            f"{differences.dtype}{differences.shape}"
+        )
+    size, variance, price = level.size[opened], level.variance[opened], level.price[opened]
+    difference = differences.astype(np.float64)
+    noise = difference_noise(task, price)
+    away = np.abs(difference)
+    beyond = away > size
+    agreed = np.maximum((size * noise + away * variance) / (variance + noise), 0.0)
+    size = np.where(beyond, agreed, size)
+    kept = np.where(beyond, np.sign(difference) * agreed, difference)
+    after = np.where(beyond, variance * noise / (variance + noise), (variance + noise) / 4)
+
+    reach = np.maximum(_reach(level.size[opened], variance), 1.0)
+    seen = np.minimum(np.maximum((difference * difference - noise - size) / (reach * reach), -1.0), 1.0)
+    doubt = noise / (reach * reach)
+    counts = 1 / (0.25 + 3 * doubt * doubt)
+    before = FORGET * level.weight[opened]
+    weight = before + counts
+    unevenness = (before * level.unevenness[opened] + counts * seen) / weight
+
+    parents = level.cells[opened]
+    return _priced(
+        task,
+        level.depth + 1,
+        _siblings(parents * np.uint64(2), parents * np.uint64(2) + np.uint64(1)),
+        size=_siblings((size + kept) / 2, (size - kept) / 2),
+        variance=np.repeat(after, 2),
+        unevenness=np.repeat(unevenness, 2),
+        weight=np.repeat(weight, 2),
+        left=np.repeat(level.left[opened] - price, 2),
+    )
+
+
+def difference_noise(task: PooledTask, units: Integers) -> Floats:
+    """Variance of the noise of numbers bought with so many units, as the rule takes it (2 / e^2 per noise)."""
+    rate = units * (task.path_budget / (UNITS * task.max_reports))
+    return 2.0 * task.noises / (rate * rate)
+
+
+def _priced(
+    task: PooledTask,
+    depth: int,
+    cells: Cells,
+    *,
+    size: Floats,
+    variance: Floats,
+    unevenness: Floats,
+    weight: Floats,
+    left: Integers,
+) -> Level:
+    reach = _reach(size, variance)
+    spread = np.sqrt(np.minimum(np.maximum(unevenness, EVENEST), 1.0))
+    share = task.opening_share * np.sqrt(task.threshold / np.maximum(reach, task.threshold))
+    price = np.maximum((share * UNITS).astype(np.int64), 1)
+    opens = (reach * spread >= task.threshold) & (price < left)
+    if depth == task.hierarchy.max_depth:
+        opens[:] = False
+    return Level(depth, cells, size, variance, unevenness, weight, left, np.where(opens, price, 0))
+
+
+def _reach(size: Floats, variance: Floats) -> Floats:
+    reach: Floats = size + DOUBT * np.sqrt(variance)
+    return reach
+
+
+def _siblings(first: npt.NDArray[_Item], second: npt.NDArray[_Item]) -> npt.NDArray[_Item]:
+    return np.stack((first, second), axis=1).ravel()

@@ -1,0 +1,238 @@
+"""The pooled task: everything public about one collection whose regions nobody ever learns.
+
+The counts of a public binary hierarchy are published with noise, level by level, only where people are. Each path from
+the root to a final cell has the budget ``epsilon / 2``, cut into ``UNITS`` equal units, so that every sum of budgets is
+a sum of integers.
+
+Knows parameters and the promise. Knows no state of a run and no data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from fractions import Fraction
+from typing import Any, Literal
+
+import msgspec
+
+from ..errors import InvalidInput
+from ..geometry.box import Box
+from ..hierarchy.dyadic import BinaryTree
+
+__all__ = ["MAX_LEVELS", "UNITS", "PooledTask", "Trust"]
+
+Trust = Literal["curator", "two-servers"]
+
+UNITS = 1024  # equal parts of a path's budget
+MAX_LEVELS = 40
+MAX_EPSILON = 100.0
+MAX_REPORTS = 1000
+# Chosen on three of four datasets at a time, never on the one whose figure is reported (bench/bench_accuracy.py).
+_CROWD = 12.0  # a cell is opened when its expected difference is this many times the noise scale of a whole path budget
+_TICK_BITS = 20  # default resolution: 2**20 slices per axis, as far as 40 levels reach
+
+
+class PooledTask(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="pooled-task", forbid_unknown_fields=True
+):
+    """One collection with plain differential privacy; use :meth:`build`.
+
+    Attributes
+    ----------
+    hierarchy : BinaryTree
+        The public tree, at most 40 levels.
+    epsilon : float
+        The promise: the loss for any change of one person's position, anywhere in the domain (pure, delta = 0).
+    trust : {"curator", "two-servers"}
+        Who adds noise. A curator adds one draw to every published number; two servers add one each, and either alone
+        is enough for the promise.
+    max_reports : int
+        How many reports one person may send. The noise grows by it, and the promise is per person.
+    threshold : float
+        Smallest expected difference between the children of a cell, in reports, for which the cell is opened.
+    opening_share : float
+        Largest share of a path's budget that opening one cell may cost.
+    label : str
+        For people; part of the task's id.
+    """
+
+    hierarchy: BinaryTree
+    epsilon: float
+    trust: Trust
+    max_reports: int = 1
+    threshold: float
+    opening_share: float = 0.125
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        _check(isinstance(self.hierarchy, BinaryTree), "hierarchy", "a BinaryTree", self.hierarchy)
+        depth = self.hierarchy.max_depth
+        _check(depth <= MAX_LEVELS, "max_depth", f"an integer from 1 to {MAX_LEVELS}", depth)
+        _check_epsilon(self.epsilon)
+        _check(self.trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", self.trust)
+        _check_reports(self.max_reports)
+        _check(
+            _is_number(self.threshold) and 0 < self.threshold <= 2**53,
+            "threshold",
+            "a number of reports above 0",
+            self.threshold,
+        )
+        _check(
+            _is_number(self.opening_share) and 1 / UNITS <= self.opening_share <= 0.5,
+            "opening_share",
+            f"a share from {1 / UNITS:g} to 0.5",
+            self.opening_share,
+        )
+        _check(isinstance(self.label, str), "label", "a text", self.label)
+        for name in ("epsilon", "threshold", "opening_share"):  # 1 and 1.0 must have the same bytes
+            msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
+
+    @classmethod
+    def build(
+        cls,
+        box: Box,
+        *,
+        epsilon: float,
+        trust: Trust,
+        resolution: float | tuple[float, ...] | None = None,
+        max_depth: int | None = None,
+        max_reports: int = 1,
+        label: str = "",
+    ) -> PooledTask:
+        """A task with the usual rule; its threshold follows from epsilon, the number of noises and max_reports.
+
+        Parameters
+        ----------
+        box : Box
+            The public domain.
+        epsilon : float
+            Loss for any change of one person's position anywhere in the domain, above 0.
+        trust : {"curator", "two-servers"}
+        resolution : float or one per axis, optional
+            No cell gets narrower than this, in units of the axes; at most half of the box. Without it, 2**-20 of the
+            box or 40 levels, whichever is coarser.
+        max_depth : int, optional
+            The deepest level, instead of ``resolution``.
+        max_reports : int
+            Reports that one person may send.
+
+        Examples
+        --------
+        >>> task = PooledTask.build(Box((0, 0), (1, 1)), epsilon=2.0, trust="curator", resolution=0.01)
+        >>> task.hierarchy.max_depth, task.noises, task.threshold
+        (12, 1, 12.0)
+        """
+        _check(isinstance(box, Box), "box", "a semilocal.Box", box)
+        _check_epsilon(epsilon)
+        _check_reports(max_reports)
+        _check(trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", trust)
+        if resolution is not None and max_depth is not None:
+            raise InvalidInput("give resolution or max_depth, not both: each of them fixes the smallest cell")
+        if max_depth is None:
+            max_depth = _default_depth(box) if resolution is None else _depth_for(box, resolution)
+        noise_scale = math.sqrt(2 if trust == "two-servers" else 1) * max_reports / (epsilon / 2)
+        return cls(
+            hierarchy=BinaryTree(box, max_depth),
+            epsilon=epsilon,
+            trust=trust,
+            max_reports=max_reports,
+            threshold=_CROWD * noise_scale,
+            label=label,
+        )
+
+    # -- what it is ----------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PooledTask:
+        """The task that these canonical bytes stand for; refuses all others."""
+        try:
+            task = msgspec.msgpack.decode(data, type=cls)
+        except (msgspec.DecodeError, InvalidInput) as error:
+            raise InvalidInput(f"these bytes are no pooled task: {error}") from None
+        if task.to_bytes() != data:
+            raise InvalidInput("these bytes are not the canonical bytes of a pooled task")
+        return task
+
+    @property
+    def id(self) -> bytes:
+        """SHA-256 of the canonical bytes (32 bytes)."""
+        return hashlib.sha256(self.to_bytes()).digest()
+
+    @property
+    def box(self) -> Box:
+        """The domain."""
+        return self.hierarchy.box
+
+    # -- what it costs -------------------------------------------------------------------------------------
+
+    @property
+    def noises(self) -> int:
+        """Independent draws of noise in every published number: one per party that adds noise."""
+        return 2 if self.trust == "two-servers" else 1
+
+    @property
+    def path_budget(self) -> float:
+        """Loss of one whole path: half of epsilon. Also the loss if one person is added or removed, but for the
+        number of people, which is public."""
+        return self.epsilon / 2
+
+    @property
+    def unit(self) -> Fraction:
+        """Loss of one unit of the path's budget for a change of one published number by one report, exactly."""
+        return Fraction(self.epsilon) / (2 * UNITS * self.max_reports)
+
+
+def _default_depth(box: Box) -> int:
+    """The deepest level, at most 40, whose cells floats can tell apart."""
+    for depth in range(min(MAX_LEVELS, _TICK_BITS * box.dimensions), 1, -1):
+        try:
+            BinaryTree(box, depth)
+        except InvalidInput:
+            continue
+        return depth
+    return 1
+
+
+def _depth_for(box: Box, resolution: Any) -> int:
+    """Most levels that leave every side of a cell at least as long as the resolution, at most 40."""
+    sides = tuple(resolution) if hasattr(resolution, "__iter__") else (resolution,) * box.dimensions
+    if len(sides) != box.dimensions or not all(_is_number(side) and side > 0 for side in sides):
+        raise InvalidInput(
+            f"resolution must be a length above 0, or one per axis ({box.dimensions}); got {resolution!r}"
+        )
+    depths = []
+    for axis, (low, high, side) in enumerate(zip(box.lower, box.upper, sides, strict=True)):
+        halvings = -1
+        while halvings < MAX_LEVELS and (high - low) * 0.5 ** (halvings + 1) >= side:
+            halvings += 1
+        if halvings < 1:
+            raise InvalidInput(
+                f"resolution must be at most half of the box on every axis; axis {box.names[axis]!r} is "
+                f"{high - low:g} wide and the resolution is {side:g}"
+            )
+        depths.append(halvings * box.dimensions + axis)
+    return min(*depths, _default_depth(box)) if len(depths) > 1 else min(depths[0], _default_depth(box))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_epsilon(epsilon: Any) -> None:
+    good = _is_number(epsilon) and 1e-6 <= epsilon <= MAX_EPSILON
+    _check(good, "epsilon", f"a number above 0, from 1e-6 to {MAX_EPSILON:g}", epsilon)
+
+
+def _check_reports(reports: Any) -> None:
+    good = isinstance(reports, int) and not isinstance(reports, bool) and 1 <= reports <= MAX_REPORTS
+    _check(good, "max_reports", f"an integer from 1 to {MAX_REPORTS}", reports)
+
+
+def _check(good: bool, name: str, allowed: str, got: Any) -> None:
+    if not good:
+        raise InvalidInput(f"{name} must be {allowed}; got {got!r}")

@@ -1,0 +1,86 @@
+"""Least squares over the tree: the same as solving the whole system, with exact errors; then nothing below zero."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from semilocal import Box
+from semilocal.errors import InvalidInput
+from semilocal.pooled import PooledTask, Tree, estimate, noise, replay
+from tests.helpers.pooled_runs import seeded
+
+Floats = npt.NDArray[np.float64]
+
+
+def solved(tree: Tree) -> tuple[Floats, Floats]:
+    """Solution and covariance of the weighted least-squares problem, from one dense system."""
+    task, size = tree.task, len(tree.cells)
+    first = task.hierarchy.span(tree.cells)[0]
+    rows, values, variances = [], [], []
+
+    def inside(cell: int) -> Floats:
+        low, high = task.hierarchy.span(np.array([cell], dtype=np.uint64))
+        return ((first >= low) & (first <= high)).astype(float)
+
+    for level, numbers in zip(tree.levels, tree.differences, strict=False):
+        spread = task.noises * noise.variance(task.unit, level.price[level.opened])
+        for cell, number, variance in zip(level.cells[level.opened].tolist(), numbers, spread, strict=True):
+            rows.append(inside(2 * cell) - inside(2 * cell + 1))
+            values.append(number)
+            variances.append(variance)
+    rows += list(np.eye(size))
+    values += tree.counts.tolist()
+    variances += (task.noises * noise.variance(task.unit, tree.units)).tolist()
+    design, weight = np.array(rows), 1 / np.array(variances)
+    # Counts add up to N: the last cell is N less the others.
+    free = np.vstack([np.eye(size - 1), -np.ones((1, size - 1))])
+    fixed = np.zeros(size)
+    fixed[-1] = tree.people
+    reduced = design @ free
+    covariance = np.linalg.inv(reduced.T @ (weight[:, None] * reduced))
+    best = covariance @ (reduced.T @ (weight * (np.array(values) - design @ fixed)))
+    return free @ best + fixed, free @ covariance @ free.T
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("trust", ["curator", "two-servers"])
+def test_two_passes_solve_the_whole_system(seed: int, trust: str) -> None:
+    rng = np.random.default_rng(seed)
+    task = PooledTask.build(Box((0, 0), (1, 1)), epsilon=3.0, trust=trust)  # type: ignore[arg-type]
+    tree = replay(seeded(task, np.clip(rng.normal(0.4, 0.1, (800, 2)), 0, 1), seed))
+    assert 20 < len(tree.cells) < 300
+    found = estimate(tree)
+    values, covariance = solved(tree)
+    np.testing.assert_allclose(found.unbiased, values, atol=1e-7)
+    np.testing.assert_allclose(found.variances, np.diag(covariance), rtol=1e-8, atol=1e-9)
+    weights = rng.random((7, len(values))) * (rng.random((7, len(values))) < 0.3)
+    expected = np.einsum("qi,ij,qj->q", weights, covariance, weights)
+    np.testing.assert_allclose(found.variance_of(weights), expected, rtol=1e-8, atol=1e-9)
+    assert found.variance_of(np.ones(len(values)))[0] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_released_counts_are_not_negative_and_add_up_everywhere(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    task = PooledTask.build(Box((0, 0), (1, 1)), epsilon=0.5, trust="two-servers")
+    found = estimate(replay(seeded(task, rng.random((5000, 2)) ** 9, seed)))
+    assert (found.unbiased < 0).any()
+    assert (found.counts >= 0).all()
+    assert found.counts.sum() == pytest.approx(5000)
+    assert found.unbiased.sum() == pytest.approx(5000)
+
+
+def test_without_negative_numbers_nothing_is_changed() -> None:
+    task = PooledTask.build(Box((0,), (1,)), epsilon=80.0, trust="curator", max_depth=3)
+    found = estimate(replay(seeded(task, np.linspace(0, 1, 400), 0)))
+    assert (found.unbiased > 1).all()
+    np.testing.assert_allclose(found.counts, found.unbiased, atol=1e-9)
+
+
+def test_weights_need_one_column_per_final_cell() -> None:
+    task = PooledTask.build(Box((0,), (1,)), epsilon=1.0, trust="curator")
+    found = estimate(replay(seeded(task, np.zeros((3, 1)), 0)))
+    with pytest.raises(InvalidInput, match="shape"):
+        found.variance_of(np.ones((2, 5)))

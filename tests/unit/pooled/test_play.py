@@ -1,0 +1,139 @@
+"""The tree is a function of what was published: it replays, and a transcript that breaks the rule is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from semilocal import Box
+from semilocal.errors import InvalidInput
+from semilocal.pooled import UNITS, MemoryCounter, PooledTask, Published, estimate, play, replay
+from semilocal.pooled.noise import from_entropy, from_generator, from_secret
+from tests.helpers.pooled_runs import seeded
+
+
+@pytest.fixture(scope="module")
+def published() -> Published:
+    rng = np.random.default_rng(3)
+    points = np.clip(rng.normal(0.3, 0.05, (3000, 2)), 0, 1)
+    task = PooledTask.build(Box((0, 0), (1, 1)), epsilon=1.0, trust="two-servers")
+    return seeded(task, points, 5)
+
+
+def test_the_transcript_gives_the_same_tree_and_estimates(published: Published) -> None:
+    again = Published.from_bytes(published.to_bytes())
+    assert again.to_bytes() == published.to_bytes()
+    one, other = estimate(replay(published)), estimate(replay(again))
+    assert (one.counts == other.counts).all()
+    assert (one.tree.cells == published.cells).all()
+    assert len(published.cells) > 50
+
+
+def test_final_cells_cover_the_domain_in_order(published: Published) -> None:
+    tree = replay(published)
+    first, last = tree.task.hierarchy.span(tree.cells)
+    assert first[0] == 1 << tree.task.hierarchy.path_bits
+    assert (first[1:] == last[:-1] + np.uint64(1)).all()
+    assert last[-1] == (2 << tree.task.hierarchy.path_bits) - 1
+    inside = np.random.default_rng(0).random((500, 2))
+    boxes = tree.task.hierarchy.boxes(tree.cells)[tree.find(inside)]
+    assert ((inside >= boxes[:, 0]) & (inside <= boxes[:, 1])).all()
+
+
+def test_every_path_spends_its_budget_and_no_more(published: Published) -> None:
+    tree = replay(published)
+    spent = np.zeros(len(tree.cells), dtype=np.int64)
+    for level in tree.levels:
+        for cell, price in zip(level.cells[level.opened].tolist(), level.price[level.opened].tolist(), strict=True):
+            below = tree.task.hierarchy.span(np.array([cell], dtype=np.uint64))
+            first = tree.task.hierarchy.span(tree.cells)[0]
+            spent[(first >= below[0]) & (first <= below[1])] += price
+    assert (spent + tree.units == UNITS).all()
+    assert (tree.units > 0).all()
+
+
+def changed(published: Published, what: str) -> Published:
+    fields: dict[str, Any] = {
+        "a level is missing": {"opened": published.opened[:-1], "differences": published.differences[:-1]},
+        "a level is added": {
+            "opened": (*published.opened, published.cells[:1]),
+            "differences": (*published.differences, np.array([1])),
+        },
+        "another cell": {"opened": (published.opened[0], published.opened[1] ^ np.uint64(1), *published.opened[2:])},
+        "another number": {"differences": (-published.differences[0] - 900, *published.differences[1:])},
+        "another total": {"people": 30},
+        "a final cell is missing": {"cells": published.cells[:-1], "counts": published.counts[:-1]},
+        "a final count is missing": {"counts": published.counts[:-1]},
+        "a number too many": {"differences": (np.array([1, 2]), *published.differences[1:])},
+        "another task": {"task": PooledTask.build(published.task.box, epsilon=0.5, trust="two-servers")},
+        "a negative total": {"people": -1},
+        "a count no tree can have": {"counts": published.counts + 2**62 + 5 * np.abs(published.counts).max()},
+    }
+    return dataclasses.replace(published, **fields[what])
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "a level is missing", "a level is added", "another cell", "another number", "another total",
+        "a final cell is missing", "a final count is missing", "a number too many", "another task", "a negative total",
+        "a count no tree can have",
+    ],
+)  # fmt: skip
+def test_a_transcript_that_breaks_the_rule_is_refused(published: Published, what: str) -> None:
+    with pytest.raises(InvalidInput):
+        replay(changed(published, what))
+
+
+def test_bytes_that_are_not_canonical_are_refused(published: Published) -> None:
+    for data in (b"", published.to_bytes() + b"\0", published.to_bytes()[:-1]):
+        with pytest.raises(InvalidInput, match="published tree"):
+            Published.from_bytes(data)
+
+
+@pytest.mark.parametrize("people", [0, 1, 5])
+def test_few_people_give_one_cell_and_their_number(people: int) -> None:
+    task = PooledTask.build(Box((0,), (1,)), epsilon=1.0, trust="curator")
+    found = estimate(replay(seeded(task, np.full((people, 1), 0.5), 1)))
+    assert found.tree.cells.tolist() == [1]
+    assert found.counts.tolist() == [people]
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 8])
+def test_a_crowd_is_found_in_any_dimension(dimensions: int) -> None:
+    task = PooledTask.build(Box((0,) * dimensions, (1,) * dimensions), epsilon=4.0, trust="curator")
+    points = np.full((5000, dimensions), 0.7)
+    found = estimate(replay(play(task, MemoryCounter(task, points, from_entropy(__import__("os").urandom)))))
+    crowd = found.tree.find(np.full((1, dimensions), 0.7))[0]
+    # 200 times the scale of the noise of a whole path: never in practice
+    assert abs(found.counts[crowd] - 5000) < 200 / task.path_budget
+    assert task.hierarchy.depth(found.tree.cells)[crowd] >= 8
+
+
+def test_a_retry_with_the_same_secret_publishes_the_same_bytes() -> None:
+    task = PooledTask.build(Box((0,), (1,)), epsilon=2.0, trust="curator")
+    points = np.random.default_rng(1).beta(2, 20, (2000, 1))
+
+    class Derived(MemoryCounter):
+        def differences(self, depth, cells, units):  # type: ignore[no-untyped-def]
+            self._words = from_secret(bytes(32), task.id + depth.to_bytes(2, "big"), cells)
+            return super().differences(depth, cells, units)
+
+        def counts(self, cells, units):  # type: ignore[no-untyped-def]
+            self._words = from_secret(bytes(32), task.id + b"final", cells)
+            return super().counts(cells, units)
+
+    runs = [play(task, Derived(task, points, from_generator(np.random.default_rng(i)))).to_bytes() for i in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_codes_must_be_sorted() -> None:
+    task = PooledTask.build(Box((0,), (1,)), epsilon=2.0, trust="curator")
+    words = from_generator(np.random.default_rng(0))
+    codes = task.hierarchy.codes([[0.1], [0.9]])
+    assert MemoryCounter.from_codes(task, codes, words).people == 2
+    with pytest.raises(InvalidInput, match="ascending"):
+        MemoryCounter.from_codes(task, codes[::-1], words)
