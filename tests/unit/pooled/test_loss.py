@@ -24,7 +24,7 @@ from tests.helpers.pooled_runs import largest_log_ratio, seeded, small_task
 
 OTHERS = np.array([0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.6, 0.8, 0.9])
 PLACES = np.array([0.01, 0.15, 0.4, 0.55, 0.99])  # every quarter, and one of them twice
-NUMBERS = (-30, 1, 30)  # what a difference may come out as: far out on both sides, and in between
+NUMBERS = (-30, -2, 1, 30)  # what a difference may come out as: far out on both sides, and in between
 
 
 class Scripted:
