@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from semilocal import Task
 from semilocal.cli.main import main
 from semilocal.protocol.messages import decode
 from semilocal.protocol.plan import Plan
+from semilocal.service.rounds import advance
+from semilocal.service.stores.base import Enrolment, Incoming, open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secrets_of
 from tests.helpers.service import Device, play
 
@@ -89,6 +92,39 @@ def test_the_office_works_on_a_database_directly(tmp_path: Path, capsys: pytest.
     assert "0 campaigns match 'nobody'; there are:" in capsys.readouterr().err
 
 
+def test_show_says_how_many_are_missing_and_how_long_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = f"sqlite:///{tmp_path / 'service.db'}"
+    office = ["--db", database]
+    assert main([*CREATE, "--capacity", "7", "--enrolment", "open", *office]) == 0
+    store = open_store(database)
+    (task,) = store.statuses()
+    names = [bytes([number]) * 16 for number in range(7)]
+    store.apply([Enrolment(task, name, name * 2, None, None) for name in names[:6]])
+    assert main(["campaign", "show", "walkers", *office]) == 0
+    assert "enrolling: 6 enrolled; round 1 opens when 7 are enrolled\n" in capsys.readouterr().out
+    assert main(["campaign", "start", "walkers", *office]) == 0
+    store.apply([Incoming(task, 1, name, name * 2, 1, b"\x01", 0, 0) for name in names[:4]])
+    capsys.readouterr()
+    assert main(["campaign", "show", "walkers", *office]) == 0
+    words = capsys.readouterr().out
+    assert re.match(
+        r"collecting: round 1 is open, 4 of 6 answers received, 2 missing; it closes in [\w ]+; 6 enrolled\n", words
+    )
+    assert main(["campaign", "show", "walkers", "--json", *office]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["received"], document["expected"], document["needed"]) == (4, 6, 6)
+    with store.lock(task) as held:
+        assert held is not None
+        held.move("collecting", round_=1, closed=0, needed=6, deadline=1, fold=held.fold)
+    assert advance(store, task, 100.0) is not None
+    store.close()
+    assert main(["campaign", "show", "walkers", "--json", *office]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["received"], document["expected"]) == ((0, 4) if document["phase"] == "collecting" else (4, None))
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -101,6 +137,7 @@ def test_the_office_works_on_a_database_directly(tmp_path: Path, capsys: pytest.
             [*CREATE, "--release", "median:x:1", "--db", "sqlite:///{tmp}/a.db"],
             "--release must be counts, points, mean:",
         ),
+        ([*CREATE, "--capacity", "4", "--db", "sqlite:///{tmp}/a.db"], "4 participants are no crowd of k = 5"),
         ([*CREATE, "--lower=a,b", "--db", "sqlite:///{tmp}/a.db"], "--lower must be numbers"),
     ],
 )

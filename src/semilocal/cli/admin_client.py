@@ -134,6 +134,13 @@ class AdminClient:
         document: dict[str, Any] = self.request("GET", f"/tasks/{task}/state").json()
         return document
 
+    def progress(self, task: str) -> dict[str, Any]:
+        """Where a campaign stands, with the reports of the open round for who has the admin token."""
+        if not self._token:
+            return self.state(task)
+        document: dict[str, Any] = self.request("GET", f"/tasks/{task}/progress", admin=True).json()
+        return document
+
     def task(self, task: str) -> bytes:
         """The bytes of the task."""
         return bytes(self.request("GET", f"/tasks/{task}").content)

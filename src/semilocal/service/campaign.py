@@ -116,7 +116,12 @@ class CampaignForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enrolment_seconds: int | None = None
 
     def build(self) -> Campaign:
-        """The campaign, checked."""
+        """The campaign, checked; refuses a capacity with which no crowd of k can be promised."""
+        if self.capacity is not None and self.capacity < self.task.k:
+            raise InvalidInput(
+                f"capacity must be at least k: {self.capacity} participants are no crowd of k = {self.task.k}; "
+                "take a larger capacity, or a smaller k"
+            )
         return Campaign(
             self.name, self.task, tuple(release.build() for release in self.releases), self.enrolment, self.capacity,
             self.enrolment_seconds,

@@ -41,7 +41,7 @@ from ..transcript.saved_log import SavedLog
 from .campaign import Campaign, Phase, Status
 from .stores.base import Locked, ReportRow, Store
 
-__all__ = ["advance", "cancel", "regions_of", "report_bytes", "server_key", "start", "verify"]
+__all__ = ["advance", "cancel", "expected_reports", "regions_of", "report_bytes", "server_key", "start", "verify"]
 
 _CHUNK = 4096
 _answers = msgspec.msgpack.Decoder(int | tuple[int, ...] | None)
@@ -78,6 +78,21 @@ def cancel(store: Store, task: bytes) -> bool:
         status = held.status
         held.move("cancelled", round_=status.closed, closed=status.closed, needed=None, deadline=None, fold=held.fold)
         return True
+
+
+def expected_reports(store: Store, campaign: Campaign, status: Status) -> int | None:
+    """Participants who may answer the open round (who may enrol, while enrolling); None if nobody knows."""
+    if status.phase == "enrolling":
+        return campaign.capacity
+    if status.round <= 1 or status.ended:
+        return None if status.ended else status.enrolled
+    found = (store.message(campaign.task.id, number, "closed") for number in range(1, status.round))
+    closings = [data for data in found if data is not None]
+    history = History.of(campaign, closings)
+    if history.curator.finished:
+        return history.regions
+    closed = decode(closings[-1], Closed)
+    return sum(size for size, kept in zip(closed.responders, closed.kept, strict=True) if kept)
 
 
 def _move_on(store: Store, task: bytes, now: float, *, forced: bool) -> Status | None:

@@ -173,6 +173,8 @@ def describe_state(state: Mapping[str, Any]) -> str:
         parts[0] += f", {received:,} of {expected:,} answers received, {max(0, expected - received):,} missing"
     if left is not None:
         parts.append(f"it closes in {left}")
+    if state.get("fault"):
+        parts.append(state["fault"])
     return "; ".join([*parts, enrolled])
 
 
@@ -188,7 +190,7 @@ def run_show(args: argparse.Namespace) -> int:
     """Show where a campaign stands."""
     with server.connect(args) as client:
         task = client.find(args.campaign)
-        state = client.state(task)
+        state = client.progress(task)
         if args.json:
             print(json.dumps(state, indent=2))
             return DONE

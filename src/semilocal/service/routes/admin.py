@@ -57,6 +57,21 @@ async def make_tokens(context: Context, request: Request) -> Response:
     return json_response({"tokens": tokens}, status=201)
 
 
+async def show_progress(context: Context, request: Request) -> Response:
+    """How many have reported in the open round. Not for everybody: it tells when reports come in."""
+    service, task = context.service, task_of(request.path_params)
+    live = await service.refresh(task)
+    status = live.status
+    expected = await service.read(rounds.expected_reports, service.store, live.campaign, status)
+    document = {
+        "task": task.hex(), "name": live.campaign.name, "phase": status.phase, "round": status.round,
+        "closed": status.closed, "enrolled": status.enrolled, "received": status.received, "expected": expected,
+        "needed": status.needed, "deadline": status.deadline, "now": int(service.clock()),
+        "fault": service.faults.public(task),
+    }  # fmt: skip
+    return json_response(document)
+
+
 async def start(context: Context, request: Request) -> Response:
     """End enrolment."""
     service, task = context.service, task_of(request.path_params)
@@ -89,6 +104,9 @@ OPERATIONS = (
     Operation(
         "post", "/tasks/{task}/tokens", make_tokens, "New enrolment tokens, shown once", (201,), JSON, _OF_TASK, JSON,
         "admin",
+    ),
+    Operation(
+        "get", "/tasks/{task}/progress", show_progress, "Reports in the open round", (200,), JSON, _OF_TASK, "", "admin"
     ),
     Operation(
         "post", "/tasks/{task}/start", start, "End enrolment", (200,), JSON, (*_OF_TASK, "campaign-ended"), "", "admin"
