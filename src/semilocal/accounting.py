@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from .arrays import exact
+from .arrays import exact, short_repr
 from .errors import BudgetExceeded, InvalidInput
 from .protocol.partition import Partition
 from .protocol.promise import Guarantee, crowd_delta, crowds_words, losses_words, promise
@@ -83,6 +83,8 @@ class Ledger:
     entries: tuple[Entry, ...] = ()
     cap: Fraction | None = None
     rows: int = 1
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, task: Task, *, cap: float | Fraction | None = None) -> Ledger:

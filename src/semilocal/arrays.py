@@ -36,6 +36,7 @@ __all__ = [
     "finite",
     "is_integer",
     "is_number",
+    "short_repr",
     "sort_with_order",
 ]
 
@@ -236,3 +237,38 @@ def sort_with_order(
     values >>= shift
     values += offset
     return values, order
+
+
+_LONGEST_REPR = 480  # characters
+
+
+def short_repr(value: Any) -> str:
+    """A short repr for frozen values: numbers as they are, arrays and containers by type and size, others by type.
+
+    To be assigned as ``__repr__``. It shows no element of an array, no bytes and no long text, so a value that holds
+    positions or secrets does not print them in a traceback or a log.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Found:
+    ...     count: int
+    ...     points: Floats
+    ...     __repr__ = short_repr
+    >>> Found(3, np.zeros((3, 2)))
+    Found(count=3, points=float64[3, 2])
+    """
+    names: Any = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", ())
+    text = ", ".join(f"{name}={_shown(getattr(value, name))}" for name in names)
+    return f"{type(value).__name__}({text if len(text) <= _LONGEST_REPR else text[:_LONGEST_REPR] + '…'})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    if value is None or isinstance(value, bool | int | float | np.number):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:39] + "…")
+    return f"{type(value).__name__}[{len(value)}]" if hasattr(value, "__len__") else type(value).__name__

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import functions, release
-from .arrays import Floats
+from .arrays import Floats, short_repr
 from .errors import InvalidInput
 from .geometry.box import Box
 from .geometry.index import count_points
@@ -91,6 +91,8 @@ class Forecast:
     function: str
     count_error: float
     partition: Partition
+
+    __repr__ = short_repr
 
     def lines(self) -> list[str]:
         """A table for a person."""

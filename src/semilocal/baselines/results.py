@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
-from ..arrays import Floats
+from ..arrays import Floats, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.promise import Guarantee
@@ -41,6 +41,8 @@ class MeanEstimate:
     shape: str
     guarantee: Guarantee
 
+    __repr__ = short_repr
+
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Two-sided interval for the participants' mean."""
         if not 0 < level < 1:
@@ -68,6 +70,8 @@ class ReleasedPoints:
     clipped: int
     guarantee: Guarantee
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, eq=False)
 class SpatialCounts:
@@ -84,6 +88,8 @@ class SpatialCounts:
 
     regions: BoxCounts
     guarantee: Guarantee
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.regions)

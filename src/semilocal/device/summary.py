@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from ..protocol.promise import crowds_words, losses_words
+from ..arrays import short_repr
 from ..protocol.task import Task
 
 __all__ = ["Outcome", "Summary"]
@@ -70,6 +71,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     exposure: float = 0.0
     values: tuple[str, ...] = ()
     checkpoint: bytes = b""
+
+    __repr__ = short_repr
 
     @property
     def region(self) -> int | None:

@@ -21,6 +21,7 @@ from types import TracebackType
 
 import msgspec
 
+from ..arrays import short_repr
 from ..errors import InvalidInput, VaultError
 from ..protocol.keys import SECRET_BYTES
 from ..protocol.participant import State
@@ -85,6 +86,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     over: bool = False
     refusal: str = ""
 
+    __repr__ = short_repr
+
     @property
     def task_id(self) -> bytes:
         """SHA-256 of the task's bytes."""
@@ -97,6 +100,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     secret: bytes
     ledger: Ledger = Ledger()
     memberships: tuple[Membership, ...] = ()
+
+    __repr__ = short_repr
 
     def membership(self, task: bytes) -> Membership | None:
         """The device in the task with this id, or None."""

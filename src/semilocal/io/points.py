@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, short_repr
 from ..errors import InvalidInput
 from ..geometry.places import LATITUDE, LONGITUDE
 from .sources import Source, open_source
@@ -47,6 +47,8 @@ class Table:
     path: Path
     values: Mapping[str, Floats] = field(default_factory=lambda: MappingProxyType({}))
     labels: Mapping[str, Integers] = field(default_factory=lambda: MappingProxyType({}))
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.points)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Floats
+from ..arrays import Floats, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from .points import read_points
@@ -40,6 +40,8 @@ class Queries:
 
     boxes: Floats
     properties: Mapping[str, list[Any]] = field(default_factory=lambda: MappingProxyType({}))
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.boxes)

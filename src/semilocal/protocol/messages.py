@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from ..arrays import short_repr
 from ..errors import InvalidInput
 from .plan import MAX_RELEASES, Plan
 from .task import ID_BYTES, Task
@@ -53,6 +54,8 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="query", forbid_un
     task: bytes
     round: int
     cells: tuple[int, ...]
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         _check_header(self.task, self.round)
@@ -107,6 +110,8 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, tag="closed", forbid_
     responders: tuple[int, ...]
     tally: tuple[tuple[int, ...], ...]
     kept: tuple[tuple[int, ...], ...]
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         _check_header(self.task, self.round)
@@ -191,6 +196,8 @@ class ValueClosed(msgspec.Struct, frozen=True, array_like=True, tag="value-close
     index: int
     cells: tuple[int, ...]
     counts: tuple[tuple[tuple[int, int], ...], ...]
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         _check_value_header(self.task, self.round, self.plan, self.index)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Flags, Floats, Integers, short_repr
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells
 from .curator import Curator
@@ -52,6 +52,8 @@ class Trims:
     kept: Flags
     estimates: Floats
     responders: Integers
+
+    __repr__ = short_repr
 
     @staticmethod
     def of(played: Played) -> Trims:
@@ -96,6 +98,8 @@ class Partition:
     estimates: Floats
     path_trims: Integers
     trims: Trims
+
+    __repr__ = short_repr
 
     @classmethod
     def from_closings(cls, task: Task, closings: Iterable[Closed]) -> Partition:

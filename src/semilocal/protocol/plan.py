@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, coordinate, gaussian_bump, indicator, linear, squared_norm
 from ..geometry.box import Box
@@ -125,6 +126,8 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unkn
 
     task: bytes
     releases: tuple[Release, ...] = ()
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if len(self.task) != ID_BYTES:

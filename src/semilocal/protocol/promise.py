@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from ..arrays import short_repr
 from ..errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     simulated: bool = False
     about: str = ""
     notes: tuple[str, ...] = ()
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) != (self.adjacency == "nothing"):

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Flags, Floats, Integers, short_repr
 from ..hierarchy.base import ROOT, Cells
 from ..randomizer.base import Randomizer
 from ..randomizer.widths import with_fanout
@@ -114,6 +114,8 @@ class Played:
     responders: Integers
     tally: Integers
     ruling: Ruling
+
+    __repr__ = short_repr
 
     @property
     def cells(self) -> Cells:

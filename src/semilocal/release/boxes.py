@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number
+from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
 from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex, in_the_plane
@@ -49,6 +49,8 @@ class Answers:
     value: Floats
     stderr: Floats
     uncertain: bool = False
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.value)
@@ -104,6 +106,8 @@ class BoxCounts:
     counts: Floats
     variances: Floats
     uncertain: bool
+
+    __repr__ = short_repr
 
     def __init__(
         self,

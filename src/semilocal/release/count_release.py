@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats
+from ..arrays import Floats, short_repr
 from ..protocol.partition import Partition
 from ..simulation.run import Run
 from ._moves import Moved, Moves
@@ -57,6 +57,8 @@ class CountAnswers(Answers):
     acting: Answers = field(kw_only=True)
     moved: Moved = field(kw_only=True)
     total: int = field(kw_only=True)
+
+    __repr__ = short_repr
 
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each number, within 0 and the total: float64[q, 2].
@@ -98,6 +100,8 @@ class CountsRelease(Promised):
     partition: Partition
     spent: Ledger
     simulated: bool = False
+
+    __repr__ = short_repr
 
     @property
     def total(self) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, Integers, as_number
+from ..arrays import Floats, Integers, as_number, short_repr
 from ..errors import InvalidInput
 from ..protocol.partition import Partition
 from ..simulation.run import LOST, Run
@@ -48,6 +48,8 @@ class PointsRelease(Promised):
     partition: Partition
     spent: Ledger
     simulated: bool = False
+
+    __repr__ = short_repr
 
     def interval(self, level: float = 1.0) -> Floats:
         """The region that holds each position (with certainty, but for moved participants): float64[n, 2, d].

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Flags, Floats, Integers, short_repr
 from ..errors import InvalidInput
 from ..functions import as_function
 from ..protocol.partition import Partition
@@ -53,6 +53,8 @@ class ValuesRelease(Promised):
     mechanism: AnyMechanism
     simulated: bool = False
 
+    __repr__ = short_repr
+
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each value: float64[n, 2]."""
         half = standard_errors(level) * self.stderr
@@ -87,6 +89,8 @@ class MeanRelease(Promised):
     partition: Partition
     spent: Ledger
     simulated: bool = False
+
+    __repr__ = short_repr
 
     @property
     def biased(self) -> bool:

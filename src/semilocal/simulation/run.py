@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, short_repr
 from ..protocol.curator import closing
 from ..protocol.messages import Message, Query, Report
 from ..protocol.partition import Partition
@@ -32,12 +32,16 @@ class Reports:
     rows: Integers
     answers: Integers  # int64[n], int64[n, fanout], or int64[n, 0] in a roll call
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, eq=False)
 class Round(Played):
     """One round of a simulation, with its single reports if they were simulated."""
 
     reports: Reports | None = None
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +68,8 @@ class Run:
     rounds: tuple[Round, ...]
     pseudonyms: Callable[[int], bytes] = field(repr=False, default=lambda index: int(index).to_bytes(16, "big"))
     simulated: bool = True
+
+    __repr__ = short_repr
 
     @property
     def losses(self) -> Floats:

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import short_repr
 from ...errors import InvalidInput, SemilocalError
 from ...io.progress import Progress, duration
 from ...protocol.participant import Policy
@@ -55,6 +56,8 @@ class SwarmResult(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[str, ...]
     reports: int
     seconds: float
+
+    __repr__ = short_repr
 
     def text(self) -> str:
         """Regions, crowds and losses, in plain words."""

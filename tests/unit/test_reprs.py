@@ -1,0 +1,68 @@
+"""Values print short, and print nobody's position and no secret."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal.device.disk import MemoryDisk
+from semilocal.device.vault import Vault
+from semilocal.io.points import read_points
+from semilocal.io.queries import grid_queries
+from semilocal.protocol.plan import Plan, Release
+from semilocal.testing import cluster
+
+BOX = sl.Box((0, 0), (1, 1), names=("longitude", "latitude"))
+POINTS = cluster(3_000)
+F = sl.functions.squared_norm()
+
+
+def everything(folder: Path) -> list[Any]:
+    rng = np.random.default_rng(1)
+    options: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3, "k": 20, "rng": rng}
+    task = sl.Task.build(BOX, epsilon=1.0, delta=1e-3, k=20)
+    run = sl.simulate(POINTS, task, rng=rng, detail="reports")
+    counts = sl.counts(POINTS, BOX, **options)
+    path = folder / "people.csv"
+    path.write_text("lon,lat\n" + "".join(f"{x},{y}\n" for x, y in POINTS.tolist()))
+    releases = tuple(Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]) for _ in range(60))
+    with Vault.open("vault", disk=MemoryDisk(), entropy=lambda size: b"s" * size) as vault:
+        contents = vault.contents
+    long = sl.Ledger.of(task)
+    for number in range(50):
+        long = long.spend(f"release {number}", 0.1)
+    return [
+        BOX, task, run, run.partition, run.partition.trims, *run.rounds, run.rounds[0].reports, *run.events,
+        counts, counts.query(np.tile([[0, 0], [0.5, 0.5]], (1_000, 1, 1))), counts.spent, counts.guarantee, long,
+        sl.mean(POINTS, F, BOX, **options), sl.values(POINTS, F, BOX, **options), sl.points(POINTS, BOX, **options),
+        task.hierarchy, sl.Quadtree(BOX, max_depth=10), F, Plan(task.id, releases), sl.Policy(max_epsilon=3.0),
+        sl.Participant(task, POINTS[0], b"s" * 32, sl.Policy(max_epsilon=100.0, min_k=1, max_delta=1.0)),
+        sl.Curator(task), sl.RandomizedResponse(1.0, 2), sl.DiscreteLaplace(1.0, 2), sl.PaperLaplace(1.0, 2),
+        read_points(path), grid_queries("100x100", BOX), contents,
+    ]  # fmt: skip
+
+
+def test_every_public_value_prints_short_and_without_positions_or_secrets(tmp_path: Path) -> None:
+    values = everything(tmp_path)
+    public = {name for name in sl.__all__ if inspect.isclass(getattr(sl, name))}
+    assert public <= {type(value).__name__ for value in values}
+    for value in values:
+        text = repr(value)
+        assert len(text) < 500, (type(value), text)
+        assert "ssss" not in text
+        for number in POINTS[:50].ravel():
+            assert f"{number:.6f}"[:7] not in text, type(value)
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_the_length_does_not_grow_with_the_content(size: int) -> None:
+    from semilocal.protocol.messages import Closed
+
+    cells = tuple(range(1, size + 1))
+    closed = Closed(b"t" * 32, 3, cells, (5,) * size, ((1, 2),) * size, ((0,),) * size)
+    assert len(repr(closed)) < 200
