@@ -10,8 +10,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from ..protocol.promise import crowds_words, losses_words
 from ..arrays import short_repr
+from ..protocol.promise import crowds_words, losses_words
 from ..protocol.task import Task
 
 __all__ = ["Outcome", "Summary"]
