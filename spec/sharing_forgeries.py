@@ -22,10 +22,11 @@ How = Literal["seed", "bit", "both"]
 
 
 def second_node(
-    shape: Shape, path: Sequence[int], entropy: bytes, *, level: int, how: How, proof: Literal["kept", "lost", "both"]
-) -> SharedReport:
+    shape: Shape, path: Sequence[int], entropy: bytes, *, level: int, how: How, proof: Literal["kept", "lost", "both"],
+    task: bytes = TASK,
+) -> SharedReport:  # fmt: skip
     """A point function that is not zero at the child next to the path at one level."""
-    tree = ScalarTree(TASK, b"place")
+    tree = ScalarTree(task, b"place")
     parts = (entropy[:SEED], entropy[SEED : 2 * SEED])
     states = [int.from_bytes(parts[0], "little") & ~1, int.from_bytes(parts[1], "little") | 1]
     right_bits, body = 0, bytearray()

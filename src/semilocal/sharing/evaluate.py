@@ -103,7 +103,7 @@ class Half:
         self.shape, self.server, self.level, self.cells = shape, server, 0, 1
         self._keys = FixedKeys(task, b"place")
         self._public = Corrections.from_bytes([part[:cut] for part in public], levels=shape.levels, width=shape.width)
-        seeds = np.frombuffer(b"".join(private), dtype="<u8").reshape(n, -1)
+        seeds = np.frombuffer(b"".join(private), dtype="<u8").reshape(n, shape.private_bytes // 8)
         self.accepted = np.ones(n, dtype=bool)
         self._root = np.full((n, shape.width), np.uint64(1 - server))  # (1, value) by definition
         self.tags: Tags = np.empty((n, 0), dtype=np.uint8)

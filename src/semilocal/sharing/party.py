@@ -1,0 +1,237 @@
+"""One of the two servers, from the accepted reports to the final counts. Leader and helper run the same machine.
+
+    stage      what the server does                                     what it needs to go on
+    checking   ``tags``: what must agree with the other server          ``fix``: the reports that do not agree
+    sharing    ``share``: its noisy share of every opened cell's number ``publish``: both shares put together
+    ...        one level deeper, as the public rule says, until no cell is opened
+    counting   ``share``: its noisy share of every final count          ``publish``
+    done       ``published``: the transcript, the same on both servers
+
+Rules that are never broken: nothing leaves before the set of rejected reports of the level is fixed, and a level is
+fixed once. Noise is derived from the server's secret, the task, the level, the cell and the accepted set: a retry
+repeats it, and another set gets other noise. What is published is ``share(server 0) - share(server 1)``, modulo 2^64.
+
+Knows shares, the rule and noise. Knows no peer, HTTP, clock, file or random generator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..hierarchy import Cells
+from ..pooled.noise import draw, from_secret
+from ..pooled.play import Published
+from ..pooled.rule import Level, next_level, root_level
+from ..pooled.task import PooledTask
+from .evaluate import Half, LevelShare
+from .report import Shape
+
+__all__ = ["Evaluator", "Party", "Stage", "accepted_digest", "combine", "derived_noise"]
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Stage = Literal["checking", "sharing", "counting", "done"]
+
+
+class Evaluator(Protocol):
+    """One server's reports, wherever they are evaluated; :class:`~semilocal.sharing.evaluate.Half` is one."""
+
+    @property
+    def accepted(self) -> Flags: ...
+    @property
+    def tags(self) -> npt.NDArray[np.uint8]: ...
+    def expand(self) -> LevelShare: ...
+    def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]: ...
+    def drop(self, rejected: Flags) -> None: ...
+    def open(self, rows: Integers) -> None: ...
+
+
+def accepted_digest(ids: Sequence[bytes]) -> bytes:
+    """SHA-256 of the sorted ids of the accepted reports."""
+    return hashlib.sha256(b"".join(sorted(ids))).digest()
+
+
+def derived_noise(
+    secret: bytes, task: PooledTask, what: Literal["difference", "count"], depth: int, accepted: bytes, cells: Cells,
+    units: Integers,
+) -> Integers:  # fmt: skip
+    """A server's noise: int64[m]. The same arguments give the same numbers.
+
+    Parameters
+    ----------
+    accepted : bytes
+        Digest of the set that the numbers are about.
+    units : int64[m]
+        Of the path's budget.
+    """
+    context = task.id + what.encode().ljust(16, b"\0") + depth.to_bytes(4, "big") + accepted
+    return draw(task.unit, units, from_secret(secret, context, cells))
+
+
+def combine(first: Integers, second: Integers) -> Integers:
+    """The published numbers from server 0's and server 1's shares: int64[m]."""
+    if first.shape != second.shape:
+        raise InvalidInput(f"shares must have the same length; got {len(first)} and {len(second)}")
+    return (first.astype(np.uint64) - second.astype(np.uint64)).astype(np.int64)
+
+
+class Party:
+    """One server of a pair.
+
+    Parameters
+    ----------
+    task : PooledTask
+        With trust "two-servers".
+    server : {0, 1}
+    secret : bytes
+        The server's own, 32 bytes; noise is derived from it.
+    ids : sequence of bytes
+        Report ids, ascending: the same list on both servers.
+    evaluator : Evaluator
+        This server's half of these reports, in the same order.
+    """
+
+    def __init__(
+        self, task: PooledTask, server: int, secret: bytes, ids: Sequence[bytes], evaluator: Evaluator
+    ) -> None:
+        if task.trust != "two-servers":
+            raise InvalidInput(f"a pair plays tasks with trust 'two-servers'; got {task.trust!r}")
+        if list(ids) != sorted(set(ids)) or len(ids) != len(evaluator.accepted):
+            raise InvalidInput("report ids must be ascending, different, and one per report")
+        self.task, self.server = task, server
+        self._secret, self._ids, self._evaluator = secret, tuple(ids), evaluator
+        self.stage: Stage = "checking"
+        self.levels: list[Level] = []
+        self.people = 0
+        self._differences: list[Integers] = []
+        self._found: LevelShare | None = None
+        # Per depth the unsigned sums of the level's cells. A report that is rejected later was worth nothing in a cell
+        # that was not opened (it would have no opened cell to fail in), so these sums stay as they are.
+        self._sums: list[npt.NDArray[np.uint64]] = []
+        self._counts: Integers | None = None
+
+    @classmethod
+    def of(
+        cls, task: PooledTask, server: int, secret: bytes, ids: Sequence[bytes], public: Sequence[bytes],
+        private: Sequence[bytes],
+    ) -> Party:  # fmt: skip
+        """A server that evaluates in this process."""
+        half = Half(task.id, Shape(task.hierarchy.max_depth), server, public, private)
+        return cls(task, server, secret, ids, half)
+
+    @property
+    def depth(self) -> int:
+        """The level that is being checked or shared."""
+        return len(self._differences)
+
+    @property
+    def accepted(self) -> bytes:
+        """Digest of the reports that count now."""
+        return accepted_digest([one for one, counts in zip(self._ids, self._evaluator.accepted, strict=True) if counts])
+
+    def tags(self) -> npt.NDArray[np.uint8]:
+        """What must be equal on both servers, one row per report: uint8[n, b]."""
+        self._expect("checking")
+        found = self._expanded()
+        return found.tags if self.depth else np.concatenate([self._evaluator.tags, found.tags], axis=1)
+
+    def fix(self, rejected: Flags) -> None:
+        """Fix which reports count at this level; there is no second time.
+
+        Parameters
+        ----------
+        rejected : bool[n]
+            Reports whose tags differ. Those that were rejected before stay so.
+        """
+        self._expect("checking")
+        found, depth = self._expanded(), self.depth
+        new = rejected & self._evaluator.accepted
+        sums = found.sums[:, 0]
+        if new.any():
+            sums = sums - self._evaluator.sums_of(new)[:, 0]
+            self._evaluator.drop(new)
+        if depth == 0:
+            self.people = int(np.count_nonzero(self._evaluator.accepted))
+            self.levels.append(root_level(self.task, self.people))
+            self._sums.append(np.array([self.people if self.server == 0 else 0], dtype=np.uint64))
+            if not self.levels[0].opened.any():
+                self.stage = "counting"
+                return
+        self._sums.append(sums)
+        self.stage = "sharing"
+
+    def share(self) -> Integers:
+        """This server's noisy share: int64[m], of the opened cells' differences or of the final counts."""
+        if self.stage == "sharing":
+            level = self.levels[-1]
+            sums = self._sums[-1]
+            exact = sums[0::2] - sums[1::2]
+            cells, units = level.cells[level.opened], level.price[level.opened]
+            return self._noisy("difference", exact, cells, units)
+        self._expect("counting")
+        cells, units, exact = self._final()
+        return self._noisy("count", exact, cells, units)
+
+    def publish(self, numbers: Integers) -> None:
+        """Take the numbers that both shares give, and go one level down or end.
+
+        Parameters
+        ----------
+        numbers : int64[m]
+            ``combine(share of server 0, share of server 1)``.
+        """
+        if self.stage == "counting":
+            if numbers.shape != self._final()[0].shape:
+                raise InvalidInput(f"there are {len(self._final()[0])} final counts; got {len(numbers)}")
+            self._counts, self.stage = numbers, "done"
+            return
+        self._expect("sharing")
+        here = self.levels[-1]
+        below = next_level(self.task, here, numbers)
+        self._differences.append(numbers)
+        self.levels.append(below)
+        rows = np.flatnonzero(below.opened)
+        if not len(rows):
+            self.stage = "counting"
+            return
+        self._evaluator.open(rows)
+        self._found, self.stage = None, "checking"
+
+    def published(self) -> Published:
+        """The transcript."""
+        self._expect("done")
+        assert self._counts is not None
+        cells, _, _ = self._final()
+        opened = tuple(level.cells[level.opened] for level in self.levels if level.opened.any())
+        return Published(self.task, self.people, opened, tuple(self._differences), cells, self._counts)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _expect(self, stage: Stage) -> None:
+        if self.stage != stage:
+            raise InvalidInput(f"this server is {self.stage}, not {stage}")
+
+    def _expanded(self) -> LevelShare:
+        if self._found is None:
+            self._found = self._evaluator.expand()
+        return self._found
+
+    def _noisy(
+        self, what: Literal["difference", "count"], exact: npt.NDArray[np.uint64], cells: Cells, units: Integers
+    ) -> Integers:
+        noise = derived_noise(self._secret, self.task, what, self.depth, self.accepted, cells, units)
+        return (exact + noise.astype(np.uint64)).astype(np.int64)
+
+    def _final(self) -> tuple[Cells, Integers, npt.NDArray[np.uint64]]:
+        """Final cells in the order of the domain, the units left for them, and the exact share of their counts."""
+        cells = np.concatenate([level.cells[~level.opened] for level in self.levels])
+        units = np.concatenate([level.left[~level.opened] for level in self.levels])
+        exact = np.concatenate([sums[~level.opened] for level, sums in zip(self.levels, self._sums, strict=True)])
+        order = np.argsort(self.task.hierarchy.span(cells)[0])
+        return cells[order], units[order], exact[order]

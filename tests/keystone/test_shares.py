@@ -1,0 +1,130 @@
+"""Two servers on shares publish what a simulation with the same noise publishes, number by number."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sharing_forgeries import second_node
+
+from semilocal import Box
+from semilocal.errors import InvalidInput
+from semilocal.hierarchy import Cells
+from semilocal.pooled import PooledTask, Published, play, replay
+from semilocal.sharing.check import differing
+from semilocal.sharing.party import Party, accepted_digest, combine, derived_noise
+from semilocal.sharing.report import Shape, SharedReport, make_report
+
+TASK = PooledTask.build(Box((0, 0), (1, 1)), epsilon=40.0, trust="two-servers", max_depth=9)
+SECRETS = (b"0" * 32, b"1" * 32)
+Integers = npt.NDArray[np.int64]
+
+
+def points(n: int, seed: int = 4) -> npt.NDArray[np.float64]:
+    rng = np.random.default_rng(seed)
+    return np.clip(rng.normal(0.3, 0.12, size=(n, 2)), 0, 1)
+
+
+def ids(n: int) -> list[bytes]:
+    return sorted(hashlib.sha256(str(who).encode()).digest()[:16] for who in range(n))
+
+
+def path_of(code: int, levels: int) -> list[int]:
+    return [code >> shift & 1 for shift in reversed(range(levels))]
+
+
+def reports(task: PooledTask, codes: Cells) -> list[SharedReport]:
+    rng = np.random.default_rng(1)
+    shape = Shape(task.hierarchy.max_depth)
+    return [make_report(task.id, shape, path_of(int(code), shape.levels), rng.bytes(32)) for code in codes]
+
+
+def parties(task: PooledTask, made: list[SharedReport]) -> list[Party]:
+    public = [report.public for report in made]
+    return [
+        Party.of(task, server, SECRETS[server], ids(len(made)), public, [report.private[server] for report in made])
+        for server in (0, 1)
+    ]
+
+
+def run(pair: list[Party]) -> list[Published]:
+    while pair[0].stage != "done":
+        if pair[0].stage == "checking":
+            rejected = differing(pair[0].tags(), pair[1].tags())
+            for party in pair:
+                party.fix(rejected)
+        numbers = combine(pair[0].share(), pair[1].share())
+        for party in pair:
+            party.publish(numbers)
+    return [party.published() for party in pair]
+
+
+class Simulated:
+    """Counts in the clear, with the noise that the two servers derive."""
+
+    def __init__(self, task: PooledTask, codes: Cells, accepted: bytes) -> None:
+        self.task, self.codes, self.accepted, self.people = task, np.sort(codes), accepted, len(codes)
+        self.depth = 0
+
+    def exact(self, cells: Cells) -> Integers:
+        first, last = self.task.hierarchy.span(cells)
+        return np.searchsorted(self.codes, last, side="right") - np.searchsorted(self.codes, first)
+
+    def noise(self, what: str, depth: int, cells: Cells, units: Integers) -> Integers:
+        first, second = (derived_noise(s, self.task, what, depth, self.accepted, cells, units) for s in SECRETS)  # type: ignore[arg-type]
+        return first - second
+
+    def differences(self, depth: int, cells: Cells, units: Integers) -> Integers:
+        self.depth = depth + 1
+        children = self.task.hierarchy.children(cells).reshape(-1, 2)
+        return self.exact(children[:, 0]) - self.exact(children[:, 1]) + self.noise("difference", depth, cells, units)
+
+    def counts(self, cells: Cells, units: Integers) -> Integers:
+        return self.exact(cells) + self.noise("count", self.depth, cells, units)
+
+
+@pytest.mark.parametrize("n", [0, 3, 400])
+def test_shares_give_the_numbers_of_the_simulation(n: int) -> None:
+    codes = TASK.hierarchy.codes(points(n))
+    first, second = run(parties(TASK, reports(TASK, codes)))
+    assert first.to_bytes() == second.to_bytes()
+    simulated = play(TASK, Simulated(TASK, codes, accepted_digest(ids(n))))
+    assert first.to_bytes() == simulated.to_bytes()
+    assert replay(first).people == n
+    if n == 400:
+        assert len(first.cells) > 5
+
+
+def test_a_report_that_is_rejected_on_the_way_counts_from_then_on_for_nobody() -> None:
+    codes = TASK.hierarchy.codes(points(300))
+    made = reports(TASK, codes)
+    levels = TASK.hierarchy.max_depth
+    crowded = path_of(int(np.sort(codes)[150]), levels)
+    forged = second_node(Shape(levels), crowded, bytes(range(32)), level=1, how="both", proof="kept", task=TASK.id)
+    first, second = run(parties(TASK, [*made, forged]))
+    assert first.to_bytes() == second.to_bytes()
+    tree = replay(first)
+    exact = Simulated(TASK, codes, b"").exact(tree.cells)
+    assert np.abs(tree.counts - exact).max() < 12  # the noise of two servers at this epsilon; a forgery adds 2^60
+
+
+def test_a_level_is_fixed_once_and_nothing_leaves_before() -> None:
+    pair = parties(TASK, reports(TASK, TASK.hierarchy.codes(points(300))))
+    with pytest.raises(InvalidInput, match="checking"):
+        pair[0].share()
+    nobody = np.zeros(300, dtype=bool)
+    pair[0].fix(nobody)
+    with pytest.raises(InvalidInput, match="sharing"):
+        pair[0].fix(~nobody)
+    assert pair[0].share().tobytes() == pair[0].share().tobytes()
+
+
+def test_another_accepted_set_gets_other_noise() -> None:
+    cells, units = np.arange(1, 60, dtype=np.uint64), np.full(59, 40)
+    first, again, other = (
+        derived_noise(SECRETS[0], TASK, "difference", 2, accepted_digest(ids(n)), cells, units) for n in (9, 9, 10)
+    )
+    assert np.array_equal(first, again)
+    assert np.count_nonzero(first != other) > 20
