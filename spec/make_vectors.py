@@ -14,6 +14,7 @@ from vector_plays import make_plays
 from vector_refusals import make_refusals
 from vector_sharing import make_sharing
 from vector_tables import make_tables
+from vector_values import make_values
 
 __all__ = ["FOLDER", "build"]
 
@@ -27,6 +28,7 @@ def build() -> dict[str, str]:
         "plays.json": make_plays(),
         "refusals.json": make_refusals(),
         "malformed.json": make_malformed(),
+        "values.json": make_values(),
         "sharing.json": make_sharing(),
     }
     return {name: lay_out(content) + "\n" for name, content in files.items()}

@@ -2,7 +2,7 @@
 
 It exists to show that the text is enough, and as an oracle for the vectors: nothing here shares code, arrays or
 floating-point tails with the package. It is slow and small, and it trusts its input; refusals are the package's.
-Section numbers are those of the text.
+Section numbers are those of the text; section 15 is in ``reference_values.py``.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ class Device:
     """A device that plays along: asks no policy, but follows only verdicts that it finds itself."""
 
     def __init__(self, task: dict[str, Any], point: list[float], secret: bytes) -> None:
-        self.task, self.secret = task, secret
+        self.task, self.secret, self.point = task, secret, point
         self.tree = Tree(task["hierarchy"])
         self.id = hashlib.sha256(pack(task)).digest()
         self.pseudonym = pseudonym(secret, self.id)

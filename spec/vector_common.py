@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from semilocal import BinaryTree, Box, PaperLaplace, Policy, Task
+from semilocal.errors import ProtocolError
 
 Json = Any
 OPEN = Policy(max_epsilon=1e6, min_k=1, allow_no_crowd=True)
@@ -75,6 +76,15 @@ def cluster(label: str, size: int, dimensions: int, strays: int, *, centre: floa
 def unit(dimensions: int) -> Box:
     """The unit cube."""
     return Box((0.0,) * dimensions, (1.0,) * dimensions)
+
+
+def token_of(act: Callable[[], object]) -> str:
+    """The token with which something is refused; empty if it is not."""
+    try:
+        act()
+    except ProtocolError as error:
+        return error.token
+    return ""
 
 
 TASKS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from vector_common import OPEN, Json, cluster, plain, secret, unit
 
-from semilocal import Box, Curator, Participant, Task
+from semilocal import Box, Closed, Curator, Participant, Query, Task
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import Message, encode
 from semilocal.transcript.merkle import transcript_root
@@ -68,10 +68,12 @@ def one_play(name: str, note: str, task: Task, points: list[list[float]], missin
     curator, rounds = Curator(task), []
     events: list[Message] = [task]
     while (query := curator.query()) is not None:
+        assert isinstance(query, Query)
         there = [person for number, person in enumerate(people) if number not in missing.get(query.round, [])]
         answers = [report for person in there if (report := person.receive(query)) is not None]
         answers.sort(key=lambda report: report.pseudonym)
-        closed = curator.close(*count_reports(task, query, answers))
+        closed = curator.close(*count_reports(curator, answers))
+        assert isinstance(closed, Closed)
         for person in people:
             person.receive(closed)
         events += [query, *answers, closed]

@@ -10,12 +10,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from vector_common import OPEN, TASKS, Json, plain, secret
+from vector_common import OPEN, TASKS, Json, plain, secret, token_of
 
 from semilocal import Closed, Curator, Participant, Policy, Query, Report, Task
-from semilocal.errors import ProtocolError
 from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import encode
+from semilocal.protocol.messages import AnyReport, encode
 from semilocal.protocol.rule import Frontier, decide
 
 __all__ = ["make_refusals"]
@@ -29,7 +28,7 @@ class Story:
         self.device = Participant(task, point, secret(label), policy)
         self.history: list[Query | Closed] = []
 
-    def tell(self, message: Query | Closed) -> Report | None:
+    def tell(self, message: Query | Closed) -> AnyReport | None:
         """Deliver a legal message."""
         report = self.device.receive(message)
         self.history.append(message)
@@ -241,15 +240,6 @@ def make_refusals() -> Json:
     }
 
 
-def token_of(act: Callable[[], object]) -> str:
-    """The token with which something is refused; empty if it is not."""
-    try:
-        act()
-    except ProtocolError as error:
-        return error.token
-    return ""
-
-
 def joining_list() -> Iterable[tuple[str, str, str, str, Policy]]:
     """Name, token, task, what is wrong, policy."""
     return [
@@ -329,7 +319,7 @@ def refused_report(
     curator = Curator(TASKS[task])
     events = [curator.close([size], [tally]) for size, tally in closings]
     query = curator.query()
-    assert query is not None
+    assert isinstance(query, Query)
     answer: Any = None if curator.roll_call else (0, 1) if task == "laplace" else 0
     legal = Report(curator.task.id, query.round, bytes(16), query.cells[0], answer)
     curator.check(legal)
@@ -337,7 +327,7 @@ def refused_report(
 
     def take() -> None:
         curator.check(bad)
-        count_reports(curator.task, query, [legal, bad])
+        count_reports(curator, [legal, bad])
 
     assert token_of(take) == token, name
     return {

@@ -26,9 +26,8 @@ from semilocal.device.summary import Summary
 from semilocal.device.vault import Vault
 from semilocal.errors import DeviceViolation, InvalidInput
 from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
+from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, decode_report, encode
 from semilocal.protocol.plan import Plan, Release
-from semilocal.protocol.values import check_value_report
 from semilocal.testing import ALLOW_ALL, MockClock
 from semilocal.transcript.merkle import leaf_hash, merkle_root
 
@@ -64,7 +63,7 @@ class FakeServer:
 
     def __post_init__(self) -> None:
         self.plan = Plan(self.task.id, self.releases)
-        self.curator = Curator(self.task)
+        self.curator = Curator(self.task, self.plan)
         self.queries: list[Query | ValueQuery] = []
         self.closings: list[Closed | ValueClosed] = []
         self.partition_rounds = 0
@@ -120,31 +119,17 @@ class FakeServer:
     def close(self) -> None:
         """Close the open round with the reports it has."""
         number, query = self.open_round, self.queries[-1]
-        if isinstance(query, Query):
-            reports = [decode(body, Report) for body in self.bodies(number)]
-            closed = self.curator.close(*count_reports(self.task, query, reports))
-            self.closings.append(closed)
+        reports = [decode_report(body) for body in self.bodies(number)]
+        closed = self.curator.close(*count_reports(self.curator, reports))
+        self.closings.append(closed)
+        if isinstance(closed, Closed):
             stopped = {cell for cell, kept in zip(closed.cells, closed.kept, strict=True) if not kept}
             self.regions.update({r.pseudonym.hex(): r.cell for r in reports if r.cell in stopped})
-            following = self.curator.query()
-            if following is not None:
-                self.queries.append(following)
-                return
+        if isinstance(query, Query) and self.curator.partitioned:
             self.partition_rounds = number
-        else:
-            counts: dict[int, dict[int, int]] = {}
-            for body in self.bodies(number):
-                report = decode(body, ValueReport)
-                row = counts.setdefault(report.cell, {})
-                row[report.answer] = row.get(report.answer, 0) + 1
-            rows = tuple(tuple(sorted(counts[cell].items())) for cell in sorted(counts))
-            self.closings.append(
-                ValueClosed(self.task.id, number, self.plan.digest, query.index, tuple(sorted(counts)), rows)
-            )
-        done = len(self.closings) - self.partition_rounds
-        if done < len(self.plan.asked):
-            index = self.plan.asked[done]
-            self.queries.append(ValueQuery(self.task.id, len(self.closings) + 1, self.plan.digest, index))
+        following = self.curator.query()
+        if following is not None:
+            self.queries.append(following)
 
     def events(self, rounds: int) -> list[bytes]:
         """Canonical bytes of the transcript's first rounds."""
@@ -153,7 +138,7 @@ class FakeServer:
             query, closed = self.queries[number - 1], self.closings[number - 1]
             if isinstance(query, ValueQuery) and number == self.partition_rounds + 1:
                 events.append(encode(self.plan))
-            events += [_bytes(query), *self.bodies(number), _bytes(closed)]
+            events += [encode(query), *self.bodies(number), encode(closed)]
         return events
 
     def root(self) -> bytes:
@@ -183,11 +168,11 @@ class FakeServer:
             case ["GET", "rounds", number, "query"]:
                 if int(number) > len(self.queries):
                     raise Problem(404, "not-open-yet", retry_after=1)
-                return 200, _bytes(self.queries[int(number) - 1])
+                return 200, encode(self.queries[int(number) - 1])
             case ["GET", "rounds", number, "closed"]:
                 if int(number) > len(self.closings):
                     raise Problem(404, "not-closed-yet", retry_after=1)
-                return 200, _bytes(self.closings[int(number) - 1])
+                return 200, encode(self.closings[int(number) - 1])
             case ["GET", "rounds", number, "checkpoint"]:
                 if int(number) > len(self.closings):
                     raise Problem(404, "not-closed-yet", retry_after=1)
@@ -232,9 +217,8 @@ class FakeServer:
             raise Problem(410, "campaign-ended")
         if number > len(self.queries):
             raise Problem(404, "not-open-yet", retry_after=1)
-        query = self.queries[number - 1]
         try:
-            report = decode(body, Report) if isinstance(query, Query) else decode(body, ValueReport)
+            report = decode_report(body)
         except InvalidInput:
             raise Problem(422, "not-canonical") from None
         if report.task != self.task.id or report.round != number or report.pseudonym.hex() != who:
@@ -248,23 +232,19 @@ class FakeServer:
             return 200
         if number != self.open_round:
             raise Problem(410, "round-closed")
-        if isinstance(report, ValueReport):
-            assert isinstance(query, ValueQuery)
-            check_value_report(report, self.plan.releases[query.index])
-            if self.regions.get(who) != report.cell:
-                raise Problem(422, "wrong-path")
-        else:
-            if number > 1 and (number - 1, who) not in self.stored:
-                raise Problem(410, "missed-round")
-            try:
-                self.check(report)
-            except DeviceViolation as error:
-                raise Problem(422, error.token) from None
+        if isinstance(report, Report) and number > 1 and (number - 1, who) not in self.stored:
+            raise Problem(410, "missed-round")
+        try:
+            self.check(report)
+        except DeviceViolation as error:
+            raise Problem(422, error.token) from None
+        if isinstance(report, ValueReport) and self.regions.get(who) != report.cell:
+            raise Problem(422, "wrong-path")
         self.stored[number, who] = body
         self.close_if_complete()
         return 201
 
-    def check(self, report: Report) -> None:
+    def check(self, report: Report | ValueReport) -> None:
         """Refuse a report that does not belong to the open round."""
         self.curator.check(report)
 
@@ -285,10 +265,6 @@ class FakeServer:
         length = (b"content-length", str(len(data)).encode())
         await send({"type": "http.response.start", "status": status, "headers": [length, *extra]})
         await send({"type": "http.response.body", "body": data})
-
-
-def _bytes(message: Query | Closed | ValueQuery | ValueClosed) -> bytes:
-    return encode(message)
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from semilocal import Curator, Participant, Task
+from semilocal import Participant, Task
 from semilocal.device.vault import Contents, Membership
-from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import ValueClosed, ValueQuery, encode
+from semilocal.protocol.messages import encode
 from semilocal.protocol.plan import Plan, Release
-from semilocal.protocol.values import respond_value
 from semilocal.testing import ALLOW_ALL, unit_box
 from semilocal.transcript.checkpoints import public_key
 from semilocal.transcript.file import TranscriptWriter
+from tests.helpers.pair import play as play_pair
 
 KEY = bytes(range(32))
 
@@ -64,41 +63,12 @@ def play(
     )  # fmt: skip
     points = np.clip(rng.normal(0.4, 0.2, (n, 2)), 0.0, 1.0)
     secrets = [rng.bytes(32) for _ in range(n)]
-    devices = [Participant(task, point, secret, ALLOW_ALL) for point, secret in zip(points, secrets, strict=True)]
-    curator, events = Curator(task), [encode(task)]
-    while (query := curator.query()) is not None:
-        answers = [device.receive(query) for device in devices if device.state.phase == "waiting"]
-        reports = sorted((r for r in answers if r is not None), key=lambda report: report.pseudonym)
-        closed = curator.close(*count_reports(task, query, reports))
-        events += [encode(query), *(encode(report) for report in reports), encode(closed)]
-        for device in devices:
-            device.receive(closed)
     releases = (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]), Release("counts"))
     plan = Plan(task.id, releases if values else ())
-    first = curator.round
-    if plan.asked:
-        events.append(encode(plan))
-    for number, index in enumerate(plan.asked):
-        asked = ValueQuery(task.id, first + number, plan.digest, index)
-        told = sorted(
-            (
-                respond_value(
-                    asked, plan, task=task, secret=secret, pseudonym=device.pseudonym, region=device.region,
-                    point=point, first_round=first,
-                )
-                for device, secret, point in zip(devices, secrets, points, strict=True)
-                if device.region is not None
-            ),
-            key=lambda report: report.pseudonym,
-        )  # fmt: skip
-        counts: dict[int, dict[int, int]] = {}
-        for report in told:
-            row = counts.setdefault(report.cell, {})
-            row[report.answer] = row.get(report.answer, 0) + 1
-        cells = tuple(sorted(counts))
-        rows = tuple(tuple(sorted(counts[cell].items())) for cell in cells)
-        closing = ValueClosed(task.id, asked.round, plan.digest, index, cells, rows)
-        events += [encode(asked), *(encode(report) for report in told), encode(closing)]
+    devices = [
+        Participant(task, point, secret, ALLOW_ALL, plan=plan) for point, secret in zip(points, secrets, strict=True)
+    ]
+    events = [encode(event) for event in play_pair(task, devices, plan=plan).events]
     return Played(task, plan, events, devices, secrets, points)
 
 

@@ -6,6 +6,7 @@ one of the two does not play the protocol.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 from typing import Literal
 
@@ -13,8 +14,11 @@ import numpy as np
 import pytest
 
 from semilocal import Run, Task, simulate
-from semilocal.protocol.messages import Message, encode
+from semilocal.protocol.messages import Event, encode
+from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Rule
+from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Hybrid, Piecewise, TwoPoint
+from semilocal.simulation.values import play_values, value_events
 from semilocal.testing import cluster, secret, unit_box
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers.pair import crowd, play
@@ -49,9 +53,23 @@ CASES = [
 ]
 
 
-def same_transcript(run: Run, events: list[Message]) -> None:
+def releases(dimensions: int) -> tuple[Release, ...]:
+    """Every function and every kind of mechanism, with releases between them that ask nothing."""
+    half = (0.25,) * dimensions + (0.5,) * dimensions
+    return (
+        Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0]),
+        Release("counts"),
+        Release("values", Piecewise(1.5), "squared_norm"),
+        Release("values", Hybrid(1.0), "gaussian_bump", (0.3, *([0.5] * dimensions))),
+        Release("points"),
+        Release("mean", DiscreteLaplaceValue(3.0, 16), "linear", (0.5, *([-2.0] * dimensions))),
+        Release("mean", TwoPoint(1.0), "indicator", half),
+    )
+
+
+def same_transcript(run: Run, events: list[Event], more: Iterable[Event] = ()) -> None:
     """Message by message, so that a failure names the first one that differs."""
-    simulated = list(run.events)
+    simulated = [*run.events, *more]
     for number, (one, other) in enumerate(zip(events, simulated, strict=True)):
         assert encode(one) == encode(other), f"message {number}"
     assert transcript_root(events) == transcript_root(simulated)
@@ -68,6 +86,46 @@ def test_machines_and_simulation_give_the_same_transcript(dimensions: int, task:
     assert [p.spent for p in played.participants] == pytest.approx(run.losses.tolist())
     if task.rule != "each":  # there a device cannot see its own crowd: it is gone before it is counted
         assert [p.crowd for p in played.participants] == run.partition.crowds[run.regions].tolist()
+
+
+@pytest.mark.parametrize(("dimensions", "task"), CASES)
+def test_they_agree_on_every_value_that_the_plan_asks_for(dimensions: int, task: Task) -> None:
+    points, secrets = cluster(SIZE, dimensions), [secret(i) for i in range(SIZE)]
+    plan = Plan(task.id, releases(dimensions))
+    played = play(task, crowd(task, points, plan=plan), plan=plan)
+    run = simulate(points, task, detail="reports", secrets=secrets)
+    rounds = play_values(run, points, plan, secrets)
+    assert len(rounds) == len(plan.asked) == 5
+    same_transcript(run, played.events, value_events(run, plan, rounds))
+    assert [p.spent for p in played.participants] == pytest.approx((run.losses + plan.epsilon).tolist())
+    assert {p.released.indices for p in played.participants} == {plan.asked}
+
+
+def test_a_moved_participant_acts_from_inside_its_half_open_region_on_both_sides() -> None:
+    """At 0.9, moved into [0, 0.5): outside of [0.5, 1] for a device as for the simulation; else one would say 1."""
+    task = Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=3, max_depth=1, tau=0.4)
+    points = np.array([[0.1 + 0.003 * i] for i in range(79)] + [[0.9]])
+    plan = Plan(task.id, (Release("values", TwoPoint(16.0), "indicator", (0.5, 1.0)),))
+    played = play(task, crowd(task, points, plan=plan), plan=plan)
+    assert played.participants[-1].moves == 1
+    assert played.participants[-1].region == 2
+    run = simulate(points, task, detail="reports", secrets=[secret(i) for i in range(SIZE)])
+    (value,) = play_values(run, points, plan, [secret(i) for i in range(SIZE)])
+    assert [value.closed] == played.values
+    assert value.given.outputs[-1] == 0  # epsilon 16: the other output has a chance of 1e-7
+
+
+def test_where_a_function_is_constant_devices_and_simulation_scale_it_alike() -> None:
+    task = Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=3, max_depth=1)
+    points = cluster(SIZE, 1)
+    plan = Plan(task.id, (Release("values", TwoPoint(1.0), "linear", (7.0, 0.0)),))
+    played = play(task, crowd(task, points, plan=plan), plan=plan)
+    secrets = [secret(i) for i in range(SIZE)]
+    run = simulate(points, task, detail="reports", secrets=secrets)
+    (value,) = play_values(run, points, plan, secrets)
+    assert [value.closed] == played.values
+    outputs = {output for row in value.closed.counts for output, _ in row}
+    assert outputs == {0, 1}  # a scaled value of 1/2: either is as likely, and one alone has a chance of 2^-79
 
 
 @pytest.mark.slow

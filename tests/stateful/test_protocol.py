@@ -23,9 +23,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from semilocal import Closed, Participant, Policy, Query, Report, Task
+from semilocal import Closed, Participant, Policy, Query, Task
 from semilocal.errors import ServerViolation
-from semilocal.protocol.messages import encode
+from semilocal.protocol.messages import AnyClosed, AnyQuery, AnyReport, encode
 from semilocal.protocol.participant import State
 from semilocal.testing import unit_box
 from tests.helpers.pair import STEADY
@@ -287,7 +287,7 @@ def test_a_device_without_a_check_is_caught(token: str) -> None:
     """Planted bugs: a device that lets one kind of message pass in silence. So every check is reached above."""
 
     class Careless(Participant):
-        def receive(self, message: Query | Closed) -> Report | None:
+        def receive(self, message: AnyQuery | AnyClosed) -> AnyReport | None:
             try:
                 return super().receive(message)
             except ServerViolation as error:
@@ -308,7 +308,7 @@ def test_a_device_that_counts_wrongly_is_caught(field: str) -> None:
     """Planted bugs: a device that forgets one field of its state whenever it goes on to another round."""
 
     class Forgetful(Participant):
-        def receive(self, message: Query | Closed) -> Report | None:
+        def receive(self, message: AnyQuery | AnyClosed) -> AnyReport | None:
             before = self.state
             report = super().receive(message)
             if self.state.round > before.round:

@@ -286,7 +286,7 @@ class Harness:
             assert encode(query) == self.finished[f"{number}/query"]
             mine = self.accepted.get(number, {})
             reports = [decode(mine[name], Report) for name in sorted(mine)]
-            assert encode(curator.close(*count_reports(self.task, query, reports))) == self.finished[f"{number}/closed"]
+            assert encode(curator.close(*count_reports(curator, reports))) == self.finished[f"{number}/closed"]
 
 
 def _value_query() -> Any:

@@ -1,22 +1,28 @@
-"""The device's machine: one participant, sans-IO.
+"""The device's machine: one participant, sans-IO, for the whole campaign.
 
-    state       receives   if all checks hold                        next state
-    waiting     Query      answers it                                answered
-    waiting     Closed     (the round went by without an answer)     lost
-    answered    Query      the same query: the same report again     answered
-    answered    Closed     STOP                                      finished
-    answered    Closed     SPLIT or TRIM                             waiting
-    finished    any        nothing                                   finished
-    lost        any        nothing                                   lost
+    state       receives      if all checks hold                              next state
+    waiting     Query         answers it                                      answered
+    waiting     Closed        (the round went by without an answer)           lost
+    answered    Query         the same query: the same report again           answered
+    answered    Closed        STOP                                            finished
+    answered    Closed        SPLIT or TRIM                                   waiting
+    finished    Query         nothing: it is for others                       finished
+    finished    Closed        nothing                                         finished
+    finished    ValueQuery    answers it; the same query: the same again      finished
+    finished    ValueClosed   if it was answered: checks that it is counted   finished
+    lost        any           nothing                                         lost
 
 Anything else is a ``ServerViolation`` and changes nothing. Rules of a device:
 
-1. Noise is derived from (secret, task, round, cell): the same question gets the same bytes.
-2. It answers its own cell in its own next round of the task it pinned, and nothing else.
+1. Noise is derived from (secret, task, round, cell), or (secret, plan, release, region): the same question gets the
+   same bytes.
+2. It answers its own cell in its own next round of the task it pinned, every release of the plan it pinned once, and
+   nothing else.
 3. It trusts no verdict: the channel is public, so it decides again from the published tally.
 4. What it may lose is settled when it joins, for the worst case. Stopping half-way would tell where it is.
 
-The state between two messages is a frozen value, so that a vault can keep it.
+The state between two messages is two frozen values, so that a vault can keep them: ``state`` for the partition,
+``released`` for the values.
 """
 
 from __future__ import annotations
@@ -30,14 +36,27 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput, ServerViolation
 from ..hierarchy.base import ROOT
-from .keys import SECRET_BYTES, pseudonym, report_entropy
-from .messages import Closed, Query, Report, encode
+from .keys import SECRET_BYTES, pseudonym, report_entropy, value_entropy
+from .messages import (
+    AnyClosed,
+    AnyQuery,
+    AnyReport,
+    Closed,
+    Query,
+    Report,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    encode,
+)
 from .moves import move_codes
+from .plan import Plan
 from .promise import losses_words
 from .rule import Frontier, decide
 from .task import Task
+from .values import nearest_inside, unit_values
 
-__all__ = ["Participant", "Policy", "State"]
+__all__ = ["Participant", "Policy", "Released", "State"]
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,11 +65,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     max_epsilon : float
-        Largest loss of a moved position against any inside its region (``task.epsilon_worst``: (1 + max_trims)
-        reports), if the server follows the protocol.
+        Largest loss of a moved position against any inside its region (``plan.total_epsilon(task)``: (1 + max_trims)
+        reports and all releases), if the server follows the protocol.
     max_exposure : float or None
-        Largest loss against a server that lies: rounds answered times the loss of a report. None: no limit but the
-        task's number of rounds.
+        Largest loss against a server that lies: rounds answered times the loss of a report, and the releases. None:
+        no limit but the task's number of rounds and the plan.
     min_k : int
         Smallest crowd that the task must promise.
     max_delta : float
@@ -68,7 +87,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a participant is between two messages."""
+    """Where a participant is between two messages of the partition."""
 
     phase: Literal["waiting", "answered", "finished", "lost"] = "waiting"
     round: int = 1  # the next one to answer, or the one that was answered
@@ -82,8 +101,28 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     crowd: int | None = None
 
 
+class Released(msgspec.Struct, frozen=True):
+    """Which values a participant has given.
+
+    Attributes
+    ----------
+    first_round : int
+        The first round that asks for values; 0 until it is known.
+    answered : tuple of (int, bytes)
+        Index in the plan and SHA-256 of every query that was answered.
+    """
+
+    first_round: int = 0
+    answered: tuple[tuple[int, bytes], ...] = ()
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """Which releases of the plan were answered, in order."""
+        return tuple(index for index, _ in self.answered)
+
+
 class Participant:
-    """One participant of a task.
+    """One participant of a campaign.
 
     Parameters
     ----------
@@ -95,28 +134,39 @@ class Participant:
         32 bytes from the operating system's randomness, kept by the device.
     policy : Policy
         What the owner allows.
-    state : State, optional
+    plan : Plan, optional
+        Pinned with the task: the releases it will answer; none if left out.
+    state, released : optional
         To go on after a restart.
 
     Raises
     ------
     ServerViolation
-        If the policy does not allow the task.
+        If the policy does not allow the task and the plan.
     """
 
     def __init__(
-        self, task: Task, point: npt.ArrayLike, secret: bytes, policy: Policy, *, state: State | None = None
-    ) -> None:
+        self, task: Task, point: npt.ArrayLike, secret: bytes, policy: Policy, *, plan: Plan | None = None,
+        state: State | None = None, released: Released | None = None,
+    ) -> None:  # fmt: skip
         if len(secret) != SECRET_BYTES:
             raise InvalidInput(f"secret must be {SECRET_BYTES} bytes; got {len(secret)}")
-        _check_policy(task, policy)
+        plan = Plan(task.id) if plan is None else plan
+        try:
+            plan.check(task)
+        except InvalidInput as error:
+            raise ServerViolation("bad-plan", str(error)) from None
+        _check_policy(task, plan, policy)
         position = np.asarray(point, dtype=np.float64).reshape(1, -1)
         code = int(task.hierarchy.codes(position)[0])
         self.task = task
+        self.plan = plan
         self.policy = policy
         self.pseudonym = pseudonym(secret, task.id)
         self.state = State(code=code) if state is None else state
+        self.released = Released() if released is None else released
         self._secret = secret
+        self._position = position
 
     # -- what the owner may see --------------------------------------------------------------------------------
 
@@ -137,11 +187,12 @@ class Participant:
 
     @property
     def spent(self) -> float:
-        """Loss so far if the server followed the protocol: (1 + T) reports, T the TRIMs on the path, public.
+        """Loss so far if the server followed the protocol: (1 + T) reports, T the TRIMs on the path, and the values.
 
-        How often this participant was moved must not enter: what is left for other tasks would tell it.
+        T is public. How often this participant was moved must not enter: what is left for other tasks would tell it.
         """
-        return (1 + self.state.trims) * self.task.epsilon if self.state.answered else 0.0
+        partition = (1 + self.state.trims) * self.task.epsilon if self.state.answered else 0.0
+        return partition + self._spent_on_values(self.released.indices)
 
     @property
     def exposure(self) -> float:
@@ -149,14 +200,17 @@ class Participant:
 
         Every report counts but that of a roll call, which tells nothing about the place inside the cell.
         """
-        return self._exposure(self.state.answered)
+        return self._exposure(self.state.answered, self.released.indices)
 
-    def _exposure(self, answered: int) -> float:
-        return min(answered, self.task.max_rounds) * self.task.epsilon
+    def _exposure(self, answered: int, indices: tuple[int, ...]) -> float:
+        return min(answered, self.task.max_rounds) * self.task.epsilon + self._spent_on_values(indices)
+
+    def _spent_on_values(self, indices: tuple[int, ...]) -> float:
+        return float(sum(self.plan.releases[index].epsilon for index in indices))
 
     # -- messages ----------------------------------------------------------------------------------------------
 
-    def receive(self, message: Query | Closed) -> Report | None:
+    def receive(self, message: AnyQuery | AnyClosed) -> AnyReport | None:
         """Take a message of the server; return the report to send, if any.
 
         The same query always gives byte-identical reports.
@@ -166,16 +220,22 @@ class Participant:
         ServerViolation
             If the message breaks the protocol or the policy. The state does not change.
         """
+        if not isinstance(message, Query | Closed | ValueQuery | ValueClosed):
+            raise InvalidInput(f"a device takes queries and closings; got {type(message).__name__}")
         if message.task != self.task.id:
             raise ServerViolation("other-task", "the message belongs to another task than the one pinned")
-        if not isinstance(message, Query | Closed):
-            raise InvalidInput(f"a device takes a Query or a Closed; got {type(message).__name__}")
-        if self.state.phase in ("finished", "lost"):
+        if self.state.phase == "lost":
+            return None
+        if isinstance(message, ValueQuery | ValueClosed):
+            return self._receive_value(message)
+        if self.state.phase == "finished":
             return None
         if isinstance(message, Query):
             return self._answer(message)
         self._follow(message)
         return None
+
+    # -- the partition -----------------------------------------------------------------------------------------
 
     def _answer(self, query: Query) -> Report:
         state, task = self.state, self.task
@@ -194,11 +254,7 @@ class Participant:
         _check_depth(task, query)
         if state.cell not in query.cells:
             raise ServerViolation("foreign-cells", "the query leaves out the cell that the last verdict led to")
-        cap = self.policy.max_exposure
-        if cap is not None and not self._exposure(state.answered + 1) <= cap * (1 + 1e-12):  # NaN allows nothing
-            raise ServerViolation(
-                "over-exposure", f"another answer would expose more than the owner's limit of {cap:g}"
-            )
+        self._check_exposure(state.answered + 1, self.released.indices)
         report = self._report(query)
         self.state = msgspec.structs.replace(state, phase="answered", question=digest, answered=state.answered + 1)
         return report
@@ -249,16 +305,16 @@ class Participant:
             raise ServerViolation(
                 "wrong-verdict", f"children {closed.kept[row]} go on, but the tally says {tuple(kept.tolist())}"
             )
-        depth = closed.round - 1
+        ended = ruling.ended.cells.tolist()
+        if state.cell in ended:
+            return msgspec.structs.replace(state, phase="finished", crowd=responders)
+        depth, moved = closed.round - 1, 0
         code = np.array([state.code], dtype=np.uint64)
         child = int(task.hierarchy.child_of(code, depth)[0])
-        if not len(kept) and task.rule != "each":
-            return msgspec.structs.replace(state, phase="finished", crowd=responders)
-        moved = 0
+        left = int(task.hierarchy.child(cell, child)[0])
+        if left in ended:
+            return msgspec.structs.replace(state, phase="finished", cell=left)
         if child not in kept:
-            if task.rule == "each":
-                leaf = int(task.hierarchy.child(cell, child)[0])
-                return msgspec.structs.replace(state, phase="finished", cell=leaf)
             code = move_codes(task, code, cell, ruling.kept)
             child = int(task.hierarchy.child_of(code, depth)[0])
             moved = 1
@@ -270,8 +326,63 @@ class Participant:
             question=b"",
         )  # fmt: skip
 
+    def _check_exposure(self, answered: int, indices: tuple[int, ...]) -> None:
+        cap = self.policy.max_exposure
+        if cap is not None and not self._exposure(answered, indices) <= cap * (1 + 1e-12):  # NaN allows nothing
+            raise ServerViolation(
+                "over-exposure", f"another answer would expose more than the owner's limit of {cap:g}"
+            )
 
-def _check_policy(task: Task, policy: Policy) -> None:
+    # -- values ------------------------------------------------------------------------------------------------
+
+    def _receive_value(self, message: ValueQuery | ValueClosed) -> ValueReport | None:
+        state, plan, released = self.state, self.plan, self.released
+        if state.phase != "finished":
+            raise ServerViolation(
+                "ended-early", f"values are asked for, but the device's cell goes on to round {state.round}"
+            )
+        if message.plan != plan.digest:
+            raise ServerViolation("other-plan", "the message belongs to another plan than the one pinned")
+        if message.index not in plan.asked:
+            raise ServerViolation("unknown-release", f"the plan asks for no value with index {message.index}")
+        first = message.round - plan.asked.index(message.index)
+        if released.first_round and first != released.first_round:
+            due = released.first_round + plan.asked.index(message.index)
+            token = "skipped-round" if message.round > due else "repeated-round"
+            raise ServerViolation(token, f"release {message.index} belongs to round {due}, not {message.round}")
+        if not state.round < first <= self.task.max_rounds + 2:
+            token = "skipped-round" if first > state.round else "repeated-round"
+            raise ServerViolation(token, f"the partition cannot have ended with round {first - 1}")
+        if isinstance(message, ValueQuery):
+            return self._answer_value(message, first)
+        if message.index in released.indices:
+            answer = self._value_report(message).answer
+            rows = dict(zip(message.cells, message.counts, strict=True))
+            if answer not in dict(rows.get(state.cell, ())):
+                raise ServerViolation("not-counted", "the closing does not count the value that this device gave")
+        return None
+
+    def _answer_value(self, query: ValueQuery, first: int) -> ValueReport:
+        released = self.released
+        report = self._value_report(query)
+        if query.index not in released.indices:
+            self._check_exposure(self.state.answered, (*released.indices, query.index))
+            digest = hashlib.sha256(encode(query)).digest()
+            self.released = Released(first, (*released.answered, (query.index, digest)))
+        return report
+
+    def _value_report(self, message: ValueQuery | ValueClosed) -> ValueReport:
+        task, region, release = self.task, self.state.cell, self.plan.releases[message.index]
+        mechanism = release.mechanism
+        assert mechanism is not None
+        boxes = task.hierarchy.boxes(np.array([region], dtype=np.uint64))
+        unit = unit_values(release.build(), nearest_inside(task, self._position, boxes), boxes).unit
+        entropy = value_entropy(self._secret, task.id, self.plan.digest, message.index, region, mechanism.words)
+        answer = mechanism.release_one(float(unit[0]), entropy)
+        return ValueReport(task.id, message.round, self.pseudonym, region, answer)
+
+
+def _check_policy(task: Task, plan: Plan, policy: Policy) -> None:
     if task.randomizer.simulation_only and not policy.allow_simulation:
         raise ServerViolation("simulation-only", "the task's noise is in floats, for simulation only")
     if not task.keeps_crowd and not policy.allow_no_crowd:
@@ -285,10 +396,11 @@ def _check_policy(task: Task, policy: Policy) -> None:
             "weak-crowd",
             f"the crowd may fail with probability {delta_worst:g}, moves included; {policy.max_delta:g} is allowed",
         )
-    if not task.epsilon_worst <= policy.max_epsilon * (1 + 1e-12):
+    worst = plan.total_epsilon(task)
+    if not worst <= policy.max_epsilon * (1 + 1e-12):
         raise ServerViolation(
             "over-budget",
-            f"the task may cost {losses_words(task.epsilon, task.epsilon_worst)}; {policy.max_epsilon:g} is left",
+            f"the task may cost {losses_words(task.epsilon + plan.epsilon, worst)}; {policy.max_epsilon:g} is left",
         )
 
 

@@ -114,17 +114,10 @@ class Partition:
             raise InvalidInput(
                 'with rule "each" nobody answers for a region that was left behind: its crowd is not public'
             )
-        curator, rounds = Curator(task), []
-        for number, closed in enumerate(closings, start=1):
-            frontier = curator.frontier
-            if closed.task != task.id or closed.round != number or closed.cells != tuple(frontier.cells.tolist()):
-                raise InvalidInput(f"closing {number} does not belong to this task and round")
-            ruling = curator.step(closed.responders, closed.tally)
-            responders, tally = np.array(closed.responders, dtype=np.int64), np.array(closed.tally)
-            rounds.append(Played(number, frontier, responders, tally, ruling))
-        if not curator.finished:
+        curator = Curator.replay(task, closings)
+        if not curator.partitioned:
             raise InvalidInput(f"{len(curator.frontier.cells)} cells are still open: the task is not finished")
-        return cls.from_rounds(task, rounds)
+        return cls.from_rounds(task, curator.rounds)
 
     @classmethod
     def from_rounds(cls, task: Task, rounds: Sequence[Played]) -> Partition:

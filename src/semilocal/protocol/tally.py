@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Integers
 from ..errors import DeviceViolation, InvalidInput
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.base import Cells
 from ..randomizer.base import Randomizer
 from ..randomizer.values.mechanisms import Mechanism
 from .messages import AnyReport

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Flags, Floats, Integers, short_repr
+from ..arrays import Floats, Integers, short_repr
 from ..errors import InvalidInput
 from ..functions import as_function
 from ..protocol.partition import Partition
-from ..protocol.values import nearest_inside, unit_values
 from ..randomizer.values.mechanisms import AnyMechanism, best
-from ..simulation.run import LOST, Run
+from ..simulation.run import Run
+from ..simulation.values import give_values
 from .intervals import standard_errors
 from .promised import Promised
 
@@ -207,34 +207,16 @@ def _release(
     mechanism: AnyMechanism | None,
 ) -> _Reports:
     bounded = as_function(f)
-    positions = run.task.box.check(points)
-    if len(positions) != len(run.regions):
-        raise InvalidInput(
-            f"points must be the run's {len(run.regions)} participants in their order; got {len(positions)}"
-        )
     chosen = best(epsilon) if mechanism is None else mechanism
     if chosen.epsilon != epsilon:
         raise InvalidInput(
             f"the mechanism costs epsilon = {chosen.epsilon:g} inside your region (delta = 0); epsilon must say so, "
             f"got {epsilon!r}"
         )
-    who = np.flatnonzero(run.regions != LOST)
-    regions = run.regions[who].astype(np.int64)
-    everybody = len(who) == len(positions)
-    acting = acting_positions(run.partition, positions if everybody else positions[who], regions, run.moves[who] > 0)
-    unit, low, width = unit_values(bounded, acting, run.partition.boxes, of=regions)
-    words = rng.integers(0, 2**64, size=(len(who), chosen.words), dtype=np.uint64)
-    decoded = chosen.decode(chosen.release(unit, words))
-    return _Reports(who, regions, decoded, low, width, chosen)
-
-
-def acting_positions(partition: Partition, positions: Floats, regions: Integers, moved: Flags) -> Floats:
-    """Positions that participants act from: their own, or the nearest in their region if they were moved."""
-    if not moved.any():
-        return positions
-    out = positions.copy()
-    out[moved] = nearest_inside(partition.task, positions[moved], partition.boxes[regions[moved]])
-    return out
+    given = give_values(
+        run, points, bounded, chosen, lambda who: rng.integers(0, 2**64, size=(len(who), chosen.words), dtype=np.uint64)
+    )
+    return _Reports(given.who, given.regions, chosen.decode(given.outputs), given.low, given.width, chosen)
 
 
 def _noise_variance(run: Run, reports: _Reports) -> float:

@@ -141,6 +141,7 @@ def _close(held: Locked, now: float, key: bytes) -> None:
     if isinstance(query, Query):
         curator = history.curator
         closed = curator.close(*_tally(task, query, reports, fold))
+        assert isinstance(closed, Closed)
         closing = encode(closed)
         following, expected = _after_partition_round(history, closed, plan)
         # The plan enters the transcript once, before the first value query.
@@ -348,6 +349,7 @@ def _verify(store: Store, held: Locked) -> Verified:
         finished_before = history.curator.finished
         if isinstance(query, Query):
             event = history.curator.close(*_tally(task, query, held.reports(number), fold))
+            assert isinstance(event, Closed)
             again = encode(event)
             expected_query, _ = _after_partition_round(history, event, plan)
         else:

@@ -98,7 +98,7 @@ def play(curator: Curator, population: Population, *, progress: Callable[[int, i
         Called after every round with the round and the number of cells in the next one.
     """
     task, rounds = curator.task, []
-    while not curator.finished:
+    while not curator.partitioned:
         number, frontier = curator.round, curator.frontier
         counted = population.tally(Asked(number, frontier.cells, curator.roll_call))
         ruling = curator.step(counted.responders, counted.tally)

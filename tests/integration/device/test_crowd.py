@@ -49,7 +49,7 @@ def differences(task: Task, verdicts: Verdicts) -> int:
                     participant.receive(query)
                 except ServerViolation:
                     found += 1
-        closed = curator.close(*count_reports(task, query, [r for r in reports if r is not None]))
+        closed = curator.close(*count_reports(curator, [r for r in reports if r is not None]))
         for one, other in zip(alone, shared, strict=True):
             one.receive(closed)
             try:

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from semilocal import Closed, Query, Report, Task
+from semilocal import Closed, Query, Task
 from semilocal.device.summary import Summary
 from semilocal.protocol.keys import pseudonym
-from semilocal.protocol.messages import ValueClosed, ValueQuery, encode
+from semilocal.protocol.messages import AnyReport, ValueClosed, ValueQuery, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import ALLOW_ALL
 from tests.helpers.fake_server import BOX, MEAN, SMALL, DeviceDies, FakeServer, World, crowd
@@ -325,7 +325,7 @@ class Splitter(FakeServer):
     def waits_for(self) -> int:
         return 1
 
-    def check(self, report: Report) -> None:
+    def check(self, report: AnyReport) -> None:
         asked = self.queries[report.round - 1]
         assert isinstance(asked, Query)
         assert report.cell in asked.cells

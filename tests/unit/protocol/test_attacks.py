@@ -29,7 +29,7 @@ from semilocal import (
     Task,
 )
 from semilocal.errors import InvalidInput, ServerViolation
-from semilocal.protocol.messages import decode, encode
+from semilocal.protocol.messages import AnyReport, decode, encode
 from semilocal.protocol.rule import Frontier, decide
 from semilocal.testing import ALLOW_ALL, cluster, secret, unit_box
 from tests.helpers.pair import crowd, play
@@ -50,7 +50,7 @@ def lie(participant: Participant, responders: int, tally: tuple[int, ...]) -> Cl
     return Closed(task.id, state.round, (state.cell,), (responders,), (tally,), (kept,))
 
 
-def ask(participant: Participant) -> Report | None:
+def ask(participant: Participant) -> AnyReport | None:
     return participant.receive(Query(participant.task.id, participant.state.round, (participant.state.cell,)))
 
 
@@ -249,7 +249,7 @@ def test_a_device_led_down_two_paths_answers_each_question_once() -> None:
     question, and another question's answer for another cell: nothing can be averaged."""
     task = Task.build(unit_box(2), epsilon=1.0, delta=0.05, k=5, tree="quad", max_depth=4, tau=0.45)
     big = 800
-    answers: dict[tuple[int, int], Report] = {}
+    answers: dict[tuple[int, int], AnyReport] = {}
     for first in range(4):
         for second in range(4):
             participant = Participant(task, [0.3, 0.6], secret(4), ALLOW_ALL)

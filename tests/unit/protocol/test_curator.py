@@ -13,16 +13,11 @@ from semilocal.errors import DeviceViolation, InvalidInput
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import encode
 from semilocal.testing import cluster, unit_box
-from tests.helpers.pair import crowd, play
+from tests.helpers.pair import closed as close_round
+from tests.helpers.pair import crowd, opened, play
 
 TASK = Task.build(unit_box(2), epsilon=4.0, delta=0.05, k=3, max_depth=4, max_rounds=3, tau=0.4)
 LAPLACE = Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=3, randomizer="discrete-laplace", max_depth=3)
-
-
-def opened(task: Task = TASK) -> Query:
-    query = Curator(task).query()
-    assert query is not None
-    return query
 
 
 def report(task: Task, number: int, /, **changes: Any) -> Report:
@@ -117,9 +112,7 @@ def test_close_takes_no_transposed_tally() -> None:
     curator = Curator(Task.build(unit_box(1), epsilon=4.0, delta=0.05, k=3, tree="binary", max_depth=3, tau=0.4))
     curator.close([200], [[100, 100]])
     curator.close([100, 100], [[50, 50], [97, 3]])
-    query = curator.query()
-    assert query is not None
-    assert len(query.cells) == 3
+    assert len(opened(curator).cells) == 3
     with pytest.raises(InvalidInput, match=r"tally must be integers of shape \(3, 2\)"):
         curator.close([10, 10, 10], [[5, 5, 5], [5, 5, 5]])
     curator.close([10, 10, 10], [[5, 5], [5, 5], [5, 5]])
@@ -136,7 +129,7 @@ def test_a_roll_call_takes_presence_only() -> None:
     curator.check(Report(task.id, 2, bytes(16), 2, None))
     with pytest.raises(InvalidInput):
         curator.close([50, 50], [[25, 25], [25, 25]])
-    closed = curator.close([50, 49], np.empty((2, 0), dtype=np.int64))
+    closed = close_round(curator, [50, 49], np.empty((2, 0), dtype=np.int64))
     assert (closed.tally, closed.kept) == (((), ()), ((), ()))
     assert curator.finished
     with pytest.raises(InvalidInput, match="finished"):
@@ -203,8 +196,9 @@ def test_counting_is_a_sum_in_any_order() -> None:
             if isinstance(event, Report):
                 rounds.setdefault(event.round, []).append(event)
         for query in (event for event in history if isinstance(event, Query)):
+            curator = Curator.replay(task, history[: history.index(query)])
             reports = rounds[query.round]
-            size, sums = count_reports(task, query, reports)
+            size, sums = count_reports(curator, reports)
             expected = {cell: [0] * task.randomizer.fanout for cell in query.cells}
             for one in reports:
                 if isinstance(one.answer, int):
@@ -219,9 +213,9 @@ def test_counting_is_a_sum_in_any_order() -> None:
             rng = np.random.default_rng(5)
             for _ in range(5):
                 mixed = [reports[place] for place in rng.permutation(len(reports))]
-                for got, same in zip(count_reports(task, query, mixed), (size, sums), strict=True):
+                for got, same in zip(count_reports(curator, mixed), (size, sums), strict=True):
                     np.testing.assert_array_equal(got, same)
-                parts = [count_reports(task, query, part) for part in (mixed[:7], mixed[7:20], mixed[20:], [])]
+                parts = [count_reports(curator, part) for part in (mixed[:7], mixed[7:20], mixed[20:], [])]
                 np.testing.assert_array_equal(sum(part[0] for part in parts), size)
                 np.testing.assert_array_equal(sum(part[1] for part in parts), sums)
 
@@ -229,20 +223,20 @@ def test_counting_is_a_sum_in_any_order() -> None:
 def test_counting_refuses_a_pseudonym_that_reports_twice() -> None:
     for second in (report(TASK, 1), report(TASK, 1, answer=1)):
         with pytest.raises(DeviceViolation) as caught:
-            count_reports(TASK, opened(), [report(TASK, 2), report(TASK, 1), second])
+            count_reports(Curator(TASK), [report(TASK, 2), report(TASK, 1), second])
         assert caught.value.token == "reported-twice"
 
 
 @pytest.mark.parametrize("cell", [2, 3, 2**64 - 1])
 def test_counting_refuses_a_cell_that_was_not_asked_about(cell: int) -> None:
     with pytest.raises(DeviceViolation) as caught:
-        count_reports(TASK, opened(), [report(TASK, 2), report(TASK, 1, cell=cell)])
+        count_reports(Curator(TASK), [report(TASK, 2), report(TASK, 1, cell=cell)])
     assert caught.value.token == "unknown-cell"
 
 
 def test_nobody_answers() -> None:
     curator = Curator(TASK)
-    size, sums = count_reports(TASK, opened(), [])
-    closed = curator.close(size, sums)
+    size, sums = count_reports(curator, [])
+    closed = close_round(curator, size, sums)
     assert (closed.responders, closed.tally, closed.kept) == ((0,), ((0, 0),), ((),))
     assert curator.finished

@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 import pytest
 
-from semilocal import Closed, Participant, Query, Report, Task
+from semilocal import Closed, Participant, Query, Task
 from semilocal.errors import ServerViolation
-from semilocal.protocol.messages import encode
+from semilocal.protocol.messages import AnyClosed, AnyQuery, AnyReport, encode
 from semilocal.protocol.participant import State
 from semilocal.testing import ALLOW_ALL, cluster, secret, unit_box
 from semilocal.transcript.merkle import transcript_root
@@ -39,7 +39,7 @@ def test_retries_and_restarts_at_any_moment_change_no_byte(task: Task) -> None:
     participants = crowd(task, points)
     numbers = {participant.pseudonym: number for number, participant in enumerate(participants)}
 
-    def deliver(participant: Participant, message: Query | Closed) -> Report | None:
+    def deliver(participant: Participant, message: AnyQuery | AnyClosed) -> AnyReport | None:
         """Every message twice, and to a copy of the device that crashed before, and to one that crashed after."""
         number = numbers[participant.pseudonym]
         before = stored(participant.state)
@@ -140,7 +140,7 @@ def test_drawing_fresh_noise_is_caught() -> None:
     class Forgetful(Participant):
         asked = 0
 
-        def receive(self, message: Query | Closed) -> Report | None:
+        def receive(self, message: AnyQuery | AnyClosed) -> AnyReport | None:
             self.asked += 1
             self._secret = secret(self.asked)
             return super().receive(message)

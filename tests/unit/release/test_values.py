@@ -12,7 +12,7 @@ from semilocal import functions
 from semilocal.errors import BudgetExceeded, InvalidInput
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, TwoPoint, best
 from semilocal.release import mean, values
-from semilocal.release.value_release import acting_positions
+from semilocal.simulation.values import acting_positions
 from semilocal.testing import unit_box
 from tests.helpers.release_runs import crowded, run_of
 

@@ -222,7 +222,7 @@ def test_single_reports_add_up_to_the_tallies_and_a_curator_takes_them(name: str
             curator.check(event)
             reports.append(event)
         assert isinstance(event, Closed)
-        responders, tally = count_reports(task, query, reports)
+        responders, tally = count_reports(curator, reports)
         assert (responders == played.responders).all()
         assert (tally == played.tally).all()
         assert curator.close(responders, tally) == event

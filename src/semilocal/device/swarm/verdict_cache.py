@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...protocol.messages import Closed
-from ...protocol.participant import Participant, Policy, State
+from ...protocol.participant import Participant, Policy, Released, State
+from ...protocol.plan import Plan
 from ...protocol.task import Task
 
 __all__ = ["SharedParticipant", "Verdicts"]
@@ -46,9 +47,9 @@ class SharedParticipant(Participant):
 
     def __init__(
         self, task: Task, point: npt.ArrayLike, secret: bytes, policy: Policy, *, verdicts: Verdicts,
-        state: State | None = None,
+        plan: Plan | None = None, state: State | None = None, released: Released | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(task, point, secret, policy, state=state)
+        super().__init__(task, point, secret, policy, plan=plan, state=state, released=released)
         self._verdicts = verdicts
 
     def next_state(self, closed: Closed, row: int, responders: int) -> State:

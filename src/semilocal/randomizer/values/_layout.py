@@ -69,7 +69,8 @@ def outputs_of(layout: Layout) -> Floats:
     spacing[middle + 1 :] = layout.end / 100
     spacing[0] /= 2  # the middle of the layout lies between two outputs
     upper = np.cumsum(spacing)
-    return np.asarray(np.concatenate([-upper[::-1], upper]) / upper[-layout.window :].sum())
+    last = np.cumsum(upper[-layout.window :])[-1]  # one after the other: the order decides the rounding
+    return np.asarray(np.concatenate([-upper[::-1], upper]) / last)
 
 
 def window_sums(values: Floats, window: int) -> Floats:

@@ -137,7 +137,8 @@ class Hybrid(_Windows, frozen=True, tag="hybrid"):
     def _parts(self) -> tuple[Window, ...]:
         if self.epsilon <= 0.61:
             return TwoPoint(self.epsilon)._parts
-        share = int((1 << _BITS) * (1 - 1 / exp_below(self.epsilon / 2)))
+        with localcontext(prec=60):  # whatever context the caller has
+            share = int((1 << _BITS) * (1 - 1 / exp_below(self.epsilon / 2)))
         rest = _even(self.epsilon, (1 << _BITS) - share, outputs=2, window=1)
         return (_piecewise(self.epsilon, share), rest)
 
@@ -355,4 +356,6 @@ def _even(epsilon: float, share: int, *, outputs: int, window: int) -> Window:
 
 def _piecewise(epsilon: float, share: int) -> Window:
     window = 32
-    return _even(epsilon, share, outputs=round(window * (1 + exp_below(epsilon / 2))), window=window)
+    with localcontext(prec=60):
+        outputs = round(window * (1 + exp_below(epsilon / 2)))
+    return _even(epsilon, share, outputs=outputs, window=window)

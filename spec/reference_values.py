@@ -1,0 +1,215 @@
+"""The second client's rounds of values, written from section 15 of spec/protocol.md alone.
+
+Plain integers, doubles, decimals and the standard library; nothing of the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from reference_client import WORD, Device, Tree, derive, pack
+
+Point = list[float]
+GRID, BUCKETS = 2**20, 2**14
+
+
+def function_value(name: str, numbers: list[float], x: Point) -> float:
+    """f at a point (15.3)."""
+    if name == "coordinate":
+        return x[int(numbers[0])]
+    if name == "linear":
+        return _linear(numbers[0], [a * w for a, w in zip(x, numbers[1:], strict=True)])
+    if name == "indicator":
+        lower, upper = numbers[: len(x)], numbers[len(x) :]
+        return float(all(low <= a <= high for a, low, high in zip(x, lower, upper, strict=True)))
+    centre = numbers[1:] if name == "gaussian_bump" else numbers
+    square = _squares([abs(a - c) for a, c in zip(x, centre, strict=True)] if centre else x)
+    return _bump(square, numbers[0]) if name == "gaussian_bump" else square
+
+
+def function_range(name: str, numbers: list[float], lower: Point, upper: Point) -> tuple[float, float]:
+    """Lower and upper bound of f over a closed box (15.3)."""
+    if name == "coordinate":
+        return lower[int(numbers[0])], upper[int(numbers[0])]
+    if name == "linear":
+        ends = [sorted((a * w, b * w)) for a, b, w in zip(lower, upper, numbers[1:], strict=True)]
+        return _linear(numbers[0], [end[0] for end in ends]), _linear(numbers[0], [end[1] for end in ends])
+    if name == "indicator":
+        first, last = numbers[: len(lower)], numbers[len(lower) :]
+        inside = all(a >= f and b <= g for a, b, f, g in zip(lower, upper, first, last, strict=True))
+        meets = all(b >= f and a <= g for a, b, f, g in zip(lower, upper, first, last, strict=True))
+        return float(inside), float(meets)
+    centre = (numbers[1:] if name == "gaussian_bump" else numbers) or [0.0] * len(lower)
+    low, high = ([a - c for a, c in zip(corner, centre, strict=True)] for corner in (lower, upper))
+    near = _squares([max(a, -b, 0.0) for a, b in zip(low, high, strict=True)])
+    far = _squares([max(-a, b) for a, b in zip(low, high, strict=True)])
+    if name == "squared_norm":
+        return near, far
+    least, most = _bump(far, numbers[0]), _bump(near, numbers[0])
+    slack = 8 * math.ulp(max(abs(least), abs(most)))
+    return max(least - slack, 0.0), min(most + slack, 1.0)
+
+
+def _linear(intercept: float, terms: list[float]) -> float:
+    for term in terms:
+        intercept += term
+    return intercept
+
+
+def _squares(distances: list[float]) -> float:
+    total = 0.0
+    for distance in distances:
+        total += distance * distance
+    return total
+
+
+def _bump(square: float, sigma: float) -> float:
+    return math.exp(-(square / (2 * sigma * sigma)))
+
+
+def scaled_value(tree: Tree, region: int, release: list[Any], point: Point) -> float:
+    """The number in [0, 1] that goes through the mechanism (15.4)."""
+    _, _, name, numbers = release
+    lower, upper, x = [], [], []
+    for axis, (first, last) in enumerate(tree.bounds(region)):
+        end = tree.upper[axis] if last + 1 == 2**tree.tick_bits else tree.edge(axis, last + 1)
+        lower.append(tree.edge(axis, first))
+        upper.append(end)
+        x.append(min(max(point[axis], lower[-1]), end if end == tree.upper[axis] else math.nextafter(end, -math.inf)))
+    low, high = function_range(name, numbers, lower, upper)
+    return min(max((function_value(name, numbers, x) - low) / (high - low), 0.0), 1.0) if high > low else 0.5
+
+
+class Window:
+    """A window that slides over outputs in a row (15.5)."""
+
+    def __init__(self, epsilon: float, share: int, outputs: int, window: int, corners: list[tuple[int, int]]) -> None:
+        with localcontext(Context(prec=90)):
+            growth = Decimal(epsilon).exp() * (1 - Decimal(10) ** -55)
+            low = int((share / (outputs + window * (growth - 1))).to_integral_value(ROUND_CEILING))
+        self.share, self.outputs, self.low = share, outputs, low
+        self.step = (share - outputs * low) // window
+        self.floor = share - window * self.step
+        self.starts = [0]
+        for (bucket, output), (next_bucket, next_output) in pairwise(corners):
+            width, rise = next_bucket - bucket, (next_output - output) * self.step
+            self.starts += [output * self.step + rise * i // width for i in range(1, width + 1)]
+
+    def pick(self, position: int, drawn: int) -> int:
+        """The output for a step of the grid and a number below the share."""
+        if drawn < self.floor:
+            return min(drawn // self.low, self.outputs - 1)
+        bucket, within = divmod(position, GRID // BUCKETS)
+        start = self.starts[bucket]
+        if within:
+            start += (self.starts[bucket + 1] - start) * within // (GRID // BUCKETS)
+        return (start + drawn - self.floor) // self.step
+
+
+def windows(mechanism: dict[str, Any]) -> list[Window]:
+    """The windows of a mechanism other than the discrete Laplace one."""
+    epsilon, kind, share = mechanism["epsilon"], mechanism["type"], 2**48
+    if kind == "two-point" or (kind == "hybrid" and epsilon <= 0.61):
+        return [Window(epsilon, share, 2, 1, [(0, 0), (BUCKETS, 1)])]
+    if kind == "sliding-window":
+        outputs, size = mechanism["outputs"], mechanism["window"]
+        return [Window(epsilon, share, outputs, size, [(knot, i) for i, knot in enumerate(knots(mechanism))])]
+    with localcontext(Context(prec=90)):
+        root = Decimal(epsilon / 2).exp()
+        outputs = int((32 * (1 + root)).to_integral_value(ROUND_HALF_EVEN))
+        first = _floor(share * (1 - 1 / root)) if kind == "hybrid" else share
+    out = [Window(epsilon, first, outputs, 32, [(0, 0), (BUCKETS, outputs - 32)])]
+    return out if kind == "piecewise" else [*out, Window(epsilon, share - first, 2, 1, [(0, 0), (BUCKETS, 1)])]
+
+
+def knots(mechanism: dict[str, Any]) -> list[int]:
+    """Buckets at which the window starts at 0, 1, 2, … whole outputs (15.5)."""
+    size, window = mechanism["outputs"], mechanism["window"]
+    middle = size // 2 - window
+    bend = mechanism["bend"] / 100
+    spacing = [math.sqrt(1 - bend * ((i / max(middle, 1)) * (i / max(middle, 1)))) for i in range(middle)]
+    spacing += [mechanism["gap"] / 100] + [mechanism["end"] / 100] * (window - 1)
+    spacing[0] /= 2
+    upper = _running(spacing)[1:]
+    whole = _running(upper[-window:])[-1]
+    sums = _running([-value / whole for value in reversed(upper)] + [value / whole for value in upper])
+    starts = size - window + 1
+    lower = [round((1 + (sums[i + window] - sums[i])) * (BUCKETS / 2)) for i in range(starts // 2)]
+    return lower + [BUCKETS // 2] * (starts % 2) + [BUCKETS - knot for knot in reversed(lower)]
+
+
+def _running(numbers: list[float]) -> list[float]:
+    out = [0.0]
+    for number in numbers:
+        out.append(out[-1] + number)
+    return out
+
+
+@lru_cache
+def value_noise(epsilon: float, steps: int) -> list[int]:
+    """Weights of -reach, …, reach steps of discrete Laplace noise (15.6)."""
+    with localcontext(Context(prec=90)):
+        factor = (Decimal(-epsilon * (1 - 2.0**-12)) / steps).exp()
+        tail, tails = WORD * factor / (1 + factor), []
+        while tail * (1 - factor) > 2**14 / Decimal(epsilon):
+            tails.append(_floor(tail))
+            tail *= factor
+    outer = [a - b for a, b in zip(tails, [*tails[1:], 0], strict=True)]
+    return [*reversed(outer), WORD - 2 * sum(outer), *outer]
+
+
+def alphabet(mechanism: dict[str, Any]) -> tuple[int, int]:
+    """Smallest and largest output."""
+    if mechanism["type"] != "discrete-laplace":
+        return 0, sum(window.outputs for window in windows(mechanism)) - 1
+    reach = len(value_noise(mechanism["epsilon"], mechanism["steps"])) // 2
+    return mechanism["steps"] - reach, reach
+
+
+def output(mechanism: dict[str, Any], unit: float, words: list[int]) -> int:
+    """What is reported of a number in [0, 1]."""
+    position = round(unit * GRID)
+    if mechanism["type"] != "discrete-laplace":
+        drawn, before, parts = words[0] >> 16, 0, windows(mechanism)
+        for window in parts[:-1]:
+            if drawn < window.share:
+                return before + window.pick(position, drawn)
+            drawn, before = drawn - window.share, before + window.outputs
+        return before + parts[-1].pick(position, drawn)
+    weights, (least, most) = value_noise(mechanism["epsilon"], mechanism["steps"]), alphabet(mechanism)
+    cell, above = divmod(position * mechanism["steps"], GRID)
+    cell += words[1] >> 44 < above
+    total, noise = 0, -(len(weights) // 2)
+    for weight in weights:
+        total += weight
+        if words[0] < total:
+            break
+        noise += 1
+    return int(min(max(cell + noise, least), most))
+
+
+def value_words(secret: bytes, task: bytes, plan: bytes, index: int, region: int, count: int) -> list[int]:
+    """The words of one value (15.7)."""
+    label = b"semilocal/1/value" + task + plan + index.to_bytes(4, "big") + region.to_bytes(8, "big")
+    data = derive(secret, label, 8 * count)
+    return [int.from_bytes(data[i : i + 8], "big") for i in range(0, len(data), 8)]
+
+
+def value_report(device: Device, plan: list[Any], index: int, number: int) -> list[Any]:
+    """The report of a finished device in a round of values, as a list for ``pack`` (15.7)."""
+    assert device.finished
+    release = plan[2][index]
+    digest = hashlib.sha256(pack(plan)).digest()
+    count = 2 if release[1]["type"] == "discrete-laplace" else 1
+    words = value_words(device.secret, device.id, digest, index, device.cell, count)
+    answer = output(release[1], scaled_value(device.tree, device.cell, release, device.point), words)
+    return ["value-report", device.id, number, device.pseudonym, device.cell, answer]
+
+
+def _floor(value: Decimal) -> int:
+    return int(value.to_integral_value(ROUND_FLOOR))

@@ -1,0 +1,146 @@
+"""Rounds of values for a whole population at once: what the devices of a finished run would give.
+
+Positions, scaling and outputs are the device's (:mod:`semilocal.protocol.values`, the mechanism), so that with the same
+entropy the same integers come out. Knows runs and positions. Knows no estimates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Flags, Floats, Integers, Words
+from ..errors import InvalidInput
+from ..functions import BoundedFunction
+from ..hierarchy.base import Cells
+from ..protocol.curator import Curator
+from ..protocol.keys import value_entropy
+from ..protocol.messages import Event, ValueClosed, ValueQuery, ValueReport
+from ..protocol.partition import Partition
+from ..protocol.plan import Plan
+from ..protocol.values import nearest_inside, unit_values
+from ..randomizer.values.mechanisms import AnyMechanism
+from .run import LOST, Run
+
+__all__ = ["Given", "ValueRound", "acting_positions", "give_values", "play_values", "value_events"]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The outputs of a mechanism for everybody with a region.
+
+    Attributes
+    ----------
+    who : int64[n]
+        Participants.
+    regions : int64[n]
+        Their regions, as rows of the partition.
+    outputs : int64[n]
+    low, width : float64[n]
+        Range of the function over each participant's region: it starts at ``low``.
+    """
+
+    who: Integers
+    regions: Integers
+    outputs: Integers
+    low: Floats
+    width: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ValueRound:
+    """One round of values: its query, who answered what, and its closing."""
+
+    query: ValueQuery
+    given: Given
+    closed: ValueClosed
+
+
+def give_values(
+    run: Run, points: npt.ArrayLike, f: BoundedFunction, mechanism: AnyMechanism, words: Callable[[Integers], Words]
+) -> Given:
+    """The value of everybody with a region, through the mechanism.
+
+    Parameters
+    ----------
+    run : Run
+    points : array_like, shape (n, d)
+        Positions of the run's participants, in their order.
+    words : callable
+        Gives the entropy uint64[m, mechanism.words] of the participants int64[m].
+    """
+    positions = run.task.box.check(points)
+    if len(positions) != len(run.regions):
+        raise InvalidInput(
+            f"points must be the run's {len(run.regions)} participants in their order; got {len(positions)}"
+        )
+    who = np.flatnonzero(run.regions != LOST)
+    regions = run.regions[who].astype(np.int64)
+    there = positions if len(who) == len(positions) else positions[who]
+    acting = acting_positions(run.partition, there, regions, run.moves[who] > 0)
+    unit, low, width = unit_values(f, acting, run.partition.boxes, of=regions)
+    return Given(who, regions, mechanism.release(unit, words(who)), low, width)
+
+
+def acting_positions(partition: Partition, positions: Floats, regions: Integers, moved: Flags) -> Floats:
+    """Positions that participants act from: their own, or the nearest in their region if they were moved."""
+    if not moved.any():
+        return positions
+    out = positions.copy()
+    out[moved] = nearest_inside(partition.task, positions[moved], partition.boxes[regions[moved]])
+    return out
+
+
+def play_values(run: Run, points: npt.ArrayLike, plan: Plan, secrets: Sequence[bytes]) -> list[ValueRound]:
+    """Play the rounds of values that follow a run, with the noise that devices derive from their secrets.
+
+    Parameters
+    ----------
+    run : Run
+    points : array_like, shape (n, d)
+    plan : Plan
+    secrets : sequence of bytes
+        One per participant, as for the run.
+    """
+    curator = Curator(run.task, plan)
+    for played in run.rounds:
+        curator.step(played.responders, played.tally)
+    cells, out = run.partition.cells, []
+    while isinstance(query := curator.query(), ValueQuery):
+        release = plan.releases[query.index]
+        assert release.mechanism is not None
+
+        def words(who: Integers, index: int = query.index, count: int = release.mechanism.words) -> Words:
+            regions = cells[run.regions[who]].tolist()
+            drawn = b"".join(
+                value_entropy(secrets[person], plan.task, plan.digest, index, region, count)
+                for person, region in zip(who.tolist(), regions, strict=True)
+            )
+            return np.frombuffer(drawn, dtype=">u8").astype(np.uint64).reshape(len(who), count)
+
+        given = give_values(run, points, release.build(), release.mechanism, words)
+        tally = curator.tally()
+        tally.add(cells[given.regions], given.outputs)
+        closed = curator.close(*tally.close())
+        assert isinstance(closed, ValueClosed)
+        out.append(ValueRound(query, given, closed))
+    return out
+
+
+def value_events(run: Run, plan: Plan, rounds: Sequence[ValueRound]) -> Iterator[Event]:
+    """What follows the run's events in the transcript: the plan, then the query, reports and closing of every round."""
+    if rounds:
+        yield plan
+    cells: Cells = run.partition.cells
+    for played in rounds:
+        query, given = played.query, played.given
+        rows = zip(given.who.tolist(), cells[given.regions].tolist(), given.outputs.tolist(), strict=True)
+        reports = [
+            ValueReport(query.task, query.round, run.pseudonyms(person), cell, output) for person, cell, output in rows
+        ]
+        yield query
+        yield from sorted(reports, key=lambda report: report.pseudonym)
+        yield played.closed

@@ -1,0 +1,255 @@
+"""Replays spec/vectors/values.json: by the package, and by the second client, written from the text alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import reference_client as reference
+import reference_values
+
+from semilocal import Curator, Participant, Policy, Task
+from semilocal.errors import DeviceViolation, InvalidInput, ServerViolation
+from semilocal.hierarchy.dyadic import BinaryTree, Quadtree
+from semilocal.protocol import keys
+from semilocal.protocol.curator import count_reports
+from semilocal.protocol.messages import (
+    Closed,
+    Event,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    decode,
+    decode_closed,
+    decode_event,
+    decode_report,
+    encode,
+)
+from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.values import nearest_inside, unit_values
+from semilocal.randomizer.values.mechanisms import AnyMechanism, TwoPoint
+from semilocal.transcript.merkle import transcript_root
+from tests.unit.protocol.test_vectors import SPEC, Json, load, named, task_fields
+
+VALUES = load("values")
+KINDS: dict[str, Any] = {
+    "plan": Plan, "value-query": ValueQuery, "value-report": ValueReport, "value-closed": ValueClosed,
+}  # fmt: skip
+OPEN = Policy(max_epsilon=1e6, min_k=1, allow_no_crowd=True)
+
+
+def test_every_token_of_section_15_has_a_vector_and_every_vector_a_token() -> None:
+    text = (SPEC / "protocol.md").read_text(encoding="utf-8")
+    section = text[text.index("## 15. ") : text.index("## 16. ")]
+    listed = {line.split("`")[1] for line in section.splitlines() if line.startswith("| `")}
+    used = {entry["token"] for part in ("joining", "messages", "reports") for entry in VALUES[part]}
+    assert listed == used
+
+
+# -- single steps ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", VALUES["scaled"])
+def test_positions_and_scaled_values(entry: Json) -> None:
+    mine, theirs = msgspec.convert(entry["hierarchy"], BinaryTree | Quadtree), reference.Tree(entry["hierarchy"])
+    task = Task.build(mine.box, epsilon=1.0, delta=0.05, k=2, max_depth=mine.max_depth)
+    points = np.array(entry["points"])
+    boxes = mine.boxes(np.full(len(points), entry["region"], dtype=np.uint64))
+    acting = nearest_inside(task, points, boxes)
+    assert acting.tolist() == entry["acting"]
+    for row in entry["functions"]:
+        name, numbers = row["function"], row["parameters"]
+        f = Release("values", TwoPoint(1.0), name, tuple(numbers)).build()
+        assert f.range_over(boxes[:1])[0].tolist() == row["range"]
+        assert f(acting).tolist() == row["values"]
+        assert unit_values(f, acting, boxes).unit.tolist() == row["scaled"]
+        # The standard library's e^x may differ from another one in the last place; nothing else may.
+        exact = name != "gaussian_bump"
+        lower, upper = boxes[0].tolist()
+        ranges = reference_values.function_range(name, numbers, lower, upper)
+        values = [reference_values.function_value(name, numbers, point) for point in entry["acting"]]
+        scaled = [
+            reference_values.scaled_value(theirs, entry["region"], [None, None, name, numbers], point)
+            for point in entry["points"]
+        ]
+        for got, listed in ((list(ranges), row["range"]), (values, row["values"]), (scaled, row["scaled"])):
+            assert got == (listed if exact else pytest.approx(listed, rel=1e-12, abs=1e-15))
+
+
+@pytest.mark.parametrize(
+    "entry", VALUES["mechanisms"], ids=lambda entry: "-".join(map(str, entry["mechanism"].values()))
+)
+def test_outputs_of_mechanisms(entry: Json) -> None:
+    fields = entry["mechanism"]
+    mechanism: AnyMechanism = msgspec.convert(fields, AnyMechanism)
+    ends = entry["smallest"], entry["largest"]
+    assert (mechanism.alphabet.start, mechanism.alphabet.stop - 1) == reference_values.alphabet(fields) == ends
+    for step, texts, listed in entry["outputs"]:
+        words = [int(text) for text in texts]
+        entropy = b"".join(word.to_bytes(8, "big") for word in words)
+        assert mechanism.release_one(step / 2**20, entropy) == listed
+        assert reference_values.output(fields, step / 2**20, words) == listed
+
+
+def test_entropy_of_values() -> None:
+    entry = VALUES["entropy"]
+    secret, task, plan = (bytes.fromhex(entry[name]) for name in ("secret", "task", "plan"))
+    for row in entry["values"]:
+        key = secret, task, plan, row["index"], int(row["region"]), row["words"]
+        assert keys.value_entropy(*key).hex() == row["entropy"]
+        assert b"".join(w.to_bytes(8, "big") for w in reference_values.value_words(*key)).hex() == row["entropy"]
+
+
+# -- whole campaigns ---------------------------------------------------------------------------------------------
+
+
+def test_the_plays_cover_functions_mechanisms_and_events() -> None:
+    seen = set()
+    for entry in VALUES["plays"]:
+        releases = entry["plan"][2]
+        seen |= {release[0] for release in releases} | {release[2] for release in releases if release[2]}
+        seen |= {release[1]["type"] for release in releases if release[1]}
+        seen |= {entry["task"]["rule"], "moved" if any(p["moves"] for p in entry["participants"]) else "stayed"}
+        seen |= {"lost"} if any(p["region"] is None for p in entry["participants"]) else set()
+    kinds = {"mean", "values", "counts", "points", "trim", "each", "moved", "stayed", "lost"}
+    functions = {"coordinate", "squared_norm", "gaussian_bump", "linear", "indicator"}
+    mechanisms = {"two-point", "piecewise", "hybrid", "sliding-window", "discrete-laplace"}
+    assert seen == kinds | functions | mechanisms
+
+
+@pytest.mark.parametrize("entry", named(VALUES["plays"]))
+def test_the_machines_replay_a_campaign(entry: Json) -> None:
+    task = decode(reference.pack(task_fields(entry["task"])), Task)
+    plan = decode(bytes.fromhex(entry["bytes"]), Plan)
+    assert plan.digest.hex() == entry["digest"]
+    people = [Participant(task, p["point"], bytes.fromhex(p["secret"]), OPEN, plan=plan) for p in entry["participants"]]
+    curator = Curator(task, plan)
+    events: list[Event] = [task]
+    for played in entry["rounds"]:
+        query = curator.query()
+        assert query is not None
+        assert encode(query).hex() == played["query"]
+        events += [plan] if isinstance(query, ValueQuery) and not curator.values else []
+        missing = entry["missing"].get(str(played["round"]), [])
+        received = {i: person.receive(query) for i, person in enumerate(people) if i not in missing}
+        reports = {i: report for i, report in received.items() if report is not None}
+        assert {i: encode(report).hex() for i, report in reports.items()} == {i: d for i, _, _, d in played["reports"]}
+        listed = [decode_report(bytes.fromhex(data)) for _, _, _, data in played["reports"]]
+        for report in listed:
+            curator.check(report)
+        closed = curator.close(*count_reports(curator, listed))
+        assert encode(closed).hex() == played["closed"]
+        for i, person in enumerate(people):
+            if isinstance(closed, Closed) or i not in missing:
+                person.receive(closed)
+        events += [query, *listed, closed]
+    assert curator.finished
+    assert transcript_root(events).hex() == entry["root"]
+    assert [(p.region, p.moves) for p in people] == [(p["region"], p["moves"]) for p in entry["participants"]]
+
+
+@pytest.mark.parametrize("entry", named(VALUES["plays"]))
+def test_the_second_client_replays_a_campaign(entry: Json) -> None:
+    """Nothing but the text of the specification, the standard library and the vectors."""
+    fields, raw = task_fields(entry["task"]), entry["plan"]
+    plan = [raw[0], bytes.fromhex(raw[1]), raw[2]]
+    assert reference.pack(plan).hex() == entry["bytes"]
+    people = [reference.Device(fields, p["point"], bytes.fromhex(p["secret"])) for p in entry["participants"]]
+    asked = [index for index, release in enumerate(raw[2]) if release[1] is not None]
+    events, values = [reference.pack(fields)], 0
+    for played in entry["rounds"]:
+        number, missing = played["round"], entry["missing"].get(str(played["round"]), [])
+        there = sorted((p for i, p in enumerate(people) if i not in missing), key=lambda p: p.pseudonym)
+        query = msgspec.msgpack.decode(bytes.fromhex(played["query"]))
+        closed = msgspec.msgpack.decode(bytes.fromhex(played["closed"]))
+        if query[0] == "query":
+            reports = [reference.pack(p.report()) for p in there if not (p.finished or p.lost)]
+            for person in people:
+                person.follow(*closed[3:])
+        else:
+            events += [reference.pack(plan)] if not values else []
+            index, values = asked[values], values + 1
+            assert query[1:] == [people[0].id, number, bytes.fromhex(entry["digest"]), index]
+            given = [reference_values.value_report(p, plan, index, number) for p in there if p.finished]
+            reports = [reference.pack(report) for report in given]
+            cells = sorted({report[4] for report in given})
+            counts = []
+            for cell in cells:
+                outputs = [report[5] for report in given if report[4] == cell]
+                counts.append([[output, outputs.count(output)] for output in sorted(set(outputs))])
+            assert closed == ["value-closed", people[0].id, number, query[3], index, cells, counts]
+        assert [report.hex() for report in reports] == [data for _, _, _, data in played["reports"]]
+        events += [bytes.fromhex(played["query"]), *reports, bytes.fromhex(played["closed"])]
+    assert values == len(asked)
+    assert reference.merkle_tree_hash(events).hex() == entry["root"]
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------
+
+
+def vector_task(name: str) -> tuple[Task, Plan]:
+    return decode(bytes.fromhex(VALUES["tasks"][name]["bytes"]), Task), decode(
+        bytes.fromhex(VALUES["plan"][name]), Plan
+    )
+
+
+@pytest.mark.parametrize("entry", named(VALUES["joining"]))
+def test_a_device_refuses_to_pin_a_plan(entry: Json) -> None:
+    task, legal = vector_task(entry["task"])
+    plan, policy = decode(bytes.fromhex(entry["plan"]), Plan), msgspec.convert(entry["policy"], Policy)
+    with pytest.raises(ServerViolation) as caught:
+        Participant(task, [0.5], bytes(32), policy, plan=plan)
+    assert caught.value.token == entry["token"]
+    assert Participant(task, [0.5], bytes(32), OPEN, plan=legal).state.phase == "waiting"
+
+
+@pytest.mark.parametrize("entry", named(VALUES["messages"]))
+def test_a_device_refuses_a_message_about_values_and_goes_on(entry: Json) -> None:
+    task, plan = vector_task(entry["task"])
+    policy = msgspec.convert(entry["policy"], Policy)
+    device = Participant(task, entry["point"], bytes.fromhex(entry["secret"]), policy, plan=plan)
+    read: Any = lambda data: decode_event(bytes.fromhex(data))  # noqa: E731
+    for data in entry["history"]:
+        device.receive(read(data))
+    before = device.state, device.released, device.exposure, device.spent
+    for _ in range(2):  # refused once, refused always
+        with pytest.raises(ServerViolation) as caught:
+            device.receive(read(entry["message"]))
+        assert caught.value.token == entry["token"]
+        assert (device.state, device.released, device.exposure, device.spent) == before
+    report = device.receive(read(entry["then"]))
+    assert (None if report is None else encode(report).hex()) == entry["report"]
+
+
+@pytest.mark.parametrize("entry", named(VALUES["reports"]))
+def test_a_server_refuses_a_value_and_goes_on(entry: Json) -> None:
+    task, plan = vector_task(entry["task"])
+    curator = Curator.replay(task, [decode_closed(bytes.fromhex(data)) for data in entry["closings"]], plan)
+    first, report = (decode_report(bytes.fromhex(entry[name])) for name in ("before", "report"))
+    query = curator.query()
+    curator.check(first)
+    with pytest.raises(DeviceViolation) as caught:
+        _take(curator, [first, report])
+    assert caught.value.token == entry["token"]
+    assert curator.query() == query
+    curator.check(first)
+
+
+def _take(curator: Curator, reports: list[Any]) -> None:
+    for report in reports:
+        curator.check(report)
+    count_reports(curator, reports)
+
+
+@pytest.mark.parametrize("entry", named(VALUES["malformed"]))
+def test_malformed_bytes_are_no_message_about_values(entry: Json) -> None:
+    with pytest.raises(InvalidInput, match=f"a {KINDS[entry['kind']].__name__}"):
+        decode(bytes.fromhex(entry["bytes"]), KINDS[entry["kind"]])
+
+
+def test_the_good_messages_about_values_are_fine() -> None:
+    for name, data in VALUES["good"].items():
+        assert encode(decode(bytes.fromhex(data), KINDS[name])).hex() == data
+        assert type(decode_event(bytes.fromhex(data))) is KINDS[name]
