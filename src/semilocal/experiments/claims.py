@@ -20,8 +20,9 @@ from ..randomizer import DiscreteLaplace, PaperLaplace
 from ..simulation import synthetic
 from ..simulation.simulate import simulate
 from .harness.report import Claim
-from .harness.runner import stream, write_csv
 from .harness.summary import Made, Options, stamped
+from .harness.tables import write_csv
+from .harness.trial import stream
 from .trials import CROWD, DELTA, MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
 
 __all__ = ["all_claims", "make", "margin_failure", "one_way_neighbours", "ratio_of_one_report", "splits_undone"]
@@ -164,13 +165,13 @@ def _rule_all(seed: int, sizes: tuple[int, ...]) -> tuple[Claim, Claim]:
         ).sum(axis=1)
         ours = float(np.sum(run.partition.crowds * 2 * (span / (epsilon / 2)) ** 2)) / n**2
         worse += ours > 2 * (200 / epsilon) ** 2 / n
-    cells = f"{min(regions)}" if min(regions) == max(regions) else f"{min(regions)} to {max(regions)}"
+    trials = f"{min(regions)}" if min(regions) == max(regions) else f"{min(regions)} to {max(regions)}"
     return (
         Claim(
             "The algorithm as printed (split only if every child passes) gives a data-adaptive partition of "
             "N(0, 1.5²) in [-10, 10]²",
             False,
-            f"it stops at {cells} cells in all {len(regions)} settings (N = {', '.join(f'{n:,}' for n in sizes)}; "
+            f"it stops at {trials} trials in all {len(regions)} settings (N = {', '.join(f'{n:,}' for n in sizes)}; "
             "ε = 0.5 … 12)",
             COMMAND,
         ),

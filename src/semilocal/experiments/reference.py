@@ -17,8 +17,9 @@ from scipy.stats import chi2
 
 from .figures import mean, queries_synthetic
 from .harness.report import Claim
-from .harness.runner import stream, write_csv
 from .harness.summary import Made, Options, select
+from .harness.tables import write_csv
+from .harness.trial import stream
 
 __all__ = ["Comparison", "compare", "make", "reference_rows"]
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from .figures import classifiers, queries_real, queries_synthetic
 from .harness.report import Claim
-from .harness.runner import write_csv
 from .harness.summary import Made, Options, select, stamped
+from .harness.tables import write_csv
+from .trials import PARTICIPANTS
 
 __all__ = ["Duel", "duels", "make"]
 
@@ -102,5 +103,5 @@ def make(options: Options) -> Made:
                 COMMAND,
             )
         )
-    lines += [f"left out: {why}" for why in missing.values()]
+    lines += [f"real positions: {PARTICIPANTS['row']}", *(f"left out: {why}" for why in missing.values())]
     return Made(claims=tuple(claims), text="\n".join(lines))

@@ -1,21 +1,19 @@
 """One trial of each experiment: draw people, run one method, measure its error and its crowds.
 
-Knows populations, mechanisms and errors. Must not know pictures, tables or the order of trials. All randomness comes
-from the cell: the people and queries from ``cell.shared_rng``, so that all methods meet the same ones, the noise from
-``cell.rng``. The methods' names are the keys of `style.METHODS`.
+Knows populations, methods and errors. Draws no picture. All randomness comes from the trial: the people and queries
+from ``trial.shared_rng``, so that all methods meet the same ones, the noise from ``trial.rng``.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from .. import baselines, release
-from ..accounting import Ledger
+from .. import release
 from ..arrays import Floats, Integers
 from ..datasets import california_housing
 from ..errors import InvalidInput, MissingExtra
@@ -24,22 +22,24 @@ from ..geometry.box import Box
 from ..geometry.index import count_points
 from ..protocol.partition import Partition
 from ..protocol.task import Task
-from ..release.boxes import Answers, BoxCounts, mean_relative_error
-from ..release.onecall import Split, partition_for_values
+from ..release.boxes import mean_relative_error
 from ..simulation import synthetic
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from . import workloads
-from .datasets import load as data
-from .harness.runner import Cell
-from .methods import CROWD, DELTA, DEPTHS, PAPER_SHARE, accounting_of, task_of
+from .datasets.load import load, sample_people, sample_users
+from .harness.trial import Trial
+from .methods import way_of
+from .ways import CROWD, DELTA, DEPTHS, At, Mean
 
 __all__ = [
     "CROWD",
     "DELTA",
     "FACTS",
     "FOREST",
+    "PARTICIPANTS",
     "PLANE",
+    "classifier",
     "classifier_trial",
     "counts_trial",
     "density_trial",
@@ -48,13 +48,13 @@ __all__ = [
     "housing",
     "mean_trial",
     "released_values",
+    "scores",
     "tradeoff_task",
     "tradeoff_trial",
 ]
 
 Row = dict[str, Any]
 People = tuple[Floats, Floats, Integers, float]
-Asked = Callable[[npt.ArrayLike], Answers]
 
 PLANE = Box((-10.0, -10.0), (10.0, 10.0), names=("x", "y"))
 MEAN_SPREAD = 1.5
@@ -64,12 +64,19 @@ QUERIES = {"clusters": 100, "anchored": 200}
 FOREST = "random forest"
 NEIGHBOURS = "k nearest neighbours"
 LOGISTIC = "logistic regression"
+# Beside every figure: what stands for one participant in it.
+PARTICIPANTS = {
+    "drawn": "Every position that is drawn stands for one participant.",
+    "row": "One row of a dataset (a check-in, a point of a taxi trip) stands for one participant, as in the paper: the "
+    "files have too few people for this N. A person with m rows would lose up to m times the ε shown.",
+    "block": "One block group of the census stands for one participant.",
+    "person": "Every participant is a different person; one of their rows is drawn at random.",
+}
 FACTS = ("regions", "regions_below", "participants_below", "moved", "moved_often", "trims", "most_trims")
-NO_REGIONS: Mapping[str, None] = dict.fromkeys(FACTS)
 
 
-def facts_of(run: Run) -> Row:
-    """Return what a run did to crowds and to participants.
+def facts_of(run: Run | None) -> Row:
+    """Return what a run did to crowds and to participants; nothing is known without a run.
 
     Returns
     -------
@@ -78,13 +85,15 @@ def facts_of(run: Run) -> Row:
         participants, with fewer than k in the region; ``moved``, ``moved_often``: shares of participants moved at all,
         and three times or more; ``trims``, ``most_trims``: TRIMs on a participant's path, on average and at most.
     """
+    if run is None:
+        return dict.fromkeys(FACTS)
     crowds = run.partition.crowds
-    held = crowds > 0
-    small = held & (crowds < run.task.k)
+    inhabited = crowds > 0
+    small = inhabited & (crowds < run.task.k)
     people = max(int(crowds.sum()), 1)
     return {
         "regions": len(crowds),
-        "regions_below": int(small.sum()) / max(int(held.sum()), 1),
+        "regions_below": int(small.sum()) / max(int(inhabited.sum()), 1),
         "participants_below": int(crowds[small].sum()) / people,
         "moved": float(np.mean(run.moves > 0)) if len(run.moves) else 0.0,
         "moved_often": float(np.mean(run.moves >= 3)) if len(run.moves) else 0.0,
@@ -96,66 +105,31 @@ def facts_of(run: Run) -> Row:
 # -- the mean of a function ----------------------------------------------------------------------------------------
 
 
-def mean_trial(cell: Cell) -> list[Row]:
+def mean_trial(trial: Trial) -> list[Row]:
     """Estimate the mean of the squared norm once; parameters ``n``, ``epsilon``, ``k``.
 
     Rows hold the error, its square, and ``expected_mse``: the variance that the regions found imply (for the baselines
     the exact one), which is less noisy than a square.
     """
-    n, epsilon, rng = cell["n"], float(cell["epsilon"]), cell.rng()
     f = squared_norm()
-    points = synthetic.truncated_gaussian(n, cell.shared_rng("n"), box=PLANE, scale=MEAN_SPREAD)
-    truth = float(np.mean(f(points)))
-    facts: Mapping[str, Any] = NO_REGIONS
-    if cell.method == "central":
-        central = baselines.central_mean(points, f, PLANE, epsilon=epsilon, rng=rng)
-        value, expected = central.value, central.stderr**2
-    elif cell.method == "ldp":
-        local = baselines.local_mean(points, f, PLANE, epsilon=epsilon, rng=rng)
-        value, expected = local.value, local.stderr**2
-    elif cell.method in ("paper", "published"):
-        run = simulate(points, _papers_task(cell, DEPTHS["mean"]), rng=rng)
-        noisy, scale = _laplace_values(run, points, f, (1 - PAPER_SHARE) * epsilon, rng)
-        value, expected, facts = float(np.mean(noisy)), float(np.sum(2 * scale**2)) / n**2, facts_of(run)
-    else:
-        value, expected, facts = _our_mean(cell, points, f, rng)
-    error = value - truth
-    return [{"error": error, "squared_error": error**2, "expected_mse": expected, **facts}]
+    points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=MEAN_SPREAD)
+    found: Mean = way_of(trial.method, "values").mean(points, f, _at(trial, PLANE, "mean"))
+    error = found.value - float(np.mean(f(points)))
+    return [
+        {"error": error, "squared_error": error**2, "expected_mse": found.variance, **facts_of(found.run)},
+    ]
 
 
-def _our_mean(cell: Cell, points: Floats, f: Any, rng: np.random.Generator) -> tuple[float, float, Row]:
-    """`semilocal.mean`, in its two steps: the result of one call does not tell who was moved."""
-    run, split, ledger = _our_partition(cell, points, rng)
-    found = release.mean(run, points, f, epsilon=split.value, rng=rng, ledger=ledger)
-    return found.value, found.stderr**2, facts_of(run)
-
-
-def _our_partition(cell: Cell, points: Floats, rng: np.random.Generator) -> tuple[Run, Split, Ledger]:
-    epsilon, accounting = float(cell["epsilon"]), accounting_of(cell.method)
-    return partition_for_values(
-        points, PLANE, epsilon=epsilon, delta=DELTA, k=cell["k"], rng=rng, accounting=accounting
-    )
-
-
-def _papers_task(cell: Cell, depth: int) -> Task:
-    return task_of(cell.method, "values", box=PLANE, epsilon=float(cell["epsilon"]), k=cell["k"], depth=depth)
-
-
-def _laplace_values(
-    run: Run, points: Floats, f: Any, epsilon: float, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Values as the published code releases them, Laplace noise of scale (range over the region) / epsilon."""
-    ranges = f.range_over(run.partition.boxes)
-    scale = ((ranges[:, 1] - ranges[:, 0]) / epsilon)[run.regions]
-    return f(points) + rng.laplace(size=len(points)) * scale, scale
+def _at(trial: Trial, box: Box, depth: str) -> At:
+    return At(box, float(trial["epsilon"]), trial["k"], trial.rng(), DEPTHS[depth])
 
 
 # -- Figure 1 ------------------------------------------------------------------------------------------------------
 
 
-def density_trial(cell: Cell) -> list[Row]:
+def density_trial(trial: Trial) -> list[Row]:
     """Release a bump's value for everybody once; parameters ``n``, ``epsilon``, ``k``."""
-    released = released_values(cell)
+    released = released_values(trial)
     off = released.values - gaussian_bump(BUMP_SPREAD)(released.points)
     return [{"value_mse": float(np.mean(off**2)), "mean_error": float(np.mean(off)), **released.facts}]
 
@@ -169,96 +143,62 @@ class Released(NamedTuple):
     facts: Mapping[str, Any]
 
 
-def released_values(cell: Cell) -> Released:
+def released_values(trial: Trial) -> Released:
     """Return what `density_trial` measures, for the pictures."""
-    epsilon, rng, f = float(cell["epsilon"]), cell.rng(), gaussian_bump(BUMP_SPREAD)
-    points = synthetic.truncated_gaussian(cell["n"], cell.shared_rng("n"), box=PLANE, scale=BUMP_SPREAD)
-    if cell.method == "ldp":
-        low, high = f.range_over(np.array([[PLANE.lower, PLANE.upper]]))[0]
-        noisy = f(points) + rng.laplace(scale=(high - low) / epsilon, size=len(points))
-        return Released(points, noisy, None, NO_REGIONS)
-    if cell.method in ("paper", "published"):
-        run = simulate(points, _papers_task(cell, DEPTHS["density"]), rng=rng)
-        return Released(
-            points, _laplace_values(run, points, f, (1 - PAPER_SHARE) * epsilon, rng)[0], run.partition, facts_of(run)
-        )
-    run, split, ledger = _our_partition(cell, points, rng)
-    found = release.values(run, points, f, epsilon=split.value, rng=rng, ledger=ledger)
-    return Released(points, found.value, run.partition, facts_of(run))
+    points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=BUMP_SPREAD)
+    way = way_of(trial.method, "values")
+    values, run = way.each(points, gaussian_bump(BUMP_SPREAD), _at(trial, PLANE, "density"))
+    return Released(points, values, None if run is None else run.partition, facts_of(run))
 
 
 # -- range queries -------------------------------------------------------------------------------------------------
 
 
-def draw_people(source: str, n: int, rng: np.random.Generator) -> People:
-    """Return the people of a trial, its queries, their true counts, and the smallest denominator of the error.
+def draw_people(
+    source: str, n: int, rng: np.random.Generator, *, data: Path | None = None, stands_for: str = "row"
+) -> People:
+    """Return the participants of a trial, its queries, their true counts, and the smallest denominator of the error.
 
     Parameters
     ----------
     source : str
-        ``"clusters"`` (uniform queries) or a dataset (anchored queries), which is read from the folder that
-        SEMILOCAL_DATA names.
+        ``"clusters"`` (uniform queries) or a dataset (anchored queries).
+    data : Path, optional
+        The folder of the datasets; the one that SEMILOCAL_DATA names if left out.
+    stands_for : {"row", "person"}
+        What stands for one participant: any row of a dataset, or one row of a different person each time.
     """
     if source == "clusters":
         points = synthetic.clusters(n, rng)
         boxes = workloads.uniform_queries(QUERIES["clusters"], rng)
         return points, boxes, count_points(points, boxes), workloads.uniform_floor(n)
-    points = data.sample_users(source, n, rng).points
+    sample = sample_people if stands_for == "person" else sample_users
+    points = sample(source, n, rng, folder=data).points
     boxes, counts = workloads.anchored_queries(points, QUERIES["anchored"], rng)
     return points, boxes, counts, workloads.anchored_floor(n)
 
 
-def _people_of(cell: Cell) -> People:
-    """The people of a cell; all methods meet the same ones, so neighbouring cells find them drawn."""
-    read = dict(cell.parameters).get("data")
-    return _drawn(cell.figure, cell["source"], cell["n"], cell.seed, cell.run, read)
+def _people_of(trial: Trial, data: Path | None) -> People:
+    """The people of a trial; all methods meet the same ones, so neighbouring trials find them drawn."""
+    named = dict(trial.parameters)
+    stands_for = str(named.get("stands_for", "row"))
+    return _drawn(trial.figure, trial["source"], trial["n"], trial.seed, trial.run, named.get("data"), data, stands_for)
 
 
 @functools.lru_cache(maxsize=4)
-def _drawn(figure: str, source: str, n: int, seed: int, run: int, _data: Any) -> People:
-    rng = Cell.of(figure, "", seed=seed, run=run, n=n, source=source).shared_rng("n", "source")
-    return draw_people(source, n, rng)
+def _drawn(
+    figure: str, source: str, n: int, seed: int, run: int, _read: Any, data: Path | None, stands_for: str
+) -> People:
+    rng = Trial.of(figure, "", seed=seed, run=run, n=n, source=source).shared_rng("n", "source")
+    return draw_people(source, n, rng, data=data, stands_for=stands_for)
 
 
-def counts_trial(cell: Cell) -> list[Row]:
-    """Answer a workload of range queries once; parameters ``source``, ``n``, ``epsilon``, ``k``."""
-    points, boxes, truth, floor = _people_of(cell)
-    depth = DEPTHS["clusters" if cell["source"] == "clusters" else "real"]
-    ask, run = _counted(cell.method, points, float(cell["epsilon"]), cell["k"], cell.rng(), depth)
-    facts = NO_REGIONS if run is None else facts_of(run)
-    return [{"mre": mean_relative_error(ask(boxes).value, truth, floor=floor), **facts}]
-
-
-def _counted(
-    method: str, points: Floats, epsilon: float, k: int, rng: np.random.Generator, depth: int
-) -> tuple[Asked, Run | None]:
-    box = synthetic.UNIT_SQUARE
-    if method in ("ours-core", "ours-uniform", "paper", "published"):
-        run = simulate(points, task_of(method, "counts", box=box, epsilon=epsilon, k=k, depth=depth), rng=rng)
-        if method.startswith("ours"):
-            return release.counts(run).query, run
-        return _noisy_counts(run, (1 - PAPER_SHARE) * epsilon, rng).query, run
-    if method == "kanonymous":
-        return baselines.kanonymous_quadtree(points, box, k=k).query, None
-    makers: Mapping[str, Callable[..., baselines.SpatialCounts]] = {
-        "privtree": baselines.privtree,
-        "ldp-kdtree": baselines.ldp_kdtree,
-        "ldp-quadtree": baselines.ldp_quadtree,
-        "ahead": baselines.ahead,
-    }
-    if method not in makers:
-        raise InvalidInput(f"no way to count is called {method!r}")
-    return makers[method](points, box, epsilon=epsilon, rng=rng).query, None
-
-
-def _noisy_counts(run: Run, epsilon: float, rng: np.random.Generator) -> BoxCounts:
-    """Crowds as the published code releases them: Laplace noise of scale (side of the region) / epsilon per person."""
-    boxes = run.partition.boxes
-    side = (boxes[:, 1] - boxes[:, 0]).max(axis=1)
-    crowds = run.partition.crowds.astype(np.float64)
-    # the sum of n Laplace draws is the difference of two Gamma(n) draws
-    noise = side / epsilon * (rng.standard_gamma(crowds) - rng.standard_gamma(crowds))
-    return BoxCounts(boxes, np.maximum(crowds + noise, 0.0))
+def counts_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
+    """Answer a workload of range queries once; parameters ``source``, ``n``, ``epsilon``, ``k``, ``stands_for``."""
+    points, boxes, truth, floor = _people_of(trial, data)
+    at = _at(trial, synthetic.UNIT_SQUARE, "clusters" if trial["source"] == "clusters" else "real")
+    query, run = way_of(trial.method, "counts").count(points, at)
+    return [{"mre": mean_relative_error(query(boxes).value, truth, floor=floor), **facts_of(run)}]
 
 
 def tradeoff_task(epsilon: float, k: int, rule: Any, accounting: Any, tau: float, max_trims: int) -> Task:
@@ -269,13 +209,13 @@ def tradeoff_task(epsilon: float, k: int, rule: Any, accounting: Any, tau: float
     )  # fmt: skip
 
 
-def tradeoff_trial(cell: Cell) -> list[Row]:
+def tradeoff_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
     """Answer range queries under one choice for the sparse; parameters also ``rule``, ``accounting``, ``tau``,
     ``max_trims``."""
-    points, boxes, truth, floor = _people_of(cell)
+    points, boxes, truth, floor = _people_of(trial, data)
     names = ("epsilon", "k", "rule", "accounting", "tau", "max_trims")
-    task = tradeoff_task(*(cell[name] for name in names))
-    run = simulate(points, task, rng=cell.rng())
+    task = tradeoff_task(*(trial[name] for name in names))
+    run = simulate(points, task, rng=trial.rng())
     error = mean_relative_error(release.counts(run).query(boxes).value, truth, floor=floor)
     return [{"mre": error, "worst_loss": float(run.losses.max()), "worst_bound": task.epsilon_worst, **facts_of(run)}]
 
@@ -289,52 +229,36 @@ def housing() -> tuple[Floats, Integers, float]:
 
     The label is 1 where the median house value of the block group exceeds the median over all of them.
     """
-    positions = data.load("california_housing")
+    positions = load("california_housing")
     lower, upper = np.array(positions.box.lower), np.array(positions.box.upper)
     values = california_housing()[1]
     middle = float(np.median(values))
     return (positions.points - lower) / (upper - lower), (values > middle).astype(np.int64), middle
 
 
-def classifier_trial(cell: Cell) -> list[Row]:
+def classifier_trial(trial: Trial) -> list[Row]:
     """Train on released positions, test on true ones; parameters ``epsilon``, ``k``, ``classifiers``.
 
     One row per classifier with F1, precision and recall of the class 1 on the 30 % that were held out.
     """
     points, labels, _ = housing()
-    points, labels = points[: cell["rows"]], labels[: cell["rows"]]
-    order = cell.shared_rng("rows").permutation(len(points))
+    points, labels = points[: trial["rows"]], labels[: trial["rows"]]
+    order = trial.shared_rng("rows").permutation(len(points))
     cut = round(0.7 * len(points))
     train, test = order[:cut], order[cut:]
-    rng = cell.rng()
-    features, run = _released_points(cell.method, points[train], float(cell["epsilon"]), cell["k"], rng)
-    facts = NO_REGIONS if run is None else facts_of(run)
+    at = _at(trial, synthetic.UNIT_SQUARE, "density")
+    features, run = way_of(trial.method, "points").points(points[train], at)
+    facts = facts_of(run)
     rows = []
-    for name in cell["classifiers"].split(", "):
-        model = _classifier(name, int(rng.integers(2**31)))
+    for name in trial["classifiers"].split(", "):
+        model = classifier(name, int(at.rng.integers(2**31)))
         model.fit(features, labels[train])
-        rows.append({"classifier": name, **_scores(labels[test], model.predict(points[test])), **facts})
+        rows.append({"classifier": name, **scores(labels[test], model.predict(points[test])), **facts})
     return rows
 
 
-def _released_points(
-    method: str, points: Floats, epsilon: float, k: int, rng: np.random.Generator
-) -> tuple[Floats, Run | None]:
-    box = synthetic.UNIT_SQUARE
-    if method == "exact":
-        return points, None
-    if method == "ldp":
-        return baselines.laplace_points(points, box, epsilon=epsilon, rng=rng).points, None
-    if method == "geo":
-        return baselines.planar_laplace(points, box, epsilon=epsilon, rng=rng).points, None
-    task = task_of(method, "points", box=box, epsilon=epsilon, k=k, depth=DEPTHS["density"])
-    run = simulate(points, task, rng=rng)
-    if method == "sldp-split":
-        return release.resample(run, points, epsilon=(1 - PAPER_SHARE) * epsilon, rng=rng).points, run
-    return release.quantize(run, points).points, run
-
-
-def _classifier(name: str, seed: int) -> Any:
+def classifier(name: str, seed: int) -> Any:
+    """Return a classifier of scikit-learn by its name in the figures."""
     try:
         from sklearn.ensemble import RandomForestClassifier
         from sklearn.linear_model import LogisticRegression
@@ -350,8 +274,9 @@ def _classifier(name: str, seed: int) -> Any:
     raise InvalidInput(f"no classifier is called {name!r}; there are {FOREST}, {NEIGHBOURS}, {LOGISTIC}")
 
 
-def _scores(truth: Integers, said: Integers) -> Row:
-    hit = int(np.count_nonzero((truth == 1) & (said == 1)))
-    claimed, real = int(np.count_nonzero(said == 1)), int(np.count_nonzero(truth == 1))
+def scores(truth: Integers, predicted: Integers) -> Row:
+    """Return F1, precision and recall of the class 1."""
+    hit = int(np.count_nonzero((truth == 1) & (predicted == 1)))
+    claimed, real = int(np.count_nonzero(predicted == 1)), int(np.count_nonzero(truth == 1))
     precision, recall = hit / claimed if claimed else 0.0, hit / real if real else 0.0
     return {"f1": 2 * hit / max(claimed + real, 1), "precision": precision, "recall": recall}

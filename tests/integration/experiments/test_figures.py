@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
-from semilocal.experiments import methods, registry
+from semilocal.experiments import methods, registry, ways
 from semilocal.experiments.datasets import load as data
 from semilocal.experiments.figures import (
     classifiers,
@@ -20,19 +21,22 @@ from semilocal.experiments.figures import (
     housing_map,
     mean,
     queries_example,
+    queries_people,
     queries_real,
     queries_synthetic,
     sensitivity,
     tradeoff,
 )
 from semilocal.experiments.harness import style
-from semilocal.experiments.harness.runner import Cell
 from semilocal.experiments.harness.summary import Made, Options, gather, select
+from semilocal.experiments.harness.trial import Trial
 from semilocal.experiments.trials import FOREST, LOGISTIC, mean_trial
+from semilocal.io.points import read_points
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
+PURPOSES: tuple[methods.Purpose, ...] = ("values", "counts", "points")
 REAL = ("california_housing",)
 TINY: dict[str, Callable[[Options], Made]] = {
     "density": lambda options: density.make(options, density.Grid(size=600)),
@@ -45,6 +49,9 @@ TINY: dict[str, Callable[[Options], Made]] = {
     "queries_real": lambda options: queries_real.make(
         options, queries_real.Grid(datasets=(*REAL, "geolife"), sizes=(2_000,), epsilons=(1.0,))
     ),
+    "queries_people": lambda options: queries_people.make(
+        with_people(options), dataclasses.replace(queries_people.FULL, sizes=(500,), epsilons=(1.0,))
+    ),
     "queries_example": lambda options: queries_example.make(
         options, queries_example.Grid(datasets=(*REAL, "geolife"), size=2_000)
     ),
@@ -55,6 +62,19 @@ TINY: dict[str, Callable[[Options], Made]] = {
         dataclasses.replace(options, runs=1), tradeoff.Grid(sources=("clusters", "california_housing"), size=1_000)
     ),
 }
+
+
+def with_people(options: Options) -> Options:
+    """Options with two datasets in which people have many rows."""
+    assert options.data is not None
+    rng = np.random.default_rng(4)
+    (options.data / "extra").mkdir()
+    for name in ("brightkite_last_checkin", "gowalla_more_users"):
+        users, places = rng.integers(0, 800, 4_000), rng.normal((40.0, 10.0), (8.0, 12.0), (4_000, 2))
+        lines = [f"{user},{lat:.6f},{lon:.6f}" for user, (lat, lon) in zip(users, places, strict=True)]
+        text = "\n".join(["user,latitude,longitude", *lines]) + "\n"
+        (options.data / "extra" / f"{name}.csv.gz").write_bytes(gzip.compress(text.encode()))
+    return options
 
 
 @pytest.fixture
@@ -151,13 +171,13 @@ def test_geolife_joins_in_from_its_original_folders(options: Options) -> None:
 
 
 def test_every_legend_states_true_loss_and_crowd() -> None:
-    for purpose, known in methods._PROMISES.items():
-        for method in known:
-            text = methods.label(method, purpose)
+    for purpose in PURPOSES:
+        for method in methods.used_for(purpose):
+            text = style.legend_label(method, methods.promise_of(method, purpose))
             promised = methods.promise_of(method, purpose)
             assert f"true loss {promised.cost('ε')}" in text
             assert ("crowd" in text) == (methods.crowd_kept(promised) is not None)
-            style.look(method)
+            methods.look(method)
     with pytest.raises(InvalidInput, match="not used for values"):
         methods.promise_of("ahead", "values")
 
@@ -179,10 +199,13 @@ def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.
     from semilocal.protocol import task as task_module
     from semilocal.release import onecall
 
+    def label(method: str, purpose: methods.Purpose) -> str:
+        return style.legend_label(method, methods.promise_of(method, purpose))
+
     def costs() -> list[str]:
         methods.promise_of.cache_clear()
-        shown = [methods.label("ours-core", "values"), methods.label("ours-uniform", "counts")]
-        shown += [methods.label("paper", "values"), methods.promise_of("ours-core", "counts").row()["delta"]]
+        shown = [label("ours-core", "values"), label("ours-uniform", "counts")]
+        shown += [label("paper", "values"), methods.promise_of("ours-core", "counts").row()["delta"]]
         return [*shown, tradeoff.promise_of("ours-uniform").row()["delta"]]
 
     before = costs()
@@ -192,8 +215,8 @@ def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.
     monkeypatch.setattr(onecall, "_TREE_SHARE", 0.3)
     monkeypatch.setitem(task_module._MAX_TRIMS, "uniform", 4)
     monkeypatch.setitem(task_module._MAX_TRIMS, "core", 6)
-    monkeypatch.setattr(methods, "PAPER_SHARE", 0.25)
-    monkeypatch.setattr(methods, "DELTA", 0.01)
+    monkeypatch.setattr(ways, "PAPER_SHARE", 0.25)
+    monkeypatch.setattr(ways, "DELTA", 0.01)
     after = costs()
     methods.promise_of.cache_clear()
     assert "moved (1 + 0.3 T) ε, T ≤ 6" in after[0]
@@ -215,7 +238,7 @@ def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
 
 def test_the_summary_averages_facts_and_keeps_the_largest_number_of_trims(options: Options) -> None:
     cells = [
-        Cell.of("facts", method, seed=1, run=run, n=3_000, epsilon=4.0, k=20)
+        Trial.of("facts", method, seed=1, run=run, n=3_000, epsilon=4.0, k=20)
         for method in ("ours-core", "ldp")
         for run in range(3)
     ]
@@ -225,3 +248,24 @@ def test_the_summary_averages_facts_and_keeps_the_largest_number_of_trims(option
     assert ours["moved"] == pytest.approx(sum(row["moved"] for row in runs) / 3)
     assert ours["most_trims"] == max(row["most_trims"] for row in runs)
     assert local["regions"] is None
+
+
+def test_people_are_drawn_once_each_and_any_of_their_rows(options: Options) -> None:
+    folder = with_people(options).data
+    source = data.load("gowalla_more_users", folder)
+    rows = read_points(source.path, labels=["user"]).labels["user"]
+    people = len(np.unique(rows))
+    lower, upper = np.array(source.box.lower), np.array(source.box.upper)
+    where = {
+        tuple(point): int(person) for point, person in zip((source.points - lower) / (upper - lower), rows, strict=True)
+    }
+    drawn = [
+        data.sample_people("gowalla_more_users", people, np.random.default_rng(seed), folder=folder) for seed in (1, 2)
+    ]
+    for sample in drawn:
+        assert sorted(where[tuple(point)] for point in sample.points) == sorted(set(rows.tolist()))
+    assert not np.array_equal(np.sort(drawn[0].points, axis=0), np.sort(drawn[1].points, axis=0))
+    with pytest.raises(InvalidInput, match=f"{people} people"):
+        data.sample_people("gowalla_more_users", people + 1, np.random.default_rng(1), folder=folder)
+    with pytest.raises(InvalidInput, match="does not tell"):
+        data.sample_people("california_housing", 5, np.random.default_rng(1), folder=folder)

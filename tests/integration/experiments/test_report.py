@@ -14,11 +14,14 @@ import pytest
 from semilocal.errors import InvalidInput
 from semilocal.experiments.harness import style
 from semilocal.experiments.harness.report import Claim, FigureReport, Line, write_report
+from semilocal.experiments.methods import look
 
 pytest.importorskip("matplotlib")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 REGION = "any two positions inside the released region"
+
+WHO = "One draw stands for one participant."
 
 
 class Page(HTMLParser):
@@ -67,7 +70,7 @@ def picture(folder: Path) -> style.Saved:
         left, right = figure.subplots(1, 2)
         for place, method in enumerate(("central", "ldp", "published", "ours-core", "ours-uniform")):
             values = 10.0 ** (2 - place) / np.array([0.5, 1, 2, 4]) ** 2
-            left.loglog([0.5, 1, 2, 4], values, **style.line(method), label=style.look(method).name)
+            left.loglog([0.5, 1, 2, 4], values, **style.line(method), label=look(method).name)
         left.set(ylabel="mean squared error", title="N = 64 000")
         style.epsilon_axis(left, [0.5, 1, 2, 4])
         style.shared_legend(figure, columns=3)
@@ -96,9 +99,10 @@ def small_report(folder: Path) -> Path:
             seconds=125.0,
             csv="mse_results_a.csv",
             notes=("gowalla.csv.gz: a filtered subset",),
+            participants=WHO,
         ),
         FigureReport("fig:geolife", "GeoLife", missing="geolife is not in the data folder"),
-        FigureReport("fig:png", "As PNG", pictures=(saved.png,), runs=3),
+        FigureReport("fig:png", "As PNG", pictures=(saved.png,), runs=3, participants=WHO),
     ]
     claims = [
         Claim("One report costs ε", False, "2 ε by enumeration", "semilocal reproduce fig:mse_results_a"),
@@ -156,7 +160,7 @@ def test_figures_need_their_own_names_and_known_pictures(tmp_path: Path) -> None
         write_report(tmp_path, [FigureReport("a", "A"), FigureReport("a", "B")], version="1")
     (tmp_path / "a.gif").write_bytes(b"GIF")
     with pytest.raises(InvalidInput, match=r"\.svg or \.png"):
-        write_report(tmp_path, [FigureReport("a", "A", pictures=(tmp_path / "a.gif",))], version="1")
+        write_report(tmp_path, [FigureReport("a", "A", pictures=(tmp_path / "a.gif",), participants=WHO)], version="1")
 
 
 def test_a_large_svg_gives_way_to_its_png(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +186,12 @@ def test_a_real_browser_shows_both_pictures(tmp_path: Path, dark: bool) -> None:
     from matplotlib.image import imread
 
     pixels = (imread(shot)[..., :3] * 255).round().astype(int)
-    blue = [int(style.look("ours-core").colour[place : place + 2], 16) for place in (1, 3, 5)]
+    blue = [int(look("ours-core").colour[place : place + 2], 16) for place in (1, 3, 5)]
     assert np.count_nonzero((np.abs(pixels - blue) < 12).all(axis=2)) > 200
     corner = int(pixels[2, 2].sum())
     assert corner < 150 if dark else corner > 700
+
+
+def test_a_figure_without_a_word_about_its_participants_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="what stands for one participant"):
+        FigureReport("a", "A", pictures=(tmp_path / "a.png",))

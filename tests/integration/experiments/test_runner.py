@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,42 +20,44 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import semilocal
 from semilocal.errors import InvalidInput
-from semilocal.experiments.harness import runner
-from semilocal.experiments.harness.runner import Cell, run, source_version, stream, summarise, table, write_csv
+from semilocal.experiments.harness import version
+from semilocal.experiments.harness.runner import run
+from semilocal.experiments.harness.tables import summarise, table, write_csv
+from semilocal.experiments.harness.trial import Trial, stream
+from semilocal.experiments.harness.version import source_version
 
 HANG = 600  # seconds: no machine takes that long by being busy
 CALLS = Path(os.environ.get("SEMILOCAL_TEST_CALLS", os.devnull))
 
 
-def draw(cell: Cell) -> list[dict[str, Any]]:
+def draw(trial: Trial) -> list[dict[str, Any]]:
     """Work that uses its generator, and gives numpy scalars of all kinds."""
-    value = cell.rng().normal(size=cell["n"])
-    people = cell.shared_rng("n").random()
-    return [{"mean": value.mean(), "people": people, "n2": np.int64(cell["n"] ** 2), "ok": np.bool_(True), "no": None}]
+    value = trial.rng().normal(size=trial["n"])
+    people = trial.shared_rng("n").random()
+    return [{"mean": value.mean(), "people": people, "n2": np.int64(trial["n"] ** 2), "ok": np.bool_(True), "no": None}]
 
 
-def slow_draw(cell: Cell) -> list[dict[str, Any]]:
+def slow_draw(trial: Trial) -> list[dict[str, Any]]:
     with CALLS.open("a") as calls:
-        calls.write(f"{cell.run}\n")
+        calls.write(f"{trial.run}\n")
     time.sleep(0.1)
-    return draw(cell)
+    return draw(trial)
 
 
-def explode(cell: Cell) -> list[dict[str, Any]]:
-    if cell.run == 3:
+def explode(trial: Trial) -> list[dict[str, Any]]:
+    if trial.run == 3:
         raise ZeroDivisionError("three")
-    return draw(cell)
+    return draw(trial)
 
 
-def wrong_kind(cell: Cell) -> list[dict[str, Any]]:
+def wrong_kind(trial: Trial) -> list[dict[str, Any]]:
     return [{"values": np.arange(3)}]
 
 
-def grid(runs: int = 4) -> list[Cell]:
+def grid(runs: int = 4) -> list[Trial]:
     return [
-        Cell.of("fig:test", method, seed=5, run=run, n=n, epsilon=epsilon)
+        Trial.of("fig:test", method, seed=5, run=run, n=n, epsilon=epsilon)
         for method in ("ldp", "ours-core")
         for n in (10, 20)
         for epsilon in (0.5, 1.0)
@@ -62,50 +65,50 @@ def grid(runs: int = 4) -> list[Cell]:
     ]
 
 
-def rows_of(cells: Sequence[Cell], folder: Path, workers: int) -> list[dict[str, Any]]:
-    results = run(cells, draw, folder=folder, workers=workers, version="1", show=False)
+def rows_of(trials: Sequence[Trial], folder: Path, workers: int) -> list[dict[str, Any]]:
+    results = run(trials, draw, folder=folder, workers=workers, version="1", show=False)
     return list(table(results, version="1"))
 
 
 def test_the_number_of_workers_changes_no_digit(tmp_path: Path) -> None:
-    cells = grid()
-    alone = rows_of(cells, tmp_path / "0", 0)
-    assert rows_of(cells, tmp_path / "2", 2) == alone
+    trials = grid()
+    alone = rows_of(trials, tmp_path / "0", 0)
+    assert rows_of(trials, tmp_path / "2", 2) == alone
     write_csv(tmp_path / "a.csv", alone)
-    write_csv(tmp_path / "b.csv", rows_of(cells, tmp_path / "1", 1))
+    write_csv(tmp_path / "b.csv", rows_of(trials, tmp_path / "1", 1))
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
 def test_order_and_neighbours_do_not_matter(tmp_path: Path) -> None:
-    cells = grid()
-    alone = {row["mean"] for row in rows_of(cells[7:8], tmp_path / "one", 0)}
-    assert alone <= {row["mean"] for row in rows_of(cells[::-1], tmp_path / "all", 0)}
+    trials = grid()
+    alone = {row["mean"] for row in rows_of(trials[7:8], tmp_path / "one", 0)}
+    assert alone <= {row["mean"] for row in rows_of(trials[::-1], tmp_path / "all", 0)}
 
 
 def test_results_come_in_the_order_of_the_cells(tmp_path: Path) -> None:
-    cells = grid()[::-1]
-    results = run(cells, draw, folder=tmp_path, workers=2, version="1", show=False)
-    assert [result.cell for result in results] == cells
+    trials = grid()[::-1]
+    results = run(trials, draw, folder=tmp_path, workers=2, version="1", show=False)
+    assert [result.trial for result in results] == trials
     assert all(result.seconds >= 0 for result in results)
 
 
 def test_every_part_of_the_identity_changes_the_generator_and_the_key() -> None:
-    base = Cell.of("f", "m", seed=1, run=0, n=10, epsilon=0.5)
+    base = Trial.of("f", "m", seed=1, run=0, n=10, epsilon=0.5)
     others = [
-        Cell.of("g", "m", seed=1, run=0, n=10, epsilon=0.5),
-        Cell.of("f", "n", seed=1, run=0, n=10, epsilon=0.5),
-        Cell.of("f", "m", seed=2, run=0, n=10, epsilon=0.5),
-        Cell.of("f", "m", seed=1, run=1, n=10, epsilon=0.5),
-        Cell.of("f", "m", seed=1, run=0, n=11, epsilon=0.5),
-        Cell.of("f", "m", seed=1, run=0, n=10, k=0.5),
+        Trial.of("g", "m", seed=1, run=0, n=10, epsilon=0.5),
+        Trial.of("f", "n", seed=1, run=0, n=10, epsilon=0.5),
+        Trial.of("f", "m", seed=2, run=0, n=10, epsilon=0.5),
+        Trial.of("f", "m", seed=1, run=1, n=10, epsilon=0.5),
+        Trial.of("f", "m", seed=1, run=0, n=11, epsilon=0.5),
+        Trial.of("f", "m", seed=1, run=0, n=10, k=0.5),
     ]
-    assert len({cell.rng().random() for cell in [base, *others]}) == 7
-    assert len({cell.key("1") for cell in [base, *others]} | {base.key("2")}) == 8
+    assert len({trial.rng().random() for trial in [base, *others]}) == 7
+    assert len({trial.key("1") for trial in [base, *others]} | {base.key("2")}) == 8
 
 
 def test_a_float_that_is_a_whole_number_is_the_same_parameter() -> None:
-    one = Cell.of("f", "m", seed=1, run=0, epsilon=1)
-    same = Cell.of("f", "m", seed=1, run=0, epsilon=1.0)
+    one = Trial.of("f", "m", seed=1, run=0, epsilon=1)
+    same = Trial.of("f", "m", seed=1, run=0, epsilon=1.0)
     assert one.key("1") == same.key("1")
     assert one.rng().random() == same.rng().random()
 
@@ -118,42 +121,42 @@ def test_methods_can_share_their_people_but_not_their_noise(tmp_path: Path) -> N
     assert len({row["mean"] for row in rows}) == len(rows)
 
 
-def test_streams_of_different_cells_are_independent() -> None:
-    """Correlation of 2,000 draws of 20 neighbouring cells: |r| < 6 / √2000, normal tail 2e-9 a pair, 190
+def test_streams_of_different_trials_are_independent() -> None:
+    """Correlation of 2,000 draws of 20 neighbouring trials: |r| < 6 / √2000, normal tail 2e-9 a pair, 190
     pairs."""
     draws = np.array([stream("f", run).normal(size=2000) for run in range(20)])
     off = np.corrcoef(draws)[np.triu_indices(20, 1)]
     assert np.abs(off).max() < 6 / math.sqrt(2000)
     lagged = np.array([np.random.default_rng(0).normal(size=2000 + run)[run:] for run in range(20)])
-    lagged[1] = lagged[0]  # the planted bug: two cells with one generator
+    lagged[1] = lagged[0]  # the planted bug: two trials with one generator
     assert np.abs(np.corrcoef(lagged)[np.triu_indices(20, 1)]).max() > 6 / math.sqrt(2000)
 
 
-def test_cached_cells_are_not_computed_again_and_give_the_same_digits(tmp_path: Path) -> None:
-    cells = grid()
-    first = run(cells[:9], draw, folder=tmp_path, workers=0, version="1", show=False)
-    second = run(cells, draw, folder=tmp_path, workers=2, version="1", show=False)
-    assert [result.cached for result in second] == [True] * 9 + [False] * (len(cells) - 9)
+def test_cached_trials_are_not_computed_again_and_give_the_same_digits(tmp_path: Path) -> None:
+    trials = grid()
+    first = run(trials[:9], draw, folder=tmp_path, workers=0, version="1", show=False)
+    second = run(trials, draw, folder=tmp_path, workers=2, version="1", show=False)
+    assert [result.cached for result in second] == [True] * 9 + [False] * (len(trials) - 9)
     assert [result.rows for result in second[:9]] == [result.rows for result in first]
-    third = run(cells, explode, folder=tmp_path, workers=0, version="1", show=False)  # would fail if it computed
+    third = run(trials, explode, folder=tmp_path, workers=0, version="1", show=False)  # would fail if it computed
     assert table(third, version="1") == table(second, version="1")
 
 
 def test_another_version_is_computed_again(tmp_path: Path) -> None:
-    cells = grid(1)
-    run(cells, draw, folder=tmp_path, workers=0, version="1", show=False)
-    again = run(cells, draw, folder=tmp_path, workers=0, version="2", show=False)
+    trials = grid(1)
+    run(trials, draw, folder=tmp_path, workers=0, version="1", show=False)
+    again = run(trials, draw, folder=tmp_path, workers=0, version="2", show=False)
     assert not any(result.cached for result in again)
 
 
 def test_a_line_cut_off_by_a_crash_is_computed_again(tmp_path: Path) -> None:
-    cells = grid(1)
-    whole = rows_of(cells, tmp_path, 0)
+    trials = grid(1)
+    whole = rows_of(trials, tmp_path, 0)
     [path] = tmp_path.iterdir()
     content = path.read_bytes()
     for cut in (1, 30, content.rfind(b"\n", 0, -1) - 5):
         path.write_bytes(content[:-cut])
-        assert rows_of(cells, tmp_path, 0) == whole
+        assert rows_of(trials, tmp_path, 0) == whole
         assert all(json.loads(line) for line in path.read_bytes().splitlines())
 
 
@@ -166,8 +169,8 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "import tests.integration.experiments.test_runner as t\n"
         "if __name__ == '__main__':\n"
-        "    cells = [t.Cell.of('fig:kill', 'm', seed=1, run=r, n=10) for r in range(24)]\n"
-        f"    t.run(cells, t.slow_draw, folder=Path({str(tmp_path / 'cache')!r}), workers=2, version='1')\n"
+        "    trials = [t.Trial.of('fig:kill', 'm', seed=1, run=r, n=10) for r in range(24)]\n"
+        f"    t.run(trials, t.slow_draw, folder=Path({str(tmp_path / 'cache')!r}), workers=2, version='1')\n"
     )
     file = tmp_path / "main.py"
     file.write_text(script)
@@ -196,48 +199,50 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, workers: int) -> None:
-    cells = [Cell.of("fig:test", "ldp", seed=5, run=run, n=10) for run in range(8)]
+def test_a_failing_trial_is_named_and_the_others_are_kept(tmp_path: Path, workers: int) -> None:
+    trials = [Trial.of("fig:test", "ldp", seed=5, run=run, n=10) for run in range(8)]
     with pytest.raises(RuntimeError, match=r"fig:test ldp n=10 seed=5 run=3 failed: ZeroDivisionError: three"):
-        run(cells, explode, folder=tmp_path, workers=workers, version="1", show=False)
+        run(trials, explode, folder=tmp_path, workers=workers, version="1", show=False)
     if workers == 0:
         [path] = tmp_path.iterdir()
         assert len(path.read_text().splitlines()) == 3
 
 
 def test_wrong_grids_and_rows_are_refused(tmp_path: Path) -> None:
-    cell = grid(1)[0]
-    with pytest.raises(InvalidInput, match="two cells are the same"):
-        run([cell, cell], draw, folder=tmp_path, show=False)
+    trial = grid(1)[0]
+    with pytest.raises(InvalidInput, match="two trials are the same"):
+        run([trial, trial], draw, folder=tmp_path, show=False)
     with pytest.raises(InvalidInput, match="at least 0"):
-        run([cell], draw, folder=tmp_path, workers=-1, show=False)
+        run([trial], draw, folder=tmp_path, workers=-1, show=False)
     with pytest.raises(InvalidInput, match="'values' is a ndarray"):
-        run([cell], wrong_kind, folder=tmp_path, workers=0, show=False)
+        run([trial], wrong_kind, folder=tmp_path, workers=0, show=False)
     with pytest.raises(InvalidInput, match="cannot be called 'version'"):
-        Cell.of("f", "m", seed=1, run=0, version=3)
+        Trial.of("f", "m", seed=1, run=0, version=3)
 
 
-def test_the_version_follows_the_source_that_can_change_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = tmp_path / "semilocal"
-    here = Path("experiments/harness/runner.py")
-    names = ("protocol/rule.py", "cli/main.py", "experiments/workloads.py", "experiments/datasets/load.py", str(here))
-    for name in names:
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text("a = 1\n")
-    root = Path(semilocal.__file__).parent
-    assert all((root / name).is_file() for name in names)
-    assert Path(runner.__file__) == root / here
-    monkeypatch.setattr(runner, "__file__", str(home / here))
-    before = source_version()
-    (home / "cli/main.py").write_text("a = 2\n")
-    assert source_version() == before
-    for name in ("protocol/rule.py", "experiments/workloads.py", "experiments/datasets/load.py"):
-        (home / name).write_text(f"a = {name!r}\n")
-        assert source_version() != before
-        before = source_version()
-    assert source_version(draw) != before
+def test_the_version_follows_what_the_work_imports_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    files = {
+        "__init__.py": "", "work.py": "from .inner import used\nimport semilocal.lazy\n", "inner/__init__.py": "",
+        "inner/used.py": "def f():\n    from .. import deep\n", "deep.py": "", "lazy.py": "", "drawing.py": "",
+        "types.py": "", "inner/typed.py": "",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "deep.py").write_text("if TYPE_CHECKING:\n    from .inner import typed\n")
+    found = {path.relative_to(tmp_path).as_posix() for path in version.sources_of("semilocal.work", tmp_path)}
+    assert found == {"__init__.py", "work.py", "inner/__init__.py", "inner/used.py", "deep.py", "lazy.py"}
+
+
+def test_the_version_of_the_trials_holds_mechanisms_and_data_but_no_pictures_or_servers() -> None:
+    sources = {path.relative_to(version.ROOT).as_posix() for path in version.sources_of("semilocal.experiments.trials")}
+    needed = {"protocol/rule.py", "randomizer/response.py", "baselines/privtree.py", "experiments/datasets/load.py"}
+    assert needed | {"experiments/ways.py", "simulation/simulate.py", "release/boxes.py"} <= sources
+    packages = {name.split("/")[0] for name in sources}
+    assert packages.isdisjoint({"cli", "service", "device", "page", "audit", "transcript", "testing.py"})
+    assert not {name for name in sources if "/figures/" in name or name.endswith(("style.py", "report.py"))}
+    assert source_version(draw) != source_version()
+    assert source_version(partial(draw)) == source_version(draw)
 
 
 def test_summary_equals_scipy_s_interval() -> None:

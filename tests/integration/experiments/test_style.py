@@ -13,6 +13,7 @@ import pytest
 
 from semilocal.errors import InvalidInput, MissingExtra
 from semilocal.experiments.harness import style
+from semilocal.experiments.methods import METHODS, look, promise_of
 
 pytest.importorskip("matplotlib")
 
@@ -46,39 +47,39 @@ def rgb(colour: str) -> list[float]:
 
 def test_all_methods_of_the_figures_have_a_look() -> None:
     named = {name for group in TOGETHER for name in group}
-    assert named <= set(style.METHODS)
-    assert len(style.METHODS) == 18
+    assert named <= set(METHODS)
+    assert len(METHODS) == 18
 
 
 def test_no_two_methods_look_the_same_even_without_colour() -> None:
-    looks = list(style.METHODS.values())
-    assert len({look.colour for look in looks}) == len(looks)
-    assert len({look.name for look in looks}) == len(looks)
-    assert len({(look.marker, look.dashes, look.filled) for look in looks}) == len(looks)
+    looks = [method.look for method in METHODS.values()]
+    assert len({one.colour for one in looks}) == len(looks)
+    assert len({one.name for one in looks}) == len(looks)
+    assert len({(one.marker, one.dashes, one.filled) for one in looks}) == len(looks)
 
 
 @pytest.mark.parametrize("group", TOGETHER)
 def test_lines_of_one_figure_differ_in_grey(group: tuple[str, ...]) -> None:
-    for one, other in itertools.combinations(map(style.look, group), 2):
+    for one, other in itertools.combinations(map(look, group), 2):
         apart = abs(lightness(one.colour) - lightness(other.colour))
         assert apart > 12 or one.marker != other.marker
         assert one.dashes != other.dashes or one.marker != other.marker
 
 
 def test_every_line_stands_out_from_the_page() -> None:
-    for look in style.METHODS.values():
-        assert lightness(look.colour) < 72
+    for method in METHODS.values():
+        assert lightness(method.look.colour) < 72
 
 
 def test_every_look_can_be_drawn(tmp_path: Path) -> None:
     with style.figure_style() as Figure:
         figure = Figure(figsize=(4, 3))
         axes = figure.subplots()
-        for place, method in enumerate(style.METHODS):
-            axes.errorbar([1, 2], [place, place], yerr=0.2, **style.line(method), label=style.look(method).name)
+        for place, method in enumerate(METHODS):
+            axes.errorbar([1, 2], [place, place], yerr=0.2, **style.line(method), label=look(method).name)
         axes.legend()
         assert [text.get_text() for text in axes.get_legend().get_texts()] == [
-            look.name for look in style.METHODS.values()
+            method.look.name for method in METHODS.values()
         ]
 
 
@@ -112,12 +113,11 @@ def test_the_style_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def test_legends_state_the_true_loss_and_the_crowd() -> None:
-    assert style.legend_label("ours-core", cost="ε", crowd=True) == "semilocal, core: true loss ε, crowd of k kept"
-    assert style.legend_label("ldp", cost="ε", crowd=None) == "local DP: true loss ε"
-    with pytest.raises(InvalidInput, match="true loss"):
-        style.legend_label("ldp", cost=" ", crowd=None)
+    ours = style.legend_label("ours-core", promise_of("ours-core", "counts"))
+    assert ours == "semilocal, core: true loss ε inside, moved (1 + T) ε, T ≤ 16, crowd of k kept"
+    assert style.legend_label("ldp", promise_of("ldp", "values")) == "local DP: true loss ε"
     with pytest.raises(InvalidInput, match="there are ours-core"):
-        style.look("magic")
+        look("magic")
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,12 +148,14 @@ def test_the_shared_legend_has_each_line_once_ours_first() -> None:
         figure = Figure(figsize=(6, 3))
         for axes in figure.subplots(1, 2):
             for method in ("ldp", "ours-core"):
-                axes.plot([1], [1], **style.line(method), label=style.legend_label(method, cost="ε", crowd=None))
+                axes.plot(
+                    [1], [1], **style.line(method), label=style.legend_label(method, promise_of(method, "values"))
+                )
             axes.plot([1], [2], label="something else")
         style.shared_legend(figure)
         [legend] = figure.legends
         assert [text.get_text() for text in legend.get_texts()] == [
-            "semilocal, core: true loss ε",
+            "semilocal, core: true loss ε inside, moved (1 + 0.45 T) ε, T ≤ 16, crowd of k kept",
             "local DP: true loss ε",
             "something else",
         ]

@@ -8,20 +8,21 @@ import pytest
 import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.experiments import trials
-from semilocal.experiments.harness.runner import Cell
-from semilocal.experiments.methods import DEPTHS, task_of
+from semilocal.experiments.harness.trial import Trial
+from semilocal.experiments.methods import way_of
+from semilocal.experiments.ways import DEPTHS, At
 from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
 
 
-def cell(method: str, run: int = 0, **parameters: float | str) -> Cell:
-    return Cell.of("test", method, seed=3, run=run, **parameters)
+def trial(method: str, run: int = 0, **parameters: float | str) -> Trial:
+    return Trial.of("test", method, seed=3, run=run, **parameters)
 
 
 @pytest.mark.parametrize("method", ["ours-core", "ours-uniform", "ours-core-100"])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_our_mean_is_the_one_call_function(method: str, epsilon: float) -> None:
-    one = cell(method, n=6_000, epsilon=epsilon, k=20)
+    one = trial(method, n=6_000, epsilon=epsilon, k=20)
     [row] = trials.mean_trial(one)
     points = synthetic.truncated_gaussian(6_000, one.shared_rng("n"), box=trials.PLANE, scale=1.5)
     accounting = "uniform" if method == "ours-uniform" else "core"
@@ -32,7 +33,7 @@ def test_our_mean_is_the_one_call_function(method: str, epsilon: float) -> None:
 
 
 def test_our_counts_are_the_one_call_function() -> None:
-    one = cell("ours-core", source="clusters", n=3_000, epsilon=1.0, k=20)
+    one = trial("ours-core", source="clusters", n=3_000, epsilon=1.0, k=20)
     [row] = trials.counts_trial(one)
     points, boxes, truth, floor = trials.draw_people("clusters", 3_000, one.shared_rng("n", "source"))
     answers = sl.counts(points, synthetic.UNIT_SQUARE, epsilon=1.0, delta=0.05, k=20, rng=one.rng()).query(boxes)
@@ -80,11 +81,9 @@ def test_the_published_rule_has_the_error_of_an_independent_loop() -> None:
     f = sl.functions.squared_norm()
 
     def ours(seed: int) -> float:
-        rng = np.random.default_rng([seed, 1])
-        task = task_of("published", "values", box=trials.PLANE, epsilon=epsilon, k=100, depth=DEPTHS["mean"])
-        run = sl.simulate(points, task, rng=rng)
-        _, scale = trials._laplace_values(run, points, f, epsilon / 2, rng)
-        return float(np.sum(2 * scale**2)) / n**2
+        at = At(trials.PLANE, epsilon, 100, np.random.default_rng([seed, 1]), DEPTHS["mean"])
+        variance: float = way_of("published", "values").mean(points, f, at).variance
+        return variance
 
     theirs = [implied_error(slow_published(points, epsilon / 2, 100, 30, seed), epsilon / 2, n) for seed in range(runs)]
     mine = np.log([ours(seed) for seed in range(runs)])
@@ -114,10 +113,10 @@ def test_facts_count_regions_and_people_below_k() -> None:
 
 
 def test_all_methods_of_a_run_meet_the_same_people() -> None:
-    rows = [trials.mean_trial(cell(method, n=500, epsilon=1e3, k=20))[0] for method in ("central", "ldp")]
+    rows = [trials.mean_trial(trial(method, n=500, epsilon=1e3, k=20))[0] for method in ("central", "ldp")]
     # with next to no noise the errors are next to nothing only if the people are the same as the truth's
     assert all(abs(row["error"]) < 0.2 for row in rows)
-    one, two = (cell(method, n=500, epsilon=1.0, k=20).shared_rng("n").random() for method in ("central", "ldp"))
+    one, two = (trial(method, n=500, epsilon=1.0, k=20).shared_rng("n").random() for method in ("central", "ldp"))
     assert one == two
 
 
@@ -125,16 +124,16 @@ def test_scores_are_those_of_scikit_learn() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     rng = np.random.default_rng(3)
     truth, said = rng.integers(0, 2, 200), rng.integers(0, 2, 200)
-    ours = trials._scores(truth, said)
+    ours = trials.scores(truth, said)
     assert ours["f1"] == pytest.approx(metrics.f1_score(truth, said))
     assert ours["precision"] == pytest.approx(metrics.precision_score(truth, said))
     assert ours["recall"] == pytest.approx(metrics.recall_score(truth, said))
-    assert trials._scores(truth, np.zeros_like(truth)) == {"f1": 0.0, "precision": 0.0, "recall": 0.0}
+    assert trials.scores(truth, np.zeros_like(truth)) == {"f1": 0.0, "precision": 0.0, "recall": 0.0}
 
 
 def test_unknown_methods_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="no way to count"):
-        trials.counts_trial(cell("magic", source="clusters", n=500, epsilon=1.0, k=20))
+    with pytest.raises(InvalidInput, match="not used for counts"):
+        trials.counts_trial(trial("magic", source="clusters", n=500, epsilon=1.0, k=20))
     pytest.importorskip("sklearn")
     with pytest.raises(InvalidInput, match="no classifier"):
-        trials._classifier("oracle", 1)
+        trials.classifier("oracle", 1)

@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the figures."""
     from ...experiments.harness.report import write_report
-    from ...experiments.harness.runner import source_version
     from ...experiments.harness.summary import Options
+    from ...experiments.harness.version import source_version
     from ...experiments.registry import EXPERIMENTS, chosen
 
     if args.list:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...arrays import Floats
+from ...arrays import Floats, Integers
 from ...errors import ChecksumMismatch, InvalidInput
 from ...geometry.box import Box
 from ...io.points import read_points
@@ -35,6 +35,7 @@ __all__ = [
     "describe",
     "fetch",
     "load",
+    "sample_people",
     "sample_users",
     "status",
 ]
@@ -149,8 +150,35 @@ def sample_users(name: str, n: int, rng: np.random.Generator, *, folder: str | P
     if not 1 <= n <= len(source.points):
         raise InvalidInput(f"n must be between 1 and the {len(source.points)} positions of {name}; got {n}")
     chosen = rng.choice(len(source.points), size=n, replace=False, shuffle=False)
+    return Sample(_scaled(source, chosen), source)
+
+
+def sample_people(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Sample:
+    """Draw n different people and one row of each at random, scaled from the public box to [0, 1]².
+
+    Parameters are those of :func:`sample_users`; the dataset must have a column ``user``.
+    """
+    source = load(name, folder)
+    people = _people(source)
+    order = rng.permutation(len(people))
+    _, first = np.unique(people[order], return_index=True)  # one row per person, each of theirs equally likely
+    if not 1 <= n <= len(first):
+        raise InvalidInput(f"n must be between 1 and the {len(first)} people of {name}; got {n}")
+    chosen = order[rng.choice(first, size=n, replace=False, shuffle=False)]
+    return Sample(_scaled(source, chosen), source)
+
+
+def _scaled(source: Positions, chosen: Integers) -> Floats:
     lower, upper = np.array(source.box.lower), np.array(source.box.upper)
-    return Sample((source.points[chosen] - lower) / (upper - lower), source)
+    return np.asarray((source.points[chosen] - lower) / (upper - lower))
+
+
+@functools.lru_cache(maxsize=4)
+def _people(source: Positions) -> Integers:
+    """Which person each row belongs to."""
+    if "user" not in dataset(source.name).columns:
+        raise InvalidInput(f"{source.name} does not tell which rows belong to one person")
+    return read_points(source.path, x="longitude", y="latitude", labels=["user"]).labels["user"]
 
 
 def status(folder: str | Path | None = None) -> list[Status]:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import methods
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
-from ..harness.runner import Cell
-from ..harness.summary import Gathered, Made, Options, gather
-from ..trials import CROWD, FOREST, LOGISTIC, NEIGHBOURS, classifier_trial
+from ..harness.summary import Gathered, Made, Options, gather, lines
+from ..harness.trial import Trial
+from ..trials import CROWD, FOREST, LOGISTIC, NEIGHBOURS, PARTICIPANTS, classifier_trial
 
 __all__ = ["FULL", "QUICK", "Grid", "make", "results"]
 
@@ -36,8 +35,8 @@ QUICK = Grid(epsilons=(0.1, 1.0, 2.0, 10.0))
 def results(options: Options, grid: Grid | None = None) -> Gathered:
     """Run the trials, or read them from the cache."""
     grid = grid or (QUICK if options.quick else FULL)
-    cells = [
-        Cell.of(
+    trials = [
+        Trial.of(
             NAME,
             method,
             seed=options.seed,
@@ -52,7 +51,7 @@ def results(options: Options, grid: Grid | None = None) -> Gathered:
         for run in range(options.repeats(quick=2))
     ]
     by = ("method", "classifier", "epsilon", "k", "rows")
-    return gather(NAME, cells, classifier_trial, options, by=by, of=("f1", "precision", "recall"))
+    return gather(NAME, trials, classifier_trial, options, by=by, of=("f1", "precision", "recall"))
 
 
 def make(options: Options, grid: Grid | None = None) -> Made:
@@ -93,11 +92,12 @@ def make(options: Options, grid: Grid | None = None) -> Made:
                 caption,
                 (scores.svg,),
                 parameters,
-                methods.lines(found.summary, "points"),
+                lines(found.summary, "points"),
                 options.repeats(quick=2),
                 options.seed,
                 found.seconds,
                 found.csv,
+                participants=PARTICIPANTS["block"],
             ),
         )
     )

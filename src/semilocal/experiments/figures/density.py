@@ -12,12 +12,13 @@ import numpy as np
 
 from ...functions import gaussian_bump
 from ...protocol.partition import Partition
-from .. import methods
 from ..harness.report import FigureReport
-from ..harness.runner import Cell
-from ..harness.style import Saved, figure_style, look, save
-from ..harness.summary import Made, Options, gather, select
-from ..trials import BUMP_SPREAD, MEAN_CROWD, PLANE, density_trial, released_values
+from ..harness.style import Saved, figure_style, save
+from ..harness.summary import Made, Options, gather, lines, select
+from ..harness.trial import Trial
+from ..methods import look, promise_of
+from ..trials import BUMP_SPREAD, MEAN_CROWD, PARTICIPANTS, PLANE, density_trial, released_values
+from ..ways import DELTA
 
 __all__ = ["FULL", "Grid", "make"]
 
@@ -41,18 +42,18 @@ FULL = Grid()
 def make(options: Options, grid: Grid = FULL) -> Made:
     """Draw the figure from the first run; the table holds all of them."""
     runs = options.repeats(quick=3)
-    cells = {
+    trials = {
         method: [
-            Cell.of(NAME, method, seed=options.seed, run=run, n=grid.size, epsilon=grid.epsilon, k=MEAN_CROWD)
+            Trial.of(NAME, method, seed=options.seed, run=run, n=grid.size, epsilon=grid.epsilon, k=MEAN_CROWD)
             for run in range(runs)
         ]
         for method in METHODS
     }
-    every = [cell for of_method in cells.values() for cell in of_method]
+    every = [cell for of_method in trials.values() for cell in of_method]
     found = gather(
         NAME, every, density_trial, options, by=("method", "n", "epsilon", "k"), of=("value_mse", "mean_error")
     )
-    saved = _draw({method: of_method[0] for method, of_method in cells.items()}, options)
+    saved = _draw({method: of_method[0] for method, of_method in trials.items()}, options)
     errors = {method: select(found.summary, method=method)[0]["value_mse_mean"] for method in METHODS}
     worded = "; ".join(f"{look(method).name} {error:.3g}" for method, error in errors.items())
     return Made(
@@ -73,18 +74,19 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                     "k": MEAN_CROWD,
                     "depth": "15 levels of the paper's quadtrees",
                 },
-                methods.lines(found.summary, "values"),
+                lines(found.summary, "values"),
                 runs,
                 options.seed,
                 found.seconds,
                 found.csv,
+                participants=PARTICIPANTS["drawn"],
             ),
         )
     )
 
 
-def _draw(cells: dict[str, Cell], options: Options) -> Saved:
-    released = {method: released_values(cell) for method, cell in cells.items()}
+def _draw(trials: dict[str, Trial], options: Options) -> Saved:
+    released = {method: released_values(cell) for method, cell in trials.items()}
     points = released["ldp"].points
     with figure_style() as Figure:
         figure = Figure(figsize=(13.5, 6.2))
@@ -94,7 +96,7 @@ def _draw(cells: dict[str, Cell], options: Options) -> Saved:
         for place, method in enumerate(PARTITIONS, start=1):
             partition = released[method].partition
             assert partition is not None
-            promised = methods.promise_of(method, "values")
+            promised = promise_of(method, "values")
             kept = "crowd of k kept" if promised.k else "no crowd kept"
             _boxes(grid[0, place], points, partition, f"{look(method).name}\n{len(partition):,} regions, {kept}")
             _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{promised.cost('ε')}")
@@ -102,8 +104,8 @@ def _draw(cells: dict[str, Cell], options: Options) -> Saved:
             axes.set_ylabel("y")
         for axes in grid[1]:
             axes.set_xlabel("x")
-        n, epsilon = len(points), cells["ldp"]["epsilon"]
-        figure.suptitle(f"N = {n:,}, ε = {epsilon:g}, δ = {methods.DELTA:g}, k = {MEAN_CROWD}", fontsize=9)
+        n, epsilon = len(points), trials["ldp"]["epsilon"]
+        figure.suptitle(f"N = {n:,}, ε = {epsilon:g}, δ = {DELTA:g}, k = {MEAN_CROWD}", fontsize=9)
         figure.colorbar(shown, ax=grid, label="f, or the mean of its reports", shrink=0.7, extend="both")
         return save(figure, options.out, name=NAME)
 

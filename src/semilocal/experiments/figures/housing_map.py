@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..harness.report import FigureReport
-from ..harness.runner import stream, write_csv
 from ..harness.style import figure_style, save
 from ..harness.summary import Made, Options, stamped
-from ..trials import housing
+from ..harness.tables import write_csv
+from ..harness.trial import stream
+from ..trials import PARTICIPANTS, housing
 
 __all__ = ["make"]
 
@@ -57,6 +58,7 @@ def make(options: Options) -> Made:
         caption,
         (saved.png,),
         csv=f"{NAME}.csv",
+        participants=PARTICIPANTS["block"],
         seed=options.seed,
         runs=1,
     )

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import methods
 from ..harness.panels import Panel, box_panels, line_panels
 from ..harness.report import FigureReport
-from ..harness.runner import Cell
-from ..harness.summary import Gathered, Made, Options, gather
-from ..trials import CROWD, MEAN_CROWD, mean_trial
+from ..harness.summary import Gathered, Made, Options, gather, lines
+from ..harness.trial import Trial
+from ..trials import CROWD, MEAN_CROWD, PARTICIPANTS, mean_trial
 
 __all__ = ["FULL", "Grid", "make", "results"]
 
@@ -42,8 +41,8 @@ FULL = Grid()
 
 def results(options: Options, grid: Grid = FULL) -> Gathered:
     """Run the trials (or read them from the cache); every grid point is kept in a quick look too."""
-    cells = [
-        Cell.of(NAME, method, seed=options.seed, run=run, n=n, epsilon=epsilon, k=k)
+    trials = [
+        Trial.of(NAME, method, seed=options.seed, run=run, n=n, epsilon=epsilon, k=k)
         for n in grid.sizes
         for epsilon in grid.epsilons
         for method, k in CROWDS.items()
@@ -51,7 +50,7 @@ def results(options: Options, grid: Grid = FULL) -> Gathered:
     ]
     return gather(
         NAME,
-        cells,
+        trials,
         mean_trial,
         options,
         by=("method", "n", "epsilon", "k"),
@@ -99,8 +98,14 @@ def make(options: Options, grid: Grid = FULL) -> Made:
         "k": "100 for the paper's and the published rule; 20 for semilocal, and 100 where the legend says so",
         "split": "half and half (paper, published); 0.45 and 0.55 (semilocal)",
     }
-    lines = methods.lines(found.summary, "values")
-    shared = {"parameters": parameters, "lines": lines, "runs": repeats, "seed": options.seed, "csv": found.csv}
+    shared = {
+        "parameters": parameters,
+        "lines": lines(found.summary, "values"),
+        "runs": repeats,
+        "seed": options.seed,
+        "csv": found.csv,
+        "participants": PARTICIPANTS["drawn"],
+    }
     return Made(
         (
             FigureReport(

@@ -14,10 +14,11 @@ from ...arrays import Floats
 from ..datasets.catalogue import dataset
 from ..harness.panels import say_missing
 from ..harness.report import FigureReport
-from ..harness.runner import stream, write_csv
 from ..harness.style import figure_style, save
-from ..harness.summary import Made, Options, data_named, present, stamped
-from ..trials import draw_people
+from ..harness.summary import Made, Options, present, stamped
+from ..harness.tables import write_csv
+from ..harness.trial import stream
+from ..trials import PARTICIPANTS, draw_people
 from .queries_synthetic import show_workload, workload_rows
 
 __all__ = ["FULL", "Grid", "make"]
@@ -51,7 +52,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
     if not there:
         return Made((FigureReport("fig:spatial_queries_example", title, missing="; ".join(missing.values())),))
     rows: list[dict[str, Any]] = []
-    with figure_style() as Figure, data_named(options.data):
+    with figure_style() as Figure:
         figure = Figure(figsize=(3.1 * len(grid.datasets), 3.6))
         for axes, name in zip(figure.subplots(1, len(grid.datasets), squeeze=False)[0], grid.datasets, strict=True):
             axes.set_title(dataset(name).title.split()[0].rstrip(","))
@@ -59,7 +60,9 @@ def make(options: Options, grid: Grid = FULL) -> Made:
             if name in missing:
                 say_missing(axes, f"not in the data folder; see: semilocal data describe {name}")
                 continue
-            points, boxes, counts, _ = draw_people(name, grid.size, stream("picture", name, options.seed))
+            points, boxes, counts, _ = draw_people(
+                name, grid.size, stream("picture", name, options.seed), data=options.data
+            )
             show_workload(axes, points, boxes[:SHOWN])
             axes.set(xlabel="longitude, scaled to [0, 1]", ylabel="latitude, scaled to [0, 1]")
             _look_at_most(axes, points)
@@ -77,6 +80,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                 runs=1,
                 seed=options.seed,
                 csv=f"{NAME}.csv",
+                participants=PARTICIPANTS["row"],
                 notes=tuple(f"left out: {why}" for why in missing.values()),
             ),
         )

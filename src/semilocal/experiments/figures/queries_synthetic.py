@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .. import methods
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
-from ..harness.runner import Cell, stream, write_csv
 from ..harness.style import Saved, figure_style, save
-from ..harness.summary import Gathered, Made, Options, gather, stamped
-from ..trials import CROWD, counts_trial, draw_people
+from ..harness.summary import Gathered, Made, Options, gather, lines, stamped
+from ..harness.tables import write_csv
+from ..harness.trial import Trial, stream
+from ..trials import CROWD, PARTICIPANTS, counts_trial, draw_people
 
 __all__ = ["FULL", "METHODS", "Grid", "make", "results", "show_workload"]
 
@@ -47,14 +47,21 @@ FULL = Grid()
 
 def results(options: Options, grid: Grid = FULL) -> Gathered:
     """Run the trials, or read them from the cache."""
-    cells = [
-        Cell.of(NAME, method, seed=options.seed, run=run, source=SOURCE, n=n, epsilon=epsilon, k=CROWD)
+    trials = [
+        Trial.of(NAME, method, seed=options.seed, run=run, source=SOURCE, n=n, epsilon=epsilon, k=CROWD)
         for run in range(options.repeats(quick=5))
         for n in grid.sizes
         for epsilon in grid.epsilons
         for method in METHODS
     ]
-    return gather(NAME, cells, counts_trial, options, by=("method", "source", "n", "epsilon", "k"), of=("mre",))
+    return gather(
+        NAME,
+        trials,
+        counts_trial,
+        options,
+        by=("method", "source", "n", "epsilon", "k"),
+        of=("mre",),
+    )
 
 
 def make(options: Options, grid: Grid = FULL) -> Made:
@@ -90,6 +97,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                 runs=1,
                 seed=options.seed,
                 csv="spatial_queries_synthetic.csv",
+                participants=PARTICIPANTS["drawn"],
             ),
             FigureReport(
                 "fig:comparision_synthetic",
@@ -97,11 +105,12 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                 "Bars: 95 % confidence interval of the mean. The k-anonymous quadtree does not depend on ε.",
                 (errors.svg,),
                 parameters,
-                methods.lines(found.summary, "counts"),
+                lines(found.summary, "counts"),
                 options.repeats(quick=5),
                 options.seed,
                 found.seconds,
                 found.csv,
+                participants=PARTICIPANTS["drawn"],
             ),
         )
     )

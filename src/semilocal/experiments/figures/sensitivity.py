@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import methods
 from ..harness.panels import Panel, box_panels
 from ..harness.report import FigureReport
-from ..harness.runner import Cell
-from ..harness.summary import Gathered, Made, Options, gather
-from ..trials import FOREST, classifier_trial
+from ..harness.summary import Gathered, Made, Options, gather, lines
+from ..harness.trial import Trial
+from ..trials import FOREST, PARTICIPANTS, classifier_trial
 
 __all__ = ["FULL", "Grid", "make", "results"]
 
@@ -35,14 +34,16 @@ FULL = Grid()
 
 def results(options: Options, grid: Grid = FULL) -> Gathered:
     """Run the trials, or read them from the cache."""
-    cells = [
-        Cell.of(NAME, method, seed=options.seed, run=run, epsilon=grid.epsilon, k=k, rows=grid.rows, classifiers=FOREST)
+    trials = [
+        Trial.of(
+            NAME, method, seed=options.seed, run=run, epsilon=grid.epsilon, k=k, rows=grid.rows, classifiers=FOREST
+        )
         for k in grid.crowds
         for method in METHODS
         for run in range(options.repeats(quick=3, most=PAPERS_RUNS))
     ]
     by = ("method", "classifier", "epsilon", "k", "rows")
-    return gather(NAME, cells, classifier_trial, options, by=by, of=("precision", "recall", "f1"))
+    return gather(NAME, trials, classifier_trial, options, by=by, of=("precision", "recall", "f1"))
 
 
 def make(options: Options, grid: Grid = FULL) -> Made:
@@ -72,11 +73,12 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                     "δ": "0.05",
                     "classifier": "forest of 50 trees of depth 8",
                 },
-                methods.lines(found.summary, "points"),
+                lines(found.summary, "points"),
                 options.repeats(quick=3, most=PAPERS_RUNS),
                 options.seed,
                 found.seconds,
                 found.csv,
+                participants=PARTICIPANTS["block"],
             ),
         )
     )

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...protocol.promise import Guarantee, promise
 from ..harness.report import FigureReport, Line
-from ..harness.runner import Cell
 from ..harness.style import Saved, error_axis, figure_style, legend_label, line, save
-from ..harness.summary import Gathered, Made, Options, gather, present, select
-from ..methods import CROWD, DELTA, crowd_kept, line_of
-from ..trials import tradeoff_task, tradeoff_trial
+from ..harness.summary import Gathered, Made, Options, gather, line_of, present, select
+from ..harness.trial import Trial
+from ..trials import PARTICIPANTS, tradeoff_task, tradeoff_trial
+from ..ways import CROWD, DELTA
 
 __all__ = ["CHOICES", "FULL", "Choice", "Grid", "make", "results"]
 
@@ -69,8 +70,8 @@ def results(options: Options, grid: Grid = FULL) -> tuple[Gathered, dict[str, st
     real = [source for source in grid.sources if source != "clusters"]
     there, missing = present(real, options.data)
     sources = {"clusters": "made here", **there} if "clusters" in grid.sources else there
-    cells = [
-        Cell.of(
+    trials = [
+        Trial.of(
             NAME,
             choice.method,
             seed=options.seed,
@@ -90,7 +91,14 @@ def results(options: Options, grid: Grid = FULL) -> tuple[Gathered, dict[str, st
         for choice in CHOICES
     ]
     by = ("method", "source", "data", "n", "epsilon", "k", "rule", "accounting", "tau", "max_trims")
-    return gather(NAME, cells, tradeoff_trial, options, by=by, of=("mre", "worst_loss", "worst_bound")), missing
+    return gather(
+        NAME,
+        trials,
+        partial(tradeoff_trial, data=options.data),
+        options,
+        by=by,
+        of=("mre", "worst_loss", "worst_bound"),
+    ), missing
 
 
 def make(options: Options, grid: Grid = FULL) -> Made:
@@ -117,6 +125,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
                 found.seconds,
                 found.csv,
                 tuple(f"left out: {why}" for why in missing.values()),
+                participants=f"Clusters: {PARTICIPANTS['drawn'].lower()} Others: {PARTICIPANTS['row'].lower()}",
             ),
         )
     )
@@ -162,7 +171,7 @@ def _moved(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
         promised = promise_of(method)
         trims = promised.trims
         mine = sorted(select(rows, method=method, max_trims=trims), key=lambda row: float(row["tau"]))
-        label = legend_label(method, cost=promised.cost("ε"), crowd=crowd_kept(promised))
+        label = legend_label(method, promised)
         x, y = [100 * row["moved"] for row in mine], [row["mre_mean"] for row in mine]
         axes.plot(x, y, **{**line(method), "markersize": 5 if trims else 8}, label=label)
         if method == "ours-core":

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..methods import Purpose, label
-from .style import Saved, epsilon_axis, error_axis, figure_style, line, look, save, shared_legend
+from ..methods import Purpose, look, promise_of
+from .style import Saved, epsilon_axis, error_axis, figure_style, legend_label, line, save, shared_legend
 from .summary import select
 
 __all__ = ["Panel", "box_panels", "line_panels"]
@@ -47,7 +47,7 @@ def line_panels(
     Parameters
     ----------
     summary : sequence of mappings
-        As from `frame.gather`, with ``method``, ``epsilon`` and the columns that `panels` pick by.
+        As from `summary.gather`, with ``method``, ``epsilon`` and the columns that `panels` pick by.
     value : str
         The column without its ending: ``value_mean`` is drawn.
     spread : {"interval", "deviation"}
@@ -90,7 +90,13 @@ def _draw_lines(
         ]
         down = [min(h, LARGEST_DROP * m) if log else h for h, m in zip(half, y, strict=True)]
         axes.errorbar(
-            x, y, yerr=[down, half], elinewidth=0.8, capsize=1.5, **line(method), label=label(method, purpose)
+            x,
+            y,
+            yerr=[down, half],
+            elinewidth=0.8,
+            capsize=1.5,
+            **line(method),
+            label=legend_label(method, promise_of(method, purpose)),
         )
     epsilon_axis(axes, epsilons)
     if log:
@@ -149,7 +155,7 @@ def box_panels(
             for order, method in enumerate(methods):
                 sets = [[row[column] for row in select(chosen, method=method, **{along: group})] for group in groups]
                 at = [index + (order - (len(methods) - 1) / 2) * step for index in range(len(groups))]
-                _boxes(axes, sets, at, 0.8 * step, method, label(method, purpose))
+                _boxes(axes, sets, at, 0.8 * step, method, legend_label(method, promise_of(method, purpose)))
             axes.set_xticks(range(len(groups)), labels=[f"{group:g}" for group in groups])
             axes.grid(axis="x", visible=False)
             axes.set_title(panel.title)

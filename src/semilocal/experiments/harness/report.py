@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ...errors import InvalidInput
 from ...io.progress import duration
-from .style import look
+from ..methods import look
 
 __all__ = ["Claim", "FigureReport", "Line", "write_report"]
 
@@ -30,7 +30,7 @@ class Line:
     Attributes
     ----------
     method : str
-        A key of `style.METHODS`.
+        A key of `methods.METHODS`.
     epsilon : str
         The true loss: inside a region, and of moved positions where there are any.
     adjacency : str
@@ -62,7 +62,7 @@ class Line:
 @dataclass(frozen=True)
 class FigureReport:
     """One figure: pictures (SVG or PNG files; of an SVG the PNG of the same name is used if it is too large)
-    and facts."""
+    and facts; ``participants`` says what stands for one of them."""
 
     name: str
     title: str
@@ -76,6 +76,11 @@ class FigureReport:
     csv: str = ""
     notes: tuple[str, ...] = ()
     missing: str = ""
+    participants: str = ""
+
+    def __post_init__(self) -> None:
+        if self.pictures and not self.participants:
+            raise InvalidInput(f"{self.name}: say what stands for one participant")
 
 
 @dataclass(frozen=True)
@@ -177,6 +182,8 @@ def _section(figure: FigureReport) -> str:
     parts += [_picture(path, figure.title) for path in figure.pictures]
     if figure.caption:
         parts.append(f"<p>{escape(figure.caption)}</p>")
+    if figure.participants:
+        parts.append(f"<p><b>Participants.</b> {escape(figure.participants)}</p>")
     if figure.lines:
         parts.append("<h3>What each line costs and keeps</h3>")
         head = (

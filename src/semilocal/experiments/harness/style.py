@@ -1,8 +1,7 @@
-"""How every figure looks: one colour, marker and line per method, everywhere.
+"""How every figure looks: fonts, sizes, legends, and pictures that have the same bytes each time.
 
-Knows the methods' looks and names, fonts and sizes, and how to save a picture so that the same figure gives
-the same bytes. Must not know data or results. No two methods share marker, line and filling, so figures read
-in grey too.
+Knows matplotlib and the looks of the methods. No two methods share marker, line and filling, so figures read in grey
+too.
 """
 
 from __future__ import annotations
@@ -14,18 +13,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ...errors import InvalidInput, MissingExtra
+from ...errors import MissingExtra
+from ...protocol.promise import Guarantee
+from ..methods import METHODS, crowd_kept, look
 
 __all__ = [
-    "METHODS",
-    "Look",
     "Saved",
     "epsilon_axis",
     "error_axis",
     "figure_style",
     "legend_label",
     "line",
-    "look",
     "save",
     "shared_legend",
 ]
@@ -33,42 +31,6 @@ __all__ = [
 DPI = 160
 MANY_DECADES = 1e4  # high over low of an axis from which on powers of ten read better
 
-
-@dataclass(frozen=True)
-class Look:
-    """The look of a method: a name for people, colour, marker, line, whether the marker is filled, width in
-    points."""
-
-    name: str
-    colour: str
-    marker: str
-    dashes: str
-    filled: bool = True
-    width: float = 1.4
-
-
-METHODS: Mapping[str, Look] = MappingProxyType(
-    {
-        "ours-core": Look("semilocal, core", "#08519c", "o", "-", width=2.0),
-        "ours-uniform": Look("semilocal, uniform", "#4292c6", "o", "--", filled=False, width=2.0),
-        "paper": Look("paper's rule", "#a50f15", "s", ":"),
-        "published": Look("published code's rule", "#ef6548", "s", "-.", filled=False),
-        "central": Look("central DP (trusted curator)", "#000000", "*", "-"),
-        "privtree": Look("PrivTree (trusted curator)", "#1b7837", "^", "-"),
-        "ldp": Look("local DP", "#7f7f7f", "v", "--"),
-        "ldp-kdtree": Look("LDP kd-tree", "#b58ac6", "D", "-.", filled=False),
-        "ldp-quadtree": Look("LDP quadtree", "#762a83", "D", ":"),
-        "ahead": Look("AHEAD (local DP)", "#d09a00", "P", "--"),
-        "geo": Look("planar Laplace", "#35978f", "X", "-."),
-        "sldp-quantize": Look("SLDP-Quantization", "#3f2d8f", "h", "-"),
-        "sldp-split": Look("SLDP-Split", "#8d86c9", "h", "--", filled=False),
-        "ours-core-100": Look("semilocal, core, k = 100", "#2171b5", "<", ":", filled=False, width=2.0),
-        "rule-all": Look("semilocal, rule all (the sparse block)", "#54278f", "d", "-"),
-        "rule-each": Look("semilocal, rule each (the sparse are exposed)", "#f16913", "H", "-."),
-        "exact": Look("no privacy", "#404040", "None", ":"),
-        "kanonymous": Look("k-anonymous quadtree (no noise)", "#8c4a1f", "p", ":"),
-    }
-)
 
 SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
@@ -105,19 +67,6 @@ class Saved:
     svg: Path
 
 
-def look(method: str) -> Look:
-    """Return the look of a method.
-
-    Examples
-    --------
-    >>> look("ldp").name
-    'local DP'
-    """
-    if method not in METHODS:
-        raise InvalidInput(f"no method is called {method!r}; there are {', '.join(METHODS)}")
-    return METHODS[method]
-
-
 def line(method: str) -> dict[str, Any]:
     """Return the keyword arguments of ``Axes.plot`` and ``Axes.errorbar`` for a method (no label)."""
     style = look(method)
@@ -131,28 +80,18 @@ def line(method: str) -> dict[str, Any]:
     }
 
 
-def legend_label(method: str, *, cost: str, crowd: bool | None) -> str:
-    """Return a legend entry with the true cost of a line and whether a crowd is kept.
-
-    Parameters
-    ----------
-    method : str
-        A key of `METHODS`.
-    cost : str
-        The true loss in terms of the ε of the axis, such as ``"1.5 ε"`` or ``"ε inside, moved (1 + T) ε, T ≤ 16"``.
-    crowd : bool or None
-        Whether regions with fewer than k participants are ruled out (up to δ); None where there are no
-        regions.
+def legend_label(method: str, guarantee: Guarantee) -> str:
+    """Return a legend entry: the name of a line, its true loss in terms of the ε of the axis, whether a crowd is kept.
 
     Examples
     --------
-    >>> legend_label("published", cost="1.5 ε", crowd=False)
-    "published code's rule: true loss 1.5 ε, no crowd kept"
+    >>> from ..methods import promise_of
+    >>> legend_label("published", promise_of("published", "values"))
+    "published code's rule: true loss 1.5 ε inside, no crowd kept"
     """
-    if not cost.strip():
-        raise InvalidInput(f"the cost of {method!r} is empty; say the true loss, such as '1.5 ε'")
-    promise = "" if crowd is None else ", crowd of k kept" if crowd else ", no crowd kept"
-    return f"{look(method).name}: true loss {cost}{promise}"
+    kept = crowd_kept(guarantee)
+    crowd = "" if kept is None else ", crowd of k kept" if kept else ", no crowd kept"
+    return f"{look(method).name}: true loss {guarantee.cost('ε')}{crowd}"
 
 
 @contextmanager
@@ -200,7 +139,7 @@ def shared_legend(figure: Any, *, columns: int = 2) -> None:
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    names = [style.name for style in METHODS.values()]
+    names = [method.look.name for method in METHODS.values()]
     rank = {
         label: min((i for i, name in enumerate(names) if label.startswith(name)), default=len(names)) for label in found
     }

@@ -1,24 +1,28 @@
 """What all figure modules share: the options of a reproduction, and how trials become rows, a summary and two CSVs.
 
-Knows the runner and folders. Must not know mechanisms or pictures.
+Knows the runner, folders and the promises of methods. Draws nothing.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidInput
+from ...protocol.promise import Guarantee
 from ..datasets import load as data
+from ..methods import Purpose, crowd_kept, promise_of
 from ..trials import FACTS
-from .report import Claim, FigureReport
-from .runner import Cell, Row, Work, run, source_version, summarise, table, write_csv
+from .report import Claim, FigureReport, Line
+from .runner import Work, run
+from .tables import summarise, table, write_csv
+from .trial import Row, Trial
+from .version import source_version
 
-__all__ = ["Experiment", "Gathered", "Made", "Options", "data_named", "gather", "present", "select", "stamped"]
+__all__ = ["Experiment", "Gathered", "Made", "Options", "gather", "line_of", "lines", "present", "select", "stamped"]
 
 
 @dataclass(frozen=True)
@@ -76,14 +80,17 @@ class Experiment:
     labels : tuple of str
         The paper's labels of its figures, which the user may type as well.
     title : str
-    make : callable
-        Takes `Options`, writes its files into ``options.out`` and returns a `Made`.
     """
 
     name: str
     labels: tuple[str, ...]
     title: str
-    make: Callable[[Options], Made]
+
+    def make(self, options: Options) -> Made:
+        """Load its module, and write its files into ``options.out``; one without labels draws no figure."""
+        home = "figures." if self.labels else ""
+        made: Made = import_module(f"semilocal.experiments.{home}{self.name}").make(options)
+        return made
 
 
 @dataclass(frozen=True)
@@ -99,14 +106,14 @@ class Gathered:
 
 def gather(
     name: str,
-    cells: Sequence[Cell],
+    trials: Sequence[Trial],
     work: Work,
     options: Options,
     *,
     by: Sequence[str],
     of: Sequence[str],
 ) -> Gathered:
-    """Compute the cells, and write ``name.csv`` (one row per group) and ``name_runs.csv`` (one row per trial).
+    """Compute the trials, and write ``name.csv`` (one row per group) and ``name_runs.csv`` (one row per trial).
 
     Parameters
     ----------
@@ -119,8 +126,8 @@ def gather(
         summary holds the mean (of ``most_trims`` the largest).
     """
     version = source_version(work)
-    with data_named(options.data):
-        results = run(cells, work, folder=options.out / "cache", workers=options.workers, label=name, show=options.show)
+    folder = options.out / "cache"
+    results = run(trials, work, folder=folder, workers=options.workers, version=version, label=name, show=options.show)
     rows = table(results, version=version)
     summary = summarise(rows, by=by, of=of)
     first = {key: rows[0][key] for key in ("version", "figure", "seed")}
@@ -168,18 +175,40 @@ def present(names: Sequence[str], folder: Path | None) -> tuple[dict[str, str], 
     return there, missing
 
 
-@contextmanager
-def data_named(folder: Path | None) -> Iterator[None]:
-    """Name the data folder to this process and to those it starts."""
-    if folder is None:
-        yield
-        return
-    before = os.environ.get(data.VARIABLE)
-    os.environ[data.VARIABLE] = str(folder)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[data.VARIABLE]
-        else:
-            os.environ[data.VARIABLE] = before
+def line_of(method: str, guarantee: Guarantee, rows: Sequence[Mapping[str, Any]], *notes: str) -> Line:
+    """Return a row of a figure's table: a promise, and the shares below k averaged over groups that have regions."""
+    cells = guarantee.row()
+    return Line(
+        method,
+        epsilon=guarantee.cost("ε"),
+        adjacency=cells["between"],
+        delta=cells["delta"],
+        crowd=crowd_kept(guarantee),
+        regions_below=_average(rows, "regions_below"),
+        participants_below=_average(rows, "participants_below"),
+        note="; ".join([*guarantee.notes, *notes]),
+    )
+
+
+def lines(summary: Sequence[Mapping[str, Any]], purpose: Purpose) -> tuple[Line, ...]:
+    """Return the table of a figure's methods."""
+    out = []
+    for method in dict.fromkeys(row["method"] for row in summary):
+        guarantee = promise_of(method, purpose)
+        rows = [row for row in summary if row["method"] == method and row["regions"] is not None]
+        notes = [f"{what} {loss:g} ε, partition {guarantee.report:g} ε per report" for what, loss in guarantee.releases]
+        if rows and any(row["moved"] for row in rows):
+            moved = [row["moved"] for row in rows]
+            often = sum(row["moved_often"] for row in rows) / len(rows)
+            trims = sum(row["trims"] for row in rows) / len(rows)
+            notes.append(
+                f"moved: {100 * sum(moved) / len(moved):.2g} % of participants on average, {100 * max(moved):.2g} % in "
+                f"the worst panel; three times or more {100 * often:.2g} %. TRIMs on a participant's path: "
+                f"{trims:.2g} on average, at most {max(row['most_trims'] for row in rows):.0f}"
+            )
+        out.append(line_of(method, guarantee, rows, *notes))
+    return tuple(out)
+
+
+def _average(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    return sum(float(row[name]) for row in rows) / len(rows) if rows else None
