@@ -1,4 +1,4 @@
-"""A scikit-learn transformer: training positions are made private, positions to predict for pass through.
+"""A scikit-learn transformer: positions become what their published regions tell.
 
 Knows scikit-learn's conventions and the releases of points. The core never imports this module.
 """
@@ -16,7 +16,7 @@ from .arrays import Floats
 from .errors import InvalidInput, MissingExtra
 from .geometry.box import Box
 from .protocol.task import Accounting, Rule, Task
-from .release.point_release import PointsRelease, quantize, resample
+from .release.point_release import centres, draws
 from .simulation.simulate import simulate
 
 try:
@@ -31,23 +31,25 @@ Method = Literal["quantize", "resample"]
 
 
 class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Replace training positions by what their regions tell; leave positions to predict for as they are.
+    """Replace positions by what their regions tell.
 
     ``fit_transform`` plays the protocol for the training positions and returns one position per row that its region
-    alone decides. ``transform`` returns its input unchanged: whoever asks for a prediction uses the model on a position
-    of its own, and sends nothing. In a Pipeline the next step is therefore trained on private features.
+    alone decides; ``transform`` maps any positions to the regions that were found, so training positions never come
+    back. In a Pipeline the next step is therefore trained, and asked, with such positions. To ask a model about exact
+    positions, which is up to the person at that position, give it ``pass_through(X)``.
 
-    The loss, inside the region: ``epsilon`` for a participant who is never moved, at most ``spent_.epsilon_worst`` for
-    anybody; a crowd of ``k`` except with ``delta``. Labels are not protected.
+    It is a simulation: this program holds all positions, so the person who runs it is a curator. What participants
+    with devices of their own would be promised is in ``guarantee_``; print its ``text()``. Labels are not protected.
 
     Parameters
     ----------
     epsilon : float
-        Loss inside the region, all of it for the partition.
+        Loss between two positions inside a region (accounting "core"), or of a moved position against any inside
+        ("uniform"); all of it for the partition.
     k : int
-        The smallest crowd.
+        The smallest crowd: participants published in a region, oneself included.
     delta : float
-        Chance, per participant, that the crowd fails.
+        Chance, per participant, that fewer are.
     box : Box, (lower, upper) or "data"
         The public domain; ``lower`` and ``upper`` are numbers for all axes or one number per axis. It must not come
         from the data, which would publish the extremes: ``"data"`` does that, with a warning.
@@ -57,8 +59,10 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         Scale of the draw: width of the region divided by this. It is no cost.
     rule, accounting, max_trims
         As in :meth:`semilocal.Task.build`.
+    public_data : bool
+        Whether the training positions are public: only then the shares of moved participants may be known.
     random_state : int, numpy.random.Generator or None
-        None takes the operating system's randomness; anything else is a simulation and protects nobody.
+        None takes the operating system's randomness; anything else makes the noise repeatable.
 
     Attributes
     ----------
@@ -66,8 +70,10 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         Regions and crowds; public by design.
     spent_ : Ledger
         What it cost.
+    guarantee_ : Guarantee
+        What is promised, with the public number of TRIMs.
     move_shares_ : dict
-        Share of the training positions for each number of moves.
+        Share of the training positions for each number of moves; only with ``public_data``.
     n_features_in_ : int
 
     Examples
@@ -91,6 +97,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         rule: Rule = "trim",
         accounting: Accounting = "core",
         max_trims: int | None = None,
+        public_data: bool = False,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -102,6 +109,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         self.rule = rule
         self.accounting = accounting
         self.max_trims = max_trims
+        self.public_data = public_data
         self.random_state = random_state
 
     def fit(self, X: npt.ArrayLike, y: object = None) -> SemiLocalTransformer:
@@ -111,29 +119,50 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 
     def fit_transform(self, X: npt.ArrayLike, y: object = None, **fit_params: Any) -> Floats:
         """Find the partition and return the private training positions, shape (n, d)."""
-        return self._release(X).points
+        return self._release(X)
 
     def transform(self, X: npt.ArrayLike) -> Floats:
-        """Return positions to predict for unchanged, shape (n, d)."""
+        """Map positions to the regions that were found, shape (n, d): no position comes back as it was.
+
+        For training positions the result is that of ``fit_transform``, up to two kinds of randomness: which of several
+        regions a moved participant went to, and with "resample" the draws (an integer ``random_state`` repeats them).
+
+        Raises
+        ------
+        OutsideDomain
+            If a position lies outside the box.
+        """
+        points = self.pass_through(X)
+        return self._points(self.partition_.boxes[self.partition_.locate(points)])
+
+    def pass_through(self, X: npt.ArrayLike) -> Floats:
+        """Return positions as they are, shape (n, d): to ask a model about them. Never for training positions."""
         check_is_fitted(self)
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, copy=True))
 
-    def _release(self, X: npt.ArrayLike) -> PointsRelease:
+    def _release(self, X: npt.ArrayLike) -> Floats:
         if self.method not in ("quantize", "resample"):
             raise InvalidInput(f"method must be 'quantize' or 'resample'; got {self.method!r}")
         points = np.asarray(validate_data(self, X, dtype=np.float64, ensure_min_samples=2))
-        rng = _generator(self.random_state)
         task = Task.build(
             self._domain(points), epsilon=self.epsilon, delta=self.delta, k=self.k, rule=self.rule,
             accounting=self.accounting, max_trims=self.max_trims,
         )  # fmt: skip
-        run = simulate(points, task, rng=rng)
+        run = simulate(points, task, rng=_generator(self.random_state))
         self.partition_ = run.partition
-        self.spent_ = Ledger.of(task)
-        self.move_shares_ = run.move_shares
+        self.spent_ = Ledger.of(task).settle(run.partition)
+        self.guarantee_ = self.spent_.guarantee(run.partition, simulated=run.simulated)
+        if self.public_data:
+            self.move_shares_ = run.move_shares
+        return self._points(run.partition.boxes[run.regions])
+
+    def _points(self, boxes: Floats) -> Floats:
+        """One position per region in boxes float64[n, 2, d]."""
         if self.method == "quantize":
-            return quantize(run, points, ledger=self.spent_)
-        return resample(run, points, epsilon=self.resample_epsilon, rng=rng, ledger=self.spent_)
+            return centres(boxes)
+        rng = _generator(self.random_state)
+        rng = rng.spawn(1)[0] if isinstance(self.random_state, int) else rng  # draws other than the protocol's
+        return draws(boxes, self.partition_.task.box, epsilon=self.resample_epsilon, rng=rng)[0]
 
     def _domain(self, points: Floats) -> Box:
         if isinstance(self.box, Box):

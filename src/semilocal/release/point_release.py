@@ -14,11 +14,12 @@ import numpy.typing as npt
 from ..accounting import Ledger
 from ..arrays import Floats, Integers, as_number, short_repr
 from ..errors import InvalidInput
+from ..geometry.box import Box
 from ..protocol.partition import Partition
 from ..simulation.run import LOST, Run
 from .promised import Promised
 
-__all__ = ["PointsRelease", "quantize", "resample"]
+__all__ = ["PointsRelease", "centres", "draws", "quantize", "resample"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -
     """Each position becomes the centre of its region (the paper's SLDP-Quantization)."""
     who, boxes = _regions(run, points)
     out = np.full((len(run.regions), run.task.box.dimensions), np.nan)
-    out[who] = boxes.mean(axis=1)
+    out[who] = centres(boxes)
     stderr = np.full(out.shape, np.nan)
     stderr[who] = (boxes[:, 1] - boxes[:, 0]) / np.sqrt(12.0)
     spent = (ledger or Ledger.of(run.task)).settle(run.partition)
@@ -89,16 +90,28 @@ def resample(
     epsilon : float
         The scale on an axis is the region's width divided by epsilon. It is a parameter of the spread, not a cost.
     """
-    epsilon = as_number(epsilon, "epsilon", positive=True)
     who, boxes = _regions(run, points)
     widths = boxes[:, 1] - boxes[:, 0]
-    drawn, clipped = run.task.box.clip(boxes.mean(axis=1) + rng.laplace(size=widths.shape) * widths / epsilon)
+    drawn, clipped = draws(boxes, run.task.box, epsilon=epsilon, rng=rng)
     out = np.full((len(run.regions), run.task.box.dimensions), np.nan)
     out[who] = drawn
     stderr = np.full(out.shape, np.nan)
     stderr[who] = widths * np.sqrt(1.0 / 12.0 + 2.0 / epsilon**2)
     spent = (ledger or Ledger.of(run.task)).settle(run.partition)
     return PointsRelease(out, stderr, clipped, run.regions, run.partition, spent, run.simulated)
+
+
+def centres(boxes: Floats) -> Floats:
+    """Middle of each box float64[n, 2, d]: float64[n, d]."""
+    return np.asarray(boxes.mean(axis=1))
+
+
+def draws(boxes: Floats, domain: Box, *, epsilon: float, rng: np.random.Generator) -> tuple[Floats, int]:
+    """A Laplace draw around the middle of each box float64[n, 2, d], within the domain, and how many were clipped."""
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    widths = boxes[:, 1] - boxes[:, 0]
+    drawn, clipped = domain.clip(centres(boxes) + rng.laplace(size=widths.shape) * widths / epsilon)
+    return drawn, clipped
 
 
 def _regions(run: Run, points: npt.ArrayLike) -> tuple[Integers, Floats]:
