@@ -1,4 +1,4 @@
-"""semilocal: density-adaptive location analytics without a trusted curator.
+"""semilocal: where a crowd is, at a resolution that follows its density, with a stated promise to everybody in it.
 
 A public hierarchy cuts the domain into cells. In rounds, each participant tells through a local randomizer in which
 child of its current cell it is; a cell is split only while every part keeps a crowd of k. See ``Task.statement`` for
@@ -7,20 +7,24 @@ what is promised and what is revealed by design.
 
 from __future__ import annotations
 
-from . import functions, release
-from .accounting import Ledger
-from .geometry.box import Box
-from .hierarchy import BinaryTree, Quadtree
-from .protocol.curator import Curator
-from .protocol.messages import Closed, Query, Report
-from .protocol.participant import Participant, Policy
-from .protocol.partition import Partition
-from .protocol.task import Task
-from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
-from .release.onecall import counts, mean, points, values
-from .simulation.people import draw_rows
-from .simulation.run import Run
-from .simulation.simulate import simulate
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import functions, release
+    from .accounting import Ledger
+    from .geometry.box import Box
+    from .hierarchy import BinaryTree, Quadtree
+    from .protocol.curator import Curator
+    from .protocol.messages import Closed, Query, Report
+    from .protocol.participant import Participant, Policy
+    from .protocol.partition import Partition
+    from .protocol.task import Task
+    from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
+    from .release.onecall import counts, mean, points, values
+    from .simulation.people import draw_rows
+    from .simulation.run import Run
+    from .simulation.simulate import simulate
 
 __version__ = "0.1.0"
 
@@ -51,3 +55,36 @@ __all__ = [
     "simulate",
     "values",
 ]
+
+# Where a public name lives. Names are loaded when they are used, so that the command line's help is fast.
+_HOMES = {
+    "accounting": ("Ledger",),
+    "geometry.box": ("Box",),
+    "hierarchy": ("BinaryTree", "Quadtree"),
+    "protocol.curator": ("Curator",),
+    "protocol.messages": ("Closed", "Query", "Report"),
+    "protocol.participant": ("Participant", "Policy"),
+    "protocol.partition": ("Partition",),
+    "protocol.task": ("Task",),
+    "randomizer": ("DiscreteLaplace", "PaperLaplace", "RandomizedResponse"),
+    "release.onecall": ("counts", "mean", "points", "values"),
+    "simulation.people": ("draw_rows",),
+    "simulation.run": ("Run",),
+    "simulation.simulate": ("simulate",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    elif name in __all__:
+        value = import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -36,7 +36,6 @@ __all__ = [
     "add_seed",
     "describe_position",
     "existing_file",
-    "join_negative_numbers",
     "number",
     "parse_box",
     "parse_function",
@@ -120,17 +119,6 @@ def add_seed(parser: argparse._ActionsContainer, words: str, *, default: int | N
     """The option ``--seed``."""
     shown = words if default is None else f"{words} ({default})"
     parser.add_argument("--seed", type=whole(0), metavar="S", default=default, help=shown)
-
-
-def join_negative_numbers(words: Sequence[str]) -> list[str]:
-    """Join ``--option -1,2`` to ``--option=-1,2``: argparse would take the number for an option."""
-    out: list[str] = []
-    for word in words:
-        if re.match(r"-\.?\d", word) and out and re.fullmatch(r"--[a-z][a-z-]*", out[-1]):
-            out[-1] += f"={word}"
-        else:
-            out.append(word)
-    return out
 
 
 # -- boxes, functions, positions, releases -----------------------------------------------------------------------------

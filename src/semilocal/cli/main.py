@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,9 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from ..errors import InvalidInput, MissingExtra, SemilocalError
-from .arguments import join_negative_numbers
 from .exits import BAD_INPUT, DONE, EXIT_CODES, FOUND_MEANS, STOPPED
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "join_negative_numbers", "main"]
 
 _VERSION = sys.modules["semilocal"].__version__  # loaded before any of its modules
 COMMANDS: Mapping[str, str] = MappingProxyType(
@@ -65,6 +65,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("semilocal: stopped", file=sys.stderr)
         return STOPPED
+
+
+def join_negative_numbers(words: Sequence[str]) -> list[str]:
+    """Join ``--option -1,2`` to ``--option=-1,2``: argparse would take the number for an option."""
+    out: list[str] = []
+    for word in words:
+        if re.match(r"-\.?\d", word) and out and re.fullmatch(r"--[a-z][a-z-]*", out[-1]):
+            out[-1] += f"={word}"
+        else:
+            out.append(word)
+    return out
 
 
 class _Parser(argparse.ArgumentParser):

@@ -9,7 +9,6 @@ import pytest
 from semilocal import Box
 from semilocal.cli.arguments import (
     describe_position,
-    join_negative_numbers,
     number,
     parse_box,
     parse_function,
@@ -18,6 +17,7 @@ from semilocal.cli.arguments import (
     share,
     whole,
 )
+from semilocal.cli.main import join_negative_numbers
 from semilocal.errors import InvalidInput, OutsideDomain
 
 LON_LAT = Box((-123, 37), (-121, 38), names=("longitude", "latitude"))

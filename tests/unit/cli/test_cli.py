@@ -295,6 +295,17 @@ def test_version_and_help() -> None:
         assert command in text
 
 
+def test_help_loads_neither_numpy_nor_any_command() -> None:
+    program = (
+        "import sys, contextlib\n"
+        "from semilocal.cli.main import main\n"
+        "with contextlib.suppress(SystemExit): main(['--help'])\n"
+        "assert not {'numpy', 'scipy', 'msgspec'} & set(sys.modules)\n"
+        "assert not [name for name in sys.modules if name.startswith('semilocal.cli.commands')]\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
 def test_help_and_core_commands_need_no_extra(table: Path) -> None:
     """Nothing but numpy, scipy and msgspec is imported on the way."""
     program = (
