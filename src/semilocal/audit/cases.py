@@ -5,7 +5,7 @@ measured bound does not contradict the claim. Cases marked ``broken`` are wrong 
 is not worth believing.
 
 Knows how to attack. Adjacency is always that of the promise: one participant's position is moved inside the region that
-the transcript publishes for it; everybody else stays. Delta is 0 for losses: the promise inside a region has none.
+the transcript publishes for it (pooled tree: anywhere); everybody else stays. Delta is 0 for losses.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ..simulation.simulate import simulate
 from .attacker import Pair, attack, choose_neighbour, play
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
 from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, value_loss
+from .pooled import attack_pooled, forget_spending, worst_pair
 
 __all__ = ["CASES", "Finding", "audit_task", "default_task"]
 
@@ -43,8 +44,8 @@ class Finding:
     ----------
     what : str
     kind : {"epsilon", "share"}
-        A loss inside the region (adjacency: position moved inside the region, delta 0), or the chance of a region
-        without a crowd.
+        A loss inside the region (adjacency: position moved inside the region, delta 0; for the pooled tree: moved
+        anywhere), or the chance of a region without a crowd.
     claimed, measured : float
         ``measured`` is a lower bound with the stated confidence, or exact.
     how : str
@@ -249,8 +250,28 @@ def paper_margin(runs: int, rng: np.random.Generator) -> list[Finding]:
     return out
 
 
+def pooled(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """The pooled tree: one person moves anywhere. Half the noise, and budgets that are not reduced, must be seen."""
+    trusts: tuple[Literal["curator", "two-servers"], ...] = ("curator", "two-servers")
+    cases = [(f'pooled tree, trust "{trust}", one person moves anywhere', worst_pair(trust), False) for trust in trusts]
+    cases += [
+        ("planted: pooled tree with noise of half the size", worst_pair("curator", louder=2), True),
+        (
+            "planted: pooled tree, budget not reduced along a path",
+            worst_pair("curator", opening_share=0.5, advance=forget_spending),
+            True,
+        ),
+    ]
+    out = []
+    for what, pair, broken in cases:
+        bound = attack_pooled(pair, runs=runs, rng=rng)
+        out.append(Finding(what, "epsilon", pair.task.epsilon, bound.epsilon, _how(bound), broken))
+    return out
+
+
 CASES: tuple[Callable[[int, np.random.Generator], list[Finding]], ...] = (
     transcripts, moved, values, randomizers, crowds, paper_laplace, no_crowd, retries, float_noise, paper_margin,
+    pooled,
 )  # fmt: skip
 
 
