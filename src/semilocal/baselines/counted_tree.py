@@ -1,6 +1,6 @@
 """Growing a quadtree level by level over sorted positions.
 
-Knows exact counts of cells. Knows no noise and no epsilon: the rule that decides about splits is an argument.
+Knows exact counts of cells. Knows no noise: the rule that decides about splits is an argument.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The administrator's client: one set of calls, to a running server or to the application in this process.
 
-Knows the administrator's routes (``spec/http.md``). Knows no arguments of the command line and no database: with one,
-the application runs in process and gets the same requests.
+Knows the administrator's routes (``spec/http.md``). Knows no arguments of the command line. With a
+database, the application runs in process and gets the same requests.
 """
 
 from __future__ import annotations

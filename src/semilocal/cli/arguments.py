@@ -7,7 +7,7 @@
     position   37.77,-122.42 (latitude first if the axes are called so), or longitude=-122.42,latitude=37.77
     release    counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON
 
-Knows text. Knows no files and nothing of what is computed.
+Knows text.
 """
 
 from __future__ import annotations

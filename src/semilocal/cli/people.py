@@ -1,6 +1,6 @@
 """Options that say whose row it is, and the rows that stand for people.
 
-Knows arguments and codes of people. Knows no positions.
+Knows arguments and codes of people.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where a vault's bytes lie: a folder readable by its owner only, or memory.
 
-Knows files, locks and what survives a crash. Knows nothing of what the bytes mean.
+Knows files, locks and what survives a crash. Knows no messages.
 
 Replacing a file is safe at any moment: the new bytes go to a file of their own, are synced, take the old one's name,
 and the folder is synced. A crash leaves the old bytes or the new ones, and perhaps a left-over that the next

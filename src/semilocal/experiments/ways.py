@@ -1,7 +1,7 @@
 """How a kind of method runs in an experiment, and what it promises there: the protocol's rules and the baselines.
 
 Tasks are built here and nowhere else, so that legends and tables state the promise of what runs: a `Guarantee` at
-ε = 1, whose numbers are multiples of the ε on a figure's axis. Knows tasks, releases and baselines. Knows no data.
+ε = 1, whose numbers are multiples of the ε on a figure's axis. Knows tasks, releases and baselines. Knows no figure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Named public boxes, and bounds given as text.
 
-Knows fixed constants in WGS84 degrees and how to read four numbers. Must not know any data: bounds taken from
+Knows fixed constants in WGS84 degrees and how to read four numbers. Knows no data: bounds taken from
 the positions themselves would tell where the outermost participants are.
 """
 

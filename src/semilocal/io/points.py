@@ -1,6 +1,6 @@
 """Positions read from a file: CSV (also .gz), Parquet or GeoJSON.
 
-Knows column names. Knows no domain and nothing of what is done with the points; it drops and repairs nothing. Messages
+Knows column names. Knows no domain. It drops and repairs nothing. Messages
 name the place in the file, never what stands there: it may be somebody's position.
 """
 

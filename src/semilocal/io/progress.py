@@ -1,6 +1,6 @@
 """A progress bar on stderr.
 
-Knows counts, time and terminals. Must not know what is being counted. On a terminal it redraws one line;
+Knows numbers, time and terminals. On a terminal it redraws one line;
 elsewhere it writes a line now and then, so that a log stays short; `show=False` writes nothing at all.
 """
 

@@ -4,7 +4,7 @@ Noise is derived, not drawn, so a retry, a crash and a restart give the same byt
 with fresh noise would let an observer average it away. HMAC-SHA-256 is the keyed function; a change of task, round or
 cell (or plan, release or region) changes everything.
 
-Knows secrets and labels. Knows no state.
+Knows secrets and labels. Knows no messages.
 """
 
 from __future__ import annotations

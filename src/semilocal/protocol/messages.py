@@ -8,7 +8,7 @@
 
 The task (:mod:`.task`) and the plan of releases (:mod:`.plan`) go through the same codec. Bytes are MessagePack, fields
 in the order written here; a message is accepted only if encoding it again gives the same bytes. Knows the form of
-messages. Knows nothing of what makes them legal at a moment: that is the machines'.
+messages. Whether one is legal at a moment is for the machines to say.
 """
 
 from __future__ import annotations

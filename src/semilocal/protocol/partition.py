@@ -1,7 +1,7 @@
 """The partition that a run found: regions, their crowds, and what the transcript says about their insides.
 
 Regions, crowds and who answered are unprotected by design: only the place inside a region is protected.
-Knows cells and counts. Knows no positions of participants and no randomness.
+Knows cells and counts. Knows no participants and no randomness.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     values            how often each output of the mechanism was reported        int64[m], int64[t, 3]
 
 Sums are integers, so the order of reports and the way they are split into parts change nothing: a tally of parts is the
-tally of the whole. Knows arrays. Knows no pseudonyms, and so cannot tell a report that comes twice.
+tally of the whole. Knows arrays. Knows no pseudonyms: it cannot tell a report that comes twice.
 """
 
 from __future__ import annotations

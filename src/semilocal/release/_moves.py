@@ -6,7 +6,7 @@ arrived at, a tile or a part that was trimmed later, takes a share by its densit
 nearest to it. People may clump, as they do in this run's regions; and a part was trimmed because its estimate was
 small, so that the number may lie further above its estimate than noise alone would let it.
 
-Knows a partition and boxes. Knows no level of confidence.
+Knows a partition and boxes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Range counts: how many people are in a box, when counts are known for other boxes.
 
 Knows disjoint boxes with a count and a variance each, and the assumption that people spread evenly inside a
-box. Knows no partition, no mechanism and no privacy: whoever builds a :class:`BoxCounts` says what its
-numbers cost.
+box. Knows no partition and no mechanism: the caller who builds a :class:`BoxCounts` says what its numbers
+cost.
 
 Everything is half-open: a box holds the points with ``lower <= point < upper`` on every axis. Whether the
 upper side of the whole domain belongs to the last box is the business of the caller, who may widen a query by

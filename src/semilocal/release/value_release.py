@@ -4,7 +4,7 @@ Every participant maps f at its (moved) position into the unit interval by the r
 it through a value mechanism that costs ``epsilon`` for any two positions in the region. A participant that was moved
 releases at its moved position: a small bias for very few instead of large noise for all.
 
-Knows runs, functions and mechanisms. Knows no budget split.
+Knows runs, functions and mechanisms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every check of a report that needs no database.
 
-Knows the open round and bytes. Knows no HTTP, clock or store.
+Knows the open round and bytes. Knows no clock and no SQL.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How often one sender may ask: a bucket of requests per key, in bounded memory.
 
-Knows keys and a clock that is passed in. Knows no addresses.
+Knows keys. Knows no HTTP and no clock: the time is an argument.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The routes for programs: an OpenAPI 3.1 description, made from the table of routes.
 
-Knows the rows of the table. Knows no state.
+Knows the rows of the table. Knows no store.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 ``G_j(x) = AES(k_j, x) xor x``. The keys follow from the task, so both servers and every device have the same ones.
 A block is two little-endian words: ``uint64[..., 2]``. Its lowest bit is the control bit of a node's state.
 
-Knows AES and arrays. Knows no report, server, clock or file.
+Knows AES and arrays. Knows no reports, server, clock or file.
 """
 
 from __future__ import annotations

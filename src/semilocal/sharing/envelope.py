@@ -3,7 +3,7 @@
 ``info`` binds an envelope to its purpose: label, role, task, report and the hash of the public part. An envelope that
 is replayed under another report, sent to the other server, or paired with another public part does not open.
 
-Knows bytes and keys. Knows no report's meaning, server, clock or file. The ephemeral key comes from the operating
+Knows bytes and keys. Knows no reports, server, clock or file. The ephemeral key comes from the operating
 system inside the library, so sealing twice gives different bytes: a device keeps what it sealed.
 """
 

@@ -4,7 +4,7 @@ A round is asked with :class:`Asked`, counted with ``tally``, and followed with 
 (:class:`SortedPopulation`), a database or devices in a loop are all populations; the loop
 (:func:`semilocal.simulation.simulate.play`) does not know which.
 
-Knows positions and counts. Knows no verdicts: they come from the curator, as they do for real devices.
+Knows positions and counts. Verdicts come from the curator, as they do for real devices.
 """
 
 from __future__ import annotations

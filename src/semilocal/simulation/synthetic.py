@@ -1,6 +1,6 @@
 """Synthetic populations: uniform, Gaussian, clusters.
 
-Knows distributions and boxes. Must not know mechanisms.
+Knows distributions and boxes. Knows no mechanisms.
 """
 
 from __future__ import annotations

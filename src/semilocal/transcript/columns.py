@@ -4,7 +4,7 @@ Almost all reports of a round have the same length and differ only in pseudonym,
 a matrix of bytes. Whatever does not fit is decoded one by one and refused with a reason. Both kinds of reports,
 ``Report`` and ``ValueReport``, have the same six fields.
 
-Knows MessagePack. Knows nothing of what makes a report legal in its round.
+Knows MessagePack. Knows no rule and no rounds.
 """
 
 from __future__ import annotations

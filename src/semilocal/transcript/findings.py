@@ -1,6 +1,6 @@
 """What a verification found: counts, differences and notes.
 
-Knows how to say it. Knows no files and judges nothing.
+Knows how to say it. Knows no files.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ the plan stands before the first value query.
     inclusion     an event is at a given place of the transcript
     consistency   a later transcript begins with all events of an earlier one
 
-Knows bytes and hashes. Knows nothing of what the messages mean.
+Knows bytes and hashes. Knows no files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The datasets of the experiments, as data: what they are, where they come from, and on which terms.
 
-Knows names, columns, checksums, public boxes and words. Must not read, fetch or compute anything. The boxes
+Knows names, columns, checksums, public boxes and words. Knows no files. The boxes
 are fixed constants, rounded outward from the documented extent of each file: no experiment takes bounds from
 the positions that it protects.
 """

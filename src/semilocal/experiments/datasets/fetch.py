@@ -1,6 +1,6 @@
 """Getting one file from its public home: checksum, resume, atomic.
 
-Knows HTTP and checksums. Must not know what the file holds. A download goes to ``<file>.part`` and becomes
+Knows HTTP and checksums. A download goes to ``<file>.part`` and becomes
 the file only when it is whole; a broken one goes on where it stopped.
 """
 

@@ -1,6 +1,6 @@
 """The datasets of the experiments: load, sample, describe, fetch.
 
-Knows the catalogue, a data folder and the package's own sample. Must not know mechanisms or figures. Nothing
+Knows the catalogue, a data folder and the package's own sample. Knows no mechanism and no figure. Nothing
 is left out in silence: what a loader drops stands in the notes of the result.
 """
 

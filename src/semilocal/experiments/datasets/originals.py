@@ -1,7 +1,7 @@
 """Datasets in the layout of their public homes: SNAP check-ins, Porto's zip, GeoLife's folders.
 
-Knows the formats of the originals and turns them into positions or into plain CSV files. Must not know where
-files come from. Whatever is left out is counted by reason, and the counts are returned.
+Knows the formats of the originals and turns them into positions or into plain CSV files. Knows no HTTP.
+Whatever is left out is counted by reason, and the counts are returned.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Drawings that several figures share: a row of panels with one line per method, and rows of box plots.
 
-Knows summaries and axes. Must not compute numbers.
+Knows summaries and axes. All numbers come in.
 """
 
 from __future__ import annotations

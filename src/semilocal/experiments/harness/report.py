@@ -1,6 +1,6 @@
 """One self-contained page with all figures: pictures, parameters, true costs, crowds, times.
 
-Knows HTML and what a reader must be told next to a picture. Must not compute anything: all numbers come in.
+Knows HTML and what a reader must be told next to a picture. All numbers come in.
 The page loads nothing from anywhere; pictures are inside it.
 """
 

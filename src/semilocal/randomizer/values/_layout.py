@@ -1,7 +1,7 @@
 """Layouts of a sliding window mechanism: where its outputs lie, and which layout suits an epsilon.
 
-Knows spacings and variances in real numbers. Knows no integers on the wire, entropy or privacy: any layout is
-private, because the weights of the outputs do not depend on where they lie (see ``mechanism.py``).
+Knows spacings and variances in real numbers. Knows no entropy. Any layout is private, because the
+weights of the outputs do not depend on where they lie (see ``mechanisms.py``).
 
 A layout is antisymmetric around 0. From the middle outwards: outputs whose spacing starts at 1 and shrinks as
 sqrt(1 - bend t²); a gap; and an end block, as wide as the window, with a spacing of its own. A linear program that

@@ -1,6 +1,6 @@
 """A window that slides over outputs in a row: integer weights, and the proof of their epsilon.
 
-Knows words, thresholds and weights. Knows nothing about why outputs lie where they lie, nor about entropy.
+Knows words, thresholds and weights. Where the outputs lie is an argument. Knows no entropy.
 
 Every output owns ``low`` words, whatever the input. The other words fill a window of ``window`` outputs, which
 starts at a place that grows with the input; they add at most ``step`` words to an output. So each output has

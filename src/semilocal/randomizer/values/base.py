@@ -1,6 +1,6 @@
 """What all value mechanisms share: epsilon, entropy, decoding and variances of one number in the unit interval.
 
-Knows how to check values and words and how to go from weights to variances. Knows no particular mechanism, and no
+Knows how to check values and words and how to go from weights to variances. Knows no
 functions, regions, crowds or participants: the caller maps the range of its function over a region to [0, 1].
 
 Biases. The input is put on a public grid, which moves it by at most 2^-21. Integer thresholds add less than 2^-30

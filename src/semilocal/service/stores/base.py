@@ -7,7 +7,7 @@ Rules of a store:
 3. Memory does not depend on the number of reports: they are read as a stream.
 4. No address, user agent or time of a participant is kept; there is no column for one.
 
-Methods block; callers run them in threads. Knows rows and bytes. Knows no HTTP and decides no verdicts.
+Methods block; callers run them in threads. Knows rows and bytes. Knows no HTTP and no verdicts.
 """
 
 from __future__ import annotations

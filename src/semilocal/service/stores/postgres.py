@@ -8,7 +8,7 @@ Most batches hold new, valid reports of the open round: they are stored by one s
 to judge them all at once, and are committed if all are sound. Otherwise it is rolled back, and every report is looked
 up and judged by itself.
 
-Knows SQL. Knows no HTTP and decides nothing.
+Knows SQL. Knows no HTTP.
 """
 
 from __future__ import annotations

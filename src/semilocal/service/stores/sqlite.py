@@ -3,7 +3,7 @@
 Write-ahead log with ``synchronous=FULL``: a commit is on disk, whether the process is killed or the power fails.
 A writer takes the write lock first (``BEGIN IMMEDIATE``), so closing a round and adding reports exclude each other.
 
-Knows SQL. Knows no HTTP and decides nothing.
+Knows SQL. Knows no HTTP.
 """
 
 from __future__ import annotations
