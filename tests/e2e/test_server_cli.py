@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 import re
 import sqlite3
@@ -74,8 +76,38 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
         assert main(["results", "walkers", "--out", str(other), "--db", server.database]) == 0
         for name in ("results.json", "regions.geojson", "statement.txt"):
             assert (other / name).read_text() == (folder / name).read_text()
+        capsys.readouterr()
+        check_counts(tmp_path, capsys, ["results", "walkers", *office])
     finally:
         server.stop()
+
+
+def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    """Counts of a finished campaign: on stdout, with names of queries, in files and in a picture."""
+    assert main([*words, "--grid", "4x2"]) == 0
+    out, err = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert len(rows) == 8
+    assert sum(float(row["count"]) for row in rows) == pytest.approx(60)
+    assert all(0 <= float(row["low"]) <= float(row["high"]) <= 60 for row in rows)
+    assert "epsilon = 6, delta = 0" in err  # the promise comes along, releases included
+    queries = folder / "q.csv"
+    queries.write_text("name,x0,y0,x1,y1\neverywhere,0,0,1,1\nbeyond,5,5,6,6\n")
+    target, picture = folder / "counts.geojson", folder / "regions.png"
+    assert main([*words, "--queries", str(queries), "--out", str(target), "--plot", str(picture)]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "1 of 2 queries lie outside the domain" in err
+    named = {f["properties"]["name"]: f["properties"]["count"] for f in json.loads(target.read_text())["features"]}
+    assert named == {"everywhere": pytest.approx(60), "beyond": 0}
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    for wrong, sentence in (
+        ((), "say what to write"),
+        (("--queries", str(queries), "--out", str(queries)), "same file as the input"),
+        (("--grid", "2x2", "--out", str(folder / "a.txt")), "must end in .geojson or .csv"),
+    ):
+        assert main([*words, *wrong]) == 2
+        assert sentence in capsys.readouterr().err
 
 
 def test_the_office_works_on_a_database_directly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

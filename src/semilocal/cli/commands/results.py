@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
                 save_picture(partition, args.plot)
                 print(f"wrote {args.plot}", file=sys.stderr)
             if asked:
-                _count(args, partition)
+                _count(args, partition, client.statement(task))
         if not asked and args.out is not None:
             _write(client, task, args.out)
     return DONE
@@ -75,14 +75,14 @@ def _partition(client: AdminClient, task: str) -> Partition:
     )
 
 
-def _count(args: argparse.Namespace, partition: Partition) -> None:
+def _count(args: argparse.Namespace, partition: Partition, statement: str) -> None:
     from ...accounting import Ledger
     from ...release import CountsRelease
 
     queries = queries_of(args, partition.task.box)
     answers = CountsRelease(partition, Ledger.of(partition.task)).query(queries.boxes)
     table = write_answers(queries, answer_columns(queries, answers, partition.task.box, level=args.level), args.out)
-    print(f"{len(queries):,} queries over {len(partition):,} regions\n{partition.task.statement()}", file=sys.stderr)
+    print(f"{len(queries):,} queries over {len(partition):,} regions\n{statement}", file=sys.stderr)
     if args.out is not None:
         print(f"wrote {args.out}", file=sys.stderr)
     print(table, end="")
