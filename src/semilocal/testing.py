@@ -68,7 +68,7 @@ def unit_box(dimensions: int = 2) -> Box:
 
 
 def cluster(size: int, dimensions: int = 2, *, seed: int = 1, strays: float = 0.05) -> Floats:
-    """A dense cluster and a few strays in the unit box, so that splits, stops and trims all happen.
+    """A dense cluster and a count strays in the unit box, so that splits, stops and trims all happen.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ def cluster(size: int, dimensions: int = 2, *, seed: int = 1, strays: float = 0.
     """
     rng = np.random.default_rng(seed)
     points = np.clip(rng.normal(0.3, 0.1, (size, dimensions)), 0.0, 1.0)
-    few = int(strays * size)
-    points[:few] = rng.random((few, dimensions))
+    count = int(strays * size)
+    points[:count] = rng.random((count, dimensions))
     return points
 
 

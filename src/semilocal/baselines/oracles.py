@@ -111,8 +111,8 @@ def best_oracle(size: int, *, epsilon: float) -> Oracle:
     epsilon = as_number(epsilon, "epsilon", positive=True)
     if size < 1:
         raise InvalidInput(f"size must be at least 1; got {size!r}")
-    few = (size - 2) * math.exp(-epsilon) < 3
-    return GeneralizedResponse(size, epsilon) if few else UnaryEncoding(size, epsilon)
+    small = (size - 2) * math.exp(-epsilon) < 3
+    return GeneralizedResponse(size, epsilon) if small else UnaryEncoding(size, epsilon)
 
 
 def estimate(oracle: Oracle, tally: Integers, people: int) -> Floats:
@@ -133,10 +133,10 @@ def variance(oracle: Oracle, share: npt.ArrayLike, *, reporting: int, people: in
         ``reporting`` of the ``people`` were drawn at random and reported. The variance is that of the
         randomizer and of drawing them without replacement.
     """
-    held = np.clip(np.asarray(share, dtype=np.float64), 0.0, 1.0)
+    inside = np.clip(np.asarray(share, dtype=np.float64), 0.0, 1.0)
     true, other = oracle.true, oracle.other
-    noise = (held * true * (1 - true) + (1 - held) * other * (1 - other)) / (true - other) ** 2
-    drawing = held * (1 - held) * (people - reporting) / max(people - 1, 1)
+    noise = (inside * true * (1 - true) + (1 - inside) * other * (1 - other)) / (true - other) ** 2
+    drawing = inside * (1 - inside) * (people - reporting) / max(people - 1, 1)
     spread: Floats = (noise + drawing) * (people**2 / reporting)
     return spread
 

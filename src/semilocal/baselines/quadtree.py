@@ -74,9 +74,9 @@ def ldp_quadtree(
     tree = Quadtree(box, as_integer(chosen, "height", low=1, high=most))
     number = tree.fanout**tree.max_depth
     first = tree.span([ROOT])[0]
-    held = np.bincount((tree.codes(positions) - first).astype(np.int64), minlength=number)
+    holders = np.bincount((tree.codes(positions) - first).astype(np.int64), minlength=number)
     oracle = best_oracle(number, epsilon=epsilon)
-    finest = estimate(oracle, oracle.draw_tally(held, rng=rng), people)
+    finest = estimate(oracle, oracle.draw_tally(holders, rng=rng), people)
     noise = float(variance(oracle, 0.0, reporting=people, people=people))
 
     sums = [finest]

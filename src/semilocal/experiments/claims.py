@@ -20,7 +20,7 @@ from ..randomizer import DiscreteLaplace, PaperLaplace
 from ..simulation import synthetic
 from ..simulation.simulate import simulate
 from .harness.report import Claim
-from .harness.summary import Made, Options, stamped
+from .harness.summary import Options, Output, stamped
 from .harness.tables import write_csv
 from .harness.trial import stream
 from .trials import CROWD, DELTA, MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
@@ -109,14 +109,14 @@ def all_claims(seed: int, *, sizes: tuple[int, ...] = SIZES) -> tuple[Claim, ...
     )
 
 
-def make(options: Options) -> Made:
+def make(options: Options) -> Output:
     """Print the table, and write it to ``claims.csv``."""
     found = all_claims(options.seed, sizes=SIZES[:2] if options.quick else SIZES)
     rows = [{"claim": c.text, "holds": c.holds, "measured": c.measured} for c in found]
     write_csv(options.out / "claims.csv", stamped(rows, options))
     words = {True: "holds", False: "does not hold", None: "open"}
     text = "\n".join(f"{words[claim.holds]:>13}  {claim.text}\n{'':15}{claim.measured}" for claim in found)
-    return Made(claims=found, text=text)
+    return Output(claims=found, text=text)
 
 
 def _report_cost() -> Claim:

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 
 from .figures import mean, queries_synthetic
 from .harness.report import Claim
-from .harness.summary import Made, Options, select
+from .harness.summary import Options, Output, select
 from .harness.tables import write_csv
 from .harness.trial import stream
 
@@ -93,7 +93,7 @@ def compare(means: Sequence[Mapping[str, Any]], ranges: Sequence[Mapping[str, An
     return tuple(found)
 
 
-def make(options: Options) -> Made:
+def make(options: Options) -> Output:
     """Compare, print the table, and write it to ``reference.csv``."""
     means, ranges = mean.results(options), queries_synthetic.results(options)
     found = compare(means.summary, ranges.summary)
@@ -143,7 +143,7 @@ def make(options: Options) -> Made:
                 COMMAND,
             )
         )
-    return Made(claims=tuple(claims), text="\n".join(lines))
+    return Output(claims=tuple(claims), text="\n".join(lines))
 
 
 @functools.lru_cache(maxsize=8)

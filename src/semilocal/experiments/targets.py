@@ -11,7 +11,7 @@ from typing import Any
 
 from .figures import classifiers, queries_real, queries_synthetic
 from .harness.report import Claim
-from .harness.summary import Made, Options, select, stamped
+from .harness.summary import Options, Output, select, stamped
 from .harness.tables import write_csv
 from .trials import PARTICIPANTS
 
@@ -73,7 +73,7 @@ def _pairs(rows: Sequence[Mapping[str, Any]], other: str) -> list[tuple[Mapping[
     ]
 
 
-def make(options: Options) -> Made:
+def make(options: Options) -> Output:
     """Count, print the table, and write it to ``targets.csv``."""
     real, missing = queries_real.results(options)
     found = duels(
@@ -104,4 +104,4 @@ def make(options: Options) -> Made:
             )
         )
     lines += [f"real positions: {PARTICIPANTS['row']}", *(f"left out: {why}" for why in missing.values())]
-    return Made(claims=tuple(claims), text="\n".join(lines))
+    return Output(claims=tuple(claims), text="\n".join(lines))

@@ -95,8 +95,8 @@ class Progress:
             return
         word = "stopped at" if failed else "done"
         counted = self._counted()
-        said = f"{word} {counted}" if failed else f"{counted} {word}"
-        self._write(f"{self._prefix()}{said} in {duration(self._clock() - self._start)}", last=True)
+        line = f"{word} {counted}" if failed else f"{counted} {word}"
+        self._write(f"{self._prefix()}{line} in {duration(self._clock() - self._start)}", last=True)
         self._show = False
 
     def text(self) -> str:

@@ -28,7 +28,7 @@ from semilocal.experiments.figures import (
     tradeoff,
 )
 from semilocal.experiments.harness import style
-from semilocal.experiments.harness.summary import Made, Options, gather, select
+from semilocal.experiments.harness.summary import Options, Output, gather, select
 from semilocal.experiments.harness.trial import Trial
 from semilocal.experiments.trials import FOREST, LOGISTIC, mean_trial
 from semilocal.io.points import read_points
@@ -38,7 +38,7 @@ pytest.importorskip("sklearn")
 
 PURPOSES: tuple[methods.Purpose, ...] = ("values", "counts", "points")
 REAL = ("california_housing",)
-TINY: dict[str, Callable[[Options], Made]] = {
+TINY: dict[str, Callable[[Options], Output]] = {
     "density": lambda options: density.make(options, density.Grid(size=600)),
     "mean": lambda options: mean.make(options, mean.Grid(sizes=(400,), epsilons=(1.0, 8.0))),
     "classifiers": lambda options: classifiers.make(

@@ -17,7 +17,7 @@ from ..arguments import add_seed, whole
 from ..exits import DONE
 
 if TYPE_CHECKING:
-    from ...experiments.harness.summary import Made
+    from ...experiments.harness.summary import Output
 
 __all__ = ["add_arguments", "run"]
 
@@ -49,21 +49,21 @@ def run(args: argparse.Namespace) -> int:
     options = Options(args.runs, args.seed, args.out, args.data, args.quick, args.workers)
     options.out.mkdir(parents=True, exist_ok=True)
     wanted = chosen(args.figures)
-    made: list[Made] = []
+    outputs: list[Output] = []
     begin = time.monotonic()
     for number, one in enumerate(wanted, start=1):
         print(f"[{number} of {len(wanted)}] {one.name}: {one.title}", file=sys.stderr, flush=True)
-        made.append(one.make(options))
-        if made[-1].text:
-            print(made[-1].text, flush=True)
-        for figure in made[-1].figures:
+        outputs.append(one.make(options))
+        if outputs[-1].text:
+            print(outputs[-1].text, flush=True)
+        for figure in outputs[-1].figures:
             if figure.missing:
                 print(f"{figure.name} is left out: {figure.missing}", file=sys.stderr)
     page = write_report(
         options.out,
-        [figure for part in made for figure in part.figures],
+        [figure for part in outputs for figure in part.figures],
         version=source_version(),
-        claims=[claim for part in made for claim in part.claims],
+        claims=[claim for part in outputs for claim in part.claims],
     )
     print(f"{page} and the figures beside it, in {duration(time.monotonic() - begin)}", flush=True)
     return DONE

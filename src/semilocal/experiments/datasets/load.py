@@ -250,20 +250,20 @@ def fetch(name: str, folder: str | Path | None = None, *, show: bool = True) -> 
     variant = next(one for one in entry.variants if one.file == entry.original.makes)
     target = where / variant.file
     convert = {"snap": convert_snap, "porto": convert_porto}[entry.original.layout]
-    made = convert(raw, target, show=show)
+    converted = convert(raw, target, show=show)
     if variant.content_sha256 and _content_sha256(target) != variant.content_sha256:
         target.unlink()
         raise ChecksumMismatch(f"{raw} does not give the known {variant.file}; it was not kept")
     record = {
         "original": entry.original.url,
         "sha256": received,
-        "rows": made.rows,
-        "dropped": dict(made.dropped),
+        "rows": converted.rows,
+        "dropped": dict(converted.dropped),
     }
     _record_path(target).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    left = "".join(f"; {reason}: {count:,} left out" for reason, count in made.dropped.items())
+    left = "".join(f"; {reason}: {count:,} left out" for reason, count in converted.dropped.items())
     first = "" if entry.original.sha256 else f"; no checksum is published, the original's SHA-256 is {received}"
-    return f"{name} is in {target}: {made.rows:,} rows, {variant.note}{left}{first}"
+    return f"{name} is in {target}: {converted.rows:,} rows, {variant.note}{left}{first}"
 
 
 @functools.lru_cache(maxsize=4)
@@ -342,7 +342,7 @@ def _record_path(path: Path) -> Path:
 
 
 def _recorded(path: Path) -> Mapping[str, int]:
-    """Return what was left out when the file was made here, by reason."""
+    """Return what was left out when the file was converted here, by reason."""
     record = _record_path(path)
     if not record.is_file():
         return {}

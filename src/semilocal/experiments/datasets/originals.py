@@ -175,12 +175,12 @@ def _refuse_plt(path: Path, body: bytes) -> None:
     for number, line in enumerate(body.decode("utf-8", "replace").splitlines(), start=PLT_HEADER + 1):
         cells = line.split(",")
         try:
-            fine = not line.strip() or (
+            valid = not line.strip() or (
                 len(cells) == PLT_COMMAS + 1 and np.isfinite([float(cell) for cell in cells[:2]]).all()
             )
         except ValueError:
-            fine = False
-        if not fine:
+            valid = False
+        if not valid:
             raise InvalidInput(
                 f"{path}, line {number}: {line[:60]!r} is not "
                 "'latitude,longitude,0,altitude,days,date,time'; get the file again"

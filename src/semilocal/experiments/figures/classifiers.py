@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
-from ..harness.summary import Gathered, Made, Options, gather, lines
+from ..harness.summary import Gathered, Options, Output, gather, lines
 from ..harness.trial import Trial
 from ..trials import CROWD, FOREST, LOGISTIC, NEIGHBOURS, PARTICIPANTS, classifier_trial
 
@@ -54,7 +54,7 @@ def results(options: Options, grid: Grid | None = None) -> Gathered:
     return gather(NAME, trials, classifier_trial, options, by=by, of=("f1", "precision", "recall"))
 
 
-def make(options: Options, grid: Grid | None = None) -> Made:
+def make(options: Options, grid: Grid | None = None) -> Output:
     """Draw the figure."""
     grid = grid or (QUICK if options.quick else FULL)
     found = results(options, grid)
@@ -84,7 +84,7 @@ def make(options: Options, grid: Grid | None = None) -> Made:
         "Bars: one standard deviation of a single run. SLDP-Quantization and SLDP-Split use the published code's rule; "
         "semilocal and the paper's rule release region centres. Always answering class 1 would score 0.667."
     )
-    return Made(
+    return Output(
         (
             FigureReport(
                 "fig:classifiers",

@@ -14,7 +14,7 @@ from ...functions import gaussian_bump
 from ...protocol.partition import Partition
 from ..harness.report import FigureReport
 from ..harness.style import Saved, figure_style, save
-from ..harness.summary import Made, Options, gather, lines, select
+from ..harness.summary import Options, Output, gather, lines, select
 from ..harness.trial import Trial
 from ..methods import look, promise_of
 from ..trials import BUMP_SPREAD, MEAN_CROWD, PARTICIPANTS, PLANE, density_trial, released_values
@@ -39,7 +39,7 @@ class Grid:
 FULL = Grid()
 
 
-def make(options: Options, grid: Grid = FULL) -> Made:
+def make(options: Options, grid: Grid = FULL) -> Output:
     """Draw the figure from the first run; the table holds all of them."""
     runs = options.repeats(quick=3)
     trials = {
@@ -56,7 +56,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
     saved = _draw({method: of_method[0] for method, of_method in trials.items()}, options)
     errors = {method: select(found.summary, method=method)[0]["value_mse_mean"] for method in METHODS}
     worded = "; ".join(f"{look(method).name} {error:.3g}" for method, error in errors.items())
-    return Made(
+    return Output(
         (
             FigureReport(
                 "fig:density_reconstruction",

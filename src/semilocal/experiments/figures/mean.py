@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..harness.panels import Panel, box_panels, line_panels
 from ..harness.report import FigureReport
-from ..harness.summary import Gathered, Made, Options, gather, lines
+from ..harness.summary import Gathered, Options, Output, gather, lines
 from ..harness.trial import Trial
 from ..trials import CROWD, MEAN_CROWD, PARTICIPANTS, mean_trial
 
@@ -58,7 +58,7 @@ def results(options: Options, grid: Grid = FULL) -> Gathered:
     )
 
 
-def make(options: Options, grid: Grid = FULL) -> Made:
+def make(options: Options, grid: Grid = FULL) -> Output:
     """Draw both figures."""
     found = results(options, grid)
     panels = [Panel(f"N = {n:,}", {"n": n}) for n in grid.sizes]
@@ -106,7 +106,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
         "csv": found.csv,
         "participants": PARTICIPANTS["drawn"],
     }
-    return Made(
+    return Output(
         (
             FigureReport(
                 "fig:mse_results_a",

@@ -15,7 +15,7 @@ from ..datasets.catalogue import dataset
 from ..harness.panels import say_missing
 from ..harness.report import FigureReport
 from ..harness.style import figure_style, save
-from ..harness.summary import Made, Options, present, stamped
+from ..harness.summary import Options, Output, present, stamped
 from ..harness.tables import write_csv
 from ..harness.trial import stream
 from ..trials import PARTICIPANTS, draw_people
@@ -45,12 +45,12 @@ def _look_at_most(axes: Any, points: Floats) -> None:
     axes.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
 
 
-def make(options: Options, grid: Grid = FULL) -> Made:
+def make(options: Options, grid: Grid = FULL) -> Output:
     """Draw the figure."""
     there, missing = present(grid.datasets, options.data)
     title = "the datasets with sample queries"
     if not there:
-        return Made((FigureReport("fig:spatial_queries_example", title, missing="; ".join(missing.values())),))
+        return Output((FigureReport("fig:spatial_queries_example", title, missing="; ".join(missing.values())),))
     rows: list[dict[str, Any]] = []
     with figure_style() as Figure:
         figure = Figure(figsize=(3.1 * len(grid.datasets), 3.6))
@@ -69,7 +69,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
             rows += workload_rows(name, boxes[:SHOWN], counts[:SHOWN])
         saved = save(figure, options.out, name=NAME)
     write_csv(options.out / f"{NAME}.csv", stamped(rows, options))
-    return Made(
+    return Output(
         (
             FigureReport(
                 "fig:spatial_queries_example",

@@ -12,7 +12,7 @@ from ..datasets import load as data
 from ..datasets.catalogue import dataset
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
-from ..harness.summary import Gathered, Made, Options, gather, lines, present
+from ..harness.summary import Gathered, Options, Output, gather, lines, present
 from ..harness.trial import Trial
 from ..trials import CROWD, PARTICIPANTS, counts_trial
 from .queries_synthetic import METHODS
@@ -63,12 +63,12 @@ def results(options: Options, grid: Grid = FULL) -> tuple[Gathered | None, dict[
     return gather(grid.name, trials, partial(counts_trial, data=options.data), options, by=by, of=("mre",)), missing
 
 
-def make(options: Options, grid: Grid = FULL) -> Made:
+def make(options: Options, grid: Grid = FULL) -> Output:
     """Draw the figure."""
     found, missing = results(options, grid)
     name = f"fig:{grid.picture}"
     if found is None:
-        return Made((FigureReport(name, grid.title, missing="; ".join(missing.values())),))
+        return Output((FigureReport(name, grid.title, missing="; ".join(missing.values())),))
     panels = [
         Panel(
             f"{dataset(source).title.split()[0].rstrip(',')}, N = {n:,}",
@@ -102,7 +102,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
     }
     if grid.stands_for == "person":
         parameters["population"] = "N people of the dataset, one row of each at random, scaled to [0, 1]²"
-    return Made(
+    return Output(
         (
             FigureReport(
                 name,

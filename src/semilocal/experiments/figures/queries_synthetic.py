@@ -11,7 +11,7 @@ from typing import Any
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
 from ..harness.style import Saved, figure_style, save
-from ..harness.summary import Gathered, Made, Options, gather, lines, stamped
+from ..harness.summary import Gathered, Options, Output, gather, lines, stamped
 from ..harness.tables import write_csv
 from ..harness.trial import Trial, stream
 from ..trials import CROWD, PARTICIPANTS, counts_trial, draw_people
@@ -64,7 +64,7 @@ def results(options: Options, grid: Grid = FULL) -> Gathered:
     )
 
 
-def make(options: Options, grid: Grid = FULL) -> Made:
+def make(options: Options, grid: Grid = FULL) -> Output:
     """Draw both figures."""
     found = results(options, grid)
     picture = _draw_workload(options, grid)
@@ -87,7 +87,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
         "δ": "0.05",
         "depth": "10 levels of the paper's quadtrees",
     }
-    return Made(
+    return Output(
         (
             FigureReport(
                 "fig:spatial_queries_synthetic",

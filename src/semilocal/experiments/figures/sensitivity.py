@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..harness.panels import Panel, box_panels
 from ..harness.report import FigureReport
-from ..harness.summary import Gathered, Made, Options, gather, lines
+from ..harness.summary import Gathered, Options, Output, gather, lines
 from ..harness.trial import Trial
 from ..trials import FOREST, PARTICIPANTS, classifier_trial
 
@@ -46,7 +46,7 @@ def results(options: Options, grid: Grid = FULL) -> Gathered:
     return gather(NAME, trials, classifier_trial, options, by=by, of=("precision", "recall", "f1"))
 
 
-def make(options: Options, grid: Grid = FULL) -> Made:
+def make(options: Options, grid: Grid = FULL) -> Output:
     """Draw the figure."""
     found = results(options, grid)
     boxes = box_panels(
@@ -60,7 +60,7 @@ def make(options: Options, grid: Grid = FULL) -> Made:
         folder=options.out,
         name="RF_precision_recall",
     )
-    return Made(
+    return Output(
         (
             FigureReport(
                 "fig:RF_precision_recall",

@@ -14,7 +14,7 @@ from typing import Any
 from ...protocol.promise import Guarantee, promise
 from ..harness.report import FigureReport, Line
 from ..harness.style import Saved, error_axis, figure_style, legend_label, line, save
-from ..harness.summary import Gathered, Made, Options, gather, line_of, present, select
+from ..harness.summary import Gathered, Options, Output, gather, line_of, present, select
 from ..harness.trial import Trial
 from ..trials import PARTICIPANTS, tradeoff_task, tradeoff_trial
 from ..ways import CROWD, DELTA
@@ -101,11 +101,11 @@ def results(options: Options, grid: Grid = FULL) -> tuple[Gathered, dict[str, st
     ), missing
 
 
-def make(options: Options, grid: Grid = FULL) -> Made:
+def make(options: Options, grid: Grid = FULL) -> Output:
     """Draw the figure."""
     found, missing = results(options, grid)
     saved = _draw(found.summary, options)
-    return Made(
+    return Output(
         (
             FigureReport(
                 "fig:tradeoff",

@@ -169,7 +169,7 @@ def box_panels(
 
 
 def _boxes(
-    axes: Any, sets: Sequence[Sequence[float]], at: Sequence[float], width: float, method: str, said: str
+    axes: Any, sets: Sequence[Sequence[float]], at: Sequence[float], width: float, method: str, label: str
 ) -> None:
     style = look(method)
     drawn = axes.boxplot(
@@ -195,4 +195,4 @@ def _boxes(
         markeredgecolor=style.colour,
         zorder=3,
     )
-    axes.plot([], [], **{**line(method), "linestyle": "none", "markersize": 9}, label=said)
+    axes.plot([], [], **{**line(method), "linestyle": "none", "markersize": 9}, label=label)

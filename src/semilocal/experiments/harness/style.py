@@ -155,10 +155,10 @@ def save(figure: Any, folder: str | Path, *, name: str) -> Saved:
     Parameters
     ----------
     figure : matplotlib Figure
-        Made inside `figure_style`. Draw thousands of points with ``rasterized=True``: an SVG holds each one
+        Output inside `figure_style`. Draw thousands of points with ``rasterized=True``: an SVG holds each one
         otherwise.
     folder : str or Path
-        Made if it is not there.
+        Output if it is not there.
     name : str
         File name without ending.
     """

@@ -22,7 +22,7 @@ from .tables import summarise, table, write_csv
 from .trial import Row, Trial
 from .version import source_version
 
-__all__ = ["Experiment", "Gathered", "Made", "Options", "gather", "line_of", "lines", "present", "select", "stamped"]
+__all__ = ["Experiment", "Gathered", "Options", "Output", "gather", "line_of", "lines", "present", "select", "stamped"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Made:
+class Output:
     """What an experiment made: sections of the report, claims for its table, and lines to print."""
 
     figures: tuple[FigureReport, ...] = ()
@@ -86,11 +86,11 @@ class Experiment:
     labels: tuple[str, ...]
     title: str
 
-    def make(self, options: Options) -> Made:
+    def make(self, options: Options) -> Output:
         """Load its module, and write its files into ``options.out``; one without labels draws no figure."""
         home = "figures." if self.labels else ""
-        made: Made = import_module(f"semilocal.experiments.{home}{self.name}").make(options)
-        return made
+        output: Output = import_module(f"semilocal.experiments.{home}{self.name}").make(options)
+        return output
 
 
 @dataclass(frozen=True)
