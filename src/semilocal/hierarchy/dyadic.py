@@ -246,6 +246,21 @@ class BinaryTree(BoxTree, frozen=True, tag="binary"):
         """Bits of the path that one level consumes."""
         return 1
 
+    def beside(self, cells: Cells) -> list[Cells]:
+        """The cells of the same size before and after on the axis that is halved next; at the edge, the cell itself."""
+        first, last = self.tick_bounds(cells)
+        depth = self.depth(cells)
+        rows, axis = np.arange(len(cells)), depth % self.box.dimensions
+        own, width = first[rows, axis], (last - first)[rows, axis] + 1
+        shift = (self.path_bits - depth).astype(np.uint64)
+        out = []
+        for step in (-1, 1):
+            moved = own + step * width
+            ticks = first.copy()
+            ticks[rows, axis] = np.where((moved >= 0) & (moved < 1 << self.tick_bits), moved, own)
+            out.append(self.interleave(ticks) >> shift)
+        return out
+
 
 class Quadtree(BoxTree, frozen=True, tag="quad"):
     """Halves every axis at once: 2**d children per cell.

@@ -57,10 +57,10 @@ class MemoryCounter:
 
     def differences(self, depth: int, cells: Cells, units: Integers) -> Integers:
         """Noisy differences of the cells' children: int64[m]."""
-        shift = np.uint64(self._tree.max_depth - depth - 1)
-        below = np.searchsorted(self._codes, (2 * cells) << shift)
-        middle = np.searchsorted(self._codes, (2 * cells + np.uint64(1)) << shift)
-        above = np.searchsorted(self._codes, (2 * cells + np.uint64(2)) << shift)
+        children = self._tree.children(cells).reshape(-1, 2)
+        (first, _), (second, last) = self._tree.span(children[:, 0]), self._tree.span(children[:, 1])
+        below, middle = np.searchsorted(self._codes, first), np.searchsorted(self._codes, second)
+        above = np.searchsorted(self._codes, last, side="right")
         return self._noisy(2 * middle - below - above, units)
 
     def counts(self, cells: Cells, units: Integers) -> Integers:

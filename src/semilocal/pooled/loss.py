@@ -69,12 +69,12 @@ def loss_between(tree: Tree, x: npt.ArrayLike, y: npt.ArrayLike) -> Floats:
 
 
 def _loss_of_codes(tree: Tree, one: Cells, other: Cells) -> Floats:
-    levels, deepest = tree.levels, tree.task.hierarchy.max_depth
+    levels, hierarchy = tree.levels, tree.task.hierarchy
     left = np.zeros(len(one), dtype=np.int64)
     together = np.ones(len(one), dtype=bool)
     for level in levels:
-        cell = one >> np.uint64(deepest - level.depth)
-        together &= cell == other >> np.uint64(deepest - level.depth)
+        cell = hierarchy.ancestors(one, level.depth)
+        together &= cell == hierarchy.ancestors(other, level.depth)
         place = np.minimum(np.searchsorted(level.cells, cell), len(level.cells) - 1)
         # The deepest opened cell that holds both tells them apart; a final one that holds both tells nothing.
         here = together & (level.cells[place] == cell)

@@ -51,7 +51,7 @@ def spread_inside(
         return tree, cells, counts
     for _ in range(halvings):
         density = _Counted(deeper, cells, counts)
-        before, after = (density.count(neighbour) for neighbour in _neighbours(deeper, cells))
+        before, after = (density.count(neighbour) for neighbour in deeper.beside(cells))
         least = _BACKGROUND * counts
         one, other = ((np.maximum(count, least)) ** 0.25 for count in (before, after))
         both = one + other
@@ -80,19 +80,3 @@ class _Counted:
         part = np.minimum((codes - self._first[place]).astype(np.float64) / self._width[place], 1.0)
         total: Floats = self._before[place] + part * self._counts[place]
         return total
-
-
-def _neighbours(tree: BinaryTree, cells: Cells) -> list[Cells]:
-    """The cells of the same size before and after on the axis that is halved next; at the domain's edge the own one."""
-    first, last = tree.tick_bounds(cells)
-    depth = tree.depth(cells)
-    rows, axis = np.arange(len(cells)), depth % tree.box.dimensions
-    own, width = first[rows, axis], (last - first)[rows, axis] + 1
-    shift = (tree.path_bits - depth).astype(np.uint64)
-    out = []
-    for step in (-1, 1):
-        moved = own + step * width
-        ticks = first.copy()
-        ticks[rows, axis] = np.where((moved >= 0) & (moved < 1 << tree.tick_bits), moved, own)
-        out.append(tree.interleave(ticks) >> shift)
-    return out
