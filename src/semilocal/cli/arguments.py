@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -41,6 +42,7 @@ __all__ = [
     "parse_function",
     "parse_position",
     "parse_release",
+    "server_url",
     "share",
     "whole",
 ]
@@ -277,6 +279,18 @@ def describe_position(position: tuple[float, ...], box: Box) -> str:
     'longitude = -122.42, latitude = 37.77'
     """
     return ", ".join(f"{name} = {value:.10g}" for name, value in zip(box.names, position, strict=True))
+
+
+def server_url(text: str) -> str:
+    """A type for argparse: an address of a server, http(s)://host[:port][/path]."""
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise argparse.ArgumentTypeError(f"must be http(s)://server[:port]; got {text!r}")
+    return text
 
 
 def existing_file(text: str) -> Path:

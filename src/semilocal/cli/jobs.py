@@ -152,6 +152,12 @@ def run_job(
     """Check the outputs, read the positions, do the work, and say what came out and what it cost."""
     check_outputs(outputs or {}, inputs=[args.file, *inputs])
     job = Job.read(args)
+    for option, (path, _) in (outputs or {}).items():
+        if path is not None and path.suffix.lower() != ".csv" and job.box.dimensions != 2:
+            raise InvalidInput(
+                f"{option} {path}: maps and pictures need two dimensions, the positions have {job.box.dimensions}; "
+                "write .csv"
+            )
     outcome = work(job)
     if advice := trim_limit_advice(outcome.run):
         warnings.warn(advice, UserWarning, stacklevel=2)

@@ -116,7 +116,7 @@ def _load(name: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _refuse(message: str) -> int:
-    print(f"semilocal: error: {message}", file=sys.stderr)
+    print("semilocal: error:", " ".join(message.split()), file=sys.stderr)
     return BAD_INPUT
 
 

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
+from .arguments import server_url
 
 if TYPE_CHECKING:
     from .admin_client import AdminClient
@@ -23,7 +24,7 @@ CAMPAIGN_HELP = "the task's id, the beginning of one, or the campaign's name"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that say where the server is."""
-    parser.add_argument("--url", help=f"the server ({DEFAULT_URL})")
+    parser.add_argument("--url", type=server_url, help=f"the server ({DEFAULT_URL})")
     parser.add_argument("--admin-token", metavar="TOKEN", help=f"instead of the environment variable {ADMIN_TOKEN}")
     parser.add_argument("--db", help="work on this database directly instead of asking a server")
 

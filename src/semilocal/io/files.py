@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from ..errors import InvalidInput
 
-__all__ = ["check_folder", "check_outputs", "replacing", "write_text"]
+__all__ = ["check_folder", "check_outputs", "read_text", "replacing", "write_text"]
 
 
 def check_outputs(
@@ -48,7 +48,7 @@ def check_outputs(
             raise InvalidInput(
                 f"{option} {path}: there is no folder {target.parent}; make it first, or write elsewhere"
             )
-        if not os.access(target.parent, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+        if not _can_write(target.parent) or (target.exists() and not os.access(target, os.W_OK)):
             raise InvalidInput(f"{option} {path}: cannot be written; check its rights and those of its folder")
         same = next((what for known, what in taken.items() if known == target or _linked(known, target)), None)
         if same is not None:
@@ -61,7 +61,7 @@ def check_folder(option: str, path: Path) -> None:
     there = next(folder for folder in (path, *path.resolve().parents) if folder.exists())
     if not there.is_dir():
         raise InvalidInput(f"{option} {path}: {there} is a file, not a folder; take another name")
-    if not os.access(there, os.W_OK):
+    if not _can_write(there):
         raise InvalidInput(f"{option} {path}: cannot write into {there}; check its rights")
 
 
@@ -87,6 +87,23 @@ def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text in one step."""
     with replacing(path) as stream:
         stream.write(text.encode())
+
+
+def read_text(path: Path) -> str:
+    """The UTF-8 text of a file, or a refusal that names it."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether a file can be made there: tried, because rights alone do not tell (root, read-only disks)."""
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".semilocal-", dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _linked(one: Path, other: Path) -> bool:

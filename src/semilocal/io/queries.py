@@ -17,6 +17,7 @@ import numpy as np
 from ..arrays import Floats, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from .files import read_text
 from .points import read_points
 from .sources import open_source
 
@@ -86,11 +87,13 @@ def _rectangles(path: Path, box: Box) -> Queries:
     if box.dimensions != 2:
         raise InvalidInput(f"{path}: GeoJSON has two dimensions, the domain has {box.dimensions}; use CSV")
     try:
-        features = json.loads(path.read_text(encoding="utf-8"))["features"]
+        features = json.loads(read_text(path))["features"]
     except json.JSONDecodeError as error:
         raise InvalidInput(f"{path}, line {error.lineno}: is no JSON ({error.msg}); fix the file") from None
     except (KeyError, TypeError):
         raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of rectangles") from None
+    if not isinstance(features, list):
+        raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of rectangles")
     found, properties = [], []
     for number, feature in enumerate(features):
         try:
@@ -98,12 +101,13 @@ def _rectangles(path: Path, box: Box) -> Queries:
             corners = np.array(ring, dtype=np.float64)
             low, high = corners.min(axis=0), corners.max(axis=0)
             upright = corners.shape == (5, 2) and bool(((corners == low) | (corners == high)).all())
+            upright = upright and bool(np.isfinite(corners).all())
+            named = dict(feature.get("properties") or {})
         except (KeyError, TypeError, ValueError):
             upright = False
         if not upright:
             raise InvalidInput(f"{path}, feature {number}: must be a rectangle along the axes, with five points")
         found.append((low, high))
-        named = dict(feature.get("properties") or {})
         if "id" in feature:
             named.setdefault("id", feature["id"])
         properties.append(named)

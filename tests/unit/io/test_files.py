@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,10 @@ def test_bad_outputs_are_refused_beforehand(tmp_path: Path, data: Path) -> None:
 
 
 def test_a_folder_without_rights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", refuse)  # root may write everywhere
     with pytest.raises(InvalidInput, match="cannot be written"):
         check_outputs({"--out": (tmp_path / "a.csv", ())})
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from ...errors import InvalidInput
-from ...io.files import check_outputs, write_text
+from ...io.files import check_outputs, read_text, write_text
 from ...protocol.task import Task
 from ..arguments import add_seed, existing_file, whole
 from ..exits import DONE, FOUND
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _page(path: Path) -> tuple[str, str]:
     """What stands before and after the marks of a page."""
-    text = path.read_text("utf-8")
+    text = read_text(path)
     before, first, rest = text.partition(_MARKS[0])
     _, second, after = rest.partition(_MARKS[1])
     if not first or not second:

@@ -16,7 +16,7 @@ from ...errors import InvalidInput
 from ...protocol.participant import Policy
 from ...protocol.plan import Plan
 from ...protocol.task import Task
-from ..arguments import describe_position, number, parse_position, whole
+from ..arguments import describe_position, number, parse_position, server_url, whole
 from ..devices import URL_HELP, add_patience, find_task, reach, say, server_of, warn_plain_http
 from ..exits import DONE, FOUND
 
@@ -31,7 +31,7 @@ DEFAULT_MAX_EPSILON = "10"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument("url", metavar="URL", help=URL_HELP)
+    parser.add_argument("url", metavar="URL", type=server_url, help=URL_HELP)
     parser.add_argument("--token", default="", help="the one-time token to enrol with")
     parser.add_argument(
         "--position", required=True, metavar="P",

@@ -30,12 +30,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--density", default="uniform", help="uniform, clustered, gaussian, or a file of PUBLIC positions (%(default)s)"
     )
     parser.add_argument("--accounting", choices=("core", "uniform"), default="core", help="(%(default)s)")
-    parser.add_argument("--want", metavar="error=X", help="smallest epsilon for error=0.1 (of counts) or mean=0.5")
+    parser.add_argument(
+        "--want", type=_wanted, metavar="error=X", help="smallest epsilon for error=0.1 (of counts) or mean=0.5"
+    )
     parser.add_argument(
         "--plot", "--picture", type=Path, metavar="FILE", help="draw the regions of one play: .png, .svg or .pdf"
     )
     parser.add_argument("--plays", type=whole(1), default=6, help="reference populations to average over (%(default)s)")
     add_seed(parser, "of the reference populations", default=1)
+
+
+def _wanted(text: str) -> tuple[str, float]:
+    """A type for argparse: error=NUMBER or mean=NUMBER."""
+    quantity, _, target = text.partition("=")
+    if quantity not in ("error", "mean"):
+        raise argparse.ArgumentTypeError(f"must be error=NUMBER or mean=NUMBER; got {text!r}")
+    return quantity, number(0, above=True)(target)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     if args.want is None and args.epsilon is None:
         raise InvalidInput("give --epsilon, or --want error=… to search for the smallest")
     box = parse_box(args.bounds)
+    if args.plot is not None and box.dimensions != 2:
+        raise InvalidInput(f"--plot needs two dimensions; the box has {box.dimensions}")
     density = resampled(read_points(args.density).points, box) if given else density_of(args.density, box)
 
     def make(epsilon: float) -> Forecast:
@@ -59,13 +71,11 @@ def run(args: argparse.Namespace) -> int:
 
     plan: Forecast | None
     if args.want:
-        quantity, _, target = args.want.partition("=")
-        try:
-            plan = cheapest(make, quantity=quantity, target=float(target))
-        except ValueError as error:
-            raise InvalidInput(f"--want {args.want} must be error=NUMBER or mean=NUMBER") from error
+        quantity, target = args.want
+        plan = cheapest(make, quantity=quantity, target=target)
         if plan is None:
-            print(f"No epsilon up to 20 reaches {args.want} with n = {args.n}, k = {args.k}; ask more, or lower k.")
+            wanted = f"{quantity}={target:g} with n = {args.n}, k = {args.k}"
+            print(f"No epsilon up to 20 reaches {wanted}; ask more people, or lower k.")
             return FOUND
     else:
         plan = make(args.epsilon)

@@ -15,10 +15,11 @@ import numpy as np
 from ...arrays import Floats
 from ...errors import InvalidInput
 from ...geometry.box import Box
+from ...io.files import read_text
 from ...io.positions import fit, inside, read_for_box
 from ...protocol.participant import Policy
 from .. import people
-from ..arguments import add_seed, existing_file, number, whole
+from ..arguments import add_seed, existing_file, number, server_url, whole
 from ..devices import URL_HELP, add_patience, find_task, reach, say, server_of
 from ..exits import DONE, FOUND
 
@@ -27,7 +28,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument("url", metavar="URL", help=URL_HELP)
+    parser.add_argument("url", metavar="URL", type=server_url, help=URL_HELP)
     parser.add_argument(
         "--points", required=True, metavar="FILE", type=existing_file, help="positions: CSV, Parquet or GeoJSON"
     )
@@ -60,7 +61,7 @@ async def _crowd(args: argparse.Namespace) -> int:
     from ...device.transport import LeanWire
 
     tokens = (
-        [] if args.tokens is None else [line.strip() for line in args.tokens.read_text().splitlines() if line.strip()]
+        [] if args.tokens is None else [line.strip() for line in read_text(args.tokens).splitlines() if line.strip()]
     )
     policy = Policy(
         max_epsilon=args.max_epsilon, max_exposure=args.max_exposure, min_k=args.min_k,

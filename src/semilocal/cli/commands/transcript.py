@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from ...io.files import check_outputs
+from ..arguments import server_url
 from ..exits import DONE
 
 __all__ = ["add_arguments", "run"]
@@ -13,7 +14,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument("url", metavar="URL", help="the server")
+    parser.add_argument("url", metavar="URL", type=server_url, help="the server")
     parser.add_argument("campaign", metavar="CAMPAIGN", help="the task's id (64 hex digits) or the campaign's name")
     parser.add_argument("--out", metavar="FILE", type=Path, default=Path("transcript.slt"), help="(%(default)s)")
 

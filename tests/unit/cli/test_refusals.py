@@ -1,0 +1,92 @@
+"""Whatever is given, a command answers with one line and code 2, never with a traceback."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commands import COMMON, UNIT, crowd, refused, write_people
+
+RING = [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]
+GEOMETRY = {"type": "Polygon", "coordinates": [RING]}
+QUERIES = {
+    "number": {"features": 5},
+    "mapping": {"features": {"a": 1}},
+    "no feature": {"features": [7]},
+    "null": {"features": [None]},
+    "list of properties": {"features": [{"geometry": GEOMETRY, "properties": [1, 2]}]},
+    "endless": {"features": [{"geometry": {"coordinates": [[[0, 0], [1e999, 0], [1e999, 1], [0, 1], [0, 0]]]}}]},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_people(tmp_path / "people.csv", crowd(200))
+    (tmp_path / "cube.csv").write_text("a,b,c\n" + "0.5,0.5,0.5\n" * 50)
+    for name in ("noise.csv", "noise.geojson", "noise.md"):
+        (tmp_path / name).write_bytes(bytes(range(256)) * 10)
+    (tmp_path / "task.json").write_text("{}")
+    (tmp_path / "folder.csv").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_queries_of_any_shape(capsys: pytest.CaptureFixture[str], folder: Path, name: str) -> None:
+    (folder / "q.geojson").write_text(json.dumps(QUERIES[name]))
+    assert "q.geojson" in refused(capsys, "counts", "people.csv", *UNIT, *COMMON, "--queries", "q.geojson")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("counts people.csv JOB --queries noise.geojson", "not UTF-8"),
+        ("counts people.csv JOB --queries folder.csv", "is a folder"),
+        ("counts people.csv JOB --queries none.geojson", "No such file"),
+        ("partition noise.csv JOB", "not UTF-8"),
+        ("partition folder.csv JOB", "is a folder"),
+        ("partition people.csv JOB --out folder.csv", "is a folder"),
+        ("partition people.csv JOB --bounds -1e308,-1e308,1e308,1e308", "finite lower < upper"),
+        ("partition people.csv JOB --epsilon 1e400", "--epsilon: must be a finite number above 0"),
+        ("partition people.csv JOB --max-trims 999999", "max_trims"),
+        ("partition people.csv JOB --columns ,", "has no column ''"),
+        ("partition cube.csv --columns a,b,c --bounds 0,0,0,1,1,1 --epsilon 2 --k 2 --plot a.png", "two dimensions"),
+        ("partition cube.csv --columns a,b,c --bounds 0,0,0,1,1,1 --epsilon 2 --k 2 --out a.geojson", "write .csv"),
+        ("mean people.csv JOB --function gaussian-bump:0", "sigma"),
+        ("mean people.csv JOB --function indicator:1,1,0,0", "lower < upper"),
+        ("plan --n 5 --epsilon 1 --k 2 --bounds 0,1 --plot a.png", "two dimensions"),
+        ("plan --n 5 --k 2 --bounds 0,0,1,1 --want luck=1", "error=NUMBER"),
+        ("plan --n 5 --k 2 --bounds 0,0,1,1 --want error=-1", "above 0"),
+        ("plan --n 5 --epsilon 1 --k 2 --bounds 0,0,1,1 --density people", "no such file"),
+        ("audit --task task.json", "holds no task"),
+        ("audit --out noise.md", "not UTF-8"),
+        ("audit --out none.md", "No such file"),
+        ("verify folder.csv", "is a folder"),
+        ("verify people.csv --vault noise.csv", "no vault"),
+        ("verify people.csv --vault folder.csv", "is a folder"),
+        ("transcript ftp://x a", "http(s)://server"),
+        ("transcript http://[::1 a", "http(s)://server"),
+        ("campaign list --url http://[::1", "http(s)://server"),
+        ("campaign list --url http://127.0.0.1:99999", "http(s)://server"),
+        ("campaign list --db nonsense", "--db must be"),
+        ("campaign list --db sqlite:///noise.csv", "not a database"),
+        ("results x --db sqlite:///new.db --out people.csv", "is a file, not a folder"),
+        ("join nonsense --position 1,1 --yes", "http(s)://server"),
+        ("join http://127.0.0.1:9 --position 1,1 --yes --vault folder.csv", "is a folder"),
+        ("swarm http://127.0.0.1:9 --points none.csv", "no such file"),
+        ("swarm http://127.0.0.1:9 --points people.csv --tokens noise.csv", "not UTF-8"),
+        ("serve --port 70000", "from 0 to 65,535"),
+        ("demo --out people.csv/inside", "is a file, not a folder"),
+        ("reproduce --out people.csv", "is a file, not a folder"),
+        ("data list --data people.csv", "is a file"),
+        ("fly", "invalid choice: 'fly'"),
+        ("partition people.csv JOB more", "unrecognized arguments: more"),
+        ("", "COMMAND"),
+    ],
+)
+def test_anything_wrong_is_one_line(capsys: pytest.CaptureFixture[str], folder: Path, line: str, words: str) -> None:
+    given = [word for part in line.split() for word in ((*UNIT, *COMMON) if part == "JOB" else (part,))]
+    assert re.search(re.escape(words), refused(capsys, *given))
