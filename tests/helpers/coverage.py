@@ -1,4 +1,4 @@
-"""Which intervals of counts hold the truth, by kind of query."""
+"""Which intervals of counts hold the truth, by kind of box."""
 
 from __future__ import annotations
 
@@ -8,49 +8,54 @@ import numpy as np
 import numpy.typing as npt
 
 import semilocal as sl
+from semilocal.arrays import Floats
 from semilocal.geometry.index import count_points
 from semilocal.release import counts
 
-KINDS = ("regions", "halves", "trimmed parts", "unions")
-
-Floats = npt.NDArray[np.float64]
+KINDS = ("ordinary boxes", "grid cells", "regions", "halves of regions", "unions of regions", "trimmed parts")
+SIDES = (0.01, 0.15)  # of ordinary boxes, as a share of each axis
+GRID = 32
+GRID_PEOPLE = 20  # cells of the grid with fewer do not count
 
 
 class Covered(NamedTuple):
-    """Queries of one kind in one run whose answers are not exact: how many, covered, and covered by half the width."""
+    """Boxes of one kind in one run whose answers are not exact: how many, covered, and covered by half the width."""
 
     asked: int
     covered: int
     covered_by_half: int
 
 
-def aligned(run: sl.Run) -> dict[str, Floats]:
-    """Boxes along the edges of regions: regions, their children, trimmed parts, and cells above regions."""
-    partition, hierarchy = run.partition, run.task.hierarchy
-    depths = hierarchy.depth(partition.cells)
-    above = [
-        partition.cells[depths > levels] >> np.uint64(hierarchy.level_bits * levels)
-        for levels in range(1, int(depths.max()))
-    ]
-    cells = (partition.cells, hierarchy.children(partition.cells), partition.trimmed_cells)
-    unions = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *above]))
-    return dict(zip(KINDS, map(hierarchy.boxes, (*cells, unions)), strict=True))
+def boxes_of(points: Floats, run: sl.Run, rng: np.random.Generator, *, ordinary: int) -> dict[str, Floats]:
+    """Boxes around random people, a grid, and boxes along the edges of regions; by kind."""
+    partition, hierarchy, box = run.partition, run.task.hierarchy, run.task.box
+    width = np.array(box.upper) - np.array(box.lower)
+    middle = points[rng.integers(0, len(points), ordinary)]
+    half = rng.uniform(*SIDES, middle.shape) * width / 2
+    above, cells = [np.empty(0, dtype=np.uint64)], partition.cells
+    while len(cells := np.unique(hierarchy.parent(cells[hierarchy.depth(cells) > 0]))) > 1:
+        above.append(cells)
+    halved = partition.cells[hierarchy.depth(partition.cells) < hierarchy.max_depth]
+    aligned = (partition.cells, hierarchy.children(halved), np.unique(np.concatenate(above)), partition.trimmed_cells)
+    around = np.stack([middle - half, middle + half], axis=1)
+    return dict(zip(KINDS, (around, box.grid([GRID] * box.dimensions), *map(hierarchy.boxes, aligned)), strict=True))
 
 
-def coverage(points: Floats, run: sl.Run) -> dict[str, Covered]:
-    """Ask for all aligned boxes. Exact answers must be right."""
+def coverage(points: Floats, run: sl.Run, rng: np.random.Generator, *, ordinary: int = 200) -> dict[str, Covered]:
+    """Ask for all kinds of boxes. Exact answers must be right, and no value may lie outside its interval."""
     upper, result, found = run.task.box.upper, counts(run), {}
-    for kind, boxes in aligned(run).items():
+    for kind, boxes in boxes_of(points, run, rng, ordinary=ordinary).items():
         answers = result.query(boxes)
-        closed = np.stack([boxes[:, 0], np.where(boxes[:, 1] == upper, np.inf, boxes[:, 1])], axis=1)
-        truth = count_points(points, closed)
+        truth = count_points(points, np.stack([boxes[:, 0], np.where(boxes[:, 1] == upper, np.inf, boxes[:, 1])], 1))
         exact = answers.stderr == 0
         assert np.abs(answers.value[exact] - truth[exact]).max(initial=0.0) < 1e-6
-        (low, high), true = answers.interval()[~exact].T, truth[~exact]
-        quarter = (high - low) / 4
+        ends = answers.interval()
+        assert ((ends[:, 0] <= answers.value) & (answers.value <= ends[:, 1])).all()
+        some = ~exact & ((truth >= GRID_PEOPLE) | (kind != "grid cells"))
+        (low, high), true, quarter = ends[some].T, truth[some], (ends[some] @ [-0.25, 0.25])
         found[kind] = Covered(
             len(true),
-            int(np.count_nonzero((low - 1e-9 <= true) & (true <= high + 1e-9))),
+            int(np.count_nonzero((low <= true) & (true <= high))),
             int(np.count_nonzero((low + quarter <= true) & (true <= high - quarter))),
         )
     return found

@@ -6,6 +6,7 @@ Knows bounds and the validation of points. Knows no cells and no participants.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -110,6 +111,26 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         array = self._finite(points)
         clipped = np.clip(array, self.lower, self.upper)
         return Clipped(clipped, int(np.count_nonzero((clipped != array).any(axis=1))))
+
+    def grid(self, parts: Sequence[int]) -> Floats:
+        """Cells of an even grid, the last axis fastest: float64[cells, 2, d].
+
+        Parameters
+        ----------
+        parts : sequence of int
+            Number of equal parts of each axis.
+
+        Examples
+        --------
+        >>> Box((0,), (1,)).grid([2]).tolist()
+        [[[0.0], [0.5]], [[0.5], [1.0]]]
+        """
+        if len(parts) != self.dimensions or any(not isinstance(part, int) or part < 1 for part in parts):
+            raise InvalidInput(f"a grid has {self.dimensions} positive whole numbers, one per axis; got {tuple(parts)}")
+        axes = zip(self.lower, self.upper, parts, strict=True)
+        edges = [np.linspace(low, high, part + 1) for low, high, part in axes]
+        corners = [np.meshgrid(*(edge[side] for edge in edges), indexing="ij") for side in (slice(-1), slice(1, None))]
+        return np.stack([np.stack([axis.ravel() for axis in corner], axis=1) for corner in corners], axis=1)
 
     def __str__(self) -> str:
         axes = zip(self.names, self.lower, self.upper, strict=True)

@@ -128,7 +128,4 @@ def grid_queries(text: str, box: Box) -> Queries:
         cells *= int(part)
     if cells > MOST_CELLS:
         raise InvalidInput(f"--grid {text} has {cells:,} cells; at most {MOST_CELLS:,} are answered at once")
-    edges = [np.linspace(low, high, int(p) + 1) for low, high, p in zip(box.lower, box.upper, parts, strict=True)]
-    low = np.stack(np.meshgrid(*(edge[:-1] for edge in edges), indexing="ij"), axis=-1)
-    high = np.stack(np.meshgrid(*(edge[1:] for edge in edges), indexing="ij"), axis=-1)
-    return Queries(np.stack([low.reshape(-1, box.dimensions), high.reshape(-1, box.dimensions)], axis=1))
+    return Queries(box.grid([int(part) for part in parts]))

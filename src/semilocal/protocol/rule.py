@@ -32,7 +32,7 @@ from .task import Task
 
 __all__ = [
     "Ended", "Frontier", "Played", "Ruling", "decide", "first_frontier", "no_frontier", "possible", "proceed",
-    "randomizers", "roll_call", "trim_limit",
+    "randomizers", "roll_call",
 ]  # fmt: skip
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
@@ -248,16 +248,3 @@ def _sparse(task: Task, randomizer: Randomizer, estimates: Floats, passing: Flag
     )
     bound = np.where(passing, 0.0, estimates).sum(axis=1) + TRIM_QUANTILE * np.sqrt(size * per_responder[failing])
     return np.asarray(bound <= task.tau * size)
-
-
-def trim_limit(task: Task, responders: npt.ArrayLike) -> Floats:
-    """Largest estimate with which one child of a cell is trimmed, if the others pass: float64[m].
-
-    Readers of a transcript need it: what was trimmed had a small estimate, and had it in part by chance.
-    """
-    size = np.asarray(responders, dtype=np.int64)
-    liars, fanout = task.tolerate_liars, task.randomizer.fanout
-    passing = task.randomizer.threshold(size - liars, k=task.k, delta=task.delta_test) + liars
-    failing = task.randomizer.estimate(np.repeat(passing[:, None] - 1, fanout, axis=1), size)[:, 0]
-    spread = TRIM_QUANTILE * np.sqrt(size * task.randomizer.variance(task.tau))
-    return np.asarray(np.minimum(failing, task.tau * size - spread))

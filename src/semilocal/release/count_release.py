@@ -1,10 +1,8 @@
 """Range counts from a finished partition. They cost nothing beyond it: everything used is in the public transcript.
 
 - Crowds are exact: who answers for a region is public by design.
-- Inside a region the last round's estimates say how its crowd divides among the children (tiles.py).
-- A TRIM moved some participants into regions next door; the trim round's estimates say how many (moved.py).
-
-Answers are cautious about trimmed parts, which mostly are empty. Intervals are not: they hold how many there may be.
+- A TRIM moved some participants into other regions; the trim round's estimates say how many (_visitors.py).
+- Inside a region, its last round and its neighbours say how its people divide (_inside.py, spread.py).
 
 Totals are kept: the whole domain holds exactly the participants of the run.
 """
@@ -13,25 +11,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, short_repr
+from ..arrays import Floats, as_boxes, short_repr
 from ..protocol.partition import Partition
 from ..simulation.run import Run
-from ._moves import Moved, Moves
-from ._tiles import Tiles
-from .boxes import Answers, BoxCounts
-from .intervals import not_negative, standard_errors
+from ._tree import Tree
+from ._walk import Walk
+from .boxes import Answers
+from .intervals import standard_errors
 from .promised import Promised
 
 __all__ = ["CountAnswers", "CountsRelease", "counts"]
-
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,48 +35,39 @@ class CountAnswers(Answers):
     Attributes
     ----------
     value : float64[q]
-        Cautious about trimmed parts: nobody is put there without evidence.
     stderr : float64[q]
-        Standard error of ``acting.value - moved.value``, the number without that caution.
+        Noise of the reports, chance, and people who lie unevenly; 0 where the answer is exact.
     uncertain : bool
         Whether anybody may have been moved.
-    acting : Answers
-        How many act from each box, with the error of the division of regions.
-    moved : Moved
-        How many of them are elsewhere, less those who are in the box and act from elsewhere.
-    total : int
-        All participants; intervals end there.
+    common : float64[q]
+        Half the distance between two views of trimmed parts: that all of them are empty unless their estimate says
+        otherwise, or that none is. Chance does not average it out, so it is not part of the standard error.
+    most : float64[q]
+        Upper limits that hold for certain: all who act from regions that the box meets, or all participants.
     """
 
-    acting: Answers = field(kw_only=True)
-    moved: Moved = field(kw_only=True)
-    total: int = field(kw_only=True)
+    common: Floats = field(kw_only=True)
+    most: Floats = field(kw_only=True)
 
     __repr__ = short_repr
 
     def interval(self, level: float = 0.95) -> Floats:
-        """Interval for each number, within 0 and the total: float64[q, 2].
+        """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
 
-        Meant for boxes along the edges of regions, of their halves and of trimmed parts. Boxes that cut through a half
-        rest on the assumption that people lie evenly in it. An interval need not be centred at the value. How often
-        intervals cover, by kind of box and population, is measured in bench/RESULTS.md; it is not the level everywhere.
+        The lower end is a normal one. The upper end is that of somebody who knows a person in the box, as people do
+        who ask: a person makes ``stderr ** 2 / value`` more people expected there, because people lie in clumps. It
+        makes no difference where many are expected. How often intervals hold the truth, by kind of box and
+        population, is measured in bench/RESULTS.md.
         """
-        low, high = _moved_between(self.moved, level)
-        middle = np.clip(self.moved.value, low, high)
-        divided = standard_errors(level) * self.acting.stderr
-        lower = self.acting.value - middle - np.hypot(high - middle, divided)
-        upper = self.acting.value - middle + np.hypot(middle - low, divided)
-        return np.clip(np.stack([lower, upper], axis=1), 0.0, float(self.total))
-
-
-def _moved_between(moved: Moved, level: float) -> tuple[Floats, Floats]:
-    """Interval for the net number of people moved in; on one side of zero where it must be."""
-    half = standard_errors(level) * moved.stderr
-    low, high = moved.value - half, moved.value + half
-    inwards, outwards = not_negative(moved.value, moved.stderr, level), not_negative(-moved.value, moved.stderr, level)
-    low = np.select([moved.only_in, moved.only_out], [inwards[0], -outwards[1]], low)
-    high = np.select([moved.only_in, moved.only_out], [inwards[1], -outwards[0]], high)
-    return low - moved.unseen_out, high + moved.unseen_in
+        width, variance = standard_errors(level), self.stderr**2
+        seen = np.divide(variance, self.value, out=np.zeros(len(self)), where=self.value > 0)
+        low = self.value - self.common - width * self.stderr
+        high = self.value + self.common + seen + width * np.sqrt(variance + seen**2)
+        ends: Floats = np.rint(np.clip(np.stack([low, high], axis=1), 0.0, self.most[:, None]))
+        exact = (self.stderr == 0) & (self.common == 0)
+        ends[exact] = self.value[exact, None]
+        ends[:, 0], ends[:, 1] = np.minimum(ends[:, 0], self.value), np.maximum(ends[:, 1], self.value)
+        return ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +94,7 @@ class CountsRelease(Promised):
         return int(self.partition.crowds.sum())
 
     def query(self, boxes: npt.ArrayLike) -> CountAnswers:
-        """Number of participants in boxes, with standard errors.
+        """Number of participants in boxes, with standard errors and intervals.
 
         Parameters
         ----------
@@ -121,60 +106,32 @@ class CountsRelease(Promised):
         CountAnswers
             ``value`` float64[q], ``stderr`` float64[q], ``interval(level)`` float64[q, 2]. Queries along the edges of
             regions are exact (standard error 0) but for participants who may have been moved; ``uncertain`` is set if
-            any TRIM was made. Queries that cut regions rest on the assumption that people lie evenly inside the
-            halves of a region.
+            any TRIM was made.
         """
-        model = self._model
-        value = model.residents.query(boxes).value
-        acting = model.acting.query(boxes)
-        variance = acting.stderr**2 - model.regions.query(boxes).stderr ** 2
-        variance[variance < _ROUNDING * (1.0 + acting.stderr**2)] = 0.0  # what cancels leaves rounding behind
-        moved = model.moves.across(np.asarray(boxes, dtype=np.float64))
+        found = self._walk.query(as_boxes(boxes, dimensions=self.partition.task.box.dimensions, infinite=True))
         return CountAnswers(
-            value,
-            np.sqrt(variance + moved.stderr**2),
-            model.residents.uncertain,
-            acting=Answers(acting.value, np.sqrt(variance)),
-            moved=moved,
-            total=self.total,
-        )
+            found.value, np.sqrt(found.variance), len(self.partition.trims.cells) > 0, common=found.common,
+            most=np.minimum(found.most, float(self.total)),
+        )  # fmt: skip
 
     def density(self, grid: tuple[int, ...]) -> Floats:
-        """Expected number of participants in each cell of an even grid over the domain."""
-        return self._model.residents.density(grid, self.partition.task.box)
+        """Expected number of participants in each cell of an even grid over the domain: float64[grid]."""
+        return self.query(self.partition.task.box.grid(grid)).value.reshape(grid)
 
     @cached_property
-    def _model(self) -> _Model:
-        partition, fanout = self.partition, self.partition.task.randomizer.fanout
-        tiles = Tiles.of(partition)
-        moves = Moves.of(partition, tiles)
-        residents = moves.residents()
-        # Children of a region err against each other: their sum is exact. Independent errors of this size, less those
-        # of the whole region, come to the same.
-        against = tiles.variances * fanout / (fanout - 1)
-        divided = np.bincount(tiles.regions, against, minlength=len(partition))
-        region = np.flatnonzero(divided)
-        return _Model(
-            BoxCounts(
-                np.concatenate([moves.parts.boxes, tiles.boxes]),
-                np.concatenate([residents.parts, residents.tiles]),
-                uncertain=len(moves.parts.cells) > 0,
-            ),
-            BoxCounts(tiles.boxes, tiles.people, variances=against),
-            BoxCounts(partition.boxes[region], np.zeros(len(region)), variances=divided[region]),
-            moves,
-        )
+    def _walk(self) -> Walk:
+        return Walk.of(Tree.of(self.partition))
 
 
-class _Model(NamedTuple):
-    residents: BoxCounts  # answers
-    acting: BoxCounts  # where people act from, with variances as if all tiles erred independently
-    regions: BoxCounts  # what that is too much where a query holds several tiles of a region
-    moves: Moves
+def counts(run: Run | Partition, *, ledger: Ledger | None = None) -> CountsRelease:
+    """Range counts of a run, or of the partition in a public transcript; they cost nothing beyond it.
 
-
-def counts(run: Run, *, ledger: Ledger | None = None) -> CountsRelease:
-    """Range counts of a run; they cost nothing beyond it.
+    Parameters
+    ----------
+    run : Run or Partition
+        A partition may come from :meth:`Partition.from_closings`.
+    ledger : Ledger, optional
+        What was spent on these people so far, the run included; the run's alone if left out.
 
     Examples
     --------
@@ -185,5 +142,6 @@ def counts(run: Run, *, ledger: Ledger | None = None) -> CountsRelease:
     >>> round(float(counts(run).query([[[0, 0], [1, 1]]]).value[0]), 6)
     20000.0
     """
-    spent = (ledger or Ledger.of(run.task)).settle(run.partition)
-    return CountsRelease(run.partition, spent, run.simulated)
+    partition, simulated = (run, False) if isinstance(run, Partition) else (run.partition, run.simulated)
+    spent = (ledger or Ledger.of(partition.task)).settle(partition)
+    return CountsRelease(partition, spent, simulated)

@@ -1,23 +1,22 @@
 """How unevenly people lie inside a cell, learned from how the run's own cells divide.
 
-The model is a cascade: a cell's people divide among its children by random shares, each child's people again by the
-same law, and so on down. One number describes it: ``together``, the chance that two people of a cell are in the same
-child. It is 1 / fanout for people who lie evenly and 1 for people who all sit in one place.
+One number describes it: ``together``, the chance that two people of a cell are in the same child. It is 1 / fanout for
+people who lie evenly and 1 for people who all sit in one place. What lies between is taken for a crowd with meeting
+places: two people are in the same place with probability ``clumped``, however small a part one looks at, and anywhere
+in the cell otherwise. So the number of people in a part with the share b, of n in the cell, has the mean n b and the
+variance
 
-Two people of a cell are both in a part made of whole levels, the share b of the cell's volume, with probability
-b ** exponent, where exponent = 1 - log(together) / log(fanout): 2 if people lie evenly, 1 if they sit in one place. So
-the number of people in the part, of n in the cell, has the mean n b and the variance
+    n b (1 - b) + n (n - 1) clumped b (1 - b),
 
-    n (n - 1) b ** exponent + n b - (n b) ** 2.
-
-The same is used for other parts, with b the smaller of the part's share and the rest's.
+chance and clumps. (A cascade, in which halves of halves divide like halves, has b ** (1 - log2 together) - b ** 2 in
+place of clumped b (1 - b). It agrees for halves and is smaller for small parts: too small for people who meet in
+places.)
 
 Knows counts and their noise. Knows no hierarchy, partition or mechanism.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,14 +58,21 @@ class Spread:
             raise InvalidInput(f"together must be from 1/{self.fanout} to 1; got {self.together}")
 
     @property
-    def exponent(self) -> float:
-        """Two people of a cell are both in a share b of it with probability b ** exponent."""
-        return 1.0 - math.log(self.together) / math.log(self.fanout)
+    def clumped(self) -> float:
+        """Chance that two people of a cell are in the same place."""
+        return (self.together * self.fanout - 1.0) / (self.fanout - 1.0)
 
     @property
     def share_variance(self) -> float:
         """Variance of a child's share of a cell with very many people."""
         return (self.together - 1.0 / self.fanout) / self.fanout
+
+    def excess(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
+        """By how much the variance exceeds that of people who lie evenly. Arguments are those of :meth:`variance`."""
+        number = np.maximum(np.asarray(people, dtype=np.float64), 0.0)
+        inside = np.asarray(share, dtype=np.float64)
+        pairs = np.maximum(number**2 + np.asarray(noise, dtype=np.float64) - number, 0.0)
+        return np.asarray(self.clumped * pairs * inside * (1.0 - inside))
 
     def variance(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
         """Variance of the number of people in a part of a cell, given how many are in the cell.
@@ -76,7 +82,7 @@ class Spread:
         people : array_like
             People in the cell; negative numbers count as 0.
         share : array_like
-            The part's share of the cell's volume, 0 to 1.
+            The part's expected share of the cell's people, 0 to 1.
         noise : array_like
             Variance of ``people``, if it is an estimate. What it adds directly, ``share ** 2 * noise``, is left to the
             caller, who knows what else the estimate goes into.
@@ -87,27 +93,32 @@ class Spread:
         """
         number = np.maximum(np.asarray(people, dtype=np.float64), 0.0)
         inside = np.asarray(share, dtype=np.float64)
-        part = np.minimum(inside, 1.0 - inside)
-        squared = number**2 + np.asarray(noise, dtype=np.float64)
-        pairs = np.maximum(squared - number, 0.0)
-        return np.asarray(np.maximum(pairs * part**self.exponent + number * part - squared * part**2, 0.0))
+        return np.asarray(self.excess(people, share, noise) + number * inside * (1.0 - inside))
 
-    def divide(self, people: npt.ArrayLike, estimates: npt.ArrayLike, noise: npt.ArrayLike) -> tuple[Floats, Floats]:
+    def divide(
+        self,
+        people: npt.ArrayLike,
+        estimates: npt.ArrayLike,
+        noise: npt.ArrayLike,
+        expected: npt.ArrayLike | None = None,
+    ) -> tuple[Floats, Floats]:
         """Best guess of how cells divide among their children, from noisy estimates.
 
-        The linear estimate with the smallest mean square error: estimates are pulled towards an even division, the
-        more the noisier they are against what the spread allows.
+        The linear estimate with the smallest mean square error: estimates are pulled towards the expected division,
+        the more the noisier they are against what the spread allows.
 
         Parameters
         ----------
         people : array_like, shape (m,)
         estimates : array_like, shape (m, fanout)
         noise : array_like, shape (m,)
-            Variance of each estimate.
+            Variance of each estimate; infinite where there is none.
+        expected : array_like, shape (m, fanout), optional
+            Expected shares of the children; even if left out.
 
         Returns
         -------
-        expected : float64[m, fanout]
+        people : float64[m, fanout]
             Not negative; adds up to ``people``.
         variance : float64[m]
             Of each of them.
@@ -115,19 +126,21 @@ class Spread:
         total = np.asarray(people, dtype=np.float64)
         prior = total**2 * self.share_variance + total * (1.0 - self.together) / self.fanout
         trust = np.divide(prior, prior + np.asarray(noise), out=np.zeros_like(prior), where=prior > 0)
-        even = total[:, None] / self.fanout
-        pulled = np.maximum(even + (np.asarray(estimates, dtype=np.float64) - even) * trust[:, None], 0.0)
+        middle = total[:, None] * (1.0 / self.fanout if expected is None else np.asarray(expected, dtype=np.float64))
+        pulled = np.maximum(middle + (np.asarray(estimates, dtype=np.float64) - middle) * trust[:, None], 0.0)
         sums = pulled.sum(axis=1, keepdims=True)
         scale = np.divide(total[:, None], sums, out=np.zeros_like(sums), where=sums > 0)
         return pulled * scale, prior * (1.0 - trust)
 
 
-def fit(parents: npt.ArrayLike, children: npt.ArrayLike, noise: npt.ArrayLike) -> Spread:
+def fit(
+    parents: npt.ArrayLike, children: npt.ArrayLike, noise: npt.ArrayLike, expected: npt.ArrayLike | None = None
+) -> Spread:
     """Learn the spread from cells that divided.
 
-    Each cell gives an unbiased estimate of ``together``. A cell counts by how well its noise lets its division be
-    known, if all divisions were equally likely. One more cell without noise, of which that is exactly true, is added,
-    so that few or noisy cells leave us with ignorance and not with an accident.
+    Each cell gives an unbiased estimate of ``together``. A cell counts by its people and by how well its noise lets
+    its division be known, if all divisions were equally likely. One more cell of average size without noise, of which
+    that is exactly true, is added, so that few or noisy cells leave us with ignorance and not with an accident.
 
     Parameters
     ----------
@@ -137,6 +150,8 @@ def fit(parents: npt.ArrayLike, children: npt.ArrayLike, noise: npt.ArrayLike) -
         Estimated people in each child.
     noise : array_like, shape (m,) or (m, fanout)
         Variance of each estimate; 0 for exact counts.
+    expected : array_like, shape (m, fanout), optional
+        Expected shares of the children; even if left out. The spread is then about how far divisions are from them.
 
     Examples
     --------
@@ -153,11 +168,15 @@ def fit(parents: npt.ArrayLike, children: npt.ArrayLike, noise: npt.ArrayLike) -
     fanout = below.shape[1]
     errors = np.asarray(noise, dtype=np.float64)
     errors = np.broadcast_to(errors[:, None] if errors.ndim == 1 else errors, below.shape)
+    share = np.broadcast_to(1.0 / fanout if expected is None else np.asarray(expected, dtype=np.float64), below.shape)
     several = total >= 2
-    total, below, errors = total[several], below[several], errors[several]
-    found = (below**2 - errors - below).sum(axis=1) / (total * (total - 1.0))
+    total, below, errors, share = total[several], below[several], errors[several], share[several]
+    middle = total[:, None] * share
+    beyond = (below - middle) ** 2 - errors - middle * (1.0 - share)  # noise and chance taken out
+    pairs = total * (total - 1.0)
+    found = 1.0 / fanout + beyond.sum(axis=1) / pairs
     widest = (1.0 / fanout) * (1.0 - 1.0 / fanout) / (fanout + 1.0)  # variance of a share if all are equally likely
     known = widest + errors.mean(axis=1) / total**2
-    weights = np.append(1.0 / known**2, 1.0 / widest**2)
+    weights = np.append(total / known**2, (total.mean() if len(total) else 1.0) / widest**2)
     average = float(np.average(np.append(found, 2.0 / (fanout + 1.0)), weights=weights))
     return Spread(min(max(average, 1.0 / fanout), 1.0), fanout)

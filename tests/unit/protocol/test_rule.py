@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from semilocal import Box, Task
-from semilocal.protocol.rule import Frontier, decide, first_frontier, no_frontier, trim_limit
+from semilocal.protocol.rule import Frontier, decide, first_frontier, no_frontier
 
 SQUARE = Box((0, 0), (1, 1))
 
@@ -233,18 +233,3 @@ def test_verdicts_of_discrete_laplace_follow_the_same_rules(rule: str) -> None:
     blocked = {"all": (), "trim": (0,), "each": (0,)}[rule]
     assert kept(task, 5000, [threshold, 0]) == blocked
     assert kept(task, 5000, [threshold - 1, threshold - 1]) == ()
-
-
-@pytest.mark.parametrize("liars", [0, 5])
-@pytest.mark.parametrize("size", [60, 90, 150, 400, 1_000, 5_000])
-def test_a_child_is_trimmed_up_to_the_limit_and_not_beyond(size: int, liars: int) -> None:
-    task = task_of("trim", tolerate_liars=liars)
-    limit = trim_limit(task, [size])[0]
-    tallies = np.arange(size // 2)
-    frontier = Frontier(np.full(len(tallies), 1, dtype=np.uint64), np.zeros(len(tallies), dtype=np.int64),
-                        np.full(len(tallies), np.nan))  # fmt: skip
-    ruling = decide(task, frontier, np.full(len(tallies), size), np.stack([tallies, size - tallies], axis=1))
-    trimmed = ~ruling.kept[:, 0] & ruling.kept[:, 1]
-    assert np.array_equal(trimmed, ruling.estimates[:, 0] <= limit + 1e-9)
-    assert trimmed.any()
-    assert not trimmed.all()

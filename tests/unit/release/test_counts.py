@@ -12,10 +12,14 @@ import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.experiments import workloads
 from semilocal.geometry.index import count_points
+from semilocal.protocol.messages import Closed
+from semilocal.protocol.partition import Partition
 from semilocal.protocol.promise import promise
 from semilocal.release import counts
-from semilocal.release._moves import Moves, _unseen
-from semilocal.release._tiles import Tiles
+from semilocal.release._inside import overlap
+from semilocal.release._tree import NONE, Tree
+from semilocal.release._visitors import few_people
+from semilocal.release._walk import Walk
 from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
 from semilocal.testing import unit_box
@@ -70,15 +74,17 @@ def test_regions_are_exact_where_nobody_was_moved(dimensions: int) -> None:
     assert not answers.uncertain
 
 
-def test_regions_that_nobody_can_have_been_moved_into_stay_exact() -> None:
-    points, run = run_of(2, seed=43, size=6_000)
+def test_regions_without_a_trim_on_their_path_are_exact_and_others_say_they_are_not() -> None:
+    rng = np.random.default_rng(43)
+    points = synthetic.clusters(6_000, rng)
+    run = sl.simulate(points, sl.Task.build(unit_box(2), epsilon=2.0, delta=0.05, k=20), rng=rng)
     boxes = run.partition.boxes
     answers = counts(run).query(boxes)
-    truth = count_points(points, closed(boxes, run.task.box))
-    exact = answers.stderr == 0
+    exact = run.partition.path_trims == 0
     assert answers.uncertain
     assert 0 < exact.sum() < len(exact)
-    assert answers.value[exact] == pytest.approx(truth[exact], abs=1e-6)
+    assert np.array_equal(answers.stderr == 0, exact)
+    assert answers.value[exact] == pytest.approx(count_points(points, closed(boxes, run.task.box))[exact])
     assert (answers.value <= run.partition.crowds + 1e-9).all()  # people are taken out of regions, never put in
 
 
@@ -89,40 +95,147 @@ def test_regions_and_trimmed_parts_add_up_to_everybody(dimensions: int) -> None:
     assert len(trimmed)
     answers = counts(run).query(np.concatenate([run.partition.boxes, trimmed]))
     assert answers.value.sum() == pytest.approx(len(points), abs=1e-6)
-    moved = answers.moved.value
-    assert moved.sum() == pytest.approx(0, abs=1e-6)  # whoever was moved into a region is missing elsewhere
-    assert np.abs(moved).max() > 1
+    assert (answers.value[len(run.partition) :] > 0).any()
     assert (answers.value >= -1e-9).all()
 
 
-def test_the_error_of_any_box_is_what_the_halves_of_regions_add() -> None:
-    """Oracle: with s and t the shares of the halves of a region that a box covers, V (s - t)² for the division and
-    people x s (1 - s) for how people lie in each half, summed in plain loops."""
+def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, float, float]:
+    """Value, variance, common doubt and landing share of one cell, by plain recursion down the whole tree."""
+    tree, found, inside = walk.tree, walk.found, walk.inside
+    box = tree.boxes[cell]
+
+    def share(lower: Floats, upper: Floats, slopes: Floats) -> float:
+        out = 1.0
+        for axis in range(len(lower)):
+            ends = np.clip([lower[axis], upper[axis]], *box[:, axis])
+            first, last = (ends - box[0, axis]) / (box[1, axis] - box[0, axis])
+            out *= max(last - first, 0.0) * (1.0 + slopes[axis] * (1.0 - first - last))
+        return float(out)
+
+    flat = np.zeros(box.shape[1])
+    if tree.is_part[cell]:
+        taken, people = share(query[0], query[1], inside.slopes[cell]), found.people[cell]
+        variance = people * taken * (1 - taken)
+        pairs = max(people**2 + found.noise[cell] - people, 0.0)
+        return people * taken, variance + inside.spread.clumped * pairs * taken * (1 - taken), 0.0, taken
+    if tree.is_region[cell]:
+        shares, slopes = [], inside.slopes[cell]
+        for lower, upper in inside.boxes[cell]:
+            part = share(np.maximum(query[0], lower), np.minimum(query[1], upper), slopes)
+            shares.append(part / share(lower, upper, slopes))
+        people, fanout = inside.people[cell], len(shares)
+        variance = sum((one - np.mean(shares)) ** 2 for one in shares) * fanout / (fanout - 1) * inside.noise[cell]
+        variance += sum(n * s * (1 - s) for n, s in zip(people, shares, strict=True))
+        doubt = inside.noise[cell] + found.doubt[cell] / fanout**2
+        clumps = [
+            (inside.spread.clumped * max(n**2 + doubt - n, 0.0) * s * (1 - s)) ** 0.5
+            for n, s in zip(people, shares, strict=True)
+        ]
+        return float(people @ shares), variance + sum(clumps) ** 2, 0.0, share(query[0], query[1], flat)
+    results = [oracle(walk, query, int(child)) for child in tree.children[cell]]
+    kept = tree.kept[cell]
+    landing = np.array([result[3] for result in results])
+    land = float(landing[kept].mean())
+    value, variance, common = (float(sum(result[index] for result in results)) for index in range(3))
+    variance += found.visitors[cell] * float(np.mean(landing[kept] ** 2) - land**2)
+    for child, stays, there in zip(tree.children[cell], kept, landing, strict=True):
+        if not stays:
+            variance += (there - land) ** 2 * found.noise[child]
+            common += (there - land) * found.common[child]
+    return value, variance, common, land
+
+
+@pytest.mark.parametrize("options", [{}, {"tree": "quad"}, {"rule": "all"}, {"max_rounds": 4}])
+def test_answers_are_what_plain_recursion_gives(options: dict[str, Any]) -> None:
+    """Oracle: every cell of the tree, one query at a time."""
+    _, run = run_of(2, seed=45, size=1_500, **options)
+    walk = Walk.of(Tree.of(run.partition))
     rng = np.random.default_rng(45)
-    points = rng.random((1_500, 2))
-    run = sl.simulate(points, sl.Task.build(unit_box(2), epsilon=1.0, delta=0.05, k=20, rule="all"), rng=rng)
-    partition, hierarchy = run.partition, run.task.hierarchy
-    result = counts(run)
-    lower = rng.random((40, 2)) * 0.8
-    queries = np.stack([lower, np.minimum(lower + rng.random((40, 2)), 1.0)], axis=1)
-    children = hierarchy.boxes(hierarchy.children(partition.cells)).reshape(-1, 2, 2, 2)
-    people = result.query(children.reshape(-1, 2, 2)).value.reshape(-1, 2)
-    assert people.sum(axis=1) == pytest.approx(partition.crowds)
-    noise = run.task.randomizer.variance(0.5)
-    answers = result.query(queries)
-    for query, value, stderr in zip(queries, answers.value, answers.stderr, strict=True):
-        expected, variance = 0.0, 0.0
-        for halves, inside, crowd in zip(children, people, partition.crowds, strict=True):
-            shares = []
-            for half in halves:
-                side = np.maximum(np.minimum(half[1], query[1]) - np.maximum(half[0], query[0]), 0.0)
-                shares.append(float(np.prod(side / (half[1] - half[0]))))
-            shrunk = crowd**2 / (1 / 0.25**2 + crowd / noise)
-            expected += float(inside @ np.array(shares))
-            variance += shrunk * (shares[0] - shares[1]) ** 2
-            variance += float(sum(n * s * (1 - s) for n, s in zip(inside, shares, strict=True)))
-        assert value == pytest.approx(expected, rel=1e-9)
-        assert stderr == pytest.approx(np.sqrt(variance), rel=1e-6)
+    lower = rng.random((25, 2)) * 0.8 - 0.1
+    some = run.partition.boxes[::7]
+    queries = np.concatenate([some, np.stack([lower, lower + rng.random((25, 2)) * 0.6], axis=1)])
+    found = walk.query(queries)
+    for row, query in enumerate(queries):
+        value, variance, common, _ = oracle(walk, query)
+        assert found.value[row] == pytest.approx(value, abs=1e-6)
+        assert found.variance[row] == pytest.approx(variance, rel=1e-6, abs=1e-6)
+        assert found.common[row] == pytest.approx(abs(common), abs=1e-6)
+
+
+def test_a_tree_has_every_participant_once_on_every_level() -> None:
+    points, run = run_of(2, seed=56)
+    tree = Tree.of(run.partition)
+    assert tree.acting[0] == len(points)
+    for level in tree.levels:
+        assert np.array_equal(tree.acting[level], tree.acting[tree.children[level]].sum(axis=1))
+    parts = tree.cells[tree.is_part]
+    assert set(parts.tolist()) == set(run.partition.trimmed_cells.tolist())
+    assert set(tree.cells[tree.is_region].tolist()) == set(run.partition.cells.tolist())
+    assert (tree.children[tree.is_region | tree.is_part] == NONE).all()
+
+
+@pytest.mark.parametrize("away", [-3.0, -1.0, 0.0, 0.5, 2.0, 6.0])
+@pytest.mark.parametrize("most", [200.0, 20_000.0])
+def test_few_people_are_in_the_middle_of_two_views(away: float, most: float) -> None:
+    """Oracle: sums over a fine grid of numbers from none to half the cell."""
+    error = 5.0
+    numbers = (np.arange(400_000) + 0.5) / 400_000 * most / 2
+    chance = np.exp(-0.5 * ((numbers - away * error) / error) ** 2)
+    full = (chance @ numbers) / chance.sum()
+    there = chance.mean()
+    view = there / (there + 9.0 * np.exp(-0.5 * away**2))
+    mean, variance, common = few_people(np.array([away * error]), np.array([error**2]), np.array([most]))
+    assert mean[0] == pytest.approx(full * (1 + view) / 2, rel=1e-3)
+    assert common[0] == pytest.approx(full * (1 - view) / 2, rel=1e-3, abs=1e-9)
+    squares = (chance @ numbers**2) / chance.sum()
+    assert variance[0] == pytest.approx(squares * (1 + view) / 2 - mean[0] ** 2, rel=1e-2)
+
+
+def test_few_people_of_absurd_estimates_stay_finite() -> None:
+    found = np.array(few_people(np.array([-1e9, 1e9]), np.array([1.0, 1.0]), np.array([10.0, 10.0])))
+    assert np.isfinite(found).all()
+    assert (found >= 0).all()
+
+
+def test_a_slope_takes_the_share_that_its_density_has() -> None:
+    """Oracle: the mean of a linear density over a fine grid."""
+    rng = np.random.default_rng(58)
+    box, slopes = np.array([[0.0, 2.0], [1.0, 6.0]]), np.array([0.7, -0.4])
+    grid = np.stack(np.meshgrid(*[(np.arange(1000) + 0.5) / 1000] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
+    density = np.prod(1 + slopes * (1 - 2 * grid), axis=1)
+    points = box[0] + grid * (box[1] - box[0])
+    for _ in range(5):
+        corners = np.sort(box[0] + rng.random((2, 2)) * (box[1] - box[0]), axis=0)
+        inside = ((points >= corners[0]) & (points < corners[1])).all(axis=1)
+        expected = density[inside].sum() / density.sum()
+        assert overlap(corners[:1], corners[1:], box[None], slopes[None])[0] == pytest.approx(expected, abs=5e-3)
+    assert overlap(box[:1] - 1, box[1:] + 1, box[None], slopes[None])[0] == 1.0
+
+
+def test_slopes_tell_where_in_a_region_people_are_if_density_is_smooth() -> None:
+    """Shares of the halves across the axis that the last round asked for: squared errors against an even division.
+
+    Planted: an even density, where slopes can tell nothing and must not harm.
+    """
+    rng = np.random.default_rng(59)
+    task = sl.Task.build(unit_box(2), epsilon=3.0, delta=0.05, k=20)
+    smooth, even = rng.normal(0.5, 0.12, (20_000, 2)).clip(0, 1), rng.random((20_000, 2))
+    ratios = []
+    for points in (smooth, even):
+        walk = Walk.of(Tree.of(sl.simulate(points, task, rng=rng).partition))
+        regions = np.flatnonzero(walk.tree.is_region)
+        boxes = walk.tree.boxes[regions]
+        axis = (task.hierarchy.depth(walk.tree.cells[regions]) + 1) % 2
+        halves = boxes.copy()
+        rows = np.arange(len(regions))
+        halves[rows, 1, axis] = boxes.mean(axis=1)[rows, axis]
+        everybody, there = count_points(points, boxes), count_points(points, halves)
+        expected = overlap(halves[:, 0], halves[:, 1], boxes, walk.inside.slopes[regions])
+        chance = np.sum(everybody) / 4  # what even the true shares leave
+        error = np.sum((there - everybody * expected) ** 2) - chance
+        ratios.append(error / (np.sum((there - everybody / 2) ** 2) - chance if points is smooth else chance))
+    assert ratios[0] < 0.5
+    assert abs(ratios[1]) < 0.3
 
 
 def test_a_query_that_holds_a_whole_trimmed_cell_does_not_feel_its_moves() -> None:
@@ -168,109 +281,34 @@ def test_intervals_stay_between_nobody_and_everybody() -> None:
     assert (ends[:, 0] <= ends[:, 1]).all()
 
 
-def test_an_interval_covers_both_nobody_moved_and_many() -> None:
-    """A region next to an empty part keeps its crowd inside the interval; the crowd is where the interval ends."""
-    points, run = run_of(2, seed=43, size=6_000)
-    answers = counts(run).query(run.partition.boxes)
-    ends = answers.interval()
+def test_an_interval_holds_its_value_and_ends_where_the_crowd_does() -> None:
+    _, run = run_of(2, seed=43, size=6_000)
+    result = counts(run)
+    rng = np.random.default_rng(43)
+    lower = rng.random((300, 2)) * 0.9
+    boxes = np.concatenate([run.partition.boxes, np.stack([lower, lower + rng.random((300, 2)) * 0.2], axis=1)])
+    answers = result.query(boxes)
+    for level in (0.01, 0.5, 0.95, 0.9999):
+        low, high = answers.interval(level).T
+        assert ((low <= answers.value) & (answers.value <= high)).all()
     crowds = run.partition.crowds
-    assert (ends[:, 1] <= crowds + 1e-9).all()  # people can only have been moved in
-    assert np.isclose(ends[:, 1], crowds).any()
-    trimmed = run.task.hierarchy.boxes(run.partition.trimmed_cells)
-    parts = counts(run).query(trimmed)
-    assert (parts.interval()[:, 0] == 0).any()
-    assert (parts.interval()[:, 1] > 0).all()
-    assert len(points) == answers.total
+    assert (high[: len(crowds)] <= crowds).all()  # people can only have been moved into a region
+    parts = result.query(run.task.hierarchy.boxes(run.partition.trimmed_cells)).interval()
+    assert (parts[:, 0] == 0).any()
+    assert (parts[:, 1] > 0).all()
 
 
-@pytest.mark.parametrize("options", [{}, {"tree": "quad"}])
-def test_people_of_a_part_went_where_the_model_says(options: dict[str, Any]) -> None:
-    """Every real participant of a trimmed part arrives, at once, at one of the places that take a share of it.
-
-    Planted bug: a model that knows no moves after moves.
-    """
-    rng = np.random.default_rng(55)
-    points = synthetic.clusters(5_000, rng)
-    run = sl.simulate(points, sl.Task.build(unit_box(2), epsilon=3.0, delta=0.05, k=20, **options), rng=rng)
-    partition = run.partition
-    tiles = Tiles.of(partition)
-    moves = Moves.of(partition, tiles)
-    assert len(moves.parts.cells) > 3
-    assert [share.sum() for share in moves.shares] == pytest.approx([1.0] * len(moves.shares))
-    codes, steps = partition.trace(run.task.hierarchy.codes(points))
-    first = run.task.hierarchy.span(tiles.cells)[0]
-    at = np.full(len(points), -1)
-    went: set[tuple[int, int]] = set()
-    for who, part in steps:
-        went |= {(int(a), int(b)) for a, b in zip(at[who], part + len(tiles.cells), strict=True) if a >= 0}
-        at[who] = part
-    moved = np.flatnonzero(at >= 0)
-    tile = np.searchsorted(first, codes[moved], side="right") - 1
-    went |= {(int(a), int(b)) for a, b in zip(at[moved], tile, strict=True)}
-    modelled = {(part, int(place)) for part, places in enumerate(moves.places) for place in places}
-    assert went <= modelled
-    assert not went <= {(part, place) for part, place in modelled if place < len(tiles.cells)}
-
-
-def test_net_moves_are_what_places_and_shares_add_up_to() -> None:
-    """Oracle: plain loops over all parts and places, for boxes of any kind."""
-    _, run = run_of(2, seed=56, size=3_000)
-    tiles = Tiles.of(run.partition)
-    moves = Moves.of(run.partition, tiles)
-    places = np.concatenate([tiles.boxes, moves.parts.boxes])
-    rng = np.random.default_rng(56)
-    lower = rng.random((30, 2)) * 0.9
-    queries = np.concatenate([run.partition.boxes, np.stack([lower, lower + rng.random((30, 2))], axis=1)])
-
-    def covered(query: Floats, box: Floats) -> float:
-        side = np.maximum(np.minimum(query[1], box[1]) - np.maximum(query[0], box[0]), 0.0)
-        return float(np.prod(side / (box[1] - box[0])))
-
-    found = moves.across(queries)
-    for row, query in enumerate(queries):
-        value = variance = inwards = outwards = 0.0
-        for part, (number, noise) in enumerate(zip(moves.parts.estimates, moves.parts.noise, strict=True)):
-            arrives = sum(
-                share * covered(query, places[place])
-                for share, place in zip(moves.shares[part], moves.places[part], strict=True)
-            )
-            starts = covered(query, moves.parts.boxes[part])
-            people = max(number, 0.0)
-            value += (arrives - starts) * number
-            variance += (arrives - starts) ** 2 * noise + starts * (1 - starts) * people
-            variance += arrives * (1 - arrives) * (people + tiles.clumping * max(number**2 - noise, 0.0))
-            inwards += max(arrives - starts, 0.0) * moves.parts.unseen[part]
-            outwards += max(starts - arrives, 0.0) * moves.parts.unseen[part]
-        assert found.value[row] == pytest.approx(value, abs=1e-6)
-        assert found.stderr[row] ** 2 == pytest.approx(variance, abs=1e-4, rel=1e-6)
-        assert found.unseen_in[row] == pytest.approx(inwards, abs=1e-6)
-        assert found.unseen_out[row] == pytest.approx(outwards, abs=1e-6)
-
-
-def test_what_small_estimates_hide_is_the_most_likely_mean_under_the_limit() -> None:
-    """Oracle: the likelihood of a draw below a limit, on a fine grid of means; cut off at 1.5."""
-    room = np.array([3.0, 2.0, 1.5, 1.0, 0.7, 0.1, 0.0])
-    shifts = np.linspace(0, 1.5, 15_001)
-    from scipy.stats import norm
-
-    for one, found in zip(room, _unseen(room), strict=True):
-        likelihood = norm.logpdf(-shifts) - norm.logcdf(one - shifts)
-        assert found == pytest.approx(shifts[np.argmax(likelihood)], abs=2e-3)
-
-
-def test_clumping_is_read_off_the_run() -> None:
-    """People in pairs of far points clump; evenly spread people do not. Few regions: the usual value."""
-    rng = np.random.default_rng(57)
-    task = sl.Task.build(unit_box(2), epsilon=3.0, delta=0.05, k=20, rule="all")
-    even = rng.random((6_000, 2))
-    clumped = np.repeat(rng.random((30, 2)), 200, axis=0) + rng.normal(0, 1e-4, (6_000, 2))
-    found = [
-        Tiles.of(sl.simulate(points.clip(0, 1), task, rng=rng).partition).clumping
-        for points in (even, clumped, even[:30])
-    ]
-    assert found[0] < 0.1
-    assert found[1] > 0.3
-    assert 0.1 < found[2] < 0.45
+def test_a_partition_is_enough() -> None:
+    """What a transcript gives has the same answers as the run that made it."""
+    _, run = run_of(2, seed=57)
+    closings = [event for event in run.events if isinstance(event, Closed)]
+    public = Partition.from_closings(run.task, closings)
+    boxes = [[[0.1, 0.2], [0.3, 0.9]], [[0.0, 0.0], [0.4, 0.4]]]
+    ours, theirs = counts(run).query(boxes), counts(public).query(boxes)
+    assert np.array_equal(ours.value, theirs.value)
+    assert np.array_equal(ours.interval(), theirs.interval())
+    assert counts(run).simulated
+    assert not counts(public).simulated
 
 
 def test_the_guarantee_states_both_losses_adjacency_delta_and_what_is_public() -> None:

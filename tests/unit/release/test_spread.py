@@ -1,11 +1,11 @@
-"""The cascade's variance is exact at whole levels, and its one number is estimated without bias."""
+"""The variance is that of people with meeting places, and its one number is estimated without bias."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.stats import betabinom
+from scipy.stats import binom
 
 from semilocal.errors import InvalidInput
 from semilocal.release.spread import Spread, fit
@@ -13,27 +13,26 @@ from semilocal.release.spread import Spread, fit
 Floats = npt.NDArray[np.float64]
 
 
-def evenness(together: float) -> float:
-    """The parameter of the Beta law of a child's share with that chance of being together, two children."""
-    return (1.0 - together) / (2.0 * together - 1.0)
+def places(people: int, clumped: float, share: float) -> Floats:
+    """Exact law of how many of so many people are in a part, if all sit in one place or all lie evenly.
+
+    Two people are in the same place with probability ``clumped``. float64[people + 1].
+    """
+    law = (1.0 - clumped) * binom.pmf(np.arange(people + 1), people, share)
+    law[[0, people]] += clumped * np.array([1.0 - share, share])
+    return np.asarray(law)
 
 
-def levels_down(people: int, together: float, levels: int) -> Floats:
-    """Exact law of the number of people in the first descendant, that many halvings down: float64[people + 1]."""
-    a = evenness(together)
-    numbers = np.arange(people + 1)
-    step = np.array([betabinom.pmf(numbers, number, a, a) for number in numbers])
-    return np.asarray(np.linalg.matrix_power(step, levels)[people])
-
-
-@pytest.mark.parametrize("together", [0.51, 0.6, 2 / 3, 0.8, 0.95])
-@pytest.mark.parametrize("levels", [1, 2, 4])
-def test_variance_is_that_of_the_cascade(together: float, levels: int) -> None:
-    law, numbers = levels_down(12, together, levels), np.arange(13)
+@pytest.mark.parametrize("fanout", [2, 4, 8])
+@pytest.mark.parametrize("clumped", [0.0, 0.1, 0.6, 1.0])
+@pytest.mark.parametrize("share", [0.01, 0.25, 0.5, 0.9])
+def test_variance_is_that_of_people_with_meeting_places(fanout: int, clumped: float, share: float) -> None:
+    law, numbers = places(12, clumped, share), np.arange(13)
     mean = law @ numbers
-    assert mean == pytest.approx(12 * 0.5**levels)
-    expected = law @ (numbers - mean) ** 2
-    assert Spread(together).variance(12, 0.5**levels) == pytest.approx(expected)
+    assert mean == pytest.approx(12 * share)
+    spread = Spread(clumped + (1.0 - clumped) / fanout, fanout)
+    assert spread.clumped == pytest.approx(clumped)
+    assert spread.variance(12, share) == pytest.approx(law @ (numbers - mean) ** 2)
 
 
 def test_variance_of_an_uncertain_number_is_its_mean_over_the_numbers() -> None:
@@ -50,17 +49,10 @@ def test_a_part_and_the_rest_are_equally_uncertain() -> None:
     assert spread.variance(50, 0.0) == spread.variance(50, 1.0) == 0.0
 
 
-@pytest.mark.parametrize("fanout", [2, 4, 8])
-def test_even_people_are_binomial_and_people_in_one_place_are_all_or_nobody(fanout: int) -> None:
-    share = np.array([0.1, 0.5])
-    assert Spread(1 / fanout, fanout).variance(30, share) == pytest.approx(30 * share * (1 - share))
-    assert Spread(1.0, fanout).variance(30, share) == pytest.approx(900 * share * (1 - share))
-
-
 @pytest.mark.parametrize("together", [0.55, 0.7, 0.9])
 def test_each_cell_estimates_the_chance_without_bias(together: float) -> None:
     """Exact mean over all divisions of ten people and over noise of two values, weighted as one cell among many."""
-    law = levels_down(10, together, 1)
+    law = places(10, 2.0 * together - 1.0, 0.5)
     rows, weights = [], []
     for number, chance in enumerate(law):
         for error in (-3.0, 3.0):
@@ -108,3 +100,12 @@ def test_what_is_no_spread_is_refused() -> None:
         Spread(0.4)
     with pytest.raises(InvalidInput, match="shape"):
         fit([1.0, 2.0], [[1.0, 2.0]], [0.0])
+
+
+def test_a_division_that_was_expected_is_not_uneven() -> None:
+    """All cells divide 80 to 20. Planted bug: an even division was expected."""
+    parents, children = np.full(500, 100.0), np.tile([80.0, 20.0], (500, 1))
+    assert fit(parents, children, np.zeros(500), np.tile([0.8, 0.2], (500, 1))).together == 0.5
+    assert fit(parents, children, np.zeros(500)).together > 0.65
+    expected, _ = Spread(0.5).divide([100.0], [[50.0, 50.0]], [1e12], [[0.8, 0.2]])
+    assert expected[0] == pytest.approx([80, 20])

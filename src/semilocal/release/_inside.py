@@ -1,0 +1,115 @@
+"""Where in a region its people live.
+
+They divide among the region's children as the last round estimates, pulled towards what the neighbours suggest: where
+the cells on one side of a region hold more people than those on the other, its density is taken to be a slope. How far
+such slopes can be trusted is measured on the run's own divisions, and so is how unevenly people lie beyond them
+(spread.py).
+
+Knows a tree and its population. Knows no queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Floats, Integers
+from ._tree import Tree
+from ._visitors import Population
+from .spread import Spread, fit
+
+__all__ = ["Inside", "overlap"]
+
+
+def overlap(lower: Floats, upper: Floats, boxes: Floats, slopes: Floats) -> Floats:
+    """Share of the people of boxes between corners: float64[m].
+
+    Parameters
+    ----------
+    lower, upper : float64[m, d]
+    boxes : float64[m, 2, d]
+    slopes : float64[m, d]
+        Along each axis the density falls from 1 + slope at the lower end of the box to 1 - slope at the upper.
+    """
+    share = np.ones(len(boxes))
+    for axis in range(boxes.shape[2]):
+        begin, end = boxes[:, 0, axis], boxes[:, 1, axis]
+        first = (np.clip(lower[:, axis], begin, end) - begin) / (end - begin)
+        last = (np.clip(upper[:, axis], begin, end) - begin) / (end - begin)
+        share *= np.maximum(last - first, 0.0) * (1.0 + slopes[:, axis] * (1.0 - first - last))
+    return share
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """The insides of regions and trimmed parts, for a tree of n cells.
+
+    Attributes
+    ----------
+    slopes : float64[n, d]
+        See :func:`overlap`.
+    boxes : float64[n, fanout, 2, d]
+        Boxes of the children of regions; copies of the region where it has none.
+    people : float64[n, fanout]
+        Who live there.
+    noise : float64[n]
+        Variance of each of them.
+    spread : Spread
+        How unevenly people lie beyond that.
+    """
+
+    slopes: Floats
+    boxes: Floats
+    people: Floats
+    noise: Floats
+    spread: Spread
+
+    @staticmethod
+    def of(tree: Tree, found: Population, slopes: Floats) -> Inside:
+        """Divide regions with slopes that are trusted as far as the last round's estimates agree with them."""
+        hierarchy, (number, fanout) = tree.partition.task.hierarchy, tree.children.shape
+        regions = np.flatnonzero(tree.is_region)
+        boxes = np.repeat(tree.boxes[:, None], fanout, axis=1)
+        halved = regions[hierarchy.depth(tree.cells[regions]) < hierarchy.max_depth]
+        boxes[halved] = hierarchy.boxes(hierarchy.children(tree.cells[halved])).reshape(boxes[halved].shape)
+        told, estimates, noise = _last_round(tree, found)
+        total, even = found.people[told], 1.0 / fanout
+        doubt = noise + total**2 * even * (1.0 - even) / (fanout + 1.0)  # if all divisions were equally likely
+        suggested = total[:, None] * (_shares(tree, boxes, slopes, told) - even)
+        strength = float(np.sum(suggested**2 / doubt[:, None]))
+        agreement = float(np.sum(suggested * (estimates - total[:, None] * even) / doubt[:, None]))
+        trusted = slopes * (min(max(agreement / strength, 0.0), 1.0) if strength > 0 else 0.0)
+        spread = fit(total, estimates, noise, _shares(tree, boxes, trusted, told))
+        people, errors = np.zeros((number, fanout)), np.zeros(number)
+        filled, unknown = np.full((number, fanout), 0.0), np.full(number, np.inf)
+        filled[told], unknown[told] = estimates, noise
+        people[regions], errors[regions] = spread.divide(
+            found.people[regions], filled[regions], unknown[regions], _shares(tree, boxes, trusted, regions)
+        )
+        return Inside(trusted, boxes, people, errors, spread)
+
+
+def _last_round(tree: Tree, found: Population) -> tuple[Integers, Floats, Floats]:
+    """Regions whose children were asked for; who live in each child; the variance of these estimates."""
+    partition, fanout = tree.partition, tree.children.shape[1]
+    regions = np.flatnonzero(tree.is_region)
+    asked = ~np.isnan(partition.estimates[tree.regions[regions]]).any(axis=1)
+    told = regions[asked & (tree.acting[regions] > 0)]
+    visitors = tree.acting[told] - found.people[told]
+    estimates = partition.estimates[tree.regions[told]] - visitors[:, None] / fanout
+    noise = tree.acting[told] * partition.task.randomizer.variance(1.0 / fanout)
+    return told, estimates, noise + visitors / fanout * (1.0 - 1.0 / fanout) + found.doubt[told] / fanout**2
+
+
+def _shares(tree: Tree, boxes: Floats, slopes: Floats, regions: Integers) -> Floats:
+    """Expected shares of the children of regions: float64[m, fanout]; they add up to 1."""
+    fanout = boxes.shape[1]
+    out = np.stack(
+        [
+            overlap(boxes[regions, child, 0], boxes[regions, child, 1], tree.boxes[regions], slopes[regions])
+            for child in range(fanout)
+        ],
+        axis=1,
+    )
+    return np.asarray(out / out.sum(axis=1, keepdims=True))

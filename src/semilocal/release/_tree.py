@@ -1,0 +1,93 @@
+"""The cells of a finished partition as one tree: regions, trimmed parts, and all cells above them.
+
+Knows a partition. Knows no queries and no model of where people are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Flags, Floats, Integers, Words
+from ..protocol.partition import Partition
+
+__all__ = ["NONE", "Tree"]
+
+NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """n cells, each after its parent.
+
+    Attributes
+    ----------
+    partition : Partition
+    cells : uint64[n]
+    boxes : float64[n, 2, d]
+    levels : tuple of int64[m]
+        Cells of each depth that have children here, from the root down.
+    children : int64[n, fanout]
+        NONE for regions and trimmed parts.
+    kept : bool[n, fanout]
+        Children that were not trimmed.
+    regions, trims : int64[n]
+        Which region or TRIM verdict of the partition a cell is; else NONE.
+    acting : float64[n]
+        Participants who were in the cell, as far as the protocol knows, and stayed to the end.
+    """
+
+    partition: Partition
+    cells: Words
+    boxes: Floats
+    levels: tuple[Integers, ...]
+    children: Integers
+    kept: Flags
+    regions: Integers
+    trims: Integers
+    acting: Floats
+
+    @staticmethod
+    def of(partition: Partition) -> Tree:
+        """Build it from regions and TRIM verdicts."""
+        hierarchy, fanout = partition.task.hierarchy, partition.task.randomizer.fanout
+        ends = np.concatenate([partition.cells, partition.trimmed_cells])
+        depths = hierarchy.depth(ends)
+        found, above = [], np.empty(0, dtype=np.uint64)
+        for depth in range(int(depths.max()), -1, -1):
+            here = np.union1d(ends[depths == depth], above)
+            found.append(here)
+            above = np.unique(hierarchy.parent(here)) if depth else above
+        cells = np.sort(np.concatenate(found))
+        regions, trims = np.full((2, len(cells)), NONE)
+        regions[np.searchsorted(cells, partition.cells)] = np.arange(len(partition))
+        trims[np.searchsorted(cells, partition.trims.cells)] = np.arange(len(partition.trims.cells))
+        inner = np.ones(len(cells), dtype=bool)
+        inner[np.searchsorted(cells, ends)] = False
+        children = np.full((len(cells), fanout), NONE)
+        children[inner] = np.searchsorted(cells, hierarchy.children(cells[inner])).reshape(-1, fanout)
+        kept = np.ones((len(cells), fanout), dtype=bool)
+        kept[trims != NONE] = partition.trims.kept[trims[trims != NONE]]
+        at = hierarchy.depth(cells)
+        levels = tuple(np.flatnonzero(inner & (at == depth)) for depth in range(int(depths.max())))
+        acting = np.zeros(len(cells))
+        acting[regions != NONE] = partition.crowds[regions[regions != NONE]]
+        tree = Tree(partition, cells, hierarchy.boxes(cells), levels, children, kept, regions, trims, acting)
+        tree.add_up(acting)
+        return tree
+
+    @property
+    def is_region(self) -> Flags:
+        """bool[n]."""
+        return np.asarray(self.regions != NONE)
+
+    @property
+    def is_part(self) -> Flags:
+        """Trimmed parts: bool[n]."""
+        return np.asarray((self.regions == NONE) & (self.children[:, 0] == NONE))
+
+    def add_up(self, numbers: Floats) -> None:
+        """Give every cell above others the sum of its children's numbers, in place: float64[n]."""
+        for level in reversed(self.levels):
+            numbers[level] = numbers[self.children[level]].sum(axis=1)
