@@ -164,7 +164,7 @@ class FakeServer:
             case ["GET", "state"]:
                 return 200, json.dumps(self.state()).encode()
             case ["PUT", "participants", who]:
-                return self.enrol(who, json.loads(body)), b'{"enrolled": true}'
+                return self.enrol(who, json.loads(body)), acknowledgement(body)
             case ["GET", "rounds", number, "query"]:
                 if int(number) > len(self.queries):
                     raise Problem(404, "not-open-yet", retry_after=1)
@@ -180,7 +180,7 @@ class FakeServer:
                 root = merkle_root([leaf_hash(event) for event in events])
                 return 200, msgspec.msgpack.encode(["checkpoint", self.task.id, int(number), len(events), root])
             case ["PUT", "rounds", number, "reports", who]:
-                return self.report(int(number), who, headers.get("authorization", ""), body), b""
+                return self.report(int(number), who, headers.get("authorization", ""), body), acknowledgement(body)
         raise Problem(404, "no-such-route")
 
     def state(self) -> dict[str, Any]:
@@ -259,12 +259,30 @@ class FakeServer:
             status, data = self.answer(scope["method"], scope["path"], headers, body)
         except Problem as problem:
             status = problem.status
-            data = json.dumps({"token": problem.token, "status": status, "detail": f"because {problem.token}"}).encode()
+            data = problem_body(status, problem.token, f"because {problem.token}")
             if problem.retry_after is not None:
                 extra = [(b"retry-after", str(problem.retry_after).encode())]
-        length = (b"content-length", str(len(data)).encode())
-        await send({"type": "http.response.start", "status": status, "headers": [length, *extra]})
+        kind = "problem+json" if status >= 400 else "json" if data[:1] in (b"{", b"[") else "msgpack"
+        fixed = [(b"content-length", str(len(data)).encode()), (b"content-type", f"application/{kind}".encode())]
+        await send({"type": "http.response.start", "status": status, "headers": [*fixed, *extra]})
         await send({"type": "http.response.body", "body": data})
+
+
+def acknowledgement(body: bytes) -> bytes:
+    """Body of an answer to a report or an enrolment."""
+    return json.dumps({"digest": hashlib.sha256(body).hexdigest()}).encode()
+
+
+def problem_body(status: int, token: str, detail: str = "") -> bytes:
+    """Body of a refusal."""
+    kind = f"urn:semilocal:problem:{token}"
+    return json.dumps({"type": kind, "token": token, "status": status, "detail": detail}).encode()
+
+
+def refusal(status: int, token: str, detail: str = "", **headers: str) -> httpx.Response:
+    """A refusal as the server sends it."""
+    kind = {"content-type": "application/problem+json", **headers}
+    return httpx.Response(status, headers=kind, content=problem_body(status, token, detail))
 
 
 @dataclass(frozen=True)
@@ -289,7 +307,8 @@ class Network(httpx.AsyncBaseTransport):
     ----------
     fate : callable
         Takes the number of the request (from 0) and the request; says what happens to it: "" (delivered), "lost",
-        "answer-lost", "twice", "die-before", "die-after", or a pair (status, Retry-After).
+        "answer-lost", "twice", "die-before", "die-after", a pair (status, Retry-After), or the response of something
+        on the way.
     """
 
     def __init__(self, app: Any, clock: MockClock, fate: Callable[[int, httpx.Request], Any] = lambda n, r: "") -> None:
@@ -306,7 +325,9 @@ class Network(httpx.AsyncBaseTransport):
         fate = self.fate(number, request)
         if isinstance(fate, tuple):
             status, wait = fate
-            return httpx.Response(status, headers={"retry-after": str(wait)}, json={"token": "overloaded"})
+            return refusal(status, "overloaded", **{"retry-after": str(wait)})
+        if isinstance(fate, httpx.Response):
+            return fate
         if fate == "die-before":
             raise DeviceDies
         if fate == "lost":

@@ -31,7 +31,7 @@ from ..protocol.participant import Participant, Policy
 from ..protocol.plan import Plan
 from ..protocol.task import Task
 from ..protocol.values import respond_value
-from .channel import Answer, Channel, Status
+from .channel import LONGEST_WAIT, Answer, Channel, Status
 from .pinned import (
     check_counted,
     cost,
@@ -61,6 +61,7 @@ T = TypeVar("T")
 
 _KEY = b"semilocal/1/key"
 _OUT = ("round-closed", "missed-round")
+_ENDED = "campaign-ended"
 
 
 class Agent:
@@ -297,7 +298,7 @@ class Agent:
             # booked as spent all the same: the server has seen it
             self._participant.state = msgspec.structs.replace(self._participant.state, phase="lost")
             self._save()
-        return "cancelled" if answer.token == "campaign-ended" else "unfinished"
+        return "cancelled" if answer.token == _ENDED else "unfinished"
 
     async def _follow(self, number: int) -> None:
         closed = await self._link.message(f"{self._rounds(number)}/closed", read_closed)
@@ -326,7 +327,7 @@ class Agent:
                 continue
             report = self._value(query, number)
             answer = await self._deliver(number, report)
-            if answer.token == "campaign-ended":
+            if answer.token == _ENDED:
                 return
             last = number
             if answer.token in _OUT:
@@ -379,7 +380,7 @@ class Agent:
         )
         if answer.status in (200, 201):
             self._delivered.add(number)
-        elif answer.status != 410:
+        elif answer.token not in (*_OUT, _ENDED):
             raise ServerViolation(answer.token, f"the server refused the answer to round {number}: {answer.detail}")
         return answer
 
@@ -393,7 +394,7 @@ class Agent:
             if not done(status) and took < 1.0:
                 # answered at once: with nothing new, the server tells when to look again
                 news = status.closed > self._status.closed
-                pause = 0.1 if news else max(status.poll_after, 0.1)
+                pause = 0.1 if news else min(max(status.poll_after, 0.1), LONGEST_WAIT)
                 await self._link.clock.sleep(pause * (1.0 + 0.5 * self._link.jitter()))
             self._status = status
         return self._status

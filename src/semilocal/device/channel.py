@@ -1,5 +1,9 @@
 """The channel of a device: requests that are tried until they are answered, and public messages read once.
 
+Only what the server itself says is an answer: a message or JSON of the media type that was asked for, an
+acknowledgement with the digest of what was sent, or a problem of ours (``spec/http.md`` 2). Anything else comes from
+something on the way, such as a proxy or the portal of a hotel: the server was not reached, and is tried again.
+
 Knows routes, waiting and caching (``spec/http.md``). Knows no secrets, positions or participants: when it retries, how
 long it waits and what it asks for depend on the server's answers and on jitter alone.
 
@@ -9,6 +13,7 @@ Many agents of one process share a channel: one pool of connections, one copy of
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -18,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from ..errors import InvalidInput, Lost, ServerViolation, Unreachable
-from .transport import LONGEST_POLL, HttpxWire, LeanWire
+from .transport import LONGEST_POLL, HttpxWire, LeanWire, Response
 
 if TYPE_CHECKING:
     import httpx
@@ -29,6 +34,11 @@ T = TypeVar("T")
 
 _CACHED = 8  # public messages kept: agents of one process are never far apart
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_PROBLEM = "application/problem+json"
+_PROBLEM_TYPE = "urn:semilocal:problem:"
+_MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
+MSGPACK, JSON = "application/msgpack", "application/json"
+LONGEST_WAIT = 300.0  # seconds a server may ask a device to wait
 _NOT_YET = frozenset({"not-open-yet", "not-closed-yet"})
 _NOTICE_EVERY = 10.0  # seconds between two lines about a silent server
 _SYSTEM = random.SystemRandom()
@@ -115,8 +125,14 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class _Problem(msgspec.Struct):
-    token: str = ""
+    type: str
+    token: str
+    status: int
     detail: str = ""
+
+
+class _Acknowledgement(msgspec.Struct):
+    digest: str
 
 
 class Channel:
@@ -160,11 +176,13 @@ class Channel:
 
     async def send(
         self, method: str, path: str, *, content: bytes | None = None, headers: Mapping[str, str] | None = None,
-        polling: bool = False,
+        polling: bool = False, accept: str = JSON, check: Callable[[bytes], object] | None = None,
     ) -> Answer:  # fmt: skip
         """Send a request until it is answered; every try sends the same bytes.
 
-        Lost connections, time-outs, 429 and 5xx are tried again, "not yet" too if there is content to deliver.
+        Lost connections, time-outs, what is no answer of the server, 429 and 5xx are tried again, "not yet" too if
+        there is content to deliver. ``accept`` is the media type of a good answer, and ``check`` raises ValueError if
+        its body is none; content is acknowledged by its digest in JSON.
 
         Raises
         ------
@@ -174,10 +192,10 @@ class Channel:
         began, failures = self.clock.time(), 0
         while True:
             if polling:
-                answer = await self._once(method, path, content, headers)
+                answer = await self._once(method, path, content, headers, accept, check)
             else:
                 async with self._slots:
-                    answer = await self._once(method, path, content, headers)
+                    answer = await self._once(method, path, content, headers, accept, check)
             if answer.status and answer.status not in _TRY_AGAIN and not (content and answer.token in _NOT_YET):
                 self.delivered += content is not None and answer.status < 300
                 if self._silent_since is not None:
@@ -205,17 +223,30 @@ class Channel:
         self._last_notice = now
         self._notify(f"{self.url} does not answer ({reason}); trying again. Stopping is safe, the vault knows.")
 
-    async def _once(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None) -> Answer:
-        """One try; status 0 if nothing came back."""
+    async def _once(
+        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None, accept: str,
+        check: Callable[[bytes], object] | None,
+    ) -> Answer:  # fmt: skip
+        """One try; status 0 if the server was not reached."""
         try:
             response = await self._wire.request(method, self.url + path, content, headers or {})
         except Lost as error:
             return Answer(0, b"", str(error))
-        if response.status < 300:
-            return Answer(response.status, response.body)
-        problem = _problem(response.body)
-        token = problem.token or f"status-{response.status}"
-        return Answer(response.status, b"", token, problem.detail, _seconds(response.retry_after))
+        wait = _seconds(response.retry_after)
+        problem = _problem(response)
+        if problem is not None:
+            return Answer(response.status, b"", problem.token, problem.detail, wait)
+        if response.status in (200, 201) and response.media_type == accept:
+            try:
+                if content is not None:
+                    _check_acknowledgement(response.body, content)
+                if check is not None:
+                    check(response.body)
+                return Answer(response.status, response.body)
+            except _MALFORMED:
+                pass
+        kind = response.media_type or "no media type"
+        return Answer(0, b"", f"status {response.status} with {kind}, which is no answer of this server", wait=wait)
 
     # -- the public channel ------------------------------------------------------------------------------------
 
@@ -235,7 +266,7 @@ class Channel:
         return fetched
 
     async def _fetch(self, path: str, read: Callable[[bytes], T]) -> T | None:
-        answer = await self.send("GET", path)
+        answer = await self.send("GET", path, accept=MSGPACK)
         if answer.token in _NOT_YET:
             await self.clock.sleep(answer.wait + self._retry.first * self.jitter())
             return None
@@ -262,13 +293,10 @@ class Channel:
 
     async def _look(self, path: str, task: str) -> tuple[Status, float]:
         began = self.clock.time()
-        answer = await self.send("GET", path, polling=True)
+        answer = await self.send("GET", path, polling=True, check=_read_status)
         if answer.status != 200:
-            raise ServerViolation(answer.token or f"status-{answer.status}", answer.detail or f"GET {path} failed")
-        try:
-            status = msgspec.json.decode(answer.body, type=Status)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise ServerViolation("malformed", f"the state of the task cannot be read: {error}") from None
+            raise ServerViolation(answer.token, answer.detail or f"GET {path} failed")
+        status = _read_status(answer.body)
         if status.task != task:
             raise ServerViolation("other-task", "the server sent the state of another task")
         return status, self.clock.time() - began
@@ -296,14 +324,29 @@ class Channel:
         await asyncio.gather(*flights, return_exceptions=True)
 
 
-def _problem(body: bytes) -> _Problem:
+def _problem(response: Response) -> _Problem | None:
+    """What the server says is wrong; None if it does not come from the server."""
+    if response.status < 400 or response.media_type != _PROBLEM:
+        return None
     try:
-        return msgspec.json.decode(body, type=_Problem)
-    except (msgspec.DecodeError, ValueError):
-        return _Problem()
+        problem = msgspec.json.decode(response.body, type=_Problem)
+    except _MALFORMED:
+        return None
+    ours = problem.token and problem.type == _PROBLEM_TYPE + problem.token and problem.status == response.status
+    return problem if ours else None
+
+
+def _check_acknowledgement(body: bytes, content: bytes) -> None:
+    """Raise ValueError unless an answer is for this content and no other."""
+    if msgspec.json.decode(body, type=_Acknowledgement).digest != hashlib.sha256(content).hexdigest():
+        raise ValueError("the digest of something else")
+
+
+def _read_status(body: bytes) -> Status:
+    return msgspec.json.decode(body, type=Status)
 
 
 def _seconds(header: str | None) -> float:
-    """Retry-After in seconds; 0 if there is none or it is a date, which a device's clock need not share."""
-    plain = header is not None and header.isascii() and header.isdigit() and len(header) < 10
-    return float(header) if plain and header is not None else 0.0
+    """Retry-After in seconds, within bounds; 0 if there is none or it is a date, which a clock need not share."""
+    plain = header is not None and header.isascii() and header.isdigit()
+    return min(float(header[:10]), LONGEST_WAIT) if plain and header is not None else 0.0

@@ -131,7 +131,7 @@ async def only_task(channel: Channel) -> str:
     try:
         tasks = msgspec.json.decode(answer.body, type=list[dict[str, object]])
         names = [str(task["task"]) for task in tasks if task.get("phase") == "enrolling"]
-    except (msgspec.DecodeError, KeyError, ValueError):
+    except (msgspec.DecodeError, KeyError, ValueError, RecursionError):
         raise ServerViolation("malformed", f"{channel.url} does not list its tasks") from None
     if len(names) != 1 or not re.fullmatch("[0-9a-f]{64}", names[0]):
         found = ", ".join(f"{channel.url}/tasks/{name}" for name in names) or "none"

@@ -32,10 +32,11 @@ HEADERS = {"User-Agent": "semilocal", "Accept": "*/*"}  # nothing that tells dev
 
 
 class Response(NamedTuple):
-    """Status, body and Retry-After as it was sent (None if it was not)."""
+    """Status, body, media type without parameters, and Retry-After as it was sent (None if it was not)."""
 
     status: int
     body: bytes
+    media_type: str = ""
     retry_after: str | None = None
 
 
@@ -65,10 +66,11 @@ class HttpxWire:
                     size = _grown(size, part)
                     parts.append(part)
         except httpx.TransportError as error:
-            raise Lost(type(error).__name__) from None
+            raise Lost(_reason(error)) from None
         except httpx.HTTPError as error:
             raise Lost(f"what came back cannot be read ({type(error).__name__})") from None
-        return Response(response.status_code, b"".join(parts), response.headers.get("retry-after"))
+        media_type = _media_type(response.headers.get("content-type", ""))
+        return Response(response.status_code, b"".join(parts), media_type, response.headers.get("retry-after"))
 
 
 class LeanWire:
@@ -123,7 +125,7 @@ class LeanWire:
             async with asyncio.timeout(20):
                 _, connection = await made
         except (OSError, TimeoutError) as error:
-            raise Lost(type(error).__name__) from None
+            raise Lost(_reason(error)) from None
         return connection
 
 
@@ -142,7 +144,7 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._parts: list[bytes] = []
         self._size = 0
-        self._retry_after: str | None = None
+        self._headers: dict[bytes, str] = {}
         self.reusable = False  # until a whole response has come
         self._transport.write(data)
         timer = self._loop.call_later(TIMEOUT, self._fail, Lost("TimeoutError"))
@@ -186,8 +188,8 @@ class _Connection(asyncio.Protocol):
     # -- httptools -------------------------------------------------------------------------------------------------
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"retry-after":
-            self._retry_after = value.decode("latin-1")
+        if name.lower() in (b"retry-after", b"content-type"):
+            self._headers[name.lower()] = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
         try:
@@ -200,7 +202,23 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self.reusable = self._parser.should_keep_alive()
-            self._waiter.set_result(Response(self._parser.get_status_code(), b"".join(self._parts), self._retry_after))
+            kind, retry = self._headers.get(b"content-type", ""), self._headers.get(b"retry-after")
+            body = b"".join(self._parts)
+            self._waiter.set_result(Response(self._parser.get_status_code(), body, _media_type(kind), retry))
+
+
+def _media_type(header: str) -> str:
+    return header.partition(";")[0].strip().lower()
+
+
+def _reason(error: BaseException) -> str:
+    """Why nothing came back; what is wrong with TLS is said in full, since trying again seldom helps."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or cause}"
+        cause = cause.__cause__ or cause.__context__
+    return type(error).__name__
 
 
 def _grown(size: int, part: bytes) -> int:

@@ -17,7 +17,7 @@ from semilocal.protocol.keys import pseudonym
 from semilocal.protocol.messages import AnyReport, ValueClosed, ValueQuery, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import ALLOW_ALL
-from tests.helpers.fake_server import BOX, MEAN, SMALL, DeviceDies, FakeServer, World, crowd
+from tests.helpers.fake_server import BOX, MEAN, SMALL, DeviceDies, FakeServer, World, crowd, refusal
 
 OTHER = Task.build(BOX, epsilon=1.0, delta=0.1, k=2, max_depth=6)
 FEW = 10
@@ -39,7 +39,8 @@ def forged_run(
         class Forging(httpx.AsyncBaseTransport):
             async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
                 if request.url.path == full and len(world.server.closings) >= after:
-                    return httpx.Response(200, content=forge(world.server))
+                    kind = "application/json" if full.endswith("/state") else "application/msgpack"
+                    return httpx.Response(200, headers={"content-type": kind}, content=forge(world.server))
                 return await network.handle_async_request(request)
 
         victim = world.channel(Forging())
@@ -99,7 +100,6 @@ def other_cells(server: FakeServer) -> bytes:
         ("/rounds/1/query", lambda server: b"\x93\xc0\xc0\xc0", "malformed"),
         ("/rounds/1/query", lambda server: encode(Query(SMALL.id, 1, (1,))) + b"\xc0", "malformed"),
         ("/rounds/1/query", lambda server: encode(ValueQuery(SMALL.id, 1, bytes(32), 0)), "malformed"),
-        ("/state", lambda server: b"[]", "malformed"),
         ("/state", lambda server: msgspec.json.encode({**server.state(), "task": OTHER.id.hex()}), "other-task"),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_server_that_refuses_the_answer_is_asked_no_more(status: int, token: s
     class Refusing(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             if "/reports/" in str(request.url):
-                return httpx.Response(status, json={"token": token, "detail": "so there"})
+                return refusal(status, token, "so there")
             return await world.network.handle_async_request(request)
 
     channel = world.channel(Refusing())

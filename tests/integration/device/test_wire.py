@@ -81,12 +81,15 @@ def test_requests_reuse_one_connection_and_carry_what_they_should() -> None:
 
 
 def test_pieces_chunks_and_headers_are_put_together() -> None:
-    head = [b"HTTP/1.1 503 Busy\r\nRETRY-after: 7\r\nTransfer-", b"Encoding: chunked\r\n\r\n"]
+    head = [
+        b"HTTP/1.1 503 Busy\r\nRETRY-after: 7\r\nContent-type: Text/Plain; a=b\r\nTransfer-",
+        b"Encoding: chunked\r\n\r\n",
+    ]
     chunked = [*head, b"3\r\nabc\r\n", b"1\r\nd\r\n0\r\n\r\n"]
 
     async def client(wire: LeanWire, url: str) -> None:
         for _ in range(2):
-            assert await wire.request("GET", f"{url}/", None, {}) == Response(503, b"abcd", "7")
+            assert await wire.request("GET", f"{url}/", None, {}) == Response(503, b"abcd", "text/plain", "7")
 
     assert asyncio.run(with_server(answering(*chunked), client)) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -177,8 +178,11 @@ def test_reports_are_created_repeated_refused_and_late_as_the_table_says(sqlite:
         assert isinstance(report, Report)
         assert isinstance(report.answer, int)
         first = await a.put(report)
-        assert (first.status_code, first.content) == (201, b"")
-        assert (await a.put(report)).status_code == 200
+        again = await a.put(report)
+        assert (first.status_code, again.status_code) == (201, 200)
+        digest = hashlib.sha256(encode(report)).hexdigest()
+        assert first.json() == again.json() == {"digest": digest}
+        assert first.headers["content-type"] == "application/json"
         other = Report(TASK.id, 1, a.pseudonym, 1, 1 - report.answer)
         problem(await a.put(other), "other-answer")
         fine = Report(TASK.id, 1, b.pseudonym, 1, 0)

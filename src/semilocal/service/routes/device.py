@@ -37,7 +37,9 @@ REPORT_BYTES = 4096
 LONGEST_WAIT = 25
 
 _KEY = re.compile(rb"[Bb]earer ([0-9a-f]{64})\Z")
-_CREATED = [(b"content-length", b"0"), (b"cache-control", b"no-store")]
+_ACKNOWLEDGED = [
+    (b"content-type", b"application/json"), (b"content-length", b"77"), (b"cache-control", b"no-store"),
+]  # fmt: skip
 
 
 class EnrolmentForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +53,8 @@ async def enrol(context: Context, request: Request) -> Response:
     """Enrol a participant."""
     service = context.service
     task, pseudonym = task_of(request.path_params), pseudonym_of(request.path_params)
-    form = decode_form(await read_request(request, REPORT_BYTES), EnrolmentForm)
+    body = await read_request(request, REPORT_BYTES)
+    form = decode_form(body, EnrolmentForm)
     if not TASK.match(form.verifier):
         raise Problem("malformed", "verifier must be SHA-256 of the key: 64 lower-case hex digits")
     verifier = bytes.fromhex(form.verifier)
@@ -68,7 +71,8 @@ async def enrol(context: Context, request: Request) -> Response:
     context.metrics.judged(outcome)
     if outcome not in ("stored", "again"):
         raise Problem(outcome)
-    return json_response({"enrolled": True}, status=201 if outcome == "stored" else 200)
+    document = {"enrolled": True, "digest": hashlib.sha256(body).hexdigest()}
+    return json_response(document, status=201 if outcome == "stored" else 200)
 
 
 async def show_state(context: Context, request: Request) -> Response:
@@ -128,8 +132,8 @@ async def put_report(
     if outcome not in ("stored", "again"):
         raise Problem(outcome, retry_after=1 if outcome == "not-open-yet" else None)
     status_code = 201 if outcome == "stored" else 200
-    await send({"type": "http.response.start", "status": status_code, "headers": _CREATED})
-    await send({"type": "http.response.body", "body": b""})
+    await send({"type": "http.response.start", "status": status_code, "headers": _ACKNOWLEDGED})
+    await send({"type": "http.response.body", "body": b'{"digest":"%b"}' % hashlib.sha256(body).hexdigest().encode()})
 
 
 async def refuse_report_path(context: Context, request: Request) -> Response:
@@ -158,6 +162,6 @@ OPERATIONS = (
     ),
     Operation(
         "put", "/tasks/{task}/rounds/{round}/reports/{pseudonym}", refuse_report_path,
-        "Report; answered when it is on disk", (200, 201), "", _REPORT_PROBLEMS, BYTES, "device",
+        "Report; answered when it is on disk", (200, 201), JSON, _REPORT_PROBLEMS, BYTES, "device",
     ),
 )  # fmt: skip
