@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from .arrays import Floats, short_repr
 from .errors import InvalidInput
 from .geometry.box import Box
 from .geometry.index import count_points
+from .io.plots import save_picture
 from .protocol.messages import Closed, Message, Query, Report, encode
 from .protocol.partition import Partition
 from .protocol.promise import promise
@@ -236,16 +238,13 @@ def cheapest(
     return best
 
 
-def picture(plan: Forecast, path: str) -> None:
+def picture(plan: Forecast, path: Path) -> None:
     """Draw the regions of one play on the reference population to a file."""
-    axes = plan.partition.plot()
-    axes.set_title(
+    title = (
         f"One play on a reference population: n = {plan.n}, k = {plan.k},\nepsilon: "
-        f"{promise(plan.partition.task).cost()}; delta = {plan.delta:g} for the crowd", fontsize=9,
-    )  # fmt: skip
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    figure.savefig(path)
+        f"{promise(plan.partition.task).cost()}; delta = {plan.delta:g} for the crowd"
+    )
+    save_picture(plan.partition, path, title=title)
 
 
 def _mean_square(

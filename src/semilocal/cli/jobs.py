@@ -20,6 +20,7 @@ from ..accounting import Ledger
 from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from ..geometry.places import LATITUDE, LONGITUDE
 from ..io.files import check_outputs
 from ..io.points import Table, read_points
 from ..io.positions import fit
@@ -179,7 +180,14 @@ def progress(args: argparse.Namespace) -> Iterator[Callable[[int, int], None]]:
 
 def _domain(args: argparse.Namespace, table: Table) -> Box:
     if args.bounds != "data":
-        return parse_box(args.bounds, names=table.names)
+        box = parse_box(args.bounds, names=table.names)
+        first, second = (name.lower() for name in (*table.names, "", "")[:2])
+        if "," not in args.bounds and first in LATITUDE and second in LONGITUDE:
+            raise InvalidInput(
+                f"the axes are swapped: --bounds {args.bounds} has longitude first, and the first column is "
+                f"{table.names[0]!r}. Exchange --x and --y"
+            )
+        return box
     low, high = table.points.min(axis=0), table.points.max(axis=0)
     box = Box(tuple(low), tuple(np.where(high > low, high, low + 1.0)), names=table.names)
     warnings.warn(

@@ -75,12 +75,16 @@ def draw_regions(partition: Partition, ax: Axes | None = None, *, points: npt.Ar
     return ax
 
 
-def save_picture(partition: Partition, path: Path, *, points: npt.ArrayLike | None = None) -> None:
+def save_picture(
+    partition: Partition, path: Path, *, points: npt.ArrayLike | None = None, title: str | None = None
+) -> None:
     """Draw the regions into a file, without a window."""
     need_matplotlib()
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE, layout="constrained")
-    draw_regions(partition, figure.add_subplot(), points=points)
+    axes = draw_regions(partition, figure.add_subplot(), points=points)
+    if title is not None:
+        axes.set_title(title, fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=150, format=path.suffix.lower().lstrip("."))

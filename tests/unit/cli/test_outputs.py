@@ -157,3 +157,11 @@ def test_no_error_prints_a_position(capsys: pytest.CaptureFixture[str], tmp_path
             assert "line 9" in said
             assert "1234" not in said
             assert "6543" not in said
+
+
+def test_columns_in_the_wrong_order_for_a_place_are_named(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    words = ("partition", table, "--bounds", "world", *COMMON)
+    assert run(capsys, *words)[0] == 0
+    assert "the axes are swapped: --bounds world has longitude first" in refused(
+        capsys, *words, "--x", "lat", "--y", "lon"
+    )

@@ -10,11 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import secrets
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -32,6 +27,7 @@ from ...io.regions import write_regions
 from ...protocol.participant import Policy
 from ...protocol.task import Task
 from ...simulation.simulate import simulate
+from ...testing import ADMIN_TOKEN, Server
 from ..arguments import add_seed
 from ..exits import DONE
 from ..jobs import DELTA, progress
@@ -40,7 +36,6 @@ from ..output import Outcome, tell
 __all__ = ["add_arguments", "run"]
 
 DEVICES = 500
-SERVER_SECONDS = 30
 PLACES = ("san-francisco", "california")
 
 
@@ -98,13 +93,13 @@ def _live(args: argparse.Namespace) -> int:
     from ..admin_client import AdminClient
 
     box = named_box("california")
-    rng = np.random.default_rng(args.seed)  # chooses whom we ask; the noise is the devices' own
+    rng = np.random.default_rng(args.seed)  # chooses who is asked; the noise is the devices' own
     points = rng.permutation(california_housing()[0])[:DEVICES]
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder,
-        _server(Path(folder)) as (url, token),
-        AdminClient(url, token) as client,
+        _server(Path(folder)) as url,
+        AdminClient(url, ADMIN_TOKEN) as client,
     ):
         task = Task.build(box, epsilon=2.0, delta=1e-3, k=20, max_trims=6, window=60, server_key=client.key())
         wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
@@ -133,32 +128,13 @@ def _live(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[tuple[str, str]]:
-    """A server process on a free port: its URL and admin token. Stopped and waited for at the end."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    token = secrets.token_urlsafe(24)
-    command = [sys.executable, "-m", "semilocal", "serve", "--port", str(port)]
-    command += ["--db", f"sqlite:///{folder / 'demo.db'}"]
-    log = folder / "server.log"
-    with log.open("wb") as output:
-        environment = os.environ | {"SEMILOCAL_ADMIN_TOKEN": token}
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+def _server(folder: Path) -> Iterator[str]:
+    """A server process on a free port, stopped at the end: its URL."""
+    server = Server(f"sqlite:///{folder / 'demo.db'}", log=folder / "server.log")
     try:
-        _wait(port, process, log)
-        yield f"http://127.0.0.1:{port}", token
+        server.start()
+        yield server.url
+    except RuntimeError as error:
+        raise InvalidInput(f"the demo's server did not start: {error}") from None
     finally:
-        process.terminate()
-        process.wait(timeout=10)
-
-
-def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + SERVER_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            time.sleep(0.1)
-    raise InvalidInput(f"the demo's server did not start:\n{log.read_text('utf-8')[-2000:]}")
+        server.stop()

@@ -82,6 +82,6 @@ def run(args: argparse.Namespace) -> int:
     print(f"Forecast from {args.plays} plays on a reference population ({args.density}); nobody was asked.")
     print("\n".join(plan.lines()))
     if args.plot:
-        picture(plan, str(args.plot))
+        picture(plan, args.plot)
         print(f"Regions of one play: {args.plot} (regions and crowds are public by design)")
     return DONE
