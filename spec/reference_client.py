@@ -289,7 +289,8 @@ def sparse(task: dict[str, Any], n: int, tally: list[int], failing: list[int]) -
 def verdict(task: dict[str, Any], n: int, tally: list[int], trims: int) -> tuple[list[int], bool]:
     """Children that go on, and whether that is a TRIM."""
     randomizer = task["randomizer"]
-    delta = task["delta"] / (1 + task["max_trims"]) if task["accounting"] == "uniform" else task["delta"]
+    children = randomizer["fanout"] if task["max_trims"] and randomizer["fanout"] > 2 else 1
+    delta = task["delta"] / ((1 + task["max_trims"]) * children)
     liars = task["tolerate_liars"]
     least = threshold(randomizer["kind"], randomizer["epsilon"], randomizer["fanout"], n - liars, task["k"], delta)
     passing = [child for child, count in enumerate(tally) if n - liars >= task["k"] and count - liars >= least]

@@ -15,7 +15,7 @@ from fractions import Fraction
 from .arrays import exact, short_repr
 from .errors import BudgetExceeded, InvalidInput
 from .protocol.partition import Partition
-from .protocol.promise import Guarantee, crowd_delta, crowds_words, losses_words, promise
+from .protocol.promise import Guarantee, crowds_words, losses_words, promise
 from .protocol.task import Task
 
 __all__ = ["Entry", "Ledger"]
@@ -95,7 +95,7 @@ class Ledger:
         """Spend what a run of the task can cost."""
         report = exact(task.epsilon)
         what = f'partition, rule "{task.rule}", k = {task.k}'
-        crowd = (task.k, exact(crowd_delta(task))) if task.keeps_crowd else (0, Fraction(1))
+        crowd = (task.k, exact(task.delta)) if task.keeps_crowd else (0, Fraction(1))
         return self._add(Entry(what, report, report, task.max_trims, *crowd, task.id))
 
     def settle(self, partition: Partition) -> Ledger:

@@ -11,7 +11,6 @@ import semilocal as sl
 from semilocal.accounting import Entry, Ledger
 from semilocal.arrays import exact
 from semilocal.errors import BudgetExceeded, InvalidInput
-from semilocal.protocol.promise import crowd_delta
 
 UNIT = sl.Box((0,), (1,))
 
@@ -38,7 +37,7 @@ def test_a_run_costs_one_report_inside_and_one_more_per_trim_for_the_moved() -> 
     ledger = Ledger.of(task())
     assert ledger.epsilon == Fraction(1, 10)
     assert ledger.epsilon_worst == Fraction(3, 10)
-    assert ledger.delta == exact(crowd_delta(task()))
+    assert ledger.delta == exact(task().delta)
 
 
 def test_a_run_settles_the_trims_that_its_paths_had_which_are_public() -> None:
@@ -92,7 +91,7 @@ def test_a_second_run_on_the_same_people_adds_losses_but_not_crowds() -> None:
     assert total.epsilon == Fraction(8, 10)
     assert total.epsilon_worst == Fraction(3, 10) + Fraction(2, 10) + Fraction(10, 10)
     # two crowds of k say nothing about how many share both regions: a sum of deltas would claim that they do
-    assert total.delta == max(exact(crowd_delta(task())), exact(crowd_delta(second)))
+    assert total.delta == max(exact(task().delta), exact(second.delta))
     assert "Crowds do not compose" in total.sentences()
     assert "compose" not in Ledger.of(task()).sentences()
     assert Ledger.of(task()) + Ledger().spend("mean", 0.2) == Ledger.of(task()).spend("mean", 0.2)
@@ -137,7 +136,7 @@ def test_table_and_sentences_show_both_losses_adjacencies_and_deltas() -> None:
     assert lines[-1] == words
     assert "epsilon = 0.35 (delta = 0) between any two positions inside a participant's published region" in words
     assert "at most 0.55 (delta = 0) for a moved position against any position inside" in words
-    delta = crowd_delta(task())
+    delta = task().delta
     assert (
         f"k = 20 participants are published in a region (19 others), except with probability delta = {delta:g}" in words
     )

@@ -81,10 +81,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delta(self) -> float:
-        """Bound on the chance that the region has no crowd of k; it grows with every move."""
-        if self.task is None:
-            return 0.0
-        return min(1.0, self.task.delta_test * (1 + self.moves))
+        """Bound on the chance that the region has no crowd of k."""
+        return 0.0 if self.task is None else self.task.delta
 
     def place(self) -> str:
         """The region as intervals per axis."""

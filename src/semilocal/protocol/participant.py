@@ -73,7 +73,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     min_k : int
         Smallest crowd that the task must promise.
     max_delta : float
-        Largest chance of missing that crowd, however often the participant is moved: ``delta_test * (1 + max_trims)``.
+        Largest chance of missing that crowd.
     allow_no_crowd, allow_simulation : bool
         Whether to join tasks that keep no crowd (as with rule "each"), or whose noise is for simulation only.
     """
@@ -389,12 +389,11 @@ def _check_policy(task: Task, plan: Plan, policy: Policy) -> None:
         raise ServerViolation("no-crowd", "the task keeps no crowd: it may show where a participant is, alone")
     if task.k < policy.min_k:
         raise ServerViolation("small-crowd", f"the task promises a crowd of {task.k}; the owner wants {policy.min_k}")
-    delta_worst = min(task.delta_test * (1 + task.max_trims), 1.0)
     # Written as "not within", so that a limit that is not a number refuses.
-    if not delta_worst <= policy.max_delta * (1 + 1e-12):
+    if not task.delta <= policy.max_delta * (1 + 1e-12):
         raise ServerViolation(
             "weak-crowd",
-            f"the crowd may fail with probability {delta_worst:g}, moves included; {policy.max_delta:g} is allowed",
+            f"the crowd may fail with probability {task.delta:g}; {policy.max_delta:g} is allowed",
         )
     worst = plan.total_epsilon(task)
     if not worst <= policy.max_epsilon * (1 + 1e-12):

@@ -25,7 +25,6 @@ __all__ = [
     "Adjacency",
     "Guarantee",
     "Trust",
-    "crowd_delta",
     "crowds_words",
     "losses_words",
     "priced",
@@ -457,7 +456,7 @@ def promise(
         trust="nobody",
         adjacency="inside",
         epsilon=task.epsilon + sum(loss for _, loss in added),
-        delta=crowd_delta(task) if task.keeps_crowd else 1.0,
+        delta=task.delta if task.keeps_crowd else 1.0,
         k=task.k if task.keeps_crowd else 0,
         report=task.epsilon,
         trims=task.max_trims if trims is None else trims,
@@ -471,13 +470,6 @@ def promise(
         "rounds.",
         notes=_notes(task),
     )
-
-
-def crowd_delta(task: Task) -> float:
-    """Bound, for every participant, on the chance that fewer than k are published in their region (Theorem 3)."""
-    mistakes = (1 + task.max_trims) * (1 if task.hierarchy.fanout == 2 or not task.max_trims else task.hierarchy.fanout)
-    bound = min(1.0, mistakes * task.delta_test)
-    return task.delta if bound <= task.delta * (1 + 1e-9) else bound  # a quotient times its divisor is rounded
 
 
 def _notes(task: Task) -> tuple[str, ...]:

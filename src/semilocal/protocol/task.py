@@ -49,8 +49,7 @@ class Task(
     k : int
         The smallest crowd: participants who are published in a region, oneself included.
     delta : float
-        The chance, per participant, that fewer than k are published in their region; see
-        :func:`semilocal.protocol.promise.crowd_delta` for whom it holds.
+        The chance, for every participant, that fewer than k are published in their region.
     max_trims : int
         The most TRIM verdicts on any path; 0 unless the rule is "trim".
     tau : float
@@ -275,8 +274,14 @@ class Task(
 
     @property
     def delta_test(self) -> float:
-        """Chance that one crowd test lets a child with fewer than k responders pass."""
-        return self.delta / (1 + self.max_trims) if self.accounting == "uniform" else self.delta
+        """Chance that one crowd test lets a child with fewer than k responders pass.
+
+        Small enough that all tests on a path together err with probability at most ``delta``: at most
+        1 + ``max_trims`` rounds of a path can hold a mistake, and with more than two children a TRIM can keep any of
+        them by mistake.
+        """
+        children = self.hierarchy.fanout if self.max_trims and self.hierarchy.fanout > 2 else 1
+        return self.delta / ((1 + self.max_trims) * children)
 
     @property
     def keeps_crowd(self) -> bool:

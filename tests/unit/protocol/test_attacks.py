@@ -149,8 +149,8 @@ def test_a_large_k_with_a_worthless_delta_can_be_refused() -> None:
     assert caught.value.token == "weak-crowd"
 
 
-def test_moves_count_against_the_owner_s_delta() -> None:
-    for accounting, worst in (("core", 0.04), ("uniform", 0.01)):
+def test_the_owner_s_delta_is_compared_with_the_one_that_holds_for_everybody() -> None:
+    for accounting, worst in (("core", 0.01), ("uniform", 0.01)):
         task = Task.build(unit_box(1), epsilon=1.0, delta=0.01, k=20, max_trims=3, accounting=accounting, max_depth=4)  # type: ignore[arg-type]
         device(task, Policy(max_epsilon=100.0, max_delta=worst))
         with pytest.raises(ServerViolation, match="weak-crowd"):

@@ -13,7 +13,7 @@ import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.protocol import task as task_module
 from semilocal.protocol.plan import Plan, Release
-from semilocal.protocol.promise import Guarantee, crowd_delta, promise
+from semilocal.protocol.promise import Guarantee, promise
 
 SQUARE = sl.Box((0, 0), (1, 1))
 
@@ -107,7 +107,7 @@ def test_a_crowd_is_k_published_participants_and_k_minus_1_others(name: str) -> 
     text = task.statement()
     if task.keeps_crowd:
         assert f"at least k = {task.k} participants are published in a region, so {task.k - 1} others" in text
-        assert f"delta = {crowd_delta(task):g} for every participant" in text
+        assert f"delta = {task.delta:g} for every participant" in text
         assert ("live elsewhere" in text) == bool(task.max_trims)
     else:
         assert "NOT kept" in text
@@ -122,14 +122,11 @@ def test_what_is_false_is_not_said(name: str) -> None:
         assert wrong not in text
 
 
-def test_the_crowd_fails_at_most_as_often_as_its_tests_may_err() -> None:
+def test_the_crowd_s_delta_is_the_task_s_for_everybody() -> None:
     for task in TASKS.values():
         if task.keeps_crowd:
             children = 1 if task.hierarchy.fanout == 2 or not task.max_trims else task.hierarchy.fanout
-            most = min(1.0, (1 + task.max_trims) * children * task.delta_test)
-            assert crowd_delta(task) == pytest.approx(max(most, task.delta), rel=1e-9)
-    assert crowd_delta(build(rule="all")) == 1e-6
-    assert crowd_delta(build(accounting="uniform", max_trims=6)) == 1e-6  # 1e-6 / 7 * 7 is rounded
+            assert promise(task).delta == task.delta == pytest.approx((1 + task.max_trims) * children * task.delta_test)
 
 
 def test_releases_cost_the_same_inside_and_for_the_moved() -> None:

@@ -228,7 +228,7 @@ def test_the_published_rule_takes_the_estimated_size_where_the_paper_takes_the_r
 @pytest.mark.parametrize("rule", ["all", "trim", "each"])
 def test_verdicts_of_discrete_laplace_follow_the_same_rules(rule: str) -> None:
     task = task_of(rule, randomizer="discrete-laplace")
-    (threshold,) = task.randomizer.threshold([5000], k=20, delta=0.05).tolist()
+    (threshold,) = task.randomizer.threshold([5000], k=20, delta=task.delta_test).tolist()
     assert kept(task, 5000, [threshold, threshold]) == (0, 1)
     blocked = {"all": (), "trim": (0,), "each": (0,)}[rule]
     assert kept(task, 5000, [threshold, 0]) == blocked

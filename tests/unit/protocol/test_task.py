@@ -137,11 +137,25 @@ def test_options_of_build_arrive() -> None:
 
 
 @pytest.mark.parametrize("trims", [0, 1, 3, 8])
-def test_core_accounting_is_for_whoever_is_never_moved(trims: int) -> None:
+def test_core_accounting_gives_epsilon_to_pairs_inside(trims: int) -> None:
     task = build(epsilon=0.8, max_trims=trims)
     assert task.epsilon == task.randomizer.epsilon == 0.8
     assert task.epsilon_worst == pytest.approx((1 + trims) * 0.8)
-    assert task.delta_test == task.delta == 1e-3
+    assert task.delta_test * (1 + trims) == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize(
+    ("tree", "dimensions", "fanout"), [("binary", 4, 1), ("quad", 2, 4), ("quad", 3, 8), ("quad", 4, 16)]
+)
+@pytest.mark.parametrize("accounting", ["core", "uniform"])
+def test_the_tests_of_a_path_together_err_with_delta_however_many_children_there_are(
+    accounting: str, tree: str, dimensions: int, fanout: int
+) -> None:
+    options: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "k": 20, "accounting": accounting, "tree": tree}
+    task = Task.build(Box((0,) * dimensions, (1,) * dimensions), **options, max_trims=6)
+    assert task.delta_test * 7 * fanout == pytest.approx(1e-3)
+    for rule in ("all", "each"):
+        assert Task.build(Box((0,) * dimensions, (1,) * dimensions), **options, rule=rule).delta_test == 1e-3
 
 
 @pytest.mark.parametrize("trims", [0, 1, 3, 8])

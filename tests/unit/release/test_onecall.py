@@ -12,7 +12,6 @@ import pytest
 import semilocal as sl
 from semilocal import baselines
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
-from semilocal.protocol.promise import crowd_delta
 from semilocal.release.onecall import partition_for_values, plan_split
 from semilocal.simulation import synthetic
 
@@ -74,7 +73,7 @@ def test_the_ledger_adds_up_to_the_budget(job: str) -> None:
     uniform = release(points, NORM, BOX, epsilon=8.0, delta=0.05, k=20, rng=rng, accounting="uniform")
     assert float(uniform.spent.epsilon_worst) <= 8.0 * (1 + 1e-12)
     assert len(uniform.spent.entries) == 2
-    assert float(core.spent.delta) == pytest.approx(crowd_delta(core.partition.task))
+    assert float(core.spent.delta) == pytest.approx(core.partition.task.delta)
 
 
 def test_where_no_partition_can_help_everything_goes_to_the_values() -> None:
