@@ -87,7 +87,7 @@ def test_the_pass_chance_is_that_of_a_slow_sum() -> None:
             (chances[i] * (1 - p) if i < len(chances) else zero) + (chances[i - 1] * p if i else zero)
             for i in range(len(chances) + 1)
         ]
-    threshold = int(task.randomizer.threshold([size], k=task.k, delta=task.delta)[0])
+    threshold = int(task.randomizer.threshold([size], k=task.k, delta=task.delta_test)[0])
     slow = float(sum(chances[max(threshold - liars, 0) :]))
     assert liar_pass_chance(task, size, honest=honest, liars=liars) == pytest.approx(slow, rel=1e-10)
 
