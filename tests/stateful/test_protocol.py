@@ -265,7 +265,7 @@ class DeviceMachine(RuleBasedStateMachine):
         questions = sum(number <= self.task.max_rounds for number in self.reports)
         assert questions == self.model.asked
         assert self.device.exposure == questions * self.task.epsilon
-        assert self.device.spent == ((1 + self.device.moves) * self.task.epsilon if self.reports else 0.0)
+        assert self.device.spent == ((1 + self.device.state.trims) * self.task.epsilon if self.reports else 0.0)
         assert self.policy.max_exposure is None or self.device.exposure <= self.policy.max_exposure
         assert self.device.spent <= self.task.epsilon_worst
 
