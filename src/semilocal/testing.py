@@ -1,4 +1,4 @@
-"""Help for your own tests: populations, secrets, a clock you move by hand, an application in process, a real server.
+"""Help for your own tests: populations, campaigns, a clock you move by hand, an application in process, a real server.
 
 Knows the service and the protocol's machines. Everything is deterministic: populations and secrets come from seeds,
 time from :class:`MockClock`. Nothing here protects anybody; never use it to collect real data.
@@ -23,11 +23,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .arrays import Floats
 from .errors import MissingExtra
 from .geometry.box import Box
-from .protocol.participant import Policy
+from .protocol.curator import Curator, count_reports
+from .protocol.messages import AnyClosed, AnyQuery, AnyReport, Closed, Event, Query, ValueClosed, ValueQuery
+from .protocol.participant import Participant, Policy, Released, State
+from .protocol.plan import Plan
+from .protocol.task import Task
 
 if TYPE_CHECKING:
     import httpx
@@ -40,6 +45,7 @@ __all__ = [
     "ADMIN_TOKEN",
     "ALLOW_ALL",
     "MockClock",
+    "Played",
     "Postgres",
     "RunningApp",
     "Server",
@@ -47,6 +53,9 @@ __all__ = [
     "client_of",
     "cluster",
     "free_port",
+    "participants_at",
+    "play",
+    "restart",
     "running_app",
     "running_server",
     "secret",
@@ -102,6 +111,89 @@ def secret(number: int, *, seed: int = 0) -> bytes:
 def secrets_of(count: int, *, seed: int = 0) -> list[bytes]:
     """One secret per participant."""
     return [secret(number, seed=seed) for number in range(count)]
+
+
+# -- a campaign in the open --------------------------------------------------------------------------------------------
+
+
+class Played(NamedTuple):
+    """A finished play: all messages in transcript order, and the participants at the end."""
+
+    events: list[Event]
+    participants: list[Participant]
+
+    @property
+    def closings(self) -> list[Closed]:
+        """The closings, in order."""
+        return [event for event in self.events if isinstance(event, Closed)]
+
+    @property
+    def values(self) -> list[ValueClosed]:
+        """The closings of rounds of values, in order."""
+        return [event for event in self.events if isinstance(event, ValueClosed)]
+
+    @property
+    def queries(self) -> list[Query]:
+        """The queries, in order."""
+        return [event for event in self.events if isinstance(event, Query)]
+
+
+def participants_at(
+    task: Task, points: npt.ArrayLike, policy: Policy = ALLOW_ALL, *, plan: Plan | None = None
+) -> list[Participant]:
+    """One participant per point."""
+    return [
+        Participant(task, point, secret(number), policy, plan=plan) for number, point in enumerate(np.asarray(points))
+    ]
+
+
+def play(
+    task: Task,
+    participants: Sequence[Participant],
+    *,
+    plan: Plan | None = None,
+    answers: Callable[[int, int], bool] = lambda number, participant: True,
+    deliver: Callable[[Participant, AnyQuery | AnyClosed], AnyReport | None] = Participant.receive,
+) -> Played:
+    """Play a campaign to its end: participants against a curator, one message at a time, without a network.
+
+    Parameters
+    ----------
+    plan : Plan, optional
+        The same that the participants pinned.
+    answers : callable
+        (round, participant's index) -> whether the query reaches the participant; who misses a round is lost.
+    deliver : callable
+        How a message reaches a participant; tests put retries, restarts and lies here.
+    """
+    curator = Curator(task, plan)
+    events: list[Event] = [task]
+    while (query := curator.query()) is not None:
+        if isinstance(query, ValueQuery) and not curator.values:
+            events.append(curator.plan)
+        reports = []
+        for index, participant in enumerate(participants):
+            if answers(query.round, index):
+                report = deliver(participant, query)
+                if report is not None:
+                    curator.check(report)
+                    reports.append(report)
+        reports.sort(key=lambda report: report.pseudonym)
+        closed = curator.close(*count_reports(curator, reports))
+        for participant in participants:
+            deliver(participant, closed)
+        events += [query, *reports, closed]
+    return Played(events, list(participants))
+
+
+def restart(
+    participant: Participant, point: npt.ArrayLike, number: int, state: State, released: Released | None = None
+) -> Participant:
+    """The same device after a crash: all it kept is its position, its secret and its state."""
+    return Participant(
+        participant.task, point, secret(number), participant.policy, plan=participant.plan, state=state,
+        released=released,
+    )  # fmt: skip
 
 
 # -- time ----------------------------------------------------------------------------------------------------------

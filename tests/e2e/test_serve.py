@@ -17,7 +17,7 @@ import pytest
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secrets_of
-from tests.helpers.service import Device, open_campaign, play, sample_task
+from tests.helpers.service import Device, follow_campaign, open_campaign, sample_task
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
 
@@ -133,7 +133,7 @@ def test_the_log_has_a_line_per_event_and_closed_round_and_requests_only_if_aske
             devices = [Device(client, task, *pair) for pair in zip(points, keys, strict=True)]
             for device in devices:
                 await device.enrol()
-            state = await play(client, devices)
+            state = await follow_campaign(client, devices)
             assert state["phase"] == "finished"
             headers = {"authorization": f"Bearer {ADMIN_TOKEN}"}
             for _ in range(2):

@@ -20,7 +20,7 @@ from semilocal.protocol.plan import Plan
 from semilocal.service.rounds import advance
 from semilocal.service.stores.base import Enrolment, Incoming, open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secrets_of
-from tests.helpers.service import Device, play
+from tests.helpers.service import Device, follow_campaign
 
 CREATE = [
     "campaign", "create", "--name", "walkers", "--lower=0,0", "--upper", "1,1", "--names", "longitude,latitude",
@@ -57,7 +57,7 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
                 for device, token in zip(crowd, tokens, strict=True):
                     assert (await device.enrol(token)).status_code == 201
                 await asyncio.to_thread(main, ["campaign", "start", "walkers", *office])
-                assert (await play(client, crowd))["phase"] == "finished"
+                assert (await follow_campaign(client, crowd))["phase"] == "finished"
 
         asyncio.run(devices())
         assert main(["campaign", "list", *office]) == 0

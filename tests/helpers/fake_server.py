@@ -382,7 +382,7 @@ class World:
         return Agent(f"{URL}/tasks/{self.server.name}", vault, position=position, **options)
 
 
-async def play(world: World, points: list[Point]) -> list[Summary]:
+async def run_agents(world: World, points: list[Point]) -> list[Summary]:
     """All devices at once, on one channel."""
     channel = world.channel()
     vaults = [world.vault(f"device{number}") for number in range(len(points))]

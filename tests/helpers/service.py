@@ -112,7 +112,7 @@ def message_bytes(message: Report | ValueReport) -> bytes:
     return encode(message)
 
 
-async def play(
+async def follow_campaign(
     client: httpx.AsyncClient, devices: Sequence[Device], *, service: Service | None = None, clients: int = 32
 ) -> dict[str, Any]:
     """Let enrolled devices follow their campaign to its end; returns the last state.

@@ -13,10 +13,9 @@ from semilocal import Participant, Task
 from semilocal.device.vault import Contents, Membership
 from semilocal.protocol.messages import encode
 from semilocal.protocol.plan import Plan, Release
-from semilocal.testing import ALLOW_ALL, unit_box
+from semilocal.testing import ALLOW_ALL, play, unit_box
 from semilocal.transcript.checkpoints import public_key
 from semilocal.transcript.file import TranscriptWriter
-from tests.helpers.pair import play as play_pair
 
 KEY = bytes(range(32))
 
@@ -51,7 +50,7 @@ def tag(event: bytes) -> str:
     return "task" if isinstance(first, dict) else str(first[0])
 
 
-def play(
+def campaign(
     n: int = 60, *, seed: int = 3, rule: str = "trim", randomizer: str = "randomized-response", signed: bool = True,
     values: bool = True, max_depth: int = 8, max_rounds: int | None = None, k: int = 5,
 ) -> Played:  # fmt: skip
@@ -68,7 +67,7 @@ def play(
     devices = [
         Participant(task, point, secret, ALLOW_ALL, plan=plan) for point, secret in zip(points, secrets, strict=True)
     ]
-    events = [encode(event) for event in play_pair(task, devices, plan=plan).events]
+    events = [encode(event) for event in play(task, devices, plan=plan).events]
     return Played(task, plan, events, devices, secrets, points)
 
 

@@ -14,7 +14,7 @@ from semilocal.service.rounds import start, verify
 from semilocal.service.stores.base import Store
 from semilocal.testing import MockClock, cluster, running_app, secrets_of
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
-from tests.helpers.service import enrolled, open_campaign, play, sample_task, transcript
+from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task, transcript
 
 TASKS: list[dict[str, Any]] = [
     {},
@@ -35,7 +35,7 @@ def test_devices_over_http_give_the_root_of_the_simulation(store: Store, changes
         async with running_app(store, clock) as (client, service, _):
             devices = await enrolled(client, store, open_campaign(task), points, secrets)
             assert start(store, task.id, clock())
-            state = await play(client, devices, service=service)
+            state = await follow_campaign(client, devices, service=service)
             assert state["phase"] == "finished"
             run = simulate(points, task, secrets=secrets, detail="reports")
             events = await transcript(client, task, rounds=state["closed"])

@@ -19,9 +19,8 @@ from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Rule
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Hybrid, Piecewise, TwoPoint
 from semilocal.simulation.values import play_values, value_events
-from semilocal.testing import cluster, secret, unit_box
+from semilocal.testing import cluster, participants_at, play, secret, unit_box
 from semilocal.transcript.merkle import transcript_root
-from tests.helpers.pair import crowd, play
 
 SIZE = 80
 RULES: tuple[Rule, ...] = ("all", "trim", "each")
@@ -78,7 +77,7 @@ def same_transcript(run: Run, events: list[Event], more: Iterable[Event] = ()) -
 @pytest.mark.parametrize(("dimensions", "task"), CASES)
 def test_machines_and_simulation_give_the_same_transcript(dimensions: int, task: Task) -> None:
     points = cluster(SIZE, dimensions)
-    played = play(task, crowd(task, points))
+    played = play(task, participants_at(task, points))
     run = simulate(points, task, detail="reports", secrets=[secret(i) for i in range(SIZE)])
     same_transcript(run, played.events)
     assert [p.moves for p in played.participants] == run.moves.tolist()
@@ -92,7 +91,7 @@ def test_machines_and_simulation_give_the_same_transcript(dimensions: int, task:
 def test_they_agree_on_every_value_that_the_plan_asks_for(dimensions: int, task: Task) -> None:
     points, secrets = cluster(SIZE, dimensions), [secret(i) for i in range(SIZE)]
     plan = Plan(task.id, releases(dimensions))
-    played = play(task, crowd(task, points, plan=plan), plan=plan)
+    played = play(task, participants_at(task, points, plan=plan), plan=plan)
     run = simulate(points, task, detail="reports", secrets=secrets)
     rounds = play_values(run, points, plan, secrets)
     assert len(rounds) == len(plan.asked) == 5
@@ -106,7 +105,7 @@ def test_a_moved_participant_acts_from_inside_its_half_open_region_on_both_sides
     task = Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=3, max_depth=1, tau=0.4)
     points = np.array([[0.1 + 0.003 * i] for i in range(79)] + [[0.9]])
     plan = Plan(task.id, (Release("values", TwoPoint(16.0), "indicator", (0.5, 1.0)),))
-    played = play(task, crowd(task, points, plan=plan), plan=plan)
+    played = play(task, participants_at(task, points, plan=plan), plan=plan)
     assert played.participants[-1].moves == 1
     assert played.participants[-1].region == 2
     run = simulate(points, task, detail="reports", secrets=[secret(i) for i in range(SIZE)])
@@ -119,7 +118,7 @@ def test_where_a_function_is_constant_devices_and_simulation_scale_it_alike() ->
     task = Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=3, max_depth=1)
     points = cluster(SIZE, 1)
     plan = Plan(task.id, (Release("values", TwoPoint(1.0), "linear", (7.0, 0.0)),))
-    played = play(task, crowd(task, points, plan=plan), plan=plan)
+    played = play(task, participants_at(task, points, plan=plan), plan=plan)
     secrets = [secret(i) for i in range(SIZE)]
     run = simulate(points, task, detail="reports", secrets=secrets)
     (value,) = play_values(run, points, plan, secrets)
@@ -135,7 +134,7 @@ def test_they_agree_when_participants_drop_out(dimensions: int, task: Task) -> N
     secrets, rng = [secret(i) for i in range(SIZE)], np.random.default_rng(3)
     run = simulate(points, task, detail="reports", secrets=secrets, dropout=0.1, rng=rng)
     there = [set(played.reports.participants.tolist()) for played in run.rounds if played.reports is not None]
-    played = play(task, crowd(task, points), answers=lambda number, who: who in there[number - 1])
+    played = play(task, participants_at(task, points), answers=lambda number, who: who in there[number - 1])
     same_transcript(run, played.events)
     assert [p.moves for p in played.participants] == run.moves.tolist()
     ended = [None if place < 0 else int(run.partition.cells[place]) for place in run.regions]
@@ -163,7 +162,7 @@ def test_a_device_with_fresh_noise_is_caught() -> None:
     """Planted bug: one device of all answers with another secret's noise; the transcripts must differ."""
     points = cluster(SIZE, 2)
     task = tasks(2)["trim-binary-discrete-laplace"]
-    participants = crowd(task, points)
+    participants = participants_at(task, points)
     participants[7]._secret = secret(10_000)
     run = simulate(points, task, detail="reports", secrets=[secret(i) for i in range(SIZE)])
     assert transcript_root(play(task, participants).events) != transcript_root(run.events)

@@ -17,7 +17,7 @@ from semilocal.service.stores.base import open_store
 from semilocal.testing import Postgres, Server, cluster, secrets_of
 from semilocal.transcript.checkpoints import Checkpoint
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
-from tests.helpers.service import Device, open_campaign, play, postgres, sample_task, transcript  # fmt: skip
+from tests.helpers.service import Device, follow_campaign, open_campaign, postgres, sample_task, transcript  # fmt: skip
 
 __all__ = ["postgres"]
 
@@ -40,7 +40,7 @@ async def scenario(server: Server, count: int) -> None:
         ]
         answers = await asyncio.gather(*(device.enrol() for device in devices))
         assert {answer.status_code for answer in answers} == {201}
-        state = await play(client, devices)
+        state = await follow_campaign(client, devices)
         assert state["phase"] == "finished"
         assert state["enrolled"] == count
         run = simulate(points, task, secrets=secrets, detail="reports")

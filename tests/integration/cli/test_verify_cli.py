@@ -8,9 +8,9 @@ import pytest
 
 from semilocal.cli.main import main
 from semilocal.device.vault import pack as pack_vault
-from tests.helpers.transcript_cases import pack, play, tag
+from tests.helpers.transcript_cases import campaign, pack, tag
 
-PLAYED = play(30, k=3)
+PLAYED = campaign(30, k=3)
 
 
 def command(*words: str) -> int:
@@ -43,7 +43,7 @@ def test_a_difference_exits_with_one_and_is_printed(file: Path, capsys: pytest.C
 
 
 def test_two_histories_exit_with_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    other = play(30, k=3, seed=8)
+    other = campaign(30, k=3, seed=8)
     second = file.with_name("second.slt")
     second.write_bytes(pack(other.events, other.task))
     assert command("verify", str(file), "--against", str(second)) == 1

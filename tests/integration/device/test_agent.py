@@ -24,7 +24,7 @@ from semilocal.protocol.messages import Report, ValueClosed, ValueQuery, decode
 from semilocal.protocol.values import respond_value
 from semilocal.testing import ALLOW_ALL
 from semilocal.transcript.merkle import transcript_root
-from tests.helpers.fake_server import MEAN, SMALL, TASK, URL, DeviceDies, FakeServer, Point, World, crowd, play
+from tests.helpers.fake_server import MEAN, SMALL, TASK, URL, DeviceDies, FakeServer, Point, World, crowd, run_agents
 
 SIZE = 24
 FEW = 10
@@ -46,7 +46,7 @@ def one_answer_each(world: World) -> bool:
 def test_agents_over_http_give_the_transcript_of_the_simulation() -> None:
     points = crowd(SIZE)
     world = World(FakeServer(capacity=SIZE))
-    summaries = asyncio.run(play(world, points))
+    summaries = asyncio.run(run_agents(world, points))
     secrets = [world.secrets[f"device{number}"] for number in range(SIZE)]
     run = simulate(np.array(points), TASK, secrets=secrets, detail="reports")
     assert world.server.root() == transcript_root(run.events)
@@ -71,7 +71,7 @@ def test_agents_over_http_give_the_transcript_of_the_simulation() -> None:
 def test_values_are_those_of_the_pinned_plan_and_are_booked() -> None:
     points = crowd(SIZE)
     world = World(FakeServer(capacity=SIZE, releases=(MEAN, MEAN)))
-    summaries = asyncio.run(play(world, points))
+    summaries = asyncio.run(run_agents(world, points))
     server, first = world.server, world.server.partition_rounds + 1
     for number, query in enumerate(server.queries[first - 1 :], start=first):
         assert isinstance(query, ValueQuery)
@@ -98,7 +98,7 @@ def test_values_are_those_of_the_pinned_plan_and_are_booked() -> None:
 
 def test_many_agents_on_one_channel_read_every_public_message_once() -> None:
     world = World(FakeServer(capacity=SIZE))
-    asyncio.run(play(world, crowd(SIZE)))
+    asyncio.run(run_agents(world, crowd(SIZE)))
     gets = [sent.url for sent in world.network.sent if sent.method == "GET" and "/state" not in sent.url]
     assert len(gets) == len(set(gets))
     polls = sum("/state" in sent.url for sent in world.network.sent)
@@ -115,11 +115,11 @@ def test_lost_repeated_and_refused_requests_change_nothing(seed: int) -> None:
     fates: list[Any] = ["", "", "lost", "answer-lost", "twice", (503, 3), (429, 1), (502, 0)]
     draw = np.random.default_rng(seed)
     world.network.fate = lambda number, request: fates[draw.integers(len(fates))]
-    summaries = asyncio.run(play(world, points))
+    summaries = asyncio.run(run_agents(world, points))
     assert all(summary.outcome == "finished" for summary in summaries)
     assert one_answer_each(world)
     quiet = World(FakeServer(capacity=SIZE, releases=(MEAN,)), seed=seed)
-    asyncio.run(play(quiet, points))
+    asyncio.run(run_agents(quiet, points))
     assert quiet.server.root() == world.server.root()
 
 
@@ -521,7 +521,7 @@ def test_the_position_is_in_no_request() -> None:
     task = msgspec.structs.replace(TASK, hierarchy=BinaryTree(TASK.box, 40), max_rounds=40)
     world = World(FakeServer(task=task, capacity=SIZE, releases=(MEAN,)))
     points: list[Point] = [(0.001 + 0.9 * x, 0.001 + 0.9 * y) for x, y in crowd(SIZE)]
-    asyncio.run(play(world, points))
+    asyncio.run(run_agents(world, points))
     codes = task.hierarchy.codes(np.array(points))
     wire = b"\n".join(sent.url.encode() + sent.headers + sent.body for sent in world.network.sent)
     stored = b"".join(world.disk.files.values())

@@ -26,7 +26,7 @@ from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
 from semilocal.transcript.checkpoints import check_signature, next_head
-from tests.helpers.service import Device, enrolled, open_campaign, play, sample_task  # fmt: skip
+from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task  # fmt: skip
 
 TASK = sample_task()
 BASE = f"/tasks/{TASK.id.hex()}"
@@ -95,7 +95,7 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
         for _ in range(2):
             assert (await client.post(f"{BASE}/start", headers=AUTH)).json() == {"phase": "collecting", "round": 1}
         problem(await Device(client, TASK, points[0], bytes(32)).enrol(tokens[0]), "enrolment-closed")
-        state = await play(client, devices, service=service)
+        state = await follow_campaign(client, devices, service=service)
         assert state["phase"] == "finished"
         results = (await client.get(f"{BASE}/results")).json()
         assert [release["kind"] for release in results["releases"]] == ["mean", "values", "counts", "points"]
@@ -313,7 +313,7 @@ def test_immutable_answers_are_cacheable_and_states_are_not(sqlite: SQLiteStore)
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(12), secrets_of(12))
         start(sqlite, TASK.id, service.clock())
-        await play(client, devices, service=service)
+        await follow_campaign(client, devices, service=service)
         messages = [f"/rounds/1/{what}" for what in ("query", "closed", "checkpoint", "seal", "reports")]
         for path in ("", "/plan", "/statement", "/results", "/regions.geojson", *messages):
             answer = await client.get(BASE + path)
@@ -578,7 +578,7 @@ def test_seals_are_chained_and_signed_with_the_key_that_the_task_pins(sqlite: SQ
         assert "another server" in answer.json()["detail"]
         devices = await enrolled(client, sqlite, open_campaign(task), cluster(30), secrets_of(30))
         start(sqlite, task.id, service.clock())
-        state = await play(client, devices, service=service)
+        state = await follow_campaign(client, devices, service=service)
         assert state["closed"] > 1
         head = task.id
         for number in range(1, state["closed"] + 1):

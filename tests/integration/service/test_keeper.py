@@ -21,7 +21,7 @@ from semilocal.errors import StoreUnavailable
 from semilocal.service.rounds import start
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import MockClock, build_app, client_of, cluster, running_app, secrets_of
-from tests.helpers.service import enrolled, open_campaign, play, sample_task
+from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task
 
 BROKEN, WHOLE = sample_task(delta=0.04, max_depth=3), sample_task(max_depth=3)
 Breaker = Callable[[SQLiteStore], None]
@@ -96,7 +96,7 @@ def test_one_broken_campaign_does_not_stop_the_other(
             while not service.faults:
                 await asyncio.sleep(0.01)
             devices = await enrolled(client, store, open_campaign(WHOLE, capacity=40), points, secrets)
-            assert (await play(client, devices))["phase"] == "finished"
+            assert (await follow_campaign(client, devices))["phase"] == "finished"
             listed = {row["task"]: row for row in (await client.get("/tasks")).json()}
             assert listed[BROKEN.id.hex()]["fault"]
             assert listed[WHOLE.id.hex()] == {
@@ -128,7 +128,7 @@ def test_a_campaign_that_is_whole_again_goes_on(tmp_path: Path, caplog: pytest.L
             while not service.faults:
                 await asyncio.sleep(0.01)
             store.lock = lock  # type: ignore[method-assign]
-            assert (await play(client, devices))["phase"] == "finished"
+            assert (await follow_campaign(client, devices))["phase"] == "finished"
             assert not service.faults
             assert (await client.get(f"{devices[0].base}/state")).json()["fault"] is None
 
@@ -235,7 +235,7 @@ async def main(folder):
         releases = (Release.ask("mean", "coordinate", epsilon=1.0, parameters=(0.0,)), Release("counts", None))
         campaign = open_campaign(sample_task(max_depth=2, server_key=key), capacity=20, releases=releases)
         devices = await enrolled(client, app.service.store, campaign, points, secrets)
-        assert (await play(client, devices))["phase"] == "finished"
+        assert (await follow_campaign(client, devices))["phase"] == "finished"
         for path in ("results", "regions.geojson"):
             assert (await client.get(f"{devices[0].base}/{path}")).status_code == 200
     await app.service.stop()

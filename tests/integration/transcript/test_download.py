@@ -20,9 +20,8 @@ from semilocal.transcript.checkpoints import Checkpoint, Seal, public_key
 from semilocal.transcript.download import download, save_transcript
 from semilocal.transcript.file import SEAL, read_frames
 from semilocal.transcript.verify import verify_stream
-from tests.helpers.service import enrolled, open_campaign, play, sample_task
-from tests.helpers.transcript_cases import KEY, Played, pack, tag
-from tests.helpers.transcript_cases import play as play_devices
+from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task
+from tests.helpers.transcript_cases import KEY, Played, campaign, pack, tag
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -37,7 +36,7 @@ def test_the_transcript_of_the_service_verifies(tmp_path: Path, signed: bool) ->
         async with running_app(store, time.time) as (client, service, _):
             campaign = open_campaign(task, releases=releases, capacity=60)
             devices = await enrolled(client, store, campaign, cluster(60), secrets)
-            await play(client, devices, service=service)
+            await follow_campaign(client, devices, service=service)
             loop = asyncio.get_running_loop()
 
             def get(path: str) -> bytes | None:
@@ -94,7 +93,7 @@ def routes_of(played: Played, *, sealed: bool) -> dict[str, bytes]:
     return out
 
 
-PLAYED = play_devices()
+PLAYED = campaign()
 
 
 def fetch(routes: dict[str, bytes]) -> bytes:
@@ -126,7 +125,7 @@ def test_a_server_without_a_part_or_with_another_task_is_refused() -> None:
     del routes[f"/tasks/{PLAYED.task.id.hex()}/rounds/2/closed"]
     with pytest.raises(Unavailable, match="rounds/2/closed"):
         fetch(routes)
-    other = play_devices(signed=False)
+    other = campaign(signed=False)
     routes = routes_of(PLAYED, sealed=True)
     routes[f"/tasks/{PLAYED.task.id.hex()}"] = other.events[0]
     with pytest.raises(Unavailable, match="another task"):

@@ -23,9 +23,9 @@ from semilocal.device.vault import pack as pack_vault
 from semilocal.protocol.messages import Closed, Query, Report, ValueClosed, ValueReport, decode, encode
 from semilocal.transcript.file import write_transcript
 from semilocal.transcript.verify import Verification, compare_histories, read_vault, verify_file, verify_stream
-from tests.helpers.transcript_cases import KEY, Played, pack, play, repack, tag
+from tests.helpers.transcript_cases import KEY, Played, campaign, pack, repack, tag
 
-PLAYED = play()
+PLAYED = campaign()
 FILE = pack(PLAYED.events, PLAYED.task)
 SEAL_TOKENS = {
     "wrong-seal", "wrong-size", "wrong-root", "wrong-chain", "not-signed", "bad-signature", "unsealed-events",
@@ -58,7 +58,7 @@ def places(played: Played, kind: str, *, round_: int | None = None) -> list[int]
     ],
 )  # fmt: skip
 def test_honest_transcripts_pass_with_and_without_every_vault(options: dict[str, object]) -> None:
-    played = play(**options)  # type: ignore[arg-type]
+    played = campaign(**options)  # type: ignore[arg-type]
     data = pack(played.events, played.task)
     found = judge(data)
     assert found.fine, found.lines()
@@ -79,7 +79,7 @@ def test_simulated_transcripts_pass(tmp_path: Path) -> None:
 
 
 def test_regions_below_k_are_noted() -> None:
-    played = play(4, k=5, values=False)
+    played = campaign(4, k=5, values=False)
     found = judge(pack(played.events, played.task))
     assert found.fine
     assert any("fewer than k = 5" in note for note in found.notes)
@@ -284,7 +284,7 @@ def test_a_forger_without_the_key_cannot_seal() -> None:
 
 def other_history() -> Played:
     """The same task, in which one device answered otherwise from the start: everything follows, and it is sealed."""
-    return play(seed=4)
+    return campaign(seed=4)
 
 
 def test_two_histories_are_found_by_comparing_them() -> None:
@@ -369,6 +369,6 @@ def test_a_vault_is_read_without_being_changed(tmp_path: Path) -> None:
 
 
 def test_unsigned_transcripts_say_so() -> None:
-    played = play(signed=False)
+    played = campaign(signed=False)
     assert any("pins no key" in note for note in judge(pack(played.events, played.task, key=None)).notes)
     assert tokens(judge(pack(played.events, played.task, key=KEY))) == {"bad-signature"}

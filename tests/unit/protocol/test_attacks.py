@@ -31,8 +31,7 @@ from semilocal import (
 from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.protocol.messages import AnyReport, decode, encode
 from semilocal.protocol.rule import Frontier, decide
-from semilocal.testing import ALLOW_ALL, cluster, secret, unit_box
-from tests.helpers.pair import crowd, play
+from semilocal.testing import ALLOW_ALL, cluster, participants_at, play, secret, unit_box
 
 STRICT = Policy(max_epsilon=100.0)
 
@@ -295,7 +294,7 @@ def test_mangled_messages_are_refused_and_change_nothing(noise: Any) -> None:
     """
     task = Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=3, max_depth=3, tau=0.4, randomizer=noise)
     points = cluster(30, 1)
-    history = play(task, crowd(task, points)).events
+    history = play(task, participants_at(task, points)).events
     public = [event for event in history if isinstance(event, Query | Closed)]
     states = []
     participant = Participant(task, points[9], secret(9), ALLOW_ALL)

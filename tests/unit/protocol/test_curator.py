@@ -12,9 +12,9 @@ from semilocal import Closed, Curator, Query, Report, Task
 from semilocal.errors import DeviceViolation, InvalidInput
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import encode
-from semilocal.testing import cluster, unit_box
+from semilocal.testing import cluster, participants_at, play, unit_box
 from tests.helpers.pair import closed as close_round
-from tests.helpers.pair import crowd, opened, play
+from tests.helpers.pair import opened
 
 TASK = Task.build(unit_box(2), epsilon=4.0, delta=0.05, k=3, max_depth=4, max_rounds=3, tau=0.4)
 LAPLACE = Task.build(unit_box(1), epsilon=8.0, delta=0.05, k=3, randomizer="discrete-laplace", max_depth=3)
@@ -137,7 +137,7 @@ def test_a_roll_call_takes_presence_only() -> None:
 
 
 def events() -> list[Any]:
-    return play(TASK, crowd(TASK, cluster(60, 2))).events
+    return play(TASK, participants_at(TASK, cluster(60, 2))).events
 
 
 def test_replay_equals_live_after_every_event() -> None:
@@ -190,7 +190,7 @@ def test_replay_refuses_closings_that_do_not_follow() -> None:
 def test_counting_is_a_sum_in_any_order() -> None:
     """Compared with a plain loop; parts add up to the whole; permutations change nothing."""
     for task in (TASK, LAPLACE):
-        history = play(task, crowd(task, cluster(60, task.box.dimensions))).events
+        history = play(task, participants_at(task, cluster(60, task.box.dimensions))).events
         rounds: dict[int, list[Report]] = {}
         for event in history:
             if isinstance(event, Report):

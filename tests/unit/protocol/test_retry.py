@@ -13,9 +13,8 @@ from semilocal import Closed, Participant, Query, Task
 from semilocal.errors import ServerViolation
 from semilocal.protocol.messages import AnyClosed, AnyQuery, AnyReport, encode
 from semilocal.protocol.participant import State
-from semilocal.testing import ALLOW_ALL, cluster, secret, unit_box
+from semilocal.testing import ALLOW_ALL, cluster, participants_at, play, restart, secret, unit_box
 from semilocal.transcript.merkle import transcript_root
-from tests.helpers.pair import crowd, play, restart
 
 SIZE = 40
 LAPLACE: Final = "discrete-laplace"
@@ -35,8 +34,8 @@ def stored(state: State) -> State:
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_retries_and_restarts_at_any_moment_change_no_byte(task: Task) -> None:
     points = cluster(SIZE, task.box.dimensions)
-    quiet = play(task, crowd(task, points))
-    participants = crowd(task, points)
+    quiet = play(task, participants_at(task, points))
+    participants = participants_at(task, points)
     numbers = {participant.pseudonym: number for number, participant in enumerate(participants)}
 
     def deliver(participant: Participant, message: AnyQuery | AnyClosed) -> AnyReport | None:

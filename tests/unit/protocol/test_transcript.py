@@ -11,9 +11,9 @@ from reference_client import merkle_tree_hash
 
 from semilocal import Task
 from semilocal.protocol.messages import encode
-from semilocal.testing import cluster, unit_box
+from semilocal.testing import cluster, participants_at, play, unit_box
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
-from tests.helpers.pair import STEADY, crowd, play
+from tests.helpers.pair import STEADY
 
 # Roots of the first n of these entries, as the certificate-transparency projects publish them for RFC 6962.
 ENTRIES = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"]
@@ -67,7 +67,7 @@ def test_padding_the_last_level_is_caught() -> None:
 
 def test_the_root_of_a_play_depends_on_every_message_and_on_their_order() -> None:
     task = Task.build(unit_box(1), epsilon=4.0, delta=0.05, k=3, max_depth=3)
-    events = play(task, crowd(task, cluster(20, 1))).events
+    events = play(task, participants_at(task, cluster(20, 1))).events
     root = transcript_root(events)
     assert root == merkle_tree_hash([encode(event) for event in events])
     roots = {transcript_root(events[:i] + events[i + 1 :]) for i in range(len(events))}

@@ -14,9 +14,9 @@ from semilocal.transcript.checkpoints import Seal
 from semilocal.transcript.file import END, EVENTS, SEAL, prove, read_frames, write_transcript
 from semilocal.transcript.merkle import check_inclusion, leaf_hash, merkle_root
 from semilocal.transcript.verify import verify_stream
-from tests.helpers.transcript_cases import KEY, pack, play
+from tests.helpers.transcript_cases import KEY, campaign, pack
 
-SMALL = play(12, k=2, max_depth=4)
+SMALL = campaign(12, k=2, max_depth=4)
 FILE = pack(SMALL.events, SMALL.task)
 
 
