@@ -12,7 +12,7 @@ import pytest
 
 from semilocal.device.channel import LONGEST_WAIT, Retry
 from semilocal.errors import Unreachable
-from tests.helpers.fake_server import MEAN, SMALL, FakeServer, World, crowd, play
+from tests.helpers.fake_server import MEAN, SMALL, FakeServer, World, crowd, run_agents
 
 HTML = {"content-type": "text/html; charset=utf-8"}
 PAGE = b"<html><body>Please log in to the network of the hotel</body></html>"
@@ -59,7 +59,7 @@ def test_stray_answers_to_any_request_change_nothing(name: str) -> None:
     """Every third request of every kind is answered by something between the device and the server."""
     points = crowd(6)
     quiet = World(FakeServer(SMALL, releases=(MEAN,), capacity=6))
-    expected = asyncio.run(play(quiet, points))
+    expected = asyncio.run(run_agents(quiet, points))
     assert {summary.outcome for summary in expected} == {"finished"}
 
     world = World(FakeServer(SMALL, releases=(MEAN,), capacity=6))
@@ -73,7 +73,7 @@ def test_stray_answers_to_any_request_change_nothing(name: str) -> None:
         return STRAYS[name]() if seen[kind] % 3 == 1 else ""
 
     world.network.fate = fate
-    summaries = asyncio.run(play(world, points))
+    summaries = asyncio.run(run_agents(world, points))
     assert [summary.outcome for summary in summaries] == ["finished"] * 6
     assert world.server.root() == quiet.server.root()
     assert all(len(bodies) == 1 for bodies in world.network.puts().values())
