@@ -51,8 +51,10 @@ class Inside:
         See :func:`overlap`.
     boxes : float64[n, fanout, 2, d]
         Boxes of the children of regions; copies of the region where it has none.
+    shares : float64[n, fanout]
+        Share of the region's people there by its slopes alone; 1 for copies.
     people : float64[n, fanout]
-        Who live there.
+        Who live there, by slopes and estimates.
     noise : float64[n]
         Variance of each of them.
     spread : Spread
@@ -61,6 +63,7 @@ class Inside:
 
     slopes: Floats
     boxes: Floats
+    shares: Floats
     people: Floats
     noise: Floats
     spread: Spread
@@ -76,18 +79,19 @@ class Inside:
         told, estimates, noise = _last_round(tree, found)
         total, even = found.people[told], 1.0 / fanout
         doubt = noise + total**2 * even * (1.0 - even) / (fanout + 1.0)  # if all divisions were equally likely
-        suggested = total[:, None] * (_shares(tree, boxes, slopes, told) - even)
+        suggested = total[:, None] * (_expected(_shares(tree, boxes, slopes, told)) - even)
         strength = float(np.sum(suggested**2 / doubt[:, None]))
         agreement = float(np.sum(suggested * (estimates - total[:, None] * even) / doubt[:, None]))
         trusted = slopes * (min(max(agreement / strength, 0.0), 1.0) if strength > 0 else 0.0)
-        spread = fit(total, estimates, noise, _shares(tree, boxes, trusted, told))
-        people, errors = np.zeros((number, fanout)), np.zeros(number)
+        shares, people, errors = np.ones((number, fanout)), np.zeros((number, fanout)), np.zeros(number)
+        shares[regions] = _shares(tree, boxes, trusted, regions)
+        spread = fit(total, estimates, noise, _expected(shares[told]))
         filled, unknown = np.full((number, fanout), 0.0), np.full(number, np.inf)
         filled[told], unknown[told] = estimates, noise
         people[regions], errors[regions] = spread.divide(
-            found.people[regions], filled[regions], unknown[regions], _shares(tree, boxes, trusted, regions)
+            found.people[regions], filled[regions], unknown[regions], _expected(shares[regions])
         )
-        return Inside(trusted, boxes, people, errors, spread)
+        return Inside(trusted, boxes, shares, people, errors, spread)
 
 
 def _last_round(tree: Tree, found: Population) -> tuple[Integers, Floats, Floats]:
@@ -103,13 +107,14 @@ def _last_round(tree: Tree, found: Population) -> tuple[Integers, Floats, Floats
 
 
 def _shares(tree: Tree, boxes: Floats, slopes: Floats, regions: Integers) -> Floats:
-    """Expected shares of the children of regions: float64[m, fanout]; they add up to 1."""
-    fanout = boxes.shape[1]
-    out = np.stack(
-        [
-            overlap(boxes[regions, child, 0], boxes[regions, child, 1], tree.boxes[regions], slopes[regions])
-            for child in range(fanout)
-        ],
-        axis=1,
-    )
-    return np.asarray(out / out.sum(axis=1, keepdims=True))
+    """Shares of the children of regions: float64[m, fanout]."""
+    columns = [
+        overlap(boxes[regions, child, 0], boxes[regions, child, 1], tree.boxes[regions], slopes[regions])
+        for child in range(boxes.shape[1])
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _expected(shares: Floats) -> Floats:
+    """The same, adding up to 1 also where a region has copies of itself for children."""
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))

@@ -11,6 +11,7 @@ Knows a tree, its population and the insides of its regions. Knows no level of c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -96,62 +97,77 @@ class Walk:
         answer = np.zeros((4, len(queries)))
         steps: list[_Step] = []
         query, cell = np.arange(len(queries)), np.zeros(len(queries), dtype=np.int64)
-        open_, _ = self._meet(answer, queries, query, cell)
-        query, cell = query[open_], cell[open_]
+        opened, _ = self._meet(answer, queries, query, cell[:, None])
+        query, cell = query[opened[:, 0]], cell[opened[:, 0]]
         while len(query):
             children = self.tree.children[cell]
-            shares = np.empty(children.shape)
-            opened = np.empty(children.shape, dtype=bool)
-            for child in range(children.shape[1]):
-                opened[:, child], shares[:, child] = self._meet(answer, queries, query, children[:, child])
+            opened, shares = self._meet(answer, queries, query, children)
             pair, which = np.nonzero(opened)
             steps.append(_Step(query, cell, shares, (pair, which)))
             query, cell = query[pair], children[pair, which]
         self._go_back(answer, steps)
         return answer
 
-    def _meet(self, answer: Floats, queries: Floats, query: Integers, cell: Integers) -> tuple[Flags, Floats]:
-        """Add what queries take from cells; which cells must be opened, and the share of the others that they cover."""
-        tree, people = self.tree, self.found.people
-        boxes = tree.boxes[cell]
-        lower, upper = queries[query, 0], queries[query, 1]
-        meets = ((lower < boxes[:, 1]) & (upper > boxes[:, 0])).all(axis=1)
-        holds = ((lower <= boxes[:, 0]) & (upper >= boxes[:, 1])).all(axis=1)
-        self._add(answer[0], query[holds], people[cell[holds]])
-        cut = meets & ~holds
-        part = (tree.regions[cell] == NONE) & (tree.children[cell, 0] == NONE)
-        ends = holds | (cut & (tree.children[cell, 0] == NONE))
-        self._add(answer[3], query[ends], np.where(part, np.inf, tree.acting[cell])[ends])
-        share = holds.astype(np.float64)
-        region = np.flatnonzero(cut & (tree.regions[cell] != NONE))
-        for rows, take in ((region, self._cut_regions), (np.flatnonzero(cut & part), self._cut_parts)):
-            if len(rows):
-                share[rows] = take(answer, query[rows], cell[rows], lower[rows], upper[rows])
-        return cut & (tree.children[cell, 0] != NONE), share
+    def _meet(self, answer: Floats, queries: Floats, query: Integers, cells: Integers) -> tuple[Flags, Floats]:
+        """Add what queries take from cells int64[m, c]; which must be opened, and how much of the others they cover."""
+        tree, (begin, end) = self.tree, self._sides
+        corners = [[queries[:, side, axis].take(query) for axis in range(queries.shape[2])] for side in (0, 1)]
+        opened, shares = np.empty(cells.shape, dtype=bool), np.empty(cells.shape)
+        for column in range(cells.shape[1]):
+            cell = cells[:, column]
+            meets, holds = np.ones((2, len(cell)), dtype=bool)
+            for lower, upper, first, last in zip(*corners, begin, end, strict=True):
+                start, stop = first.take(cell), last.take(cell)
+                meets &= (lower < stop) & (upper > start)
+                holds &= (lower <= start) & (upper >= stop)
+            held, cut = np.flatnonzero(holds), np.flatnonzero(meets & ~holds)
+            self._add(answer[0], query[held], self.found.people[cell[held]])
+            self._add(answer[3], query[held], self._most[cell[held]])
+            shares[:, column], opened[:, column] = holds, False
+            ends = tree.children[cell[cut], 0] == NONE
+            opened[cut[~ends], column] = True
+            cut = cut[ends]
+            self._add(answer[3], query[cut], self._most[cell[cut]])
+            region = tree.regions[cell[cut]] != NONE
+            for rows, take in ((cut[region], self._cut_regions), (cut[~region], self._cut_parts)):
+                shares[rows, column] = take(answer, queries[query[rows]], query[rows], cell[rows])
+        return opened, shares
 
-    def _cut_regions(self, answer: Floats, query: Integers, cell: Integers, lower: Floats, upper: Floats) -> Floats:
-        inside, box = self.inside, self.tree.boxes[cell]
-        slopes, people, noise = inside.slopes[cell], inside.people[cell], inside.noise[cell]
-        fanout = people.shape[1]
-        shares = np.empty(people.shape)
-        for child in range(fanout):
-            begin, end = inside.boxes[cell, child, 0], inside.boxes[cell, child, 1]
-            whole = overlap(begin, end, box, slopes)
-            taken = overlap(np.maximum(lower, begin), np.minimum(upper, end), box, slopes)
-            shares[:, child] = np.divide(taken, whole, out=np.zeros(len(cell)), where=whole > 0)
-        self._add(answer[0], query, (people * shares).sum(axis=1))
-        # Children of a region err against each other, since their sum is known; they are uneven in the same way.
-        against = ((shares - shares.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) * fanout / (fanout - 1)
-        chance = (people * shares * (1.0 - shares)).sum(axis=1)
+    @cached_property
+    def _sides(self) -> tuple[list[Floats], list[Floats]]:
+        """Lower and upper ends of the cells, an array per axis: the inner loop takes from them."""
+        first, last = (list(np.ascontiguousarray(self.tree.boxes[:, side].T)) for side in (0, 1))
+        return first, last
+
+    @cached_property
+    def _most(self) -> Floats:
+        """Who act from a cell, the largest number that may live there; no limit is known for trimmed parts."""
+        return np.where(self.tree.is_part, np.inf, self.tree.acting)
+
+    def _cut_regions(self, answer: Floats, boxes: Floats, query: Integers, cell: Integers) -> Floats:
+        inside, region, fanout = self.inside, self.tree.boxes[cell], self.inside.people.shape[1]
+        slopes, noise = inside.slopes[cell], inside.noise[cell]
         doubt = noise + self.found.doubt[cell] / fanout**2
-        excess = inside.spread.excess(people, shares, doubt[:, None])
-        uneven = np.sqrt(excess).sum(axis=1) ** 2
-        self._add(answer[1], query, against * noise + chance + uneven)
-        return overlap(lower, upper, box, np.zeros(slopes.shape))
+        value, variance, uneven, total, squares = np.zeros((5, len(cell)))
+        for child in range(fanout):
+            tile, people = inside.boxes[cell, child], inside.people[cell, child]
+            taken = overlap(np.maximum(boxes[:, 0], tile[:, 0]), np.minimum(boxes[:, 1], tile[:, 1]), region, slopes)
+            whole = inside.shares[cell, child]
+            share = np.divide(taken, whole, out=np.zeros(len(cell)), where=whole > 0)
+            value += people * share
+            variance += people * share * (1.0 - share)
+            uneven += np.sqrt(inside.spread.excess(people, share, doubt))
+            total += share
+            squares += share * share
+        # Children of a region err against each other, since their sum is known; they are uneven in the same way.
+        variance += np.maximum(squares - total**2 / fanout, 0.0) * fanout / (fanout - 1) * noise + uneven**2
+        self._add(answer[0], query, value)
+        self._add(answer[1], query, variance)
+        return overlap(boxes[:, 0], boxes[:, 1], region, np.zeros(slopes.shape))
 
-    def _cut_parts(self, answer: Floats, query: Integers, cell: Integers, lower: Floats, upper: Floats) -> Floats:
+    def _cut_parts(self, answer: Floats, boxes: Floats, query: Integers, cell: Integers) -> Floats:
         people, noise = self.found.people[cell], self.found.noise[cell]
-        share = overlap(lower, upper, self.tree.boxes[cell], self.inside.slopes[cell])
+        share = overlap(boxes[:, 0], boxes[:, 1], self.tree.boxes[cell], self.inside.slopes[cell])
         self._add(answer[0], query, people * share)
         self._add(answer[1], query, self.inside.spread.variance(people, share, noise))
         return share
@@ -161,15 +177,22 @@ class Walk:
         found, below = self.found, np.empty(0)
         for step in reversed(steps):
             step.shares[step.deeper] = below
-            kept, children = self.tree.kept[step.cell], self.tree.children[step.cell]
-            ways = kept.sum(axis=1)
-            below = np.where(kept, step.shares, 0.0).sum(axis=1) / ways
-            squares = np.where(kept, step.shares**2, 0.0).sum(axis=1) / ways
-            self._add(answer[1], step.query, found.visitors[step.cell] * np.maximum(squares - below**2, 0.0))
-            pair, child = np.nonzero(~kept)
-            net = step.shares[pair, child] - below[pair]
-            self._add(answer[1], step.query[pair], net**2 * found.noise[children[pair, child]])
-            self._add(answer[2], step.query[pair], net * found.common[children[pair, child]])
+            kept = self.tree.kept[step.cell]
+            ways, below, squares = np.zeros((3, len(step.cell)))
+            for child in range(kept.shape[1]):
+                share = step.shares[:, child] * kept[:, child]
+                ways += kept[:, child]
+                below += share
+                squares += share * share
+            below /= ways
+            here = found.visitors[step.cell] * np.maximum(squares / ways - below**2, 0.0)
+            self._add(answer[1], step.query, here)
+            trimmed = np.flatnonzero(self.tree.trims[step.cell] != NONE)
+            pair, child_of = np.nonzero(~kept[trimmed])
+            pair = trimmed[pair]
+            part, net = self.tree.children[step.cell[pair], child_of], step.shares[pair, child_of] - below[pair]
+            self._add(answer[1], step.query[pair], net**2 * found.noise[part])
+            self._add(answer[2], step.query[pair], net * found.common[part])
 
     @staticmethod
     def _add(total: Floats, query: Integers, numbers: Floats) -> None:
