@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -34,7 +34,9 @@ __all__ = [
     "FUNCTION_HELP",
     "FunctionText",
     "ReleaseText",
+    "add_rule",
     "add_seed",
+    "add_task",
     "describe_position",
     "existing_file",
     "number",
@@ -44,6 +46,7 @@ __all__ = [
     "parse_release",
     "server_url",
     "share",
+    "task_options",
     "whole",
 ]
 
@@ -115,6 +118,43 @@ def share(text: str) -> float:
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"must be between 0 and 1; got {text!r}")
     return value
+
+
+def add_task(parser: argparse._ActionsContainer, *, delta: float | None = None, searched: bool = False) -> None:
+    """The numbers of a task: ``--epsilon``, ``--k``, ``--delta`` (required without a default) and ``--accounting``."""
+    words = "loss between two positions inside a region" + (
+        ", in all; left out with --want" if searched else ", in all"
+    )
+    parser.add_argument("--epsilon", type=number(0, above=True), required=not searched, help=words)
+    parser.add_argument("--k", type=whole(1), required=True, help="the smallest crowd of a region")
+    shown = "well below 1/N" if delta is None else "%(default)s"
+    parser.add_argument(
+        "--delta", type=share, default=delta, required=delta is None, help=f"chance that a crowd is below k ({shown})"
+    )
+    parser.add_argument(
+        "--accounting",
+        choices=("core", "uniform"),
+        default="core",
+        help="what epsilon is for: positions inside a region, or moved positions against those inside (%(default)s)",
+    )
+
+
+def add_rule(parser: argparse._ActionsContainer) -> None:
+    """How cells are split: ``--rule``, ``--max-trims`` and ``--tau``."""
+    parser.add_argument(
+        "--rule",
+        choices=("trim", "all", "each"),
+        default="trim",
+        help="what happens in sparse parts: trim moves people, all stops splitting, each exposes people (%(default)s)",
+    )
+    parser.add_argument("--max-trims", type=whole(0), metavar="M", help="the most moves that anybody can have")
+    parser.add_argument("--tau", type=share, metavar="SHARE", help="the largest share of a cell that may be moved")
+
+
+def task_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What was given of :func:`add_task` and :func:`add_rule`, as options of ``Task.build``."""
+    names = ("epsilon", "delta", "k", "rule", "accounting", "max_trims", "tau")
+    return {name: value for name in names if (value := getattr(args, name)) is not None}
 
 
 def add_seed(parser: argparse._ActionsContainer, words: str, *, default: int | None = None) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from ..release import onecall
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from . import people
-from .arguments import BOX_HELP, add_seed, number, parse_box, share, whole
+from .arguments import BOX_HELP, add_rule, add_seed, add_task, number, parse_box, task_options
 from .exits import DONE
 from .output import Outcome, tell, trim_limit_advice
 
@@ -58,18 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the positions are public: exact shares of moved people may be printed",
     )
     promise = parser.add_argument_group("promise")
-    promise.add_argument("--epsilon", type=number(0, above=True), required=True, help="loss inside the region, in all")
-    promise.add_argument("--k", type=whole(1), required=True, help="the smallest crowd")
-    promise.add_argument("--delta", type=share, default=DELTA, help="chance that a crowd fails (%(default)s)")
-    promise.add_argument("--rule", choices=("trim", "all", "each"), default="trim", help="(%(default)s)")
-    promise.add_argument(
-        "--accounting",
-        choices=("core", "uniform"),
-        default="core",
-        help="what epsilon is for: positions inside a region, or moved positions against those inside (%(default)s)",
-    )
-    promise.add_argument("--max-trims", type=whole(0), metavar="M", help="the most moves that anybody can have")
-    promise.add_argument("--tau", type=share, metavar="SHARE", help="the largest share of a cell that may be moved")
+    add_task(promise, delta=DELTA)
+    add_rule(promise)
     promise.add_argument("--cap", type=number(0), metavar="EPSILON", help="refuse if anybody could lose more")
     output = parser.add_argument_group("output")
     add_seed(output, "repeatable noise, which protects nobody; else the system's randomness")
@@ -114,13 +103,6 @@ class Job:
         return cls(args, points[people.chosen_rows(args, table, rng)], box, rng)
 
     @property
-    def task_options(self) -> dict[str, Any]:
-        """Options of ``Task.build`` that were given."""
-        args = self.args
-        options = {"rule": args.rule, "accounting": args.accounting, "max_trims": args.max_trims, "tau": args.tau}
-        return {name: value for name, value in options.items() if value is not None}
-
-    @property
     def cap(self) -> float | None:
         """The most that one participant may lose; a person may be several."""
         return None if self.args.cap is None else self.args.cap / self.args.rows_per_user
@@ -128,7 +110,7 @@ class Job:
     def partition(self) -> tuple[Run, Ledger]:
         """Find the regions; all of epsilon goes to them."""
         args = self.args
-        task = Task.build(self.box, epsilon=args.epsilon, delta=args.delta, k=args.k, **self.task_options)
+        task = Task.build(self.box, **task_options(args))
         ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
         with progress(args) as advance:
             return simulate(self.points, task, rng=self.rng, progress=advance), ledger
@@ -138,9 +120,8 @@ class Job:
         args = self.args
         with progress(args) as advance:
             return onecall.partition_for_values(
-                self.points, self.box, epsilon=args.epsilon, delta=args.delta, k=args.k, rng=self.rng, cap=self.cap,
-                progress=advance, **self.task_options,
-            )  # fmt: skip
+                self.points, self.box, rng=self.rng, cap=self.cap, progress=advance, **task_options(args)
+            )
 
 
 def run_job(

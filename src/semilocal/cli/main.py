@@ -89,7 +89,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     codes = "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items())
     parser = _Parser(
         prog="semilocal",
-        description="Where a crowd is, at a resolution that follows its density, with local differential privacy.",
+        description="Where a crowd is, at a resolution that follows its density, and what that costs everybody in it.",
         epilog=f"Exit codes: {codes}.",
     )
     parser.add_argument("--version", action="version", version=f"semilocal {_VERSION}")

@@ -15,7 +15,17 @@ from ...io.progress import duration
 from ...protocol.participant import Participant, Policy
 from ...protocol.task import Task
 from .. import server
-from ..arguments import BOX_HELP, FUNCTION_HELP, number, parse_box, parse_release, share, whole
+from ..arguments import (
+    BOX_HELP,
+    FUNCTION_HELP,
+    add_rule,
+    add_task,
+    number,
+    parse_box,
+    parse_release,
+    task_options,
+    whole,
+)  # fmt: skip
 from ..exits import DONE
 from .join import DEFAULT_MAX_EPSILON
 
@@ -62,18 +72,8 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lower", help=argparse.SUPPRESS)  # an older spelling of --bounds
     parser.add_argument("--upper", help=argparse.SUPPRESS)
     parser.add_argument("--names", default="", metavar="A,B", help="names of the axes, such as longitude,latitude")
-    parser.add_argument(
-        "--epsilon", type=number(0, above=True), required=True, help="loss inside a region, for the partition"
-    )
-    parser.add_argument("--delta", type=share, required=True, help="chance that a crowd is below k; well below 1/N")
-    parser.add_argument("--k", type=whole(1), required=True, help="the smallest crowd")
-    parser.add_argument("--rule", choices=["trim", "all", "each"], default="trim", help="(%(default)s)")
-    parser.add_argument("--accounting", choices=["core", "uniform"], default="core", help="(%(default)s)")
-    parser.add_argument(
-        "--max-trims", type=whole(0), metavar="M",
-        help=f"most TRIM verdicts on a path; {CAMPAIGN_TRIMS} with rule trim and accounting core",
-    )  # fmt: skip
-    parser.add_argument("--tau", type=share, default=0.2, help="largest share of a cell that is moved (%(default)s)")
+    add_task(parser)
+    add_rule(parser)
     parser.add_argument("--tree", choices=["binary", "quad"], default="binary", help="(%(default)s)")
     parser.add_argument("--max-depth", type=whole(1), metavar="D", help="most splits on a path")
     parser.add_argument(
@@ -101,14 +101,13 @@ def run_create(args: argparse.Namespace) -> int:
 
     box = _box(args)
     releases = [parse_release(text, box.names) for text in args.release]
-    trims = args.max_trims
-    if trims is None and args.rule == "trim" and args.accounting == "core":
-        trims = CAMPAIGN_TRIMS
+    options = task_options(args)
+    if args.rule == "trim" and args.accounting == "core":
+        options.setdefault("max_trims", CAMPAIGN_TRIMS)
     with server.connect(args) as client:
         task = Task.build(
-            box, epsilon=args.epsilon, delta=args.delta, k=args.k, rule=args.rule, accounting=args.accounting,
-            max_trims=trims, tau=args.tau, tree=args.tree, max_depth=args.max_depth, quorum=args.quorum,
-            window=args.window, server_key=b"" if args.unsigned else client.key(),
+            box, tree=args.tree, max_depth=args.max_depth, quorum=args.quorum, window=args.window,
+            server_key=b"" if args.unsigned else client.key(), **options,
         )  # fmt: skip
         forms = tuple(ReleaseForm(r.kind, r.function.name, r.function.parameters, r.epsilon) for r in releases)  # type: ignore[arg-type]
         form = CampaignForm(args.name, task, forms, args.enrolment, args.capacity, args.enrolment_seconds)

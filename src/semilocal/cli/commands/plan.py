@@ -11,8 +11,9 @@ from ...errors import InvalidInput
 from ...io.files import check_outputs
 from ...io.plots import PICTURES, need_matplotlib
 from ...io.points import read_points
-from ..arguments import BOX_HELP, add_seed, number, parse_box, share, whole
+from ..arguments import BOX_HELP, add_seed, add_task, number, parse_box, whole
 from ..exits import DONE, FOUND
+from ..jobs import DELTA
 
 __all__ = ["add_arguments", "run"]
 
@@ -20,16 +21,11 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
     parser.add_argument("--n", type=whole(1), required=True, help="participants")
-    parser.add_argument(
-        "--epsilon", type=number(0, above=True), help="loss inside the region, in all; left out with --want"
-    )
-    parser.add_argument("--delta", type=share, default=1e-6, help="chance of a crowd below k (%(default)s)")
-    parser.add_argument("--k", type=whole(1), required=True, help="the smallest crowd")
+    add_task(parser, delta=DELTA, searched=True)
     parser.add_argument("--bounds", metavar="BOX", required=True, help=f"the public domain: {BOX_HELP}")
     parser.add_argument(
         "--density", default="uniform", help="uniform, clustered, gaussian, or a file of PUBLIC positions (%(default)s)"
     )
-    parser.add_argument("--accounting", choices=("core", "uniform"), default="core", help="(%(default)s)")
     parser.add_argument(
         "--want", type=_wanted, metavar="error=X", help="smallest epsilon for error=0.1 (of counts) or mean=0.5"
     )
