@@ -34,7 +34,7 @@ class Wire(HttpxWire):
     async def request(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]) -> Response:
         if self._clock.now < self._until:
             raise Lost("ConnectError")
-        return Response(200, b"{}")
+        return Response(200, b"{}", "application/json")
 
 
 def notices(until: float) -> list[str]:
