@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,10 @@ from ..protocol.task import Task
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, sharpest_event
 
-__all__ = ["Pair", "Plays", "attack", "choose_neighbour", "play", "report_scores"]
+__all__ = ["Claim", "Pair", "Plays", "attack", "choose_neighbour", "play", "report_scores"]
+
+
+Claim = Literal["inside", "moved", "nothing"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +58,32 @@ class Plays:
         How often the victim was, or would have been, moved at the two positions.
     crowds: int64[runs]
         How many are in its region, itself included.
+    trims : int64[runs]
+        T: TRIMs on the path of its region.
     """
 
     regions: Cells
     scores: Floats
     moves: Integers
     crowds: Integers
+    trims: Integers
 
-    def usable(self, moves: int) -> Floats:
-        """Scores of plays in which neither position was moved more often than this; -inf for the others."""
-        return np.where(self.moves.max(axis=1) <= moves, self.scores, -np.inf)
+    def claimed(self, claim: Claim, *, trims: int | None = None) -> Floats:
+        """Scores of plays in which something is claimed about the two positions; -inf for the others.
+
+        Parameters
+        ----------
+        claim : {"inside", "moved", "nothing"}
+            Both positions lie inside the published region; the first was moved and the second lies inside; both were
+            moved, about which nothing is claimed.
+        trims : int, optional
+            Only plays with at most so many TRIMs on the path.
+        """
+        here, there = (self.moves > 0).T
+        chosen = {"inside": ~here & ~there, "moved": here & ~there, "nothing": here & there}[claim]
+        if trims is not None:
+            chosen = chosen & (self.trims <= trims)
+        return np.where(chosen, self.scores, -np.inf)
 
 
 def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -> Plays:
@@ -82,8 +101,9 @@ def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -
     codes = task.hierarchy.codes(np.array([pair.here, pair.there]))
     others = task.hierarchy.codes(pair.others) if len(pair.others) else np.empty(0, dtype=np.uint64)
     out = Plays(
-        np.zeros(runs, dtype=np.uint64), np.zeros(runs), np.zeros((runs, 2), np.int64), np.zeros(runs, np.int64)
-    )
+        np.zeros(runs, dtype=np.uint64), np.zeros(runs), np.zeros((runs, 2), np.int64), np.zeros(runs, np.int64),
+        np.zeros(runs, np.int64),
+    )  # fmt: skip
     world = 0 if at == "here" else 1
     start = _Node(1, 1, others, codes, np.arange(runs), np.zeros(runs), 0, np.nan, np.zeros(2, np.int64), True)
     waiting = [start]
@@ -208,6 +228,7 @@ def _move(task: Task, codes: Cells, cell: int, kept: Flags) -> Cells:
 
 def _end(node: _Node, runs: Integers, scores: Floats, end: _End, out: Plays) -> None:
     out.regions[runs], out.crowds[runs], out.moves[runs] = end.region, end.crowd, node.moves
+    out.trims[runs] = node.trims
     out.scores[runs] = scores if end.together else -np.inf
 
 
@@ -257,18 +278,19 @@ def choose_neighbour(
 
 
 def attack(
-    pair: Pair, *, runs: int, rng: np.random.Generator, moves: int = 0, confidence: float = CONFIDENCE,
-    extra: Callable[[int, str], Floats] | None = None,
+    pair: Pair, *, runs: int, rng: np.random.Generator, claim: Claim = "inside", trims: int | None = None,
+    confidence: float = CONFIDENCE, extra: Callable[[int, str], Floats] | None = None,
 ) -> dict[str, LossBound]:  # fmt: skip
-    """Lower bounds on the loss, for both directions separately.
+    """Lower bounds on the loss: for both directions separately, or for the one that is claimed.
 
     Parameters
     ----------
     pair : Pair
     runs : int
         Plays per world for the bound; a fifth as many again are played to choose the event.
-    moves : int
-        Use only transcripts in which the victim was moved at most so often at either position.
+    claim, trims
+        Use only transcripts about which this is claimed; see :meth:`Plays.claimed`. With "moved" the first position of
+        the pair is the moved one, and only its direction is claimed.
     extra : callable, optional
         Scores of something released after the partition, for a number of plays and a world ("here", "there"); they are
         added to the transcript's.
@@ -276,15 +298,16 @@ def attack(
     Returns
     -------
     dict
-        ``{"here over there": …, "there over here": …}``. The event is chosen on plays of its own, so each bound holds
-        with the stated confidence.
+        ``{"here over there": …, "there over here": …}``; with "moved" the first alone. The event is chosen on plays of
+        its own, so each bound holds with the stated confidence.
     """
     bounds = {}
-    for first, second, sign in (("here", "there", 1), ("there", "here", -1)):
+    directions = (("here", "there", 1), ("there", "here", -1))
+    for first, second, sign in directions[:1] if claim == "moved" else directions:
 
         def scores(world: str, size: int, sign: int = sign) -> Floats:
             played = play(pair, runs=size, rng=rng, at=world)
-            raw = played.usable(moves)
+            raw = played.claimed(claim, trims=trims)
             more = extra(size, world) if extra is not None else 0.0
             return np.where(np.isfinite(raw), sign * (raw + more), -np.inf)
 

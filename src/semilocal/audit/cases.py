@@ -4,8 +4,9 @@ Each case is a function of the number of plays and a random generator that retur
 measured bound does not contradict the claim. Cases marked ``broken`` are wrong on purpose: an audit that lets them pass
 is not worth believing.
 
-Knows how to attack. Adjacency is always that of the promise: one participant's position is moved inside the region that
-the transcript publishes for it (pooled tree: anywhere); everybody else stays. Delta is 0 for losses.
+Knows how to attack. Adjacencies are those of the promise: two positions of one participant inside the region that the
+transcript publishes for it, a moved position against one inside, or (pooled tree) two positions anywhere; everybody
+else stays. Delta is 0 for losses.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .attacker import Pair, attack, choose_neighbour, play
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
 from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, value_loss
 from .pooled import attack_pooled, forget_spending, worst_pair
+from .outputs import COMMANDS, differing, equal_worlds
 
 __all__ = ["CASES", "Finding", "audit_task", "default_task"]
 
@@ -44,8 +46,7 @@ class Finding:
     ----------
     what : str
     kind : {"epsilon", "share"}
-        A loss inside the region (adjacency: position moved inside the region, delta 0; for the pooled tree: moved
-        anywhere), or the chance of a region without a crowd.
+        A loss (delta 0, between the positions that ``what`` names), or a chance.
     claimed, measured : float
         ``measured`` is a lower bound with the stated confidence, or exact.
     how : str
@@ -86,7 +87,7 @@ def default_task(**changes: object) -> Task:
 def audit_task(
     task: Task, name: str, *, runs: int, rng: np.random.Generator, claimed: float | None = None, broken: bool = False
 ) -> list[Finding]:
-    """Attack the whole transcript of a task, both directions: a victim in the middle of a crowded town, never moved.
+    """Attack the whole transcript of a task, both directions: two positions inside a region of a crowded town.
 
     Parameters
     ----------
@@ -108,16 +109,16 @@ def audit_task(
 
 def transcripts(runs: int, rng: np.random.Generator) -> list[Finding]:
     """Whole transcripts of the tasks we offer."""
-    out = audit_task(default_task(), 'transcript, default task (rule "trim", never moved)', runs=runs, rng=rng)
+    out = audit_task(default_task(), 'transcript, default task (rule "trim"), inside pair', runs=runs, rng=rng)
     fewer = max(runs // 4, 1000)
     for name, task in (('rule "all"', default_task(rule="all")), ("quadtree", default_task(tree="quad"))):
-        out += audit_task(task, f"transcript, {name}", runs=fewer, rng=rng)[:1]
+        out += audit_task(task, f"transcript, {name}, inside pair", runs=fewer, rng=rng)[:1]
     slow = default_task(randomizer="discrete-laplace")  # its tallies take a hundred draws per cell
-    return out + audit_task(slow, "transcript, discrete Laplace", runs=max(runs // 20, 1000), rng=rng)[:1]
+    return out + audit_task(slow, "transcript, discrete Laplace, inside pair", runs=max(runs // 20, 1000), rng=rng)[:1]
 
 
 def moved(runs: int, rng: np.random.Generator) -> list[Finding]:
-    """A victim that is moved once: (1 + moves) reports with accounting "core", the bound for all with "uniform"."""
+    """A moved position against one inside: (1 + T) reports with accounting "core", the epsilon of "uniform"."""
     out = []
     for accounting, claim in (("core", 2.0), ("uniform", 1.0)):
         scale = 1 if accounting == "core" else 12  # a quarter of the loss per report needs more people
@@ -126,11 +127,36 @@ def moved(runs: int, rng: np.random.Generator) -> list[Finding]:
             accounting=accounting, max_trims=None if accounting == "core" else 3,  # type: ignore[arg-type]
         )  # fmt: skip
         others = np.concatenate([np.full(100 * scale, 0.1), np.full(300 * scale, 0.4)])[:, None]
-        bounds = attack(Pair(task, others, (0.9,), (0.1,)), runs=runs // 2, rng=rng, moves=1)
-        for direction, bound in bounds.items():
-            name = f'transcript, moved once, accounting "{accounting}", {direction}'
-            out.append(Finding(name, "epsilon", claim, bound.epsilon, _how(bound)))
-    return out
+        bounds = attack(Pair(task, others, (0.9,), (0.1,)), runs=runs // 2, rng=rng, claim="moved", trims=1)
+        name = f'transcript, moved against inside, T = 1, accounting "{accounting}"'
+        out += [Finding(name, "epsilon", claim, bound.epsilon, _how(bound)) for bound in bounds.values()]
+    return out + _two_trims(runs // 2, rng) + _sixteen_trims(runs // 2, rng)
+
+
+def _two_trims(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """0.9 is moved by the first TRIM and 0.1 by the second: three reports tell them apart, and nothing is claimed."""
+    task = Task.build(Box((0.0,), (1.0,)), epsilon=1.0, delta=0.05, k=250, max_rounds=3, max_depth=8)
+    others = np.repeat([0.3, 0.4], 200)[:, None]  # too few on either side for another split
+    bounds = attack(Pair(task, others, (0.9,), (0.1,)), runs=runs, rng=rng, claim="nothing", trims=2)
+    bound = bounds["here over there"]
+    return [
+        Finding("transcript, both moved once, T = 2: the law 1 + 1 + 1", "epsilon", 3.0, bound.epsilon, _how(bound)),
+        Finding('planted: "(1 + own moves) reports" for two moved positions', "epsilon", 2.0, bound.epsilon,
+                _how(bound), broken=True),
+    ]  # fmt: skip
+
+
+def _sixteen_trims(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Everybody in one corner, the victim in the opposite one: sixteen TRIMs move it, round after round."""
+    task = Task.build(Box((0.0,), (1.0,)), epsilon=0.5, delta=0.05, k=20, max_depth=20)
+    pair = Pair(task, np.zeros((4_000, 1)), (0.99,), (0.0,))
+    bound = attack(pair, runs=max(runs // 2, 1000), rng=rng, claim="moved", trims=task.max_trims)["here over there"]
+    what = f"transcript, moved {task.max_trims} times against never moved, epsilon = 0.5 inside"
+    return [
+        Finding(what, "epsilon", task.epsilon_worst, bound.epsilon, _how(bound)),
+        Finding('planted: "never moved: epsilon" against a moved position', "epsilon", task.epsilon, bound.epsilon,
+                _how(bound), broken=True),
+    ]  # fmt: skip
 
 
 def values(runs: int, rng: np.random.Generator) -> list[Finding]:
@@ -152,7 +178,9 @@ def values(runs: int, rng: np.random.Generator) -> list[Finding]:
     others, here = _town(task, rng), _inside(task, 0.45)
     pair = Pair(task, others, here, choose_neighbour(task, others, here, rng=rng))
     for direction, both in attack(pair, runs=runs // 2, rng=rng, extra=scores).items():
-        out.append(Finding(f"transcript and one value, {direction}", "epsilon", 2.0, both.epsilon, _how(both)))
+        out.append(
+            Finding(f"transcript and one value, inside pair, {direction}", "epsilon", 2.0, both.epsilon, _how(both))
+        )
     return out
 
 
@@ -177,6 +205,20 @@ def crowds(runs: int, rng: np.random.Generator) -> list[Finding]:
     loose = default_task(delta=0.05)
     out.append(_crowd_share(loose, "chance of a region below k, default at delta = 0.05", max(runs // 4, 1000), rng))
     return [*out, _natural_share(loose, min(max(runs // 200, 100), 1000), rng)]
+
+
+def published(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Everything that commands write, in two worlds with equal transcripts; planted: shares of moved participants."""
+    pairs = [equal_worlds(rng) for _ in range(min(max(runs // 50_000, 1), 4))]
+    out = []
+    for command in COMMANDS:
+        share = sum(bool(differing(command, worlds)) for worlds in pairs) / len(pairs)
+        what = f"semilocal {command[0]} {' '.join(command[-3:])}: writes more than the transcript tells"
+        out.append(Finding(what, "share", 0.0, share, f"{len(pairs)} pairs of worlds"))
+    leaky = (*COMMANDS[0], "--public-data")
+    share = sum(bool(differing(leaky, worlds)) for worlds in pairs) / len(pairs)
+    what = "planted: semilocal partition that prints the share of moved participants"
+    return [*out, Finding(what, "share", 0.0, share, f"{len(pairs)} pairs of worlds", broken=True)]
 
 
 # -- wrong on purpose ------------------------------------------------------------------------------------------------
@@ -270,8 +312,8 @@ def pooled(runs: int, rng: np.random.Generator) -> list[Finding]:
 
 
 CASES: tuple[Callable[[int, np.random.Generator], list[Finding]], ...] = (
-    transcripts, moved, values, randomizers, crowds, paper_laplace, no_crowd, retries, float_noise, paper_margin,
-    pooled,
+    transcripts, moved, values, randomizers, crowds, published, paper_laplace, no_crowd, retries, float_noise,
+    paper_margin, pooled,
 )  # fmt: skip
 
 

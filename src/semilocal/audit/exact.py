@@ -6,12 +6,14 @@ Knows the mechanisms' exact weights. Draws nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays import Flags, Integers
+from ..hierarchy.dyadic import Cells
 from ..protocol.moves import move_codes
 from ..protocol.rule import Frontier, decide, first_frontier
 from ..protocol.task import Task
@@ -19,7 +21,13 @@ from ..randomizer import DiscreteLaplace, RandomizedResponse
 from ..randomizer.values.base import Mechanism
 
 __all__ = [
-    "crowd_test_failure", "laplace_sum_tail", "liar_pass_chance", "randomizer_loss", "transcript_losses", "value_loss",
+    "TranscriptLoss",
+    "crowd_test_failure",
+    "laplace_sum_tail",
+    "liar_pass_chance",
+    "randomizer_loss",
+    "transcript_losses",
+    "value_loss",
 ]  # fmt: skip
 
 
@@ -103,61 +111,107 @@ def laplace_sum_tail(size: int, margin: float) -> float:
 # -- whole transcripts ---------------------------------------------------------------------------------------------
 
 
+class TranscriptLoss(NamedTuple):
+    """Log of a transcript's probability ratio "here" over "there", moves at the two positions, TRIMs on the path."""
+
+    loss: float
+    moves: tuple[int, int]
+    trims: int
+
+
 def transcript_losses(
-    task: Task, others: list[tuple[float, ...]], here: tuple[float, ...], there: tuple[float, ...]
-) -> Iterator[tuple[float, int]]:
-    """Every transcript of a tiny population that both positions can give: log of its probability ratio, and moves.
+    task: Task, others: Sequence[tuple[float, ...]], here: tuple[float, ...], there: tuple[float, ...], *,
+    inside: bool = False,
+) -> Iterator[TranscriptLoss]:  # fmt: skip
+    """Every transcript that both positions can give, for randomized response, in exact integers.
 
-    Enumerates all reports of everybody in all rounds, in exact integers, for randomized response. Yields, for each
-    transcript whose path both positions follow, the log ratio "here" over "there" and the larger number of moves.
+    Reports of the others enter by their tallies alone, and all tallies can occur; so transcripts with the same verdicts
+    and the same reports of the victim have the same ratio and are listed once. Transcripts whose path only one
+    position follows are left out.
+
+    Parameters
+    ----------
+    inside : bool
+        Only transcripts whose region holds the second position, and of those with the same verdicts only the one with
+        the largest ratio: enough for a bound, and fast for many rounds.
     """
-    randomizer = task.randomizer
-    assert isinstance(randomizer, RandomizedResponse)
-    codes = [int(code) for code in task.hierarchy.codes(np.array([*others, here, there]))]
-    yield from _transcripts(task, randomizer.weights, codes[:-2], (codes[-2], codes[-1]), Fraction(1), (0, 0), 1)
+    assert isinstance(task.randomizer, RandomizedResponse)
+    codes = task.hierarchy.codes(np.array([*others, here, there]))
+    start = _Followed(codes[:-2], codes[-2:], Fraction(1), (0, 0), first_frontier())
+    yield from _transcripts(task, start, 1, inside)
 
 
-def _transcripts(
-    task: Task, weights: tuple[int, int], others: list[int], victim: tuple[int, int], ratio: Fraction,
-    moves: tuple[int, int], round_: int, frontier: Frontier | None = None,
-) -> Iterator[tuple[float, int]]:  # fmt: skip
+class _Followed(NamedTuple):
+    """Transcripts with the same verdicts so far on the victim's path."""
+
+    others: Cells  # deepest cells of everybody else in the victim's cell
+    victim: Cells  # uint64[2]: of the victim at the two positions
+    ratio: Fraction
+    moves: tuple[int, int]
+    frontier: Frontier  # one cell
+
+
+def _transcripts(task: Task, node: _Followed, round_: int, inside: bool) -> Iterator[TranscriptLoss]:
     """Follow the victim's cell; reports outside it do not depend on the victim's position."""
-    frontier = first_frontier() if frontier is None else frontier
+    trims = int(node.frontier.trims[0])
     if round_ > task.max_rounds:
-        yield _log(ratio), max(moves)
+        yield TranscriptLoss(_log(node.ratio), node.moves, trims)
         return
     fanout, tree = task.hierarchy.fanout, task.hierarchy
-    children = [int(child) for child in tree.child_of(np.array(victim, dtype=np.uint64), round_ - 1)]
-    size = len(others) + 1
-    for reports in product(range(fanout), repeat=size):
-        said = reports[-1]
-        here, there = (weights[0] if said == child else weights[1] for child in children)
-        after = ratio * Fraction(here, there)
-        tally = np.bincount(reports, minlength=fanout)[None, :]
-        ruling = decide(task, frontier, [size], tally)
-        kept = ruling.kept[0]
-        if not kept.any():
-            yield _log(after), max(moves)
-            continue
-        codes = np.array([*others, *victim], dtype=np.uint64)
-        if not kept.all():
-            away = ~kept[tree.child_of(codes, round_ - 1)]
-            moves_now = (moves[0] + int(away[-2]), moves[1] + int(away[-1]))
-            cells = np.repeat(frontier.cells, len(codes))
-            codes = move_codes(task, codes, cells, np.tile(kept, (len(codes), 1)))
-        else:
-            moves_now = moves
-        ends = tree.child_of(codes, round_ - 1)
-        if ends[-1] != ends[-2]:
-            continue  # this transcript tells the positions apart by its regions, which are public
-        place = int(np.searchsorted(np.flatnonzero(kept), ends[-1]))
-        cells_next, trims, expected = ruling.frontier
-        here_only = slice(place, place + 1)
-        following = Frontier(cells_next[here_only], trims[here_only], expected[here_only])
-        stay = [int(code) for code in codes[:-2][ends[:-2] == ends[-1]]]
-        yield from _transcripts(
-            task, weights, stay, (int(codes[-2]), int(codes[-1])), after, moves_now, round_ + 1, following
-        )
+    children = tree.child_of(node.victim, round_ - 1)
+    tallies = _tallies(len(node.others), fanout)
+    patterns: dict[tuple[bool, ...], set[Fraction]] = {}
+    for said in range(fanout):
+        everybody = tallies + np.eye(fanout, dtype=np.int64)[said]
+        cells, counted, expected = node.frontier
+        rows = len(everybody)
+        frontier = Frontier(np.repeat(cells, rows), np.repeat(counted, rows), np.repeat(expected, rows))
+        ruling = decide(task, frontier, np.full(len(everybody), len(node.others) + 1), everybody)
+        for kept in np.unique(ruling.kept, axis=0).tolist():
+            factors = patterns.setdefault(tuple(kept), set())
+            factors.add(node.ratio * _factor(task, said, children.tolist()))
+    for pattern, ratios in patterns.items():
+        for ratio in (max(ratios),) if inside else sorted(ratios):
+            if not any(pattern):
+                yield TranscriptLoss(_log(ratio), node.moves, trims)
+                continue
+            following = _follow(task, node, np.array(pattern), ratio, round_ - 1)
+            if following is not None and not (inside and following.moves[1]):
+                yield from _transcripts(task, following, round_ + 1, inside)
+
+
+def _follow(task: Task, node: _Followed, kept: Flags, ratio: Fraction, depth: int) -> _Followed | None:
+    """Where the victim's path goes on; None if the two positions part, which its cells then show."""
+    codes, tree, moves = np.concatenate([node.others, node.victim]), task.hierarchy, node.moves
+    trims = node.frontier.trims
+    if not kept.all():
+        away = ~kept[tree.child_of(codes, depth)]
+        moves = (moves[0] + int(away[-2]), moves[1] + int(away[-1]))
+        trims = trims + 1
+        cells = np.repeat(node.frontier.cells, len(codes))
+        codes = move_codes(task, codes, cells, np.tile(kept, (len(codes), 1)))
+    ends = tree.child_of(codes, depth)
+    if ends[-1] != ends[-2]:
+        return None
+    cell = tree.child(node.frontier.cells, ends[-1:])
+    stay = codes[:-2][ends[:-2] == ends[-1]]
+    return _Followed(stay, codes[-2:], ratio, moves, Frontier(cell, trims, node.frontier.expected))
+
+
+def _factor(task: Task, said: int, children: list[int]) -> Fraction:
+    assert isinstance(task.randomizer, RandomizedResponse)
+    true, other = task.randomizer.weights
+    here, there = (true if said == child else other for child in children)
+    return Fraction(here, there)
+
+
+def _tallies(size: int, fanout: int) -> Integers:
+    """All ways in which the reports of so many can fall on the children: int64[m, fanout]."""
+    if fanout == 1:
+        return np.array([[size]])
+    parts = [np.column_stack([np.full(len(rest), first), rest]) for first in range(size + 1)
+             for rest in (_tallies(size - first, fanout - 1),)]  # fmt: skip
+    return np.concatenate(parts)
 
 
 def _log(ratio: Fraction) -> float:

@@ -46,7 +46,7 @@ class Outcome:
 
 def tell(args: argparse.Namespace, outcome: Outcome) -> None:
     """Print results and promise: as one JSON object, or in words."""
-    run, ledger = outcome.run, outcome.ledger.times(args.rows_per_user)
+    run, ledger = outcome.run, outcome.ledger.settle(outcome.run.partition).times(args.rows_per_user)
     promised = ledger.guarantee(run.partition, simulated=run.simulated)
     shares = {str(moves): share for moves, share in run.move_shares.items()} if args.public_data else None
     if args.json:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from scipy.stats import laplace
 
 from semilocal import Box, Task
 from semilocal.audit.exact import (
+    TranscriptLoss,
     crowd_test_failure,
     laplace_sum_tail,
     liar_pass_chance,
@@ -19,32 +22,104 @@ from semilocal.audit.exact import (
     transcript_losses,
     value_loss,
 )
+from semilocal.protocol.moves import move_codes
+from semilocal.protocol.rule import Frontier, decide, first_frontier
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Piecewise, TwoPoint, best
 
 
+def small(rule: str = "trim", **changes: Any) -> Task:
+    options: dict[str, Any] = {"epsilon": 2.0, "delta": 0.4, "k": 3, "max_depth": 3, "tau": 0.4, "rule": rule}
+    return Task.build(Box((0.0,), (1.0,)), **(options | ({"max_trims": 2} if rule == "trim" else {}) | changes))
+
+
+def pairs_of(task: Task, others: list[float], positions: tuple[float, ...]) -> Iterator[TranscriptLoss]:
+    for here, there in product(positions, repeat=2):
+        yield from transcript_losses(task, [(x,) for x in others], (here,), (there,))
+
+
+TOWN = [0.05, 0.1, 0.15, 0.2, 0.3, 0.3, 0.35, 0.4, 0.45, 0.7]
+
+
 @pytest.mark.parametrize("rule", ["all", "trim"])
-def test_every_transcript_of_a_tiny_population_keeps_the_promise(rule: str) -> None:
-    """Never moved: at most epsilon. Moved s times: at most (1 + s) epsilon. Both are reached, so neither is loose."""
-    task = Task.build(
-        Box((0.0,), (1.0,)), epsilon=1.0, delta=0.3, k=1, max_depth=3, tau=0.49, rule=rule,  # type: ignore[arg-type]
-    )  # fmt: skip
-    worst: dict[int, float] = {}
-    for here, there in product((0.05, 0.3, 0.9), repeat=2):
-        for loss, moves in transcript_losses(task, [(0.05,), (0.05,), (0.7,)], (here,), (there,)):
-            worst[moves] = max(worst.get(moves, 0.0), loss)
-    for moves, loss in worst.items():
-        assert loss <= (1 + moves) * task.epsilon + 1e-12
-    assert worst[0] == pytest.approx(1.0)
+def test_every_transcript_of_a_small_population_keeps_the_promise(rule: str) -> None:
+    """Inside pairs: at most epsilon. Moved against inside: at most (1 + T) epsilon. Both are reached, so not loose."""
+    task = small(rule)
+    inside, moved = [], {1: -math.inf, 2: -math.inf}
+    for loss, (here, there), trims in pairs_of(task, TOWN, (0.05, 0.3, 0.4, 0.9)):
+        if not here and not there:
+            inside.append(loss)
+        elif not there:
+            assert loss <= (1 + trims) * task.epsilon + 1e-12
+            moved[trims] = max(moved[trims], loss)
+    assert max(inside) == pytest.approx(task.epsilon)
+    assert max(inside) <= task.epsilon + 1e-12
     if rule == "trim":
-        assert worst[1] == pytest.approx(2.0)
+        assert moved == {1: pytest.approx(2 * task.epsilon), 2: pytest.approx(3 * task.epsilon)}
 
 
-def test_a_wrong_accounting_is_caught_by_the_same_enumeration() -> None:
-    """Planted bug: claiming one report's loss for participants who were moved."""
-    task = Task.build(Box((0.0,), (1.0,)), epsilon=1.0, delta=0.3, k=1, max_depth=3, tau=0.49)
-    losses = [loss for loss, _ in transcript_losses(task, [(0.05,), (0.05,), (0.7,)], (0.9,), (0.05,))]
-    assert max(losses) > task.epsilon + 0.5
+def test_nothing_is_claimed_between_two_moved_positions_and_rightly_so() -> None:
+    """0.9 is moved by the first TRIM, 0.1 by the second: each moved once, and three reports tell them apart."""
+    task = small(epsilon=1.5)
+    found = list(transcript_losses(task, [(0.3,)] * 8 + [(0.4,)] * 8, (0.9,), (0.1,)))
+    once = [each.loss for each in found if each.moves == (1, 1) and each.trims == 2]
+    assert max(once) == pytest.approx(3 * task.epsilon)
+    assert max(once) > 2 * task.epsilon + 0.5  # the claim that was made before: (1 + own moves) reports
+    for each in found:
+        assert abs(each.loss) <= (1 + sum(each.moves)) * task.epsilon + 1e-12
+
+
+def test_never_moved_is_not_epsilon_against_a_position_that_was_moved_sixteen_times() -> None:
+    """Everybody in one corner, one participant in the opposite one: (1 + 16) reports, and the bound is reached."""
+    task = small(epsilon=0.5, max_trims=16, max_depth=20, k=20, delta=0.05)
+    found = list(transcript_losses(task, [(0.0,)] * 1000, (0.99,), (0.0,), inside=True))
+    worst = max(found, key=lambda each: each.loss)
+    assert worst.trims == worst.moves[0] == 16
+    assert worst.loss == pytest.approx(17 * task.epsilon)
+    assert worst.loss > task.epsilon + 4  # the claim that was made before: never moved, so epsilon
+
+
+def test_the_enumeration_by_tallies_lists_what_single_reports_give() -> None:
+    """Oracle: all reports of everybody, one by one."""
+    task, others = small(delta=0.45, k=1, epsilon=1.0), [(0.05,), (0.3,), (0.7,)]
+    for here, there in (((0.1,), (0.4,)), ((0.9,), (0.1,)), ((0.9,), (0.6,))):
+        fast = {(round(loss, 9), *rest) for loss, *rest in transcript_losses(task, others, here, there)}
+        slow = {(round(loss, 9), *rest) for loss, *rest in one_by_one(task, others, here, there)}
+        assert fast == slow
+        assert len(slow) > 2
+
+
+def one_by_one(task: Task, others: Any, here: Any, there: Any) -> Iterator[tuple[float, tuple[int, int], int]]:
+    """Transcripts by full simulation of every combination of reports."""
+    tree, epsilon = task.hierarchy, task.epsilon
+    start = tree.codes(np.array([*others, here, there]))
+    stack = [(first_frontier(), start, 0.0, (0, 0), 1)]
+    while stack:
+        frontier, codes, loss, moves, number = stack.pop()
+        if number > task.max_rounds:
+            yield loss, moves, int(frontier.trims[0])
+            continue
+        children = tree.child_of(codes, number - 1)
+        for reports in product(range(2), repeat=len(codes) - 1):
+            gain = epsilon * (int(reports[-1] == children[-2]) - int(reports[-1] == children[-1]))
+            ruling = decide(task, frontier, [len(reports)], np.bincount(reports, minlength=2)[None, :])
+            kept = ruling.kept[0]
+            if not kept.any():
+                yield loss + gain, moves, int(frontier.trims[0])
+                continue
+            after, count = codes, moves
+            if not kept.all():
+                away = ~kept[children]
+                count = (moves[0] + int(away[-2]), moves[1] + int(away[-1]))
+                after = move_codes(task, codes, np.repeat(frontier.cells, len(codes)), np.tile(kept, (len(codes), 1)))
+            ends = tree.child_of(after, number - 1)
+            if ends[-1] == ends[-2]:
+                place = int(np.searchsorted(np.flatnonzero(kept), ends[-1]))
+                row = slice(place, place + 1)
+                cells, trims, expected = ruling.frontier
+                following = Frontier(cells[row], trims[row], expected[row])
+                stay = np.concatenate([after[:-2][ends[:-2] == ends[-1]], after[-2:]])
+                stack.append((following, stay, loss + gain, count, number + 1))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.liars is not None:
         return _audit_liars(task, args.liars, args.responders, rng)
     if args.task is not None:
-        findings = audit_task(task, "transcript, never moved", runs=args.runs, rng=rng)
+        findings = audit_task(task, "transcript, inside pair", runs=args.runs, rng=rng)
     else:
         findings = [finding for case in CASES for finding in case(args.runs, rng)]
     table = finding_table(findings)
@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     if page is not None:
         write_text(args.out, f"{page[0]}{_MARKS[0]}\n{table}\n{_MARKS[1]}{page[1]}")
     print(
-        "\nLosses: one participant's position moves inside the region that the transcript publishes for it, delta 0. "
+        "\nLosses have delta 0. Inside pair: two positions inside the region that the transcript publishes for one "
+        "participant; moved against inside: a position that was moved there, against one inside. "
         "Measured is what an attacker reached: a lower bound on the true loss, not the loss itself."
     )
     return DONE if all(finding.verdict in ("holds", "caught") for finding in findings) else FOUND
