@@ -13,10 +13,11 @@ from semilocal.errors import InvalidInput, SchemaMismatch
 from semilocal.protocol.messages import encode
 from semilocal.service.admin import create_campaign, first_admin_token, new_tokens
 from semilocal.service.campaign import Campaign, token_hash, used_by
-from semilocal.service.rounds import advance, cancel, start, verify
+from semilocal.service.rounds import advance, cancel, start
 from semilocal.service.stores.base import Enrolment, Incoming, Store, What, open_store
 from semilocal.testing import Postgres
 from tests.helpers.service import open_campaign, sample_task
+from tests.helpers.stored import verify
 
 TASK = sample_task()
 WHATS: tuple[What, ...] = ("query", "closed", "checkpoint", "seal")

@@ -20,11 +20,11 @@ import pytest
 from semilocal import simulate
 from semilocal.protocol.messages import Query, decode
 from semilocal.service.admin import create_campaign
-from semilocal.service.rounds import verify
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import Postgres, Server, cluster, secrets_of
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers.service import Device, open_campaign, sample_task, unmet
+from tests.helpers.stored import verify
 
 KILLS = 20 if os.environ.get("SEMILOCAL_LONG") == "1" else 3
 DEVICES = 60

@@ -19,11 +19,10 @@ import httpx
 import msgspec
 import pytest
 
-from semilocal import Closed, Participant, Query, Report, Task
+from semilocal import Participant, Task
 from semilocal.protocol.keys import derive, pseudonym
-from semilocal.protocol.messages import ValueQuery, ValueReport, decode, encode
+from semilocal.protocol.messages import AnyReport, decode_closed, decode_query, encode
 from semilocal.protocol.plan import Plan
-from semilocal.protocol.values import respond_value
 from semilocal.service.admin import create_campaign
 from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import Store, open_store
@@ -56,11 +55,9 @@ class Device:
         self, client: httpx.AsyncClient, task: Task, point: Any, secret: bytes, *, plan: Plan | None = None
     ) -> None:
         self.client, self.task, self.plan = client, task, plan or Plan(task.id)
-        self.machine = Participant(task, point, secret, ALLOW_ALL)
-        self.point, self.secret = point, secret
+        self.machine = Participant(task, point, secret, ALLOW_ALL, plan=plan)
         self.pseudonym = pseudonym(secret, task.id)
         self.key = device_key(secret, task.id)
-        self.partition_rounds = 0
 
     @property
     def base(self) -> str:
@@ -79,37 +76,19 @@ class Device:
             form["token"] = token
         return await self.client.put(f"{self.base}/participants/{self.pseudonym.hex()}", json=form)
 
-    async def put(self, report: Report | ValueReport | bytes, round_: int | None = None) -> httpx.Response:
-        body = report if isinstance(report, bytes) else message_bytes(report)
+    async def put(self, report: AnyReport | bytes, round_: int | None = None) -> httpx.Response:
+        body = report if isinstance(report, bytes) else encode(report)
         number = round_ if round_ is not None else report.round  # type: ignore[union-attr]
         return await self.client.put(self.path(number), content=body, headers=self.headers)
 
     async def answer(self, data: bytes) -> httpx.Response | None:
         """Answer a query of either kind; None if there is nothing to say."""
-        if msgspec.msgpack.decode(data)[0] == "value-query":
-            report = self.respond_value(decode(data, ValueQuery))
-            return None if report is None else await self.put(report)
-        if self.machine.state.phase in ("finished", "lost"):
-            return None
-        said = self.machine.receive(decode(data, Query))
-        return None if said is None else await self.put(said)
-
-    def respond_value(self, query: ValueQuery) -> ValueReport | None:
-        region = self.machine.region
-        if region is None:
-            return None
-        return respond_value(
-            query, self.plan, task=self.task, secret=self.secret, pseudonym=self.pseudonym, region=region,
-            point=self.point, first_round=query.round - self.plan.asked.index(query.index),
-        )  # fmt: skip
+        report = self.machine.receive(decode_query(data))
+        return None if report is None else await self.put(report)
 
     def follow(self, data: bytes) -> None:
-        if msgspec.msgpack.decode(data)[0] == "closed":
-            self.machine.receive(decode(data, Closed))
-
-
-def message_bytes(message: Report | ValueReport) -> bytes:
-    return encode(message)
+        """Take a closing of either kind."""
+        self.machine.receive(decode_closed(data))
 
 
 async def follow_campaign(

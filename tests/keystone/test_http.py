@@ -10,11 +10,14 @@ import pytest
 from semilocal import simulate
 from semilocal.protocol.messages import ValueClosed, decode, encode
 from semilocal.protocol.plan import Release
-from semilocal.service.rounds import start, verify
+from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue
+from semilocal.service.rounds import start
 from semilocal.service.stores.base import Store
+from semilocal.simulation.values import play_values, value_events
 from semilocal.testing import MockClock, cluster, running_app, secrets_of
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
 from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task, transcript
+from tests.helpers.stored import verify
 
 TASKS: list[dict[str, Any]] = [
     {},
@@ -23,24 +26,33 @@ TASKS: list[dict[str, Any]] = [
     {"tree": "quad", "max_depth": 4},
     {"max_depth": 3, "max_rounds": 2},  # ends with a roll call
 ]
+RELEASES = (
+    Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0]),
+    Release("counts"),
+    Release("values", DiscreteLaplaceValue(3.0, 16), "gaussian_bump", (0.3, 0.5, 0.5)),
+)
 
 
 @pytest.mark.parametrize("changes", TASKS, ids=lambda changes: "-".join(map(str, changes.values())) or "default")
 def test_devices_over_http_give_the_root_of_the_simulation(store: Store, changes: dict[str, Any]) -> None:
+    """Of the whole campaign, rounds of values included."""
     task = sample_task(**changes)
     points, secrets = cluster(60), secrets_of(60)
 
     async def scenario() -> None:
         clock = MockClock()
         async with running_app(store, clock) as (client, service, _):
-            devices = await enrolled(client, store, open_campaign(task), points, secrets)
+            campaign = open_campaign(task, releases=RELEASES)
+            devices = await enrolled(client, store, campaign, points, secrets)
             assert start(store, task.id, clock())
             state = await follow_campaign(client, devices, service=service)
             assert state["phase"] == "finished"
             run = simulate(points, task, secrets=secrets, detail="reports")
-            events = await transcript(client, task, rounds=state["closed"])
-            assert events == [encode(event) for event in run.events]
-            root = transcript_root(run.events)
+            rounds = play_values(run, points, campaign.plan, secrets)
+            simulated = [*run.events, *value_events(run, campaign.plan, rounds)]
+            events = await transcript(client, task, rounds=state["closed"], plan=campaign.plan)
+            assert events == [encode(event) for event in simulated]
+            root = transcript_root(simulated)
             assert merkle_root([leaf_hash(event) for event in events]) == root
             assert verify(store, task.id).root == root
             assert [device.machine.moves for device in devices] == run.moves.tolist()
@@ -71,10 +83,10 @@ def test_rule_each_closes_by_its_deadline_and_whoever_was_left_behind_still_give
                 for device in devices:
                     device.follow(closed)
             run = simulate(points, task, secrets=secrets, detail="reports")
-            events = [encode(event) for event in run.events]
             plan = open_campaign(task, releases=(release,)).plan
+            values = value_events(run, plan, play_values(run, points, plan, secrets))
             found = await transcript(client, task, rounds=state["closed"], plan=plan)
-            assert found[: len(events)] == events
+            assert found == [encode(event) for event in [*run.events, *values]]
             assert sum(decode(found[-1], ValueClosed).responders) == 60
             document = (await client.get(f"{base}/results")).json()
             assert document["releases"][0]["responders"] == 60

@@ -12,12 +12,13 @@ from semilocal.protocol.estimates import estimate_mean
 from semilocal.protocol.messages import Closed, ValueClosed, decode, encode
 from semilocal.protocol.plan import Release
 from semilocal.service.admin import create_campaign
-from semilocal.service.rounds import verify
 from semilocal.service.stores.base import open_store
+from semilocal.simulation.values import play_values, value_events
 from semilocal.testing import Postgres, Server, cluster, secrets_of
 from semilocal.transcript.checkpoints import Checkpoint
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
 from tests.helpers.service import Device, follow_campaign, open_campaign, postgres, sample_task, transcript  # fmt: skip
+from tests.helpers.stored import verify
 
 __all__ = ["postgres"]
 
@@ -44,16 +45,14 @@ async def scenario(server: Server, count: int) -> None:
         assert state["phase"] == "finished"
         assert state["enrolled"] == count
         run = simulate(points, task, secrets=secrets, detail="reports")
-        expected = [encode(event) for event in run.events]
+        values = play_values(run, points, campaign.plan, secrets)
+        simulated = [*run.events, *value_events(run, campaign.plan, values)]
         events = await transcript(client, task, rounds=state["closed"], plan=campaign.plan)
-        assert events[: len(expected)] == expected
-        rounds = len(run.rounds)
-        data = (await client.get(f"/tasks/{task.id.hex()}/rounds/{rounds}/checkpoint")).content
-        import msgspec
-
-        checkpoint = msgspec.msgpack.decode(data, type=Checkpoint)
-        assert checkpoint.root == transcript_root(run.events)
-        assert checkpoint.size == len(expected)
+        assert events == [encode(event) for event in simulated]
+        for number, so_far in ((len(run.rounds), list(run.events)), (state["closed"], simulated)):
+            data = (await client.get(f"/tasks/{task.id.hex()}/rounds/{number}/checkpoint")).content
+            checkpoint = decode(data, Checkpoint)
+            assert (checkpoint.root, checkpoint.size) == (transcript_root(so_far), len(so_far))
         last = verify(store, task.id)
         assert last.root == merkle_root([leaf_hash(event) for event in events])
         assert [device.machine.region for device in devices] == run.partition.cells[run.regions].tolist()

@@ -23,13 +23,14 @@ from hypothesis import strategies as st
 
 from semilocal import Box, Closed, Query, Report, Task
 from semilocal.protocol.curator import Curator, count_reports
-from semilocal.protocol.messages import ValueReport, decode, encode
+from semilocal.protocol.messages import ValueQuery, ValueReport, decode, encode
 from semilocal.protocol.plan import Release
 from semilocal.service.admin import create_campaign
-from semilocal.service.rounds import advance, start, verify
+from semilocal.service.rounds import advance, start
 from semilocal.service.stores.base import Applied, Item, Store, open_store
 from semilocal.testing import MockClock, Postgres, build_app, client_of, cluster, secrets_of
 from tests.helpers.service import Device, open_campaign
+from tests.helpers.stored import verify
 
 DEVICES = 14
 LONG = os.environ.get("SEMILOCAL_LONG") == "1"
@@ -115,7 +116,7 @@ class Harness:
         data = (await self.get(f"/rounds/{state['round']}/query")).content
         body: bytes | None = None
         if state["kind"] == "value-query":
-            report = device.respond_value(decode(data, _value_query()))
+            report = device.machine.receive(decode(data, ValueQuery))
             body = None if report is None else encode(report)
         elif machine.state.phase in ("waiting", "answered"):
             said = machine.receive(decode(data, Query))
@@ -287,12 +288,6 @@ class Harness:
             mine = self.accepted.get(number, {})
             reports = [decode(mine[name], Report) for name in sorted(mine)]
             assert encode(curator.close(*count_reports(curator, reports))) == self.finished[f"{number}/closed"]
-
-
-def _value_query() -> Any:
-    from semilocal.protocol.messages import ValueQuery
-
-    return ValueQuery
 
 
 def play(

@@ -15,6 +15,7 @@ The state is a fold over the closings: ``Curator.replay`` gives back the same cu
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
@@ -192,9 +193,7 @@ class Curator:
         if isinstance(report, ValueReport) != self.partitioned:
             kind = "a ValueReport" if self.partitioned else "a Report"
             raise DeviceViolation("wrong-kind", f"round {self.round} takes {kind}")
-        if self._paths is None:
-            self._paths = self._find_paths()
-        before = self._paths.get(report.cell)
+        before = self.paths.get(report.cell)
         if before is None:
             raise DeviceViolation("unknown-cell", f"cell {report.cell} is not asked about in round {self.round}")
         self._check_answer(report.answer)
@@ -217,8 +216,17 @@ class Curator:
             except InvalidInput as error:
                 raise DeviceViolation("bad-answer", str(error)) from None
 
+    @property
+    def paths(self) -> dict[int, tuple[int, int]]:
+        """For every cell of the open round, the round and the cell of the report that comes before; (0, 0) in round 1.
+
+        Worked out once per round; look at it beforehand where the first report must not wait.
+        """
+        if self._paths is None:
+            self._paths = self._find_paths()
+        return self._paths
+
     def _find_paths(self) -> dict[int, tuple[int, int]]:
-        """For every cell of the open round, the round and the cell of the report that comes before."""
         if self.partitioned:
             regions = self.regions
             pairs = zip(regions.rounds.tolist(), regions.last.tolist(), strict=True)
@@ -296,6 +304,12 @@ class Curator:
             if isinstance(event, Closed | ValueClosed):
                 curator.follow(event)
         return curator
+
+    def fork(self) -> Curator:
+        """Another curator in the same state, that goes on by itself."""
+        other = copy(self)
+        other.rounds = list(self.rounds)
+        return other
 
     def _judge(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Played:
         if self.partitioned:

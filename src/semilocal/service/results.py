@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from ..errors import InvalidInput
+from ..protocol.curator import Curator
 from ..protocol.estimates import estimate_mean, region_values
 from ..protocol.messages import Closed, ValueClosed, decode
 from ..protocol.partition import UNPROTECTED, Partition
@@ -19,7 +19,6 @@ from ..protocol.promise import INSIDE, Guarantee, promise
 from ..protocol.task import Task
 from ..transcript.checkpoints import Checkpoint
 from .campaign import Campaign, Status
-from .rounds import regions_of
 from .stores.base import Store
 
 __all__ = ["geojson", "results"]
@@ -86,7 +85,7 @@ def _read(store: Store, task: bytes) -> tuple[Campaign, Status, list[Closed], di
 
 def _regions(task: Task, closings: list[Closed]) -> list[dict[str, Any]]:
     if task.rule == "each":  # nobody answers for a region that was left behind: its crowd is not public
-        cells = np.array(sorted(regions_of(task, closings)), dtype=np.uint64)
+        cells = Curator.replay(task, closings).regions.cells
         crowds: list[int | None] = [None] * len(cells)
     else:
         partition = Partition.from_closings(task, closings)

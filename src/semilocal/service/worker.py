@@ -22,10 +22,9 @@ from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import Refused, StoreUnavailable
-from ..protocol.messages import Closed, Query, decode, decode_query
+from ..protocol.curator import Curator
 from . import rounds
 from .campaign import Campaign, Status
-from .check import Asked
 from .faults import Faults, Health, Seldom
 from .stores.base import Store, What
 from .writer import Writer
@@ -44,16 +43,16 @@ STALLED_SECONDS = 300.0  # no closing takes so long
 class LiveCampaign:
     """A worker's copy of a campaign."""
 
-    def __init__(self, campaign: Campaign, status: Status, asked: Asked | None) -> None:
-        self.campaign, self.status, self.asked = campaign, status, asked
+    def __init__(self, campaign: Campaign, status: Status, curator: Curator) -> None:
+        self.campaign, self.status, self.curator = campaign, status, curator
         self.changed = asyncio.Event()
 
-    def follow(self, status: Status, asked: Asked | None) -> None:
+    def follow(self, status: Status, curator: Curator) -> None:
         """Take over a newer state and wake who waits."""
         moved = (status.phase, status.round, status.closed) != (
             self.status.phase, self.status.round, self.status.closed,
         )  # fmt: skip
-        self.status, self.asked = status, asked
+        self.status, self.curator = status, curator
         if moved:
             self.changed.set()
             self.changed = asyncio.Event()
@@ -211,18 +210,18 @@ class Service:
         if live is not None and live.status == status:
             return live
         if live is not None and (live.status.round, live.status.phase) == (status.round, status.phase):
-            live.follow(status, live.asked)
+            live.follow(status, live.curator)
             return live
         campaign = live.campaign if live is not None else await self.read(self.store.campaign, task)
         assert campaign is not None
-        asked = None
-        if status.phase in ("collecting", "releasing"):
-            asked = await self.read(_asked, self.store, campaign, status)
+        known = None if live is None else live.curator
+        closed = 0 if status.ended else status.closed  # nothing is checked after the end
+        curator = await self.read(rounds.catch_up, self.store, campaign, closed, known)
         live = self._live.get(task)  # somebody else may have been faster, and further
         if live is None:
-            live = self._live[task] = LiveCampaign(campaign, status, asked)
+            live = self._live[task] = LiveCampaign(campaign, status, curator)
         elif (status.closed, status.ended, status.round) >= (live.status.closed, live.status.ended, live.status.round):
-            live.follow(status, asked)
+            live.follow(status, curator)
         return live
 
     async def wait(self, task: bytes, *, after: int, seconds: float) -> LiveCampaign:
@@ -306,16 +305,3 @@ def poll_after(status: Status, now: float) -> int:
     if status.ended or status.deadline is None:
         return 5
     return max(1, min(5, math.ceil((status.deadline - now) / 10)))
-
-
-def _asked(store: Store, campaign: Campaign, status: Status) -> Asked | None:
-    data = store.message(campaign.task.id, status.round, "query")
-    if data is None:
-        return None
-    query = decode_query(data)
-    regions: dict[int, tuple[int, int]] = {}
-    if not isinstance(query, Query):
-        last = status.round - campaign.plan.asked.index(query.index) - 1
-        found = (store.message(campaign.task.id, number, "closed") for number in range(1, last + 1))
-        regions = rounds.regions_of(campaign.task, (decode(data, Closed) for data in found if data is not None))
-    return Asked(campaign, query, regions)

@@ -24,11 +24,11 @@ from semilocal.device.vault import Vault
 from semilocal.protocol.plan import Release
 from semilocal.service.admin import create_campaign, new_tokens
 from semilocal.service.campaign import Campaign
-from semilocal.service.rounds import verify
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, cluster, running_app, secrets_of
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers.service import open_campaign, sample_task
+from tests.helpers.stored import verify
 
 MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 SIZE = 60

@@ -20,13 +20,14 @@ from semilocal.protocol.promise import Guarantee
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.problems import PROBLEMS
-from semilocal.service.rounds import start, verify
+from semilocal.service.rounds import start
 from semilocal.service.routes import OPERATIONS
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
 from semilocal.transcript.checkpoints import check_signature, next_head
 from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task  # fmt: skip
+from tests.helpers.stored import verify
 
 TASK = sample_task()
 BASE = f"/tasks/{TASK.id.hex()}"

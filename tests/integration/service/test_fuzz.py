@@ -21,10 +21,11 @@ from semilocal.errors import InvalidInput
 from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.service.problems import PROBLEMS
-from semilocal.service.rounds import start, verify
+from semilocal.service.rounds import start
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
 from tests.helpers.service import enrolled, open_campaign, sample_task
+from tests.helpers.stored import verify
 
 INPUTS = 200_000 if os.environ.get("SEMILOCAL_LONG") == "1" else 5_000
 TASK = sample_task()

@@ -12,11 +12,12 @@ from semilocal import Report, Task
 from semilocal.protocol.messages import encode
 from semilocal.service.admin import create_campaign
 from semilocal.service.limits import RateLimit
-from semilocal.service.rounds import advance, start, verify
+from semilocal.service.rounds import advance, start
 from semilocal.service.stores.base import Enrolment, Incoming
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import MockClock, build_app
 from tests.helpers.service import open_campaign, sample_task
+from tests.helpers.stored import verify
 
 
 def names(count: int) -> list[bytes]:

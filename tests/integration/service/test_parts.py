@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from semilocal import Closed
 from semilocal.errors import InvalidInput, Overloaded, StoreUnavailable
 from semilocal.service.campaign import Campaign, Status, new_token, token_hash, used_by
 from semilocal.service.limits import RateLimit
 from semilocal.service.problems import PROBLEMS, Problem
-from semilocal.service.rounds import _needed, regions_of
+from semilocal.service.rounds import _needed
 from semilocal.service.stores.base import Applied, Enrolment
 from semilocal.service.writer import Writer
 from semilocal.transcript.merkle import leaf_hash, merkle_root
@@ -119,22 +118,6 @@ def test_whoever_gives_up_waiting_disturbs_nobody() -> None:
 )
 def test_a_quorum_is_rounded_up(quorum: float, expected: int, needed: int) -> None:
     assert _needed(sample_task(quorum=quorum), expected) == needed
-
-
-def test_regions_know_the_last_report_that_leads_to_them() -> None:
-    task = sample_task(max_depth=3, max_rounds=2, rule="each", max_trims=0)
-    closings = [
-        Closed(task.id, 1, (1,), (30,), ((15, 15),), ((1,),)),
-        Closed(task.id, 2, (3,), (15,), ((7, 8),), ((0, 1),)),
-        Closed(task.id, 3, (6, 7), (7, 8), ((), ()), ((), ())),
-    ]
-    assert regions_of(task, closings) == {2: (1, 1), 6: (3, 6), 7: (3, 7)}
-    trimmed = sample_task(max_depth=3)
-    closings = [
-        Closed(trimmed.id, 1, (1,), (30,), ((15, 15),), ((1,),)),
-        Closed(trimmed.id, 2, (3,), (30,), ((7, 23),), ((),)),
-    ]
-    assert regions_of(trimmed, closings) == {3: (2, 3)}
 
 
 def test_tokens_do_not_lead_from_the_database_to_a_pseudonym() -> None:

@@ -11,7 +11,9 @@ import pytest
 from semilocal import Closed, Curator, Query, Report, Task
 from semilocal.errors import DeviceViolation, InvalidInput
 from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import encode
+from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, encode
+from semilocal.protocol.plan import Plan, Release
+from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, TwoPoint
 from semilocal.testing import cluster, participants_at, play, unit_box
 from tests.helpers.pair import closed as close_round
 from tests.helpers.pair import opened
@@ -240,3 +242,165 @@ def test_nobody_answers() -> None:
     closed = close_round(curator, size, sums)
     assert (closed.responders, closed.tally, closed.kept) == ((0,), ((0, 0),), ((),))
     assert curator.finished
+
+
+# -- regions and rounds of values ------------------------------------------------------------------------------------
+
+RULES = [
+    Task.build(unit_box(2), epsilon=6.0, delta=0.05, k=3, max_depth=4, max_rounds=3, tau=0.4, rule=rule)
+    for rule in ("all", "trim", "each")
+]
+
+
+@pytest.mark.parametrize("task", RULES, ids=lambda task: task.rule)
+def test_regions_know_the_last_report_that_leads_to_them(task: Task) -> None:
+    """Compared with every participant's own way: where it ended, and which report was its last."""
+    played = play(task, participants_at(task, cluster(80, 2)))
+    curator = Curator.replay(task, played.events)
+    last: dict[bytes, tuple[int, int]] = {}
+    for event in played.events:
+        if isinstance(event, Report):
+            last[event.pseudonym] = (event.round, event.cell)
+    plan = Plan(task.id, (Release("mean", TwoPoint(1.0), "coordinate", (0.0,)),))
+    asking = Curator.replay(task, played.events, plan)
+    regions = curator.regions
+    assert asking.paths == dict(
+        zip(regions.cells.tolist(), zip(regions.rounds.tolist(), regions.last.tolist(), strict=True), strict=True)
+    )
+    for person in played.participants:
+        assert person.region is not None
+        assert asking.paths[person.region] == last[person.pseudonym]
+    if task.rule != "each":
+        crowds = [sum(p.region == cell for p in played.participants) for cell in regions.cells.tolist()]
+        assert regions.crowds.tolist() == crowds
+        assert asking.expected == 80
+    assert np.all(np.diff(regions.cells.astype(np.int64)) > 0)
+    with pytest.raises(InvalidInput, match="still open"):
+        _ = Curator(task).regions
+
+
+@pytest.mark.parametrize("task", RULES, ids=lambda task: task.rule)
+def test_expected_counts_those_whose_cell_goes_on(task: Task) -> None:
+    played = play(task, participants_at(task, cluster(80, 2)))
+    assert Curator(task).expected is None
+    curator = Curator(task)
+    for closing in played.closings[:-1]:
+        curator.follow(closing)
+        reports = [event for event in played.events if isinstance(event, Report) and event.round == curator.round]
+        assert curator.expected is not None
+        assert curator.expected >= len(reports)
+        assert task.rule == "each" or curator.expected == len(reports)
+
+
+def values() -> tuple[Curator, Plan, list[Any]]:
+    """A curator that asks for the first of two values, its plan, and a whole play."""
+    plan = Plan(TASK.id, (Release("mean", TwoPoint(1.0), "coordinate", (0.0,)), Release("counts"),
+                          Release("values", DiscreteLaplaceValue(2.0, 4), "coordinate", (1.0,))))  # fmt: skip
+    history = play(TASK, participants_at(TASK, cluster(60, 2), plan=plan), plan=plan).events
+    return Curator.replay(TASK, [event for event in history if isinstance(event, Closed)], plan), plan, history
+
+
+def test_a_campaign_replayed_equals_the_live_one_after_every_closing() -> None:
+    _, plan, history = values()
+    live = Curator(TASK, plan)
+    for place, event in enumerate(history):
+        if isinstance(event, Query | ValueQuery):
+            assert Curator.replay(TASK, history[:place], plan).query() == live.query() == event
+        elif isinstance(event, Report | ValueReport):
+            live.check(event)
+        elif isinstance(event, Closed | ValueClosed):
+            reports = [one for one in history[:place] if isinstance(one, Report | ValueReport)]
+            assert live.close(*count_reports(live, [one for one in reports if one.round == event.round])) == event
+    assert live.finished
+    assert live.query() is None
+    with pytest.raises(InvalidInput, match="finished"):
+        live.close([], [])
+    for event in history[-1:]:
+        with pytest.raises(InvalidInput, match="finished"):
+            live.follow(event)
+
+
+@pytest.mark.parametrize(
+    ("changes", "token"),
+    [
+        ({"task": bytes(32)}, "other-task"), ({"round": 1}, "other-round"), ({"cell": 1}, "unknown-cell"),
+        ({"answer": 2}, "bad-answer"), ({"answer": -1}, "bad-answer"),
+    ],
+)  # fmt: skip
+def test_check_refuses_values_that_do_not_belong_to_the_open_round(changes: dict[str, Any], token: str) -> None:
+    curator, _, _ = values()
+    legal = ValueReport(TASK.id, curator.round, bytes(16), int(curator.regions.cells[0]), 0)
+    assert curator.check(legal) == (curator.regions.rounds[0], curator.regions.last[0])
+    with pytest.raises(DeviceViolation) as caught:
+        curator.check(msgspec.structs.replace(legal, **changes))
+    assert caught.value.token == token
+
+
+def test_kinds_of_reports_do_not_mix() -> None:
+    curator, _, _ = values()
+    with pytest.raises(DeviceViolation, match="wrong-kind"):
+        curator.check(Report(TASK.id, curator.round, bytes(16), int(curator.regions.cells[0]), 0))
+    with pytest.raises(DeviceViolation, match="wrong-kind"):
+        Curator(TASK).check(ValueReport(TASK.id, 1, bytes(16), 1, 0))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda size, lines: (size + 1, lines),
+        lambda size, lines: (size[:-1], lines),
+        lambda size, lines: (size, lines[:, :2]),
+        lambda size, lines: (size, lines[::-1]),
+        lambda size, lines: (size, lines - [0, 1, 0]),
+        lambda size, lines: (size, lines + np.array([1000, 0, 0])),
+        lambda size, lines: (size * 0, lines * [1, 1, 0]),
+        lambda size, lines: (2 * size, np.concatenate([lines, lines])),
+        lambda size, lines: (size, lines.astype(float)),
+        lambda size, lines: (size, None),
+    ],
+)
+def test_close_refuses_counts_that_no_values_have_and_changes_nothing(spoil: Any) -> None:
+    curator, _, history = values()
+    reports = [one for one in history if isinstance(one, ValueReport) and one.round == curator.round]
+    size, lines = count_reports(curator, reports)
+    before = curator.query()
+    with pytest.raises(InvalidInput):
+        curator.close(*spoil(size, lines))
+    assert curator.query() == before
+    curator.close(size, lines)
+
+
+def test_follow_refuses_closings_of_values_that_do_not_follow_and_changes_nothing() -> None:
+    curator, _, history = values()
+    honest = next(event for event in history if isinstance(event, ValueClosed))
+    bad: list[Any] = [
+        msgspec.structs.replace(honest, task=bytes(32)),
+        msgspec.structs.replace(honest, round=honest.round + 1),
+        msgspec.structs.replace(honest, plan=bytes(32)),
+        msgspec.structs.replace(honest, index=2),
+        msgspec.structs.replace(honest, cells=(1, *honest.cells[1:])),
+        msgspec.structs.replace(honest, counts=(((7, 1),), *honest.counts[1:])),
+        next(event for event in history if isinstance(event, Closed)),
+    ]
+    for closing in bad:
+        before = curator.query()
+        with pytest.raises(InvalidInput):
+            curator.follow(closing)
+        assert curator.query() == before
+    curator.follow(honest)
+    with pytest.raises(InvalidInput, match="other kind"):
+        Curator(TASK).follow(msgspec.structs.replace(honest, round=1))
+
+
+def test_a_fork_goes_on_by_itself() -> None:
+    curator = Curator(TASK)
+    other = curator.fork()
+    other.close([100], [[50, 50]])
+    assert (curator.round, other.round) == (1, 2)
+    assert curator.paths == {1: (0, 0)}
+    assert other.paths == {2: (1, 1), 3: (1, 1)}
+
+
+def test_a_plan_of_another_task_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="another task"):
+        Curator(TASK, Plan(LAPLACE.id))

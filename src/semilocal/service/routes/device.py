@@ -7,8 +7,10 @@ import re
 
 import msgspec
 
+from ...errors import DeviceViolation, InvalidInput
+from ...protocol.curator import Curator
+from ...protocol.messages import decode_report
 from ..campaign import token_hash, used_by
-from ..check import check_report
 from ..http import (
     TASK,
     Receive,
@@ -27,7 +29,7 @@ from ..http import (
     task_of,
 )
 from ..problems import Problem
-from ..stores.base import Enrolment
+from ..stores.base import Enrolment, Incoming
 from ..worker import poll_after
 from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
 
@@ -36,6 +38,8 @@ __all__ = ["OPERATIONS", "put_report"]
 REPORT_BYTES = 4096
 LONGEST_WAIT = 25
 
+_MAX_CELL = 2**62  # what a database's integer holds, and more than any hierarchy has
+_encode = msgspec.msgpack.Encoder().encode
 _KEY = re.compile(rb"[Bb]earer ([0-9a-f]{64})\Z")
 _ACKNOWLEDGED = [
     (b"content-type", b"application/json"), (b"content-length", b"77"), (b"cache-control", b"no-store"),
@@ -85,7 +89,7 @@ async def show_state(context: Context, request: Request) -> Response:
     else:
         live = await service.fresh(task)
     status, now = live.status, service.clock()
-    kind = None if live.asked is None or status.ended else "value-query" if live.asked.is_value else "query"
+    kind = {"collecting": "query", "releasing": "value-query"}.get(status.phase)
     document = {
         "task": task.hex(), "phase": status.phase, "round": status.round, "kind": kind, "closed": status.closed,
         "enrolled": status.enrolled, "deadline": status.deadline, "poll_after": poll_after(status, now),
@@ -116,11 +120,11 @@ async def put_report(
         raise Problem("too-fast", "more than 20 requests a second with one key")
     verifier = hashlib.sha256(bytes.fromhex(match[1].decode())).digest()
     live = await service.campaign(task)
-    if round_ > live.status.round or (live.asked is None and not live.status.ended):
+    if round_ > live.status.round:
         live = await service.refresh(task)
     status = live.status
-    asked = live.asked if round_ == status.round and round_ > status.closed else None
-    item = check_report(body, task=task, round_=round_, pseudonym=pseudonym, verifier=verifier, asked=asked)
+    curator = live.curator if round_ == status.round and round_ > status.closed else None
+    item = _incoming(body, task, round_, pseudonym, verifier, curator)
     if round_ > max(status.round, status.closed) or status.phase == "enrolling":
         if status.ended:
             token = "campaign-ended" if status.phase == "cancelled" else "no-such-round"
@@ -134,6 +138,29 @@ async def put_report(
     status_code = 201 if outcome == "stored" else 200
     await send({"type": "http.response.start", "status": status_code, "headers": _ACKNOWLEDGED})
     await send({"type": "http.response.body", "body": b'{"digest":"%b"}' % hashlib.sha256(body).hexdigest().encode()})
+
+
+def _incoming(
+    body: bytes, task: bytes, round_: int, pseudonym: bytes, verifier: bytes, curator: Curator | None
+) -> Incoming:
+    """A report as the store takes it; without a curator the round is closed, and only stored bytes matter."""
+    try:
+        report = decode_report(body)
+    except InvalidInput as error:
+        raise Problem("not-canonical", str(error)) from None
+    if report.task != task:
+        raise Problem("other-task", "the task in the body is not the one in the path")
+    if report.round != round_:
+        raise Problem("other-round", f"the body is for round {report.round}, the path for round {round_}")
+    if report.pseudonym != pseudonym:
+        raise Problem("other-pseudonym", "the pseudonym in the body is not the one in the path")
+    if report.cell >= _MAX_CELL:
+        raise Problem("unknown-cell", "no hierarchy has such a cell")
+    try:
+        before, cell = (0, 0) if curator is None else curator.check(report)
+    except DeviceViolation as error:
+        raise Problem(error.token, error.reason) from None
+    return Incoming(task, round_, pseudonym, verifier, report.cell, _encode(report.answer), before, cell)
 
 
 async def refuse_report_path(context: Context, request: Request) -> Response:

@@ -1,0 +1,109 @@
+"""Everything that a store holds of a campaign, judged by the public verifier and by the curator's machine."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import NamedTuple
+
+from semilocal import Curator
+from semilocal.protocol.messages import Seal, ValueQuery, decode, decode_closed, decode_query, encode
+from semilocal.service.campaign import Status
+from semilocal.service.rounds import report_bytes
+from semilocal.service.stores.base import Locked, Store
+from semilocal.transcript.file import TranscriptWriter
+from semilocal.transcript.saved_log import SavedLog
+from semilocal.transcript.verify import verify_stream
+
+
+class Verified(NamedTuple):
+    """Where a campaign stands, and root and number of the events of its closed rounds."""
+
+    status: Status
+    root: bytes
+    size: int
+
+
+def verify(store: Store, task: bytes) -> Verified:
+    """Replay a campaign from its stored events as anyone can from its transcript, and compare what else is stored.
+
+    Raises
+    ------
+    AssertionError
+        If anything stored does not follow from the events before it.
+    """
+    with store.lock(task) as held, tempfile.TemporaryFile() as stream:
+        assert held is not None
+        root, size = _write(store, held, TranscriptWriter(stream, held.campaign.task))
+        stream.seek(0)
+        found = verify_stream(stream)
+        if held.status.closed:
+            assert found.fine, found.lines()
+        _compare(held)
+        return Verified(held.status, root, size)
+
+
+def _write(store: Store, held: Locked, writer: TranscriptWriter) -> tuple[bytes, int]:
+    task, plan = held.campaign.task, held.campaign.plan
+    root, size, pinned = writer.log.root(), 0, False
+    for number, closing in enumerate(held.closings(), start=1):
+        question = held.query(number)
+        assert question is not None
+        query = decode_query(question)
+        if isinstance(query, ValueQuery) and not pinned:
+            writer.add([encode(plan)])
+            pinned = True
+        writer.add([question])
+        for row in held.reports(number):
+            writer.add([report_bytes(row, query)])
+        writer.add([closing])
+        seal = decode(held.seal(number) or b"", Seal)
+        assert store.message(task.id, number, "checkpoint") == encode(seal.checkpoint)
+        writer.put_seal(seal)
+        root, size = writer.log.root(), writer.log.size
+    writer.finish()
+    return root, size
+
+
+def _compare(held: Locked) -> None:
+    """The campaign's phase, open query, tree and counter, against the closings."""
+    campaign, status = held.campaign, held.status
+    curator = Curator.replay(campaign.task, map(decode_closed, held.closings()), campaign.plan)
+    query = curator.query()
+    assert curator.round == status.closed + 1
+    if status.phase == "enrolling":
+        wanted: tuple[str, int] = ("enrolling", 0)
+    elif status.phase == "cancelled":
+        wanted = ("cancelled", status.closed)
+    elif query is None:
+        wanted = ("finished", status.closed)
+    else:
+        wanted = ("releasing" if curator.partitioned else "collecting", curator.round)
+    assert (status.phase, status.round) == wanted
+    if not status.ended:
+        received = sum(1 for _ in held.reports(status.round)) if status.round else status.enrolled
+        assert received == status.received
+    if status.round and not status.ended:
+        assert query is not None
+        assert held.query(status.round) == encode(query)
+    if status.round and status.phase != "cancelled":
+        assert held.fold == _tree(held, isinstance(query, ValueQuery)).to_bytes()
+
+
+def _tree(held: Locked, values_next: bool) -> SavedLog:
+    """The Merkle tree over all events up to the open query, the plan included if values are next."""
+    log, pinned = SavedLog(), False
+    log.add([encode(held.campaign.task)])
+    for number, closing in enumerate(held.closings(), start=1):
+        question = held.query(number)
+        assert question is not None
+        query = decode_query(question)
+        if isinstance(query, ValueQuery) and not pinned:
+            log.add([encode(held.campaign.plan)])
+            pinned = True
+        log.add([question])
+        for row in held.reports(number):
+            log.add([report_bytes(row, query)])
+        log.add([closing])
+    if values_next and not pinned:
+        log.add([encode(held.campaign.plan)])
+    return log
