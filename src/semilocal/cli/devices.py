@@ -78,7 +78,8 @@ async def reach(server: str, *, patience: float) -> None:
 
 async def find_task(channel: Channel, url: str) -> tuple[str, Task, Plan]:
     """Id, task and plan behind a URL; the agent checks them again, and pins them."""
-    from ..device.pinned import only_task, pinned_task, split_url
+    from ..device.channel import only_task, split_url
+    from ..device.vault import pinned_task
 
     name = split_url(url)[1] or await only_task(channel)
     task = await channel.message(f"/tasks/{name}", lambda data: pinned_task(data, name))
@@ -90,7 +91,7 @@ async def find_task(channel: Channel, url: str) -> tuple[str, Task, Plan]:
 
 def server_of(url: str) -> str:
     """The server of a URL."""
-    from ..device.pinned import split_url
+    from ..device.channel import split_url
 
     return split_url(url)[0]
 

@@ -25,32 +25,18 @@ import msgspec
 
 from ..arrays import exact
 from ..errors import BudgetExceeded, InvalidInput, ServerViolation
-from ..protocol.keys import derive
-from ..protocol.messages import Query, Report, ValueQuery, ValueReport, decode, encode
+from ..protocol.keys import access_key
+from ..protocol.messages import AnyClosed, AnyReport, Checkpoint, Query, ValueQuery, decode, decode_closed, encode
 from ..protocol.participant import Participant, Policy
 from ..protocol.plan import Plan
+from ..protocol.promise import promise
 from ..protocol.task import Task
-from ..protocol.values import respond_value
-from .channel import LONGEST_WAIT, Answer, Channel, Status
-from .pinned import (
-    check_counted,
-    cost,
-    enrolment_advice,
-    only_task,
-    pinned_plan,
-    pinned_task,
-    read_checkpoint,
-    read_closed,
-    read_value_closed,
-    spent,
-    split_url,
-    summarise,
-    worst_case,
-)
-from .summary import Outcome, Summary
+from .channel import LONGEST_WAIT, Answer, Channel, Status, only_task, split_url
+from .ledger import spent, worst_case
+from .summary import Outcome, Summary, summarise
 from .swarm.verdict_cache import SharedParticipant, Verdicts
 from .transport import new_client
-from .vault import Membership, Vault
+from .vault import Membership, Vault, pinned_plan, pinned_task
 
 if TYPE_CHECKING:
     import httpx
@@ -59,7 +45,6 @@ __all__ = ["Agent"]
 
 T = TypeVar("T")
 
-_KEY = b"semilocal/1/key"
 _OUT = ("round-closed", "missed-round")
 _ENDED = "campaign-ended"
 
@@ -143,7 +128,7 @@ class Agent:
         """What the vault knows of this task now."""
         if self._entry is None:
             return Summary(outcome="unfinished")
-        return summarise(self._vault, self._entry)
+        return summarise(self._vault.contents, self._entry)
 
     # -- the whole way -----------------------------------------------------------------------------------------
 
@@ -177,7 +162,7 @@ class Agent:
             self._task = task = await self._read(path, lambda data: pinned_task(data, self._name))
             plan = await self._read(f"{path}/plan", lambda data: decode(data, Plan))
             self._resume(self._new_entry(task, plan))
-            self._notify(f"Joined task {self._name[:12]}…: {cost(task, plan)}")
+            self._notify(f"Joined task {self._name[:12]}…: {promise(task, plan).sentence().rstrip('.')}")
             return
         self._task = pinned_task(entry.task, self._name)
         if self._position != entry.position:
@@ -197,19 +182,16 @@ class Agent:
         )
         secret = self._vault.contents.secret
         self._participant = SharedParticipant(
-            self._task, entry.position, secret, policy, verdicts=self._verdicts, state=entry.state
-        )
+            self._task, entry.position, secret, policy, verdicts=self._verdicts, plan=self._plan, state=entry.state,
+            released=entry.values,
+        )  # fmt: skip
         self._entry = entry
 
     def _new_entry(self, task: Task, plan: Plan) -> Membership:
-        try:
-            plan.check(task)
-        except InvalidInput as error:
-            raise ServerViolation("bad-plan", str(error)) from None
         point = task.box.check([self._position])[0]
+        # checks plan and policy, before anything is reserved
+        participant = Participant(task, point, self._vault.contents.secret, self._policy, plan=plan)
         worst, exposure = worst_case(task, plan)
-        if worst > exact(self._policy.max_epsilon):
-            raise ServerViolation("over-budget", f"{cost(task, plan)}; you allow {self._policy.max_epsilon:g}")
         ledger = self._vault.contents.ledger
         limits = [exposure]
         if self._policy.max_exposure is not None:
@@ -225,8 +207,6 @@ class Agent:
         if min(limits) < exposure:
             answers = int(min(limits) / exact(task.epsilon))
             self._notify(f"Your cap on exposure ends your part after {answers} answers, perhaps without a region.")
-        # the participant checks the rest of the policy, before anything is reserved
-        participant = Participant(task, point, self._vault.contents.secret, self._policy)
         entry = Membership(
             server=self._server, task=task.to_bytes(), plan=encode(plan), position=self._position,
             state=participant.state, token=self._token,
@@ -250,7 +230,7 @@ class Agent:
             ledger = self._vault.contents.ledger.cancel(bytes.fromhex(self._name))
             self._vault.save(self._vault.contents.without(bytes.fromhex(self._name), ledger))
             self._entry = None
-            raise ServerViolation(answer.token, enrolment_advice(answer))
+            raise ServerViolation(answer.token, _advice(answer))
         self._save(enrolled=True, token="")
         self._notify("Enrolled; waiting for the first round.")
 
@@ -301,7 +281,7 @@ class Agent:
         return "cancelled" if answer.token == _ENDED else "unfinished"
 
     async def _follow(self, number: int) -> None:
-        closed = await self._link.message(f"{self._rounds(number)}/closed", read_closed)
+        closed = await self._link.message(f"{self._rounds(number)}/closed", _read_closed)
         if closed is None:
             self._status = None
             return
@@ -315,7 +295,7 @@ class Agent:
         """Answer every value that the pinned plan asks for, each once."""
         last = 0
         asked = self._plan.asked
-        while asked and last < (self._joined.values_from or 1) + len(asked) - 1:
+        while asked and last < (self._participant.released.first_round or 1) + len(asked) - 1:
             status = await self._until(partial(Status.releases, number=last), after=None)
             if status.ended:
                 return
@@ -325,7 +305,9 @@ class Agent:
             if query is None:
                 self._status = None
                 continue
-            report = self._value(query, number)
+            if query.round != number:
+                raise ServerViolation("skipped-round", f"round {number} holds the query of round {query.round}")
+            report = self._value(query)
             answer = await self._deliver(number, report)
             if answer.token == _ENDED:
                 return
@@ -334,39 +316,21 @@ class Agent:
                 continue
             status = await self._until(partial(Status.past, number=number), after=number - 1)
             if status.closed >= number:
-                closed = await self._link.message(f"{self._rounds(number)}/closed", read_value_closed)
-                if closed is not None:
-                    check_counted(closed[0], report)
-                    self._save(closings=(*self._joined.closings, closed[1]))
+                await self._follow(number)
 
-    def _value(self, query: ValueQuery, number: int) -> ValueReport:
+    def _value(self, query: ValueQuery) -> AnyReport:
         """The report for a value; the question is in the vault when this returns."""
-        entry, participant, plan = self._joined, self._participant, self._plan
-        if query.round != number:
-            raise ServerViolation("skipped-round", f"round {number} holds the query of round {query.round}")
-        first = entry.values_from
-        if not first and query.index in plan.asked:
-            first = number - plan.asked.index(query.index)
-            if not participant.state.round < first <= participant.task.max_rounds + 2:
-                raise ServerViolation("skipped-round", f"the partition cannot have ended with round {first - 1}")
-        assert participant.region is not None
-        report = respond_value(
-            query, plan, task=participant.task, secret=self._vault.contents.secret, pseudonym=participant.pseudonym,
-            region=participant.region, point=entry.position, first_round=first,
-        )  # fmt: skip
-        digest = hashlib.sha256(encode(query)).digest()
-        known = dict(entry.released).get(query.index)
-        if known is None:
-            release = plan.releases[query.index]
-            self._save(values_from=first, released=(*entry.released, (query.index, digest)))
-            self._notify(f"Released {release}.")
-        elif known != digest:
-            raise ServerViolation("changed-query", f"release {query.index} was asked before in other words")
+        before = self._participant.released
+        report = self._participant.receive(query)
+        assert report is not None
+        if self._participant.released != before:
+            self._save()
+            self._notify(f"Released {self._plan.releases[query.index]}.")
         return report
 
     # -- steps -------------------------------------------------------------------------------------------------
 
-    async def _deliver(self, number: int, report: Report | ValueReport) -> Answer:
+    async def _deliver(self, number: int, report: AnyReport) -> Answer:
         """Send a report until the server has it for good, or says why not."""
         if number in self._delivered:
             return Answer(200, b"")
@@ -408,7 +372,7 @@ class Agent:
     async def _pin_checkpoint(self) -> None:
         """Pin the transcript's root after the round in which this device's region was fixed."""
         number = self._participant.state.round
-        point = await self._link.message(f"{self._rounds(number)}/checkpoint", read_checkpoint)
+        point = await self._link.message(f"{self._rounds(number)}/checkpoint", lambda data: decode(data, Checkpoint))
         if point is None:
             return
         if point.task != self._participant.task.id or point.round != number:
@@ -418,10 +382,14 @@ class Agent:
     # -- bookkeeping -------------------------------------------------------------------------------------------
 
     def _save(self, **changes: object) -> None:
-        entry = msgspec.structs.replace(self._joined, state=self._participant.state, **changes)
+        values = self._participant.released
+        entry = msgspec.structs.replace(
+            self._joined, state=self._participant.state, values_from=values.first_round, released=values.answered,
+            **changes,
+        )  # fmt: skip
         ledger = self._vault.contents.ledger
         line = ledger.line(self._participant.task.id)
-        epsilon, exposure = spent(entry, self._participant.task, self._plan)
+        epsilon, exposure = spent(self._participant)
         if line is not None and (line.spent_epsilon, line.spent_exposure) != (str(epsilon), str(exposure)):
             try:
                 ledger = ledger.spend(self._participant.task.id, epsilon=epsilon, exposure=exposure)
@@ -446,7 +414,24 @@ class Agent:
         return self.summary()
 
     def _key(self) -> bytes:
-        return derive(self._vault.contents.secret, _KEY + bytes.fromhex(self._name), 32)
+        return access_key(self._vault.contents.secret, bytes.fromhex(self._name))
 
     def _rounds(self, number: int) -> str:
         return f"/tasks/{self._name}/rounds/{number}"
+
+
+def _read_closed(data: bytes) -> tuple[AnyClosed, bytes]:
+    """A closing of either kind and its SHA-256."""
+    return decode_closed(data), hashlib.sha256(data).digest()
+
+
+def _advice(answer: Answer) -> str:
+    """Why the server did not enrol the device, and what to do."""
+    advice = {
+        "bad-token": "the server does not know this token; ask the campaign's administrator for one",
+        "token-used": "the token has enrolled someone else. If your vault was wiped, this device is a new participant "
+        "and needs a new token",
+        "pseudonym-taken": "this participant is enrolled with another key; use the vault it enrolled with",
+        "enrolment-closed": "enrolment is over; nobody may join after the first round has begun",
+    }
+    return advice.get(answer.token, f"the server refused the enrolment: {answer.detail}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -28,7 +29,7 @@ from .transport import LONGEST_POLL, HttpxWire, LeanWire, Response
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Answer", "Channel", "Clock", "Retry", "Status", "WallClock"]
+__all__ = ["Answer", "Channel", "Clock", "Retry", "Status", "WallClock", "only_task", "split_url"]
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ LONGEST_WAIT = 300.0  # seconds a server may ask a device to wait
 _NOT_YET = frozenset({"not-open-yet", "not-closed-yet"})
 _NOTICE_EVERY = 10.0  # seconds between two lines about a silent server
 _SYSTEM = random.SystemRandom()
+_TASK_URL = re.compile(r"(?P<server>https?://.*?)(?:/tasks/(?P<task>[0-9a-f]{64}))?/?")
 
 
 class Clock(Protocol):
@@ -350,3 +352,37 @@ def _seconds(header: str | None) -> float:
     """Retry-After in seconds, within bounds; 0 if there is none or it is a date, which a clock need not share."""
     plain = header is not None and header.isascii() and header.isdigit()
     return min(float(header[:10]), LONGEST_WAIT) if plain and header is not None else 0.0
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """Server and task id (empty if the URL names none).
+
+    Examples
+    --------
+    >>> split_url("https://here.example/")
+    ('https://here.example', '')
+    """
+    match = _TASK_URL.fullmatch(url)
+    if match is None:
+        raise InvalidInput(f"url must be http(s)://server or http(s)://server/tasks/{{64 hex digits}}; got {url!r}")
+    return match["server"].rstrip("/"), match["task"] or ""
+
+
+async def only_task(channel: Channel) -> str:
+    """Id of the only task of a server that enrols.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none, or more than one.
+    """
+    answer = await channel.send("GET", "/tasks")
+    try:
+        tasks = msgspec.json.decode(answer.body, type=list[dict[str, object]])
+        names = [str(task["task"]) for task in tasks if task.get("phase") == "enrolling"]
+    except (msgspec.DecodeError, KeyError, ValueError, RecursionError):
+        raise ServerViolation("malformed", f"{channel.url} does not list its tasks") from None
+    if len(names) != 1 or not re.fullmatch("[0-9a-f]{64}", names[0]):
+        found = ", ".join(f"{channel.url}/tasks/{name}" for name in names) or "none"
+        raise InvalidInput(f"{channel.url} must have one task that enrols; got {found}. Give the URL of the task")
+    return names[0]

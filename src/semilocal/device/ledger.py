@@ -9,7 +9,7 @@ The worst case of a task is reserved when the device joins, because stopping hal
 end the task is settled, and what was not spent is free again. Losses of several tasks add up (basic composition);
 the sum speaks of two positions that no task's region tells apart.
 
-Knows amounts. Knows no files, messages or clocks.
+Knows amounts, and what a participant has spent. Knows no files or clocks.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ import msgspec
 
 from ..arrays import exact
 from ..errors import BudgetExceeded, InvalidInput
+from ..protocol.participant import Participant
+from ..protocol.plan import Plan
+from ..protocol.task import Task
 
-__all__ = ["Ledger", "Line"]
+__all__ = ["Ledger", "Line", "spent", "worst_case"]
 
 Account = Literal["epsilon", "exposure"]
 Amount = float | str | Fraction
@@ -188,3 +191,20 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
                     f"the cap of this vault is {float(cap):g}. Wait until other tasks are settled, or raise the cap"
                 )
         return self
+
+
+def worst_case(task: Task, plan: Plan) -> tuple[Fraction, Fraction]:
+    """The most that joining can cost: (1 + max_trims) reports and all releases; and against a server that lies."""
+    values = sum((exact(release.epsilon) for release in plan.releases), Fraction(0))
+    return (1 + task.max_trims) * exact(task.epsilon) + values, task.max_rounds * exact(task.epsilon) + values
+
+
+def spent(participant: Participant) -> tuple[Fraction, Fraction]:
+    """As ``participant.spent`` and ``participant.exposure``, in exact fractions."""
+    task, state = participant.task, participant.state
+    given = participant.released.indices
+    values = sum((exact(participant.plan.releases[index].epsilon) for index in given), Fraction(0))
+    # TRIMs on the path, which are public; the number of own moves would show in which tasks are joined next
+    reports = 1 + state.trims if state.answered else 0
+    # a roll call tells nothing about the place inside the cell
+    return reports * exact(task.epsilon) + values, min(state.answered, task.max_rounds) * exact(task.epsilon) + values

@@ -13,8 +13,9 @@ import numpy as np
 from ..arrays import short_repr
 from ..protocol.promise import crowds_words, losses_words
 from ..protocol.task import Task
+from .vault import Contents, Membership, pinned_plan, pinned_task
 
-__all__ = ["Outcome", "Summary"]
+__all__ = ["Outcome", "Summary", "summarise"]
 
 Outcome = Literal["finished", "lost", "cancelled", "refused", "unfinished"]
 
@@ -123,3 +124,22 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
                 "same one."
             )
         return "\n".join(lines)
+
+
+def summarise(contents: Contents, entry: Membership) -> Summary:
+    """What a vault knows of one task, for its owner."""
+    task, plan, state = pinned_task(entry.task, entry.task_id.hex()), pinned_plan(entry.plan), entry.state
+    outcome: Outcome = "cancelled" if entry.over else "unfinished"
+    if state.phase in ("finished", "lost"):
+        outcome = state.phase
+    if entry.refusal:
+        outcome = "refused"
+    token, _, reason = entry.refusal.partition(": ")
+    line = contents.ledger.line(task.id)
+    return Summary(
+        outcome=outcome, token=token, reason=reason, task=task, cell=state.cell, crowd=state.crowd, moves=state.moves,
+        trims=state.trims,
+        rounds=state.answered, epsilon=float(line.spent("epsilon")) if line else 0.0,
+        exposure=float(line.spent("exposure")) if line else 0.0,
+        values=tuple(str(plan.releases[index]) for index, _ in entry.released), checkpoint=entry.checkpoint,
+    )  # fmt: skip

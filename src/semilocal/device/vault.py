@@ -16,15 +16,19 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
 from ..arrays import short_repr
-from ..errors import InvalidInput, VaultError
+from ..errors import InvalidInput, ServerViolation, VaultError
 from ..protocol.keys import SECRET_BYTES
-from ..protocol.participant import State
+from ..protocol.messages import decode
+from ..protocol.participant import Released, State
+from ..protocol.plan import Plan
+from ..protocol.task import Task
 from .disk import Disk, FileDisk, replace_file
 from .ledger import Amount, Ledger
 
@@ -92,6 +96,11 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def task_id(self) -> bytes:
         """SHA-256 of the task's bytes."""
         return hashlib.sha256(self.task).digest()
+
+    @property
+    def values(self) -> Released:
+        """Which values were given, as the participant has it."""
+        return Released(self.values_from, self.released)
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -240,3 +249,17 @@ def unpack(data: bytes, path: Path) -> Contents:
 def _check_secret(secret: bytes) -> None:
     if len(secret) != SECRET_BYTES:
         raise InvalidInput(f"a secret must be {SECRET_BYTES} bytes; got {len(secret)}")
+
+
+@lru_cache(maxsize=64)
+def pinned_task(data: bytes, name: str) -> Task:
+    """The task in these bytes, one object for all agents of a process; its id must be the one that was asked for."""
+    if hashlib.sha256(data).hexdigest() != name:
+        raise ServerViolation("other-task", "the task's bytes do not have the id that was asked for")
+    return decode(data, Task)
+
+
+@lru_cache(maxsize=64)
+def pinned_plan(data: bytes) -> Plan:
+    """The plan in these bytes, one object for all agents of a process."""
+    return decode(data, Plan)

@@ -398,7 +398,7 @@ def test_a_finished_device_asks_for_nothing_more() -> None:
 
 @pytest.mark.parametrize(
     ("token", "expected", "advice"),
-    [("", "bad-token", "ask whoever"), ("wrong", "bad-token", "ask whoever"), ("used", "token-used", "new token")],
+    [("", "bad-token", "administrator"), ("wrong", "bad-token", "administrator"), ("used", "token-used", "new token")],
 )
 def test_a_bad_token_is_explained_and_the_reservation_taken_back(token: str, expected: str, advice: str) -> None:
     world = World(FakeServer(tokens={"used": "someone", "good": ""}))

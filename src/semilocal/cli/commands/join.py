@@ -115,7 +115,7 @@ async def _join(args: argparse.Namespace, vault: Vault, channel: Channel) -> int
 
 def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -> str:
     """What taking part means, and everything that would leave this device."""
-    from ...device.pinned import cost
+    from ...protocol.promise import promise
 
     sent = [
         "an enrolment: a pseudonym made for this task alone, a key for it, and your token if you have one",
@@ -129,7 +129,7 @@ def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -
             f"Your position, which stays on this device: {describe_position(position, task.box)}.",
             f"What would be sent to {server}:",
             *(f"  - {line}" for line in sent),
-            f"What it costs you: {cost(task, plan)}.",
+            f"What it costs you: {promise(task, plan).sentence().rstrip('.')}.",
         ]
     )
 

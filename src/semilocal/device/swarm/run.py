@@ -24,9 +24,8 @@ from ...io.progress import Progress, duration
 from ...protocol.participant import Policy
 from ...protocol.promise import crowds_words, losses_words
 from ..agent import Agent
-from ..channel import Channel
+from ..channel import Channel, split_url
 from ..disk import Disk, FileDisk, MemoryDisk
-from ..pinned import split_url
 from ..summary import Summary
 from ..transport import LeanWire
 from ..vault import Vault
