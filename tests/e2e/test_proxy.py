@@ -21,10 +21,10 @@ from semilocal.device.disk import MemoryDisk
 from semilocal.device.transport import LeanWire, new_client
 from semilocal.device.vault import Vault
 from semilocal.service.admin import create_campaign
-from semilocal.service.rounds import verify
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ALLOW_ALL, Server, cluster, free_port, running_server
 from tests.helpers.service import open_campaign, sample_task, unmet
+from tests.helpers.stored import verify
 
 DEVICES = 30
 CONFIGURATION = """
