@@ -89,7 +89,7 @@ def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[s
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == 8
     assert sum(float(row["count"]) for row in rows) == pytest.approx(60)
-    assert all(0 <= float(row["low"]) <= float(row["high"]) <= 60 for row in rows)
+    assert all(0 <= float(row["low"]) <= float(row["count"]) <= float(row["high"]) <= 60 for row in rows)
     assert "epsilon = 6, delta = 0" in err  # the promise comes along, releases included
     queries = folder / "q.csv"
     queries.write_text("name,x0,y0,x1,y1\neverywhere,0,0,1,1\nbeyond,5,5,6,6\n")

@@ -76,11 +76,10 @@ def _partition(client: AdminClient, task: str) -> Partition:
 
 
 def _count(args: argparse.Namespace, partition: Partition, statement: str) -> None:
-    from ...accounting import Ledger
-    from ...release import CountsRelease
+    from ...release import counts
 
     queries = queries_of(args, partition.task.box)
-    answers = CountsRelease(partition, Ledger.of(partition.task)).query(queries.boxes)
+    answers = counts(partition).query(queries.boxes)
     table = write_answers(queries, answer_columns(queries, answers, partition.task.box, level=args.level), args.out)
     print(f"{len(queries):,} queries over {len(partition):,} regions\n{statement}", file=sys.stderr)
     if args.out is not None:
