@@ -37,7 +37,7 @@ from .release.boxes import mean_relative_error
 from .simulation import synthetic
 from .simulation.simulate import simulate
 
-__all__ = ["DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled"]
+__all__ = ["DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled", "traffic"]
 
 Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
@@ -191,7 +191,7 @@ def forecast(
         truth = count_points(points, boxes)
         error = mean_relative_error(counted.query(boxes).value, truth, floor=1e-4 * n)
         sizes = _sizes(run.partition)[run.regions]
-        sent, received = _bytes(task, run.events, n)
+        sent, received = traffic(task, run.events, n)
         squared = _mean_square(points, f, box, epsilon, delta, k, rng, accounting, options)
         rows.append(
             (len(run.partition.cells), float(np.median(run.partition.crowds)), float(np.median(sizes)),
@@ -275,7 +275,7 @@ def _sizes(partition: Partition) -> Floats:
     return np.asarray(np.prod((partition.boxes[:, 1] - partition.boxes[:, 0]) / width, axis=1))
 
 
-def _bytes(task: Task, events: Any, n: int) -> tuple[float, float]:
+def traffic(task: Task, events: Any, n: int) -> tuple[float, float]:
     """Bytes of messages that one device sends and receives, on average: reports have one size per round."""
     sent = received = 0.0
     received += len(encode(task))

@@ -72,7 +72,7 @@ def campaign(
 
 
 def pack(events: list[bytes], task: Task, *, key: bytes | None = KEY) -> bytes:
-    """A file of these events, sealed after every closing by whoever holds the key."""
+    """A file of these events, sealed after every closing by the holder of the key."""
     stream = io.BytesIO()
     rounds = 0
     with TranscriptWriter(stream, task, key=key) as writer:
@@ -86,21 +86,19 @@ def pack(events: list[bytes], task: Task, *, key: bytes | None = KEY) -> bytes:
 
 def repack(events: list[bytes], original: bytes) -> bytes:
     """A file of these events with the seals of another file in the same places: what a forger without a key can do."""
-    from semilocal.transcript.file import END, SEAL, Frame, read_frames
+    from semilocal.transcript.file import END, SEAL, Frame, read_frames, write_frame
 
     frames: list[Frame] = list(read_frames(io.BytesIO(original)))
     stream = io.BytesIO()
-    writer = TranscriptWriter.__new__(TranscriptWriter)
-    writer._stream = stream
     stream.write(original[:23])
     position = 0
     for frame in frames:
         if frame.kind == SEAL:
-            writer._frame(SEAL, [frame.data])
+            write_frame(stream, SEAL, [frame.data])
         elif frame.kind == END:
-            writer._frame(END, [])
+            write_frame(stream, END, [])
         else:
             count = len(frame.bounds) - 1
-            writer._frame(frame.kind, events[position : position + count])
+            write_frame(stream, frame.kind, events[position : position + count])
             position += count
     return stream.getvalue()

@@ -78,11 +78,11 @@ def test_bytes_are_those_of_the_messages() -> None:
     rng = np.random.default_rng(4)
     task = sl.Task.build(SQUARE, epsilon=1.0, delta=1e-3, k=50)
     run = sl.simulate(rng.random((3000, 2)), task, rng=rng, detail="reports")
-    from semilocal.planner import _bytes
+    from semilocal.planner import traffic
     from semilocal.protocol.messages import encode
 
     sent = sum(len(encode(event)) for event in run.events if isinstance(event, sl.Report)) / 3000
-    assert _bytes(task, run.events, 3000)[0] == pytest.approx(sent)
+    assert traffic(task, run.events, 3000)[0] == pytest.approx(sent)
 
 
 def test_densities_stay_inside_the_domain_and_files_are_resampled() -> None:

@@ -25,7 +25,7 @@ from .consistency import project_to_total, share_out
 from .oracles import best_oracle, estimate, variance
 from .results import SpatialCounts
 
-__all__ = ["ldp_kdtree"]
+__all__ = ["ldp_kdtree", "locate", "median_edge"]
 
 
 MOST_HEIGHT = 14
@@ -86,15 +86,15 @@ def ldp_kdtree(
     for level, group in enumerate(np.array_split(order[:asked], height)):
         axis = level % box.dimensions
         edges = np.linspace(boxes[:, 0, axis], boxes[:, 1, axis], buckets + 1, axis=1)
-        cell = _locate(positions[group], boxes)
+        cell = locate(positions[group], boxes)
         bucket = (positions[group, axis, None] >= edges[cell, 1:-1]).sum(axis=1)
         holders = np.bincount(cell * buckets + bucket, minlength=len(boxes) * buckets)
         oracle = best_oracle(len(holders), epsilon=epsilon)
         histogram = estimate(oracle, oracle.draw_tally(holders, rng=rng), len(group)).reshape(-1, buckets)
-        boxes = _divide(boxes, axis, edges, _median_edge(histogram))
+        boxes = _divide(boxes, axis, edges, median_edge(histogram))
 
     counted = order[asked:]
-    holders = np.bincount(_locate(positions[counted], boxes), minlength=len(boxes))
+    holders = np.bincount(locate(positions[counted], boxes), minlength=len(boxes))
     oracle = best_oracle(len(holders), epsilon=epsilon)
     share = estimate(oracle, oracle.draw_tally(holders, rng=rng), len(counted)) / len(counted)
     counts, spread = share * people, variance(oracle, share, reporting=len(counted), people=people)
@@ -103,7 +103,7 @@ def ldp_kdtree(
     return SpatialCounts(regions, Guarantee.plain("nobody", epsilon))
 
 
-def _median_edge(histogram: Floats) -> Integers:
+def median_edge(histogram: Floats) -> Integers:
     """Number of the inner edge (1 … buckets - 1) that comes nearest to halving each row; negative bars count as 0."""
     below = np.cumsum(np.maximum(histogram, 0.0), axis=1)
     nearest: Integers = np.argmin(np.abs(below[:, :-1] - below[:, -1:] / 2), axis=1)
@@ -119,7 +119,7 @@ def _divide(boxes: Floats, axis: int, edges: Floats, chosen: Integers) -> Floats
     return halves
 
 
-def _locate(positions: Floats, boxes: Floats) -> Integers:
+def locate(positions: Floats, boxes: Floats) -> Integers:
     """Which leaf of the tree holds each position.
 
     The leaves stand in the order of the tree, so a position goes down by comparing with the lower side of the

@@ -19,7 +19,7 @@ from ..protocol.promise import Guarantee
 from .checks import check_people
 from .results import ReleasedPoints
 
-__all__ = ["laplace_points", "planar_laplace"]
+__all__ = ["laplace_points", "planar_laplace", "radius"]
 
 
 def planar_laplace(
@@ -49,7 +49,7 @@ def planar_laplace(
         raise InvalidInput(f"planar_laplace needs a box of 2 dimensions; got {box.dimensions}: use laplace_points")
     positions = check_people(points, box)
     angle = rng.uniform(0.0, 2 * math.pi, len(positions))
-    distance = _radius(rng.random(len(positions)), epsilon)
+    distance = radius(rng.random(len(positions)), epsilon)
     shift = np.stack((distance * np.cos(angle), distance * np.sin(angle)), axis=1)
     across = math.sqrt(2) * epsilon
     ladder = (("one side of the domain apart (axes scaled to [0, 1])", epsilon), ("opposite corners", across))
@@ -84,14 +84,14 @@ def laplace_points(
     return _release(positions, shift, box, clip, Guarantee.plain("nobody", cost, notes=(note,)))
 
 
-def _radius(uniform: Floats, epsilon: float) -> Floats:
+def radius(uniform: Floats, epsilon: float) -> Floats:
     """Inverse of the distance's distribution function 1 - (1 + epsilon r) exp(-epsilon r).
 
     In closed form it is -(W((uniform - 1) / e) + 1) / epsilon with the lower branch of Lambert's W, which loses all
     digits for small distances; the inverse of the incomplete gamma function is the same number, precisely.
     """
-    radius: Floats = gammaincinv(2.0, uniform) / epsilon
-    return radius
+    distance: Floats = gammaincinv(2.0, uniform) / epsilon
+    return distance
 
 
 def _release(positions: Floats, shift: Floats, box: Box, clip: bool, guarantee: Guarantee) -> ReleasedPoints:

@@ -30,7 +30,7 @@ from .checkpoints import Checkpoint, Seal, seal_round
 from .merkle import MerkleLog, inclusion_proof, leaf_hash
 
 __all__ = [
-    "Event", "Frame", "Inclusion", "TranscriptWriter", "encode_event", "prove", "read_frames",
+    "Event", "Frame", "Inclusion", "TranscriptWriter", "encode_event", "prove", "read_frames", "write_frame",
     "write_transcript",
 ]  # fmt: skip
 
@@ -117,26 +117,19 @@ class TranscriptWriter:
     def put_seal(self, seal: Seal) -> None:
         """Write a seal as it was received."""
         self._flush()
-        self._frame(SEAL, [seal.to_bytes()])
+        write_frame(self._stream, SEAL, [seal.to_bytes()])
         self.head = seal.head
 
     def finish(self) -> None:
         """Write the end; a file without it was cut off."""
         self._flush()
-        self._frame(END, [])
+        write_frame(self._stream, END, [])
 
     def _flush(self) -> None:
         if self._waiting:
             self.log.extend([leaf_hash(data) for data in self._waiting])
-            self._frame(EVENTS, self._waiting)
+            write_frame(self._stream, EVENTS, self._waiting)
         self._waiting, self._bytes = [], 0
-
-    def _frame(self, kind: bytes, events: Sequence[bytes]) -> None:
-        lengths = np.array([len(data) for data in events], dtype=">u4").tobytes()
-        raw = lengths + b"".join(events)
-        packed = zlib.compress(raw, 6)
-        header = _HEADER.pack(kind, len(events), len(raw), len(packed))
-        self._stream.write(header + _CHECK.pack(zlib.crc32(packed, zlib.crc32(header))) + packed)
 
     def __enter__(self) -> TranscriptWriter:
         return self
@@ -166,6 +159,15 @@ def write_transcript(path: str | os.PathLike[str], events: Iterable[Event], *, k
             if isinstance(event, Closed | ValueClosed):
                 writer.close_round(event.round)
         return writer.head
+
+
+def write_frame(stream: BinaryIO, kind: bytes, events: Sequence[bytes]) -> None:
+    """Write one frame, whatever it holds; :class:`TranscriptWriter` writes files that verify."""
+    lengths = np.array([len(data) for data in events], dtype=">u4").tobytes()
+    raw = lengths + b"".join(events)
+    packed = zlib.compress(raw, 6)
+    header = _HEADER.pack(kind, len(events), len(raw), len(packed))
+    stream.write(header + _CHECK.pack(zlib.crc32(packed, zlib.crc32(header))) + packed)
 
 
 def read_frames(stream: BinaryIO) -> Iterator[Frame]:

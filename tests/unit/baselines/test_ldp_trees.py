@@ -158,7 +158,7 @@ def test_ahead_divides_the_crowded_and_leaves_the_empty_alone() -> None:
 
 def test_medians_fall_on_the_edge_that_halves_best() -> None:
     histogram = np.array([[1.0, 1.0, 1.0, 1.0], [9.0, 1.0, 0.0, 0.0], [-5.0, -5.0, 0.0, 8.0], [0.0, 0.0, 0.0, 0.0]])
-    chosen = kdtree._median_edge(histogram)
+    chosen = kdtree.median_edge(histogram)
     assert chosen[:2].tolist() == [2, 1]
     assert ((chosen >= 1) & (chosen <= 3)).all()
 
@@ -167,7 +167,7 @@ def test_positions_are_found_in_the_leaf_that_holds_them() -> None:
     rng = np.random.default_rng(7)
     points = crowd(rng, 3000)
     boxes = ldp_kdtree(points, UNIT, epsilon=3.0, rng=rng, height=5).boxes
-    place = kdtree._locate(points, boxes)
+    place = kdtree.locate(points, boxes)
     assert ((points >= boxes[place, 0]) & (points < boxes[place, 1])).all()
 
 

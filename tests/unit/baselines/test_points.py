@@ -10,7 +10,7 @@ from scipy.special import lambertw
 from scipy.stats import gamma, kstest, laplace, uniform
 
 from semilocal.baselines import laplace_points, planar_laplace
-from semilocal.baselines.planar import _radius
+from semilocal.baselines.planar import radius
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
 
@@ -20,11 +20,11 @@ BOX = Box((-120.0, 30.0), (-100.0, 40.0))
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_radius_inverts_its_distribution_function(epsilon: float) -> None:
     chance = np.concatenate(([0.0, 1e-9, 1 - 1e-12], np.linspace(0, 1, 1001)[:-1]))
-    radius = _radius(chance, epsilon)
-    np.testing.assert_allclose(1 - (1 + epsilon * radius) * np.exp(-epsilon * radius), chance, atol=1e-12)
-    assert (radius >= 0).all()
+    found = radius(chance, epsilon)
+    np.testing.assert_allclose(1 - (1 + epsilon * found) * np.exp(-epsilon * found), chance, atol=1e-12)
+    assert (found >= 0).all()
     closed = -(lambertw((chance[3:] - 1) / math.e, k=-1).real + 1) / epsilon  # what the literature computes
-    np.testing.assert_allclose(radius[4:], closed[1:], rtol=1e-6)
+    np.testing.assert_allclose(found[4:], closed[1:], rtol=1e-6)
 
 
 def test_planar_noise_is_isotropic_with_gamma_distance_on_the_unit_square() -> None:

@@ -28,7 +28,7 @@ from semilocal.randomizer.values.mechanisms import (
     Piecewise,
     SlidingWindow,
     TwoPoint,
-    _Windows,
+    Windows,
     best,
 )
 
@@ -54,7 +54,7 @@ def build(kind: str, epsilon: float) -> Mechanism:
 
 def inputs_of(mechanism: Mechanism, most: int = 150) -> list[float]:
     """Inputs where weights are extreme or bend (weights are linear between knots), their neighbours, and others."""
-    knots = np.rint(mechanism._moments[0] * GRID).astype(int)
+    knots = np.rint(mechanism.moments[0] * GRID).astype(int)
     most = min(most, max(9, 60_000 // len(mechanism.alphabet)))
     if len(knots) > most // 3:
         knots = knots[np.unique(np.linspace(0, len(knots) - 1, most // 3).astype(int))]
@@ -116,8 +116,8 @@ class RoundedDown(SlidingWindow, frozen=True):
     """The low weight one word too small, out of about 2^40."""
 
     @cached_property
-    def _parts(self) -> tuple[Window, ...]:
-        part = super()._parts[0]
+    def parts(self) -> tuple[Window, ...]:
+        part = super().parts[0]
         low = part.low - 1
         step = (part.share - low * len(part.values)) // part.window
         starts = (part.starts // np.uint64(part.step)) * np.uint64(step)
@@ -324,10 +324,10 @@ def counted(mechanism: Mechanism, unit: float) -> list[int]:
 
     Within a part, the output grows with the word below and above the floor.
     """
-    assert isinstance(mechanism, _Windows)
+    assert isinstance(mechanism, Windows)
     counts: list[int] = []
     used = 0
-    for part in mechanism._parts:
+    for part in mechanism.parts:
         outputs = range(len(counts), len(counts) + len(part.values))
         found = []
         for start, size in ((used, part.floor), (used + part.floor, part.share - part.floor)):

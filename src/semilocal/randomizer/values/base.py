@@ -78,7 +78,7 @@ class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tr
         raise NotImplementedError
 
     @property
-    def _moments(self) -> tuple[Floats, Floats, Floats]:
+    def moments(self) -> tuple[Floats, Floats, Floats]:
         """Inputs between which probabilities are linear; mean and mean square of (decoded value - 1/2) there."""
         raise NotImplementedError
 
@@ -156,13 +156,13 @@ class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tr
     def variance(self, unit: npt.ArrayLike) -> Floats:
         """Return the variance of the decoded value, float[n], over the randomness of the mechanism."""
         inputs = np.rint(_unit(unit) * GRID) / GRID
-        knots, first, second = self._moments
+        knots, first, second = self.moments
         return np.asarray(np.interp(inputs, knots, second) - np.interp(inputs, knots, first) ** 2)
 
     @cached_property
     def worst_variance(self) -> float:
         """The largest variance of the decoded value, over all inputs."""
-        _, first, second = self._moments
+        _, first, second = self.moments
         return peak_variance(first, second)
 
 

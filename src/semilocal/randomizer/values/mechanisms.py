@@ -45,11 +45,11 @@ __all__ = [
 _BITS = 48  # of a word; the other 16 leave room for products in 64 bits
 
 
-class _Windows(Mechanism, frozen=True):
+class Windows(Mechanism, frozen=True):
     """One or more sliding windows with an alphabet each; which of them acts does not depend on the input."""
 
     @property
-    def _parts(self) -> tuple[Window, ...]:
+    def parts(self) -> tuple[Window, ...]:
         raise NotImplementedError
 
     @property
@@ -62,45 +62,45 @@ class _Windows(Mechanism, frozen=True):
 
     @property
     def alphabet(self) -> range:
-        return range(sum(len(part.values) for part in self._parts))
+        return range(sum(len(part.values) for part in self.parts))
 
     @cached_property
     def _values(self) -> Floats:
-        return np.concatenate([part.values for part in self._parts])
+        return np.concatenate([part.values for part in self.parts])
 
     @cached_property
-    def _moments(self) -> tuple[Floats, Floats, Floats]:
-        knots = np.unique(np.concatenate([part.knots for part in self._parts]))
+    def moments(self) -> tuple[Floats, Floats, Floats]:
+        knots = np.unique(np.concatenate([part.knots for part in self.parts]))
         first, second = np.zeros(len(knots)), np.zeros(len(knots))
-        for part in self._parts:
+        for part in self.parts:
             first += part.share / self.total * np.interp(knots, part.knots, part.moment(1))
             second += part.share / self.total * np.interp(knots, part.knots, part.moment(2))
         return knots, first, second
 
     def probabilities(self, unit: float) -> list[int]:
         position = on_grid(unit)
-        return [weight for part in self._parts for weight in part.weights(position)]
+        return [weight for part in self.parts for weight in part.weights(position)]
 
     def _pick(self, position: int, words: tuple[int, ...]) -> int:
         drawn, before = words[0] >> (64 - _BITS), 0
-        for part in self._parts[:-1]:
+        for part in self.parts[:-1]:
             if drawn < part.share:
                 return before + part.pick(position, drawn)
             drawn, before = drawn - part.share, before + len(part.values)
-        return before + self._parts[-1].pick(position, drawn)
+        return before + self.parts[-1].pick(position, drawn)
 
     def _pick_many(self, positions: Integers, words: Words) -> Integers:
         drawn = words[:, 0] >> np.uint64(64 - _BITS)
-        reports = self._parts[0].pick_many(positions, drawn).astype(np.int64)
-        used, before = self._parts[0].share, len(self._parts[0].values)
-        for part in self._parts[1:]:
+        reports = self.parts[0].pick_many(positions, drawn).astype(np.int64)
+        used, before = self.parts[0].share, len(self.parts[0].values)
+        for part in self.parts[1:]:
             mine = drawn >= np.uint64(used)
             reports[mine] = before + part.pick_many(positions[mine], drawn[mine] - np.uint64(used)).astype(np.int64)
             used, before = used + part.share, before + len(part.values)
         return reports
 
 
-class TwoPoint(_Windows, frozen=True, tag="two-point"):
+class TwoPoint(Windows, frozen=True, tag="two-point"):
     """The two-point mechanism of Duchi, Jordan and Wainwright (2013): one bit.
 
     Examples
@@ -115,35 +115,35 @@ class TwoPoint(_Windows, frozen=True, tag="two-point"):
     """
 
     @cached_property
-    def _parts(self) -> tuple[Window, ...]:
+    def parts(self) -> tuple[Window, ...]:
         return (_even(self.epsilon, 1 << _BITS, outputs=2, window=1),)
 
 
-class Piecewise(_Windows, frozen=True, tag="piecewise"):
+class Piecewise(Windows, frozen=True, tag="piecewise"):
     """The piecewise mechanism of Wang et al. (2019) on a grid so fine that the window spans 32 outputs."""
 
     @cached_property
-    def _parts(self) -> tuple[Window, ...]:
+    def parts(self) -> tuple[Window, ...]:
         return (_piecewise(self.epsilon, 1 << _BITS),)
 
 
-class Hybrid(_Windows, frozen=True, tag="hybrid"):
+class Hybrid(Windows, frozen=True, tag="hybrid"):
     """The hybrid mechanism of Wang et al. (2019): piecewise with probability 1 - e^(-epsilon/2), else two points.
 
     Up to epsilon = 0.61, where the mixture does not pay, it is the two-point mechanism.
     """
 
     @cached_property
-    def _parts(self) -> tuple[Window, ...]:
+    def parts(self) -> tuple[Window, ...]:
         if self.epsilon <= 0.61:
-            return TwoPoint(self.epsilon)._parts
+            return TwoPoint(self.epsilon).parts
         with localcontext(prec=60):  # whatever context the caller has
             share = int((1 << _BITS) * (1 - 1 / exp_below(self.epsilon / 2)))
         rest = _even(self.epsilon, (1 << _BITS) - share, outputs=2, window=1)
         return (_piecewise(self.epsilon, share), rest)
 
 
-class SlidingWindow(_Windows, frozen=True, tag="sliding-window"):
+class SlidingWindow(Windows, frozen=True, tag="sliding-window"):
     """A window over unevenly spaced outputs: the default for bounded values.
 
     Any layout is private; the layout decides the variance alone. :meth:`tuned` picks one whose worst-case variance
@@ -207,7 +207,7 @@ class SlidingWindow(_Windows, frozen=True, tag="sliding-window"):
         return np.concatenate([lower, [BUCKETS // 2] * (len(sums) % 2), BUCKETS - lower[::-1]])
 
     @cached_property
-    def _parts(self) -> tuple[Window, ...]:
+    def parts(self) -> tuple[Window, ...]:
         pattern, knots = outputs_of(self._layout), self._knots
         # Whole starts were put at whole buckets. Moving the outputs a little puts the means exactly there again:
         # outputs a window apart form a chain, its differences follow from the knots, its middle stays.
@@ -282,7 +282,7 @@ class DiscreteLaplaceValue(Mechanism, frozen=True, tag="discrete-laplace"):
         return np.arange(self.alphabet.start, self.alphabet.stop) / self.steps
 
     @cached_property
-    def _moments(self) -> tuple[Floats, Floats, Floats]:
+    def moments(self) -> tuple[Floats, Floats, Floats]:
         chance = np.array(self._noise, dtype=np.float64) / 2.0**64
         noise = np.arange(-self._reach, self._reach + 1)
         moments = [
