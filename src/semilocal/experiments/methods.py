@@ -26,6 +26,7 @@ from .ways import (
     PlainCounts,
     PlainPoints,
     PlainValues,
+    Pooled,
     Way,
     laplace_values,
 )
@@ -52,9 +53,9 @@ class Method:
     """One method: its look, and how it releases values, counts and points; None where it is not used for that."""
 
     look: Look
-    values: OurValues | PaperValues | PlainValues | None = None
-    counts: OurCounts | PaperCounts | PlainCounts | None = None
-    points: Centres | PlainPoints | Exact | None = None
+    values: OurValues | PaperValues | PlainValues | Pooled | None = None
+    counts: OurCounts | PaperCounts | PlainCounts | Pooled | None = None
+    points: Centres | PlainPoints | Pooled | Exact | None = None
 
 
 _MARGIN = "the printed margin holds at δ = 0.05, not for small δ"
@@ -73,6 +74,18 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             values=OurValues("uniform", "no partition where noise would hide everything"),
             counts=OurCounts("uniform"),
             points=Centres.ours("uniform"),
+        ),
+        "pooled-curator": Method(
+            Look("semilocal, curator", "#006d2c", ">", "-", width=2.0),
+            values=Pooled("curator", "values"),
+            counts=Pooled("curator", "counts"),
+            points=Pooled("curator", "points"),
+        ),
+        "pooled-servers": Method(
+            Look("semilocal, two servers", "#41ab5d", ">", "--", filled=False, width=2.0),
+            values=Pooled("two-servers", "values"),
+            counts=Pooled("two-servers", "counts"),
+            points=Pooled("two-servers", "points"),
         ),
         "paper": Method(
             Look("paper's rule", "#a50f15", "s", ":"),

@@ -28,6 +28,7 @@ EXPERIMENTS = (
         ("fig:spatial_queries_synthetic", "fig:comparision_synthetic"),
         "range queries on clusters",
     ),
+    Experiment("promises", ("fig:promises",), "our own: error against what is promised to whom"),
     Experiment("tradeoff", ("fig:tradeoff",), "our own: what the choices for the sparse cost"),
     Experiment("claims", (), "where the paper's text does not hold: a table"),
     Experiment("reference", (), "our numbers beside the authors' code's: a table"),

@@ -30,7 +30,7 @@ from . import workloads
 from .datasets.load import load, sample_people, sample_users
 from .harness.trial import Trial
 from .methods import way_of
-from .ways import CROWD, DELTA, DEPTHS, At, Mean
+from .ways import CROWD, DELTA, DEPTHS, At, Mean, Pooled
 
 __all__ = [
     "CROWD",
@@ -247,12 +247,16 @@ def classifier_trial(trial: Trial) -> list[Row]:
     cut = round(0.7 * len(points))
     train, test = order[:cut], order[cut:]
     at = _at(trial, synthetic.UNIT_SQUARE, "density")
-    features, run = way_of(trial.method, "points").points(points[train], at)
+    way, run, taught = way_of(trial.method, "points"), None, labels[train]
+    if isinstance(way, Pooled):
+        features, taught = way.labelled(points[train], taught, at)
+    else:
+        features, run = way.points(points[train], at)
     facts = facts_of(run)
     rows = []
     for name in trial["classifiers"].split(", "):
         model = classifier(name, int(at.rng.integers(2**31)))
-        model.fit(features, labels[train])
+        model.fit(features, taught)
         rows.append({"classifier": name, **scores(labels[test], model.predict(points[test])), **facts})
     return rows
 

@@ -16,9 +16,12 @@ import numpy.typing as npt
 
 from .. import baselines, release
 from ..accounting import Ledger
-from ..arrays import Floats
+from ..arrays import Floats, Integers
 from ..functions import BoundedFunction, squared_norm
 from ..geometry.box import Box
+from ..pooled import MemoryCounter, PooledTask, estimate, play, replay, spread_inside
+from ..pooled.noise import from_generator
+from ..pooled.task import Trust
 from ..protocol.promise import Guarantee, promise
 from ..protocol.task import Accounting, Task
 from ..release.boxes import Answers, BoxCounts
@@ -28,8 +31,25 @@ from ..simulation.simulate import simulate
 from ..simulation.synthetic import UNIT_SQUARE
 
 __all__ = [
-    "CROWD", "DELTA", "DEPTHS", "PAPER_SHARE", "At", "Centres", "Exact", "Mean", "OurCounts", "OurValues",
-    "PaperCounts", "PaperValues", "PlainCounts", "PlainPoints", "PlainValues", "Way", "laplace_values", "our_task",
+    "CROWD",
+    "DELTA",
+    "DEPTHS",
+    "PAPER_SHARE",
+    "At",
+    "Centres",
+    "Exact",
+    "Mean",
+    "OurCounts",
+    "OurValues",
+    "PaperCounts",
+    "PaperValues",
+    "PlainCounts",
+    "PlainPoints",
+    "PlainValues",
+    "Pooled",
+    "Way",
+    "laplace_values",
+    "our_task",
 ]  # fmt: skip
 
 DELTA = 0.05  # the paper's; a deployment takes far less
@@ -235,6 +255,58 @@ class PlainCounts:
         return self.make(points, at.box, **options)
 
 
+# -- the pooled tree: plain differential privacy -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The pooled tree with one noise (a curator) or two (two servers): counts, one noisy sum, synthetic points.
+
+    For counts and points ε of the axis is what PrivTree's is: the loss if a person is added or removed (the number of
+    reports is public), so that any move costs 2 ε. For means it is that of central DP: ε for any move.
+    """
+
+    trust: Trust
+    purpose: str
+
+    def promise(self) -> Guarantee:
+        """The promise at ε = 1."""
+        if self.purpose == "values":
+            return Guarantee.plain(self.trust, 1.0)
+        return Guarantee.plain(self.trust, 2.0, presence=1.0, notes=("the number of reports is public",))
+
+    def count(self, points: Floats, at: At) -> tuple[Queries, Run | None]:
+        """Something that answers range queries."""
+        boxes, counts = self._cells(points, at)
+        return BoxCounts(boxes, counts).query, None
+
+    def mean(self, points: Floats, f: BoundedFunction, at: At) -> Mean:
+        """The mean of a function: one sum, with each party's noise for the function's range over the domain."""
+        low, high = f.range_over(np.array([[at.box.lower, at.box.upper]]))[0]
+        scale, parties = (high - low) / (at.epsilon * len(points)), 2 if self.trust == "two-servers" else 1
+        noise = float(at.rng.laplace(scale=scale, size=parties).sum())
+        return Mean(float(np.mean(f(points))) + noise, 2.0 * parties * scale**2, None)
+
+    def labelled(self, points: Floats, labels: Integers, at: At) -> tuple[Floats, Integers]:
+        """Synthetic points of every class, drawn from that class's own tree; labels are public in this experiment."""
+        drawn, classes = [], []
+        for label in np.unique(labels):
+            own = points[labels == label]
+            boxes, counts = self._cells(own, at)
+            rows = at.rng.choice(len(boxes), size=len(own), p=counts / counts.sum())
+            drawn.append(at.rng.uniform(boxes[rows, 0], boxes[rows, 1]))
+            classes.append(np.full(len(own), label))
+        return np.concatenate(drawn), np.concatenate(classes)
+
+    def _cells(self, points: Floats, at: At) -> tuple[Floats, Floats]:
+        """Boxes float64[m, 2, d] that cover the domain, and their estimated counts float64[m]."""
+        task = PooledTask.build(at.box, epsilon=2 * at.epsilon, trust=self.trust)
+        counter = MemoryCounter(task, points, from_generator(at.rng))
+        tree = replay(play(task, counter, simulated=True))
+        hierarchy, cells, counts = spread_inside(task.hierarchy, tree.cells, estimate(tree).counts)
+        return hierarchy.boxes(cells), counts
+
+
 # -- points ----------------------------------------------------------------------------------------------------------
 
 
@@ -297,5 +369,14 @@ class Exact:
 
 
 Way: TypeAlias = (
-    OurValues | PaperValues | PlainValues | OurCounts | PaperCounts | PlainCounts | Centres | PlainPoints | Exact
+    OurValues
+    | PaperValues
+    | PlainValues
+    | OurCounts
+    | PaperCounts
+    | PlainCounts
+    | Pooled
+    | Centres
+    | PlainPoints
+    | Exact
 )

@@ -20,6 +20,7 @@ from semilocal.experiments.figures import (
     density,
     housing_map,
     mean,
+    promises,
     queries_example,
     queries_people,
     queries_real,
@@ -57,6 +58,9 @@ TINY: dict[str, Callable[[Options], Output]] = {
     ),
     "queries_synthetic": lambda options: queries_synthetic.make(
         options, queries_synthetic.Grid(sizes=(500,), epsilons=(1.0, 3.0))
+    ),
+    "promises": lambda options: promises.make(
+        options, promises.Grid(sources=("clusters", "california_housing"), size=1_000)
     ),
     "tradeoff": lambda options: tradeoff.make(
         dataclasses.replace(options, runs=1), tradeoff.Grid(sources=("clusters", "california_housing"), size=1_000)
@@ -269,3 +273,13 @@ def test_people_are_drawn_once_each_and_any_of_their_rows(options: Options) -> N
         data.sample_people("gowalla_more_users", people + 1, np.random.default_rng(1), folder=folder)
     with pytest.raises(InvalidInput, match="does not tell"):
         data.sample_people("california_housing", 5, np.random.default_rng(1), folder=folder)
+
+
+def test_promises_of_one_kind_share_a_column() -> None:
+    columns = {name: promises.column_of(methods.promise_of(name, "counts")) for name in queries_synthetic.METHODS}
+    assert {name for name, column in columns.items() if column == 0} == {
+        "pooled-curator", "pooled-servers", "privtree", "ldp-kdtree", "ldp-quadtree", "ahead",
+    }  # fmt: skip
+    assert columns["ours-core"] == columns["ours-uniform"] == 1
+    assert columns["published"] == 2
+    assert columns["kanonymous"] == 3

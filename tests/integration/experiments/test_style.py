@@ -18,7 +18,7 @@ from semilocal.experiments.methods import METHODS, look, promise_of
 pytest.importorskip("matplotlib")
 
 TOGETHER = [
-    ("central", "ldp", "paper", "published", "ours-core", "ours-uniform"),
+    ("central", "pooled-curator", "pooled-servers", "ldp", "paper", "published", "ours-core", "ours-uniform"),
     (
         "privtree",
         "ldp-kdtree",
@@ -29,8 +29,10 @@ TOGETHER = [
         "published",
         "ours-core",
         "ours-uniform",
+        "pooled-curator",
+        "pooled-servers",
     ),
-    ("ldp", "geo", "sldp-quantize", "sldp-split", "ours-core", "ours-uniform"),
+    ("ldp", "geo", "sldp-quantize", "sldp-split", "ours-core", "ours-uniform", "pooled-curator", "pooled-servers"),
 ]
 
 
@@ -48,7 +50,7 @@ def rgb(colour: str) -> list[float]:
 def test_all_methods_of_the_figures_have_a_look() -> None:
     named = {name for group in TOGETHER for name in group}
     assert named <= set(METHODS)
-    assert len(METHODS) == 18
+    assert len(METHODS) == 20
 
 
 def test_no_two_methods_look_the_same_even_without_colour() -> None:

@@ -18,6 +18,8 @@ __all__ = ["FULL", "Grid", "make", "results"]
 NAME = "mean"
 CROWDS = {
     "central": 0,
+    "pooled-curator": 0,
+    "pooled-servers": 0,
     "ldp": 0,
     "paper": MEAN_CROWD,
     "published": MEAN_CROWD,

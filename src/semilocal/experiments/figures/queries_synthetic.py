@@ -23,6 +23,8 @@ SOURCE = "clusters"
 METHODS = (
     "ours-core",
     "ours-uniform",
+    "pooled-curator",
+    "pooled-servers",
     "paper",
     "published",
     "privtree",
