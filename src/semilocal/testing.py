@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import httpx
 
     from .service.app import App
+    from .service.keys import Keyring
     from .service.stores.base import Store
     from .service.worker import Service
 
@@ -53,6 +54,7 @@ __all__ = [
     "client_of",
     "cluster",
     "free_port",
+    "keys_for_tests",
     "participants_at",
     "play",
     "restart",
@@ -283,8 +285,19 @@ def build_app(
         from .service.worker import Service
     except ImportError:
         raise MissingExtra("starlette", "service") from None
+    if "keys" not in options:
+        options["keys"] = keys_for_tests(store)
     service = Service(store, clock=clock, interval=interval, **options)
     return create_app(service, admin=admin_hash(ADMIN_TOKEN)), service
+
+
+def keys_for_tests(store: Store) -> Keyring:
+    """A signing key for tests, registered in the store; the same every time."""
+    from .service.keys import Keyring
+
+    keys = Keyring.of([hashlib.sha256(b"the signing key of tests").digest()])
+    store.set_setting("server-key", keys.current)
+    return keys
 
 
 def client_of(app: App) -> httpx.AsyncClient:

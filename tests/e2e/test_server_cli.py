@@ -129,7 +129,7 @@ def test_show_says_how_many_are_missing_and_how_long_it_takes(
 ) -> None:
     database = f"sqlite:///{tmp_path / 'service.db'}"
     office = ["--db", database]
-    assert main([*CREATE, "--capacity", "7", "--enrolment", "open", *office]) == 0
+    assert main([*CREATE, "--capacity", "7", "--enrolment", "open", "--unsigned", *office]) == 0
     store = open_store(database)
     (task,) = store.statuses()
     names = [bytes([number]) * 16 for number in range(7)]

@@ -7,6 +7,7 @@ database, the application runs in process and gets the same requests.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import secrets
 import time
@@ -59,10 +60,14 @@ class AdminClient:
     def _application(self, database: str, token: str) -> Any:
         from ..service.admin import admin_hash
         from ..service.app import create_app
+        from ..service.keys import ENVIRONMENT, key_file, open_keys, registered_key
         from ..service.stores.base import open_store
         from ..service.worker import Service
 
-        self._service = Service(open_store(database, worker="office"), clock=time.time, interval=None)
+        store = open_store(database, worker="office")
+        if registered_key(store) is None:  # no server has used it: campaigns need a key to pin
+            open_keys(store, file=key_file(database), environment=os.environ.get(ENVIRONMENT, ""))
+        self._service = Service(store, clock=time.time, interval=None)
         return create_app(self._service, admin=admin_hash(token))
 
     def __enter__(self) -> AdminClient:

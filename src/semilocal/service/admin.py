@@ -11,7 +11,7 @@ import secrets
 
 from ..errors import InvalidInput
 from .campaign import Campaign, new_token, token_hash
-from .rounds import server_key
+from .keys import registered_key
 from .stores.base import Store
 
 __all__ = ["MAX_TOKENS", "admin_hash", "check_admin_token", "create_campaign", "first_admin_token", "new_tokens"]
@@ -22,7 +22,7 @@ MAX_TOKENS = 10_000
 def create_campaign(store: Store, campaign: Campaign, *, now: float) -> bool:
     """Add a campaign in phase "enrolling"; False if its task is there already."""
     pinned = campaign.task.server_key
-    if pinned and pinned != server_key(store):
+    if pinned and pinned != registered_key(store):
         raise InvalidInput("the task pins the key of another server; take this server's key (GET /key), or none")
     seconds = campaign.enrolment_seconds
     deadline = None if seconds is None else math.ceil(now) + seconds
@@ -57,5 +57,5 @@ def first_admin_token(store: Store) -> tuple[bytes, str | None]:
     """The stored hash, and the token itself if it was made just now: it is not shown again."""
     token = "sla_" + secrets.token_urlsafe(32)
     mine = admin_hash(token)
-    stored = store.setting("admin", default=mine)
+    stored = store.first_setting("admin", mine)
     return stored, token if stored == mine else None

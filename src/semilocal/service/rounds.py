@@ -13,7 +13,6 @@ Knows a store's transaction and the machines of the protocol. The time is an arg
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -35,38 +34,29 @@ from ..protocol.messages import (
 )
 from ..protocol.tally import RoundTally
 from ..protocol.task import Task
-from ..transcript.checkpoints import Checkpoint, public_key, seal_round
+from ..transcript.checkpoints import Checkpoint, seal_round
 from ..transcript.saved_log import SavedLog
 from .campaign import Campaign, Phase, Status
+from .keys import NO_KEYS, Keyring
 from .stores.base import Locked, ReportRow, Store
 
-__all__ = ["advance", "cancel", "catch_up", "expected_reports", "report_bytes", "server_key", "start"]
+__all__ = ["advance", "cancel", "catch_up", "expected_reports", "report_bytes", "start"]
 
 _CHUNK = 4096
 _answers = msgspec.msgpack.Decoder(int | tuple[int, ...] | None)
 
 
-def advance(store: Store, task: bytes, now: float) -> Status | None:
-    """Do what is due: open round 1, or close the open round and open the next.
+def advance(store: Store, task: bytes, now: float, keys: Keyring = NO_KEYS) -> Status | None:
+    """Do what is due: open round 1, or close the open round, sign it if the task pins a key, and open the next.
 
     Returns where the campaign stood before, with the exact number of reports; None if nothing was due.
     """
-    return _move_on(store, task, now, forced=False)
+    return _move_on(store, task, now, keys, forced=False)
 
 
 def start(store: Store, task: bytes, now: float) -> Status | None:
     """End enrolment now and open round 1; None if it has ended already."""
-    return _move_on(store, task, now, forced=True)
-
-
-def signing_key(store: Store) -> bytes:
-    """The server's Ed25519 key, made at first use. Its public half is what a task pins."""
-    return store.setting("signing-key", default=secrets.token_bytes(32))
-
-
-def server_key(store: Store) -> bytes:
-    """The public half of the server's key: 32 bytes."""
-    return public_key(signing_key(store))
+    return _move_on(store, task, now, NO_KEYS, forced=True)
 
 
 def cancel(store: Store, task: bytes) -> bool:
@@ -107,8 +97,7 @@ def expected_reports(store: Store, campaign: Campaign, status: Status) -> int | 
     return status.enrolled if expected is None else expected
 
 
-def _move_on(store: Store, task: bytes, now: float, *, forced: bool) -> Status | None:
-    key = signing_key(store)
+def _move_on(store: Store, task: bytes, now: float, keys: Keyring, *, forced: bool) -> Status | None:
     with store.lock(task) as held:
         if held is None or held.status.ended:
             return None
@@ -120,7 +109,7 @@ def _move_on(store: Store, task: bytes, now: float, *, forced: bool) -> Status |
             return status
         if forced or not status.due(now):
             return None
-        _close(held, now, key)
+        _close(held, now, keys.key_for(held.campaign.task))
         return status
 
 
@@ -138,7 +127,7 @@ def _open_first(held: Locked, now: float) -> None:
     )  # fmt: skip
 
 
-def _close(held: Locked, now: float, key: bytes) -> None:
+def _close(held: Locked, now: float, key: bytes | None) -> None:
     campaign, status = held.campaign, held.status
     task, plan = campaign.task, campaign.plan
     curator = Curator.replay(task, map(decode_closed, held.closings()), plan)
@@ -154,7 +143,7 @@ def _close(held: Locked, now: float, key: bytes) -> None:
     checkpoint = Checkpoint(task.id, status.round, fold.size, fold.root())
     before = held.seal(status.round - 1)
     head = task.id if before is None else decode(before, Seal).head
-    seal = seal_round(head, checkpoint, key=key if task.server_key else None)
+    seal = seal_round(head, checkpoint, key=key)
     held.close_round(status.round, closing, checkpoint.to_bytes(), seal.to_bytes())
     if isinstance(query, Query) and isinstance(following, ValueQuery):
         fold.add([encode(plan)])  # the plan enters the transcript once, before the first value query

@@ -15,11 +15,13 @@ import secrets
 import socket
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput, MissingExtra
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
+from .keys import ENVIRONMENT, Keyring, key_file, open_keys
 from .stores.base import check_url, open_store
 from .worker import Service
 
@@ -41,29 +43,30 @@ PRELOADED = (
 log = logging.getLogger("semilocal.service")
 
 
-def build_app(database: str, *, admin: bytes, worker: str = "0", access_log: bool = False) -> App:
+def build_app(database: str, *, admin: bytes, keys: Keyring, worker: str = "0", access_log: bool = False) -> App:
     """The application on a database; ``admin`` is the hash of the admin token."""
     # The writer's thread releases the interpreter's lock for every statement. A busy event loop gives it back only
     # after this interval, 5 ms by default, and a batch would take as many of them as it has statements.
     sys.setswitchinterval(SWITCH_SECONDS)
     for module in PRELOADED:
         importlib.import_module(module)
-    service = Service(open_store(database, worker=worker), clock=time.time)
+    service = Service(open_store(database, worker=worker), clock=time.time, keys=keys)
     return create_app(service, admin=admin, access_log=access_log)
 
 
 def app_from_environment() -> App:
     """The application of one of several workers."""
     _set_up_logging(os.environ[_LOG_LEVEL])
+    seeds = [bytes.fromhex(word) for word in os.environ[ENVIRONMENT].split(",")]
     return build_app(
         os.environ[_DATABASE], admin=bytes.fromhex(os.environ[_ADMIN_HASH]), worker=secrets.token_hex(8),
-        access_log=os.environ[_ACCESS_LOG] == "1",
+        access_log=os.environ[_ACCESS_LOG] == "1", keys=Keyring.of(seeds),
     )  # fmt: skip
 
 
 def serve(
     database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1, log_level: str = "info",
-    access_log: bool = False,
+    access_log: bool = False, keys_in: str | None = None, new_key: bool = False,
 ) -> None:  # fmt: skip
     """Serve until stopped.
 
@@ -81,6 +84,10 @@ def serve(
         "info" writes a line per event of a campaign and per closed round.
     access_log : bool
         Also write a line per request, without the address it came from.
+    keys_in : str, optional
+        File of the signing keys; see ``keys.key_file`` for the default.
+    new_key : bool
+        Make a new signing key for campaigns that are created from now on.
 
     Raises
     ------
@@ -90,7 +97,7 @@ def serve(
     Notes
     -----
     The admin token is taken from the environment variable SEMILOCAL_ADMIN_TOKEN; without it one is made and printed at
-    the first start.
+    the first start. Signing keys in SEMILOCAL_SIGNING_KEY are taken instead of the file.
     """
     try:
         import uvicorn
@@ -118,8 +125,13 @@ def serve(
             from .stores.sqlite import lock_for_serving
 
             lock = lock_for_serving(address)
-        open_store(database, worker="start").close()  # a wrong schema is refused here, before any worker starts
-        admin, fresh = (admin_hash(given), None) if given else _stored_admin(database)
+        store = open_store(database, worker="start")  # a wrong schema is refused here, before any worker starts
+        try:
+            file = key_file(database) if keys_in is None else Path(keys_in)
+            keys = open_keys(store, file=file, environment=os.environ.get(ENVIRONMENT, ""), new=new_key)
+            admin, fresh = (admin_hash(given), None) if given else first_admin_token(store)
+        finally:
+            store.close()
         name = f"[{host}]" if ":" in host else host
         count = f"{workers} worker{'s' * (workers > 1)}"
         print(f"semilocal serves at http://{name}:{listener.getsockname()[1]} with {count} on {kind}", flush=True)
@@ -137,12 +149,13 @@ def serve(
         }  # fmt: skip
         if workers == 1:
             worker = "0" if kind == "sqlite" else secrets.token_hex(8)
-            app = build_app(database, admin=admin, worker=worker, access_log=access_log)
+            app = build_app(database, admin=admin, keys=keys, worker=worker, access_log=access_log)
             uvicorn.Server(uvicorn.Config(app, **options)).run(sockets=[listener])
         else:
             os.environ |= {
                 _DATABASE: database, _ADMIN_HASH: admin.hex(), _LOG_LEVEL: log_level,
                 _ACCESS_LOG: "1" if access_log else "0",
+                ENVIRONMENT: ",".join(seed.hex() for seed in keys.private.values()),
             }  # fmt: skip
             _run_workers(
                 uvicorn.Config(
@@ -204,11 +217,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _stored_admin(database: str) -> tuple[bytes, str | None]:
-    store = open_store(database, worker="start")
-    try:
-        return first_admin_token(store)
-    finally:
-        store.close()

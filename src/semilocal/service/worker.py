@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import Refused, StoreUnavailable
@@ -26,6 +27,7 @@ from ..protocol.curator import Curator
 from . import rounds
 from .campaign import Campaign, Status
 from .faults import Faults, Health, Seldom
+from .keys import NO_KEYS, Keyring
 from .stores.base import Store, What
 from .writer import Writer
 
@@ -68,12 +70,15 @@ class Service:
         Unix time in seconds.
     interval : float or None
         Seconds between two looks at the campaigns; None: only when ``tick`` is called.
+    keys : Keyring
+        Sign the rounds of campaigns that pin one of them.
     """
 
     def __init__(
-        self, store: Store, *, clock: Callable[[], float], interval: float | None = 0.2, max_queue: int = 8192
-    ) -> None:
-        self.store, self.clock = store, clock
+        self, store: Store, *, clock: Callable[[], float], interval: float | None = 0.2, max_queue: int = 8192,
+        keys: Keyring = NO_KEYS,
+    ) -> None:  # fmt: skip
+        self.store, self.clock, self._keys = store, clock, keys
         self._interval = interval
         self.writer = Writer(store, self._full, max_queue=max_queue, gather=store.gather)
         self._live: dict[bytes, LiveCampaign] = {}
@@ -146,8 +151,8 @@ class Service:
     async def advance(self, task: bytes) -> None:
         """Close or open what is due for one campaign."""
         async with self._advancing.setdefault(task, asyncio.Lock()):
-            loop = asyncio.get_running_loop()
-            before = await loop.run_in_executor(self._closer, rounds.advance, self.store, task, self.clock())
+            step = partial(rounds.advance, self.store, task, self.clock(), self._keys)
+            before = await asyncio.get_running_loop().run_in_executor(self._closer, step)
             live = await self.refresh(task)
             if before is not None:
                 self.closings += 1

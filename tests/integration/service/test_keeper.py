@@ -226,7 +226,9 @@ from semilocal.testing import *
 from tests.helpers.service import *
 
 async def main(folder):
-    app = server.build_app(f"sqlite:///{folder}/a.db", admin=admin_hash(ADMIN_TOKEN))
+    url = f"sqlite:///{folder}/a.db"
+    keys = keys_for_tests(open_store(url))
+    app = server.build_app(url, admin=admin_hash(ADMIN_TOKEN), keys=keys)
     await app.service.start()
     points, secrets = cluster(20), secrets_of(20)
     async with client_of(app) as client:

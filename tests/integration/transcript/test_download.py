@@ -13,10 +13,9 @@ import pytest
 from semilocal.errors import InvalidInput, Unavailable
 from semilocal.protocol.messages import decode, encode
 from semilocal.protocol.plan import Release
-from semilocal.service.rounds import signing_key
 from semilocal.service.stores.base import open_store
-from semilocal.testing import cluster, running_app, secrets_of
-from semilocal.transcript.checkpoints import Checkpoint, Seal, public_key
+from semilocal.testing import cluster, keys_for_tests, running_app, secrets_of
+from semilocal.transcript.checkpoints import Checkpoint, Seal
 from semilocal.transcript.download import download, save_transcript
 from semilocal.transcript.file import SEAL, read_frames
 from semilocal.transcript.verify import verify_stream
@@ -28,7 +27,7 @@ from tests.helpers.transcript_cases import KEY, Played, campaign, pack, tag
 def test_the_transcript_of_the_service_verifies(tmp_path: Path, signed: bool) -> None:
     """The real application, in this process: partition and values, by name and by id, signed and not."""
     store = open_store(f"sqlite:///{tmp_path}/db")
-    task = sample_task(server_key=public_key(signing_key(store)) if signed else b"")
+    task = sample_task(server_key=keys_for_tests(store).current if signed else b"")
     releases = (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]), Release("counts"))
     secrets = secrets_of(60)
 

@@ -22,6 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="(%(default)s)"
     )
     parser.add_argument("--access-log", action="store_true", help="log every request, without its address")
+    parser.add_argument(
+        "--key-file", metavar="FILE", help="the signing keys, one per line; beside the database if left out"
+    )
+    parser.add_argument("--new-key", action="store_true", help="make a new signing key for campaigns from now on")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,6 +34,6 @@ def run(args: argparse.Namespace) -> int:
 
     serve(
         args.db, host=args.host, port=args.port, workers=args.workers, log_level=args.log_level,
-        access_log=args.access_log,
+        access_log=args.access_log, keys_in=args.key_file, new_key=args.new_key,
     )  # fmt: skip
     return DONE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import rounds
 from ..http import Request, Response, json_response
+from ..keys import registered_key
 from ..problems import Problem
 from .table import JSON, TEXT, Context, Operation
 
@@ -12,7 +12,9 @@ __all__ = ["OPERATIONS"]
 
 async def show_key(context: Context, request: Request) -> Response:
     """The public key that tasks may pin."""
-    key = await context.service.read(rounds.server_key, context.service.store)
+    key = await context.service.read(registered_key, context.service.store)
+    if key is None:
+        raise Problem("unavailable", "the server has no signing key")
     return json_response({"server_key": key.hex()})
 
 

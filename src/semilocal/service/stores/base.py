@@ -122,8 +122,14 @@ class Store(Protocol):
     def check_writing(self) -> None:
         """Write something; raise ``StoreUnavailable`` if that fails."""
 
-    def setting(self, key: str, *, default: bytes) -> bytes:
-        """The stored value; the default is stored if there is none."""
+    def setting(self, key: str) -> bytes | None:
+        """A stored value."""
+
+    def first_setting(self, key: str, value: bytes) -> bytes:
+        """Store a value unless there is one; the stored value."""
+
+    def set_setting(self, key: str, value: bytes | None) -> None:
+        """Store a value in place of the one before; None removes it."""
 
     def create(self, campaign: Campaign, *, needed: int | None, deadline: int | None) -> bool:
         """Add a campaign in phase "enrolling"; False if its task is there already."""

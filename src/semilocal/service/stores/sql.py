@@ -186,20 +186,31 @@ class SQLStore(ABC, Generic[C]):
 
     def check_writing(self) -> None:
         """Write something; raise ``StoreUnavailable`` if that fails."""
-        with self._writing() as connection:
-            self._run(connection, _WRITE, "written", secrets.token_bytes(8))
+        self.set_setting("written", secrets.token_bytes(8))
 
     # -- campaigns ---------------------------------------------------------------------------------------------
 
-    def setting(self, key: str, *, default: bytes) -> bytes:
-        """The stored value; the default is stored if there is none."""
-        find = "SELECT value FROM settings WHERE key = ?"
-        found = self._read(find, key)
-        if not found:
+    def setting(self, key: str) -> bytes | None:
+        """A stored value."""
+        found = self._read("SELECT value FROM settings WHERE key = ?", key)
+        return bytes(found[0][0]) if found else None
+
+    def first_setting(self, key: str, value: bytes) -> bytes:
+        """Store a value unless there is one; the stored value."""
+        if self.setting(key) is None:
             with self._writing() as connection:
-                self._run(connection, "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO NOTHING", key, default)
-            found = self._read(find, key)
-        return bytes(found[0][0])
+                self._run(connection, "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO NOTHING", key, value)
+        found = self.setting(key)
+        assert found is not None
+        return found
+
+    def set_setting(self, key: str, value: bytes | None) -> None:
+        """Store a value in place of the one before; None removes it."""
+        with self._writing() as connection:
+            if value is None:
+                self._run(connection, "DELETE FROM settings WHERE key = ?", key)
+            else:
+                self._run(connection, _WRITE, key, value)
 
     def create(self, campaign: Campaign, *, needed: int | None, deadline: int | None) -> bool:
         """Add a campaign in phase "enrolling"; False if its task is there already."""

@@ -31,6 +31,7 @@ _WORDS = {
 }  # fmt: skip
 _SETTINGS = (
     "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -32768", "wal_autocheckpoint = 4000",
+    "secure_delete = ON",
 )  # fmt: skip
 # A batch goes in and out in one piece: json_each gives the rows, keys and answers are cut out of long strings. Each
 # step of a statement releases the interpreter's lock and waits for it again; row by row a busy event loop would

@@ -1,0 +1,184 @@
+"""The server's signing keys: in a file of their own or in the environment, never in the database.
+
+The first key signs campaigns that are created from now on; the others still sign the campaigns that pin them. The
+database holds the public half of the first one, so that a server with other keys is refused. Rotation: a new first
+line (``semilocal serve --new-key``), and the old lines go when their campaigns have ended.
+
+Knows files and a store's settings. Knows no rounds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ..errors import InvalidInput
+from ..protocol.task import Task
+from ..transcript.checkpoints import public_key
+from .stores.base import Store, check_url
+
+__all__ = ["ENVIRONMENT", "NO_KEYS", "Keyring", "key_file", "open_keys", "registered_key"]
+
+ENVIRONMENT = "SEMILOCAL_SIGNING_KEY"
+_REGISTERED, _LEGACY = "server-key", "signing-key"
+
+
+class Keyring(NamedTuple):
+    """Signing keys.
+
+    Attributes
+    ----------
+    current : bytes
+        Public half of the key for new campaigns; empty if there is none.
+    private : mapping of bytes to bytes
+        Private halves by their public halves.
+    """
+
+    current: bytes
+    private: Mapping[bytes, bytes]
+
+    @classmethod
+    def of(cls, seeds: Sequence[bytes]) -> Keyring:
+        """A ring of private keys, 32 bytes each; the first one is for new campaigns."""
+        halves = [public_key(seed) for seed in seeds]
+        return cls(halves[0] if halves else b"", MappingProxyType(dict(zip(halves, seeds, strict=True))))
+
+    def key_for(self, task: Task) -> bytes | None:
+        """The private key that seals a task's rounds; None if the task pins no key."""
+        if not task.server_key:
+            return None
+        if task.server_key not in self.private:
+            raise InvalidInput(
+                f"the campaign pins the server key {task.server_key.hex()[:16]}…, which this server does not have; "
+                "add its line to the key file and restart"
+            )
+        return self.private[task.server_key]
+
+
+NO_KEYS = Keyring(b"", MappingProxyType({}))
+
+
+def key_file(url: str) -> Path:
+    """Where the keys of a database lie by default: beside a SQLite file, or in the current folder."""
+    kind, address = check_url(url)
+    return Path(f"{address}.key" if kind == "sqlite" else "semilocal.key")
+
+
+def registered_key(store: Store) -> bytes | None:
+    """The public key that campaigns of a database pin; None before a server has used it."""
+    return store.setting(_REGISTERED)
+
+
+def open_keys(store: Store, *, file: Path, environment: str = "", new: bool = False) -> Keyring:
+    """Read the keys of a server, make the first one, and register its public half in the database.
+
+    Parameters
+    ----------
+    file : Path
+        One key per line, 64 hex digits; made if there is none. Only its owner may read it.
+    environment : str
+        Keys with commas between them, instead of the file.
+    new : bool
+        Make a new first key.
+
+    Raises
+    ------
+    InvalidInput
+        If the keys cannot be read, or the database belongs to a server with other keys.
+    """
+    registered = registered_key(store)
+    if environment:
+        if new:
+            raise InvalidInput(f"the signing key comes from {ENVIRONMENT}; put the new one first there")
+        ring = Keyring.of(_parse(environment.split(","), ENVIRONMENT))
+    else:
+        ring = Keyring.of(_seeds(store, file, registered, new=new))
+    if registered is not None and registered not in ring.private and not new:
+        raise InvalidInput(
+            f"the database belongs to a server with the key {registered.hex()[:16]}…, which is not among the given "
+            "ones; give its key file, or start with --new-key (campaigns that pin the old key cannot go on then)"
+        )
+    if registered != ring.current:
+        store.set_setting(_REGISTERED, ring.current)
+    return ring
+
+
+def _seeds(store: Store, file: Path, registered: bytes | None, *, new: bool) -> list[bytes]:
+    text = _read_private(file)
+    seeds = [] if text is None else _parse(text.splitlines(), str(file))
+    legacy = store.setting(_LEGACY)  # where earlier versions kept it
+    wanted = list(seeds)
+    if legacy is not None and legacy not in wanted:
+        wanted.append(legacy)
+    if new or not wanted:
+        if registered is not None and not new and legacy is None:
+            raise InvalidInput(
+                f"the database belongs to a server with the key {registered.hex()[:16]}…, and {file} is missing: put "
+                "it back, or start with --new-key (campaigns that pin the old key cannot go on then)"
+            )
+        wanted.insert(0, secrets.token_bytes(32))
+    if wanted != seeds:
+        _write_private(file, "".join(f"{seed.hex()}\n" for seed in wanted), replace=text is not None)
+        if text is None and (again := _read_private(file)) is not None:  # another process may have been faster
+            wanted = _parse(again.splitlines(), str(file))
+    if legacy is not None:
+        store.set_setting(_LEGACY, None)
+    return wanted
+
+
+def _parse(lines: Sequence[str], where: str) -> list[bytes]:
+    words = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not words or any(not re.fullmatch("[0-9a-f]{64}", word) for word in words):
+        raise InvalidInput(f"{where} must hold signing keys, 64 lower-case hex digits each; it does not")
+    return [bytes.fromhex(word) for word in words]
+
+
+def _read_private(file: Path) -> str | None:
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidInput(f"cannot read the key file {file}: {error.strerror}") from None
+    with os.fdopen(handle) as stream:
+        mode = stat.S_IMODE(os.fstat(handle).st_mode)
+        if mode & 0o077:
+            raise InvalidInput(
+                f"{file} holds signing keys but has permissions {mode:04o}: others may have read it. Allowed is 0600. "
+                f"If nobody has, run: chmod 600 {file}; else make a new key with --new-key"
+            )
+        return stream.read(1 << 20)
+
+
+def _write_private(file: Path, text: str, *, replace: bool) -> None:
+    """Write a file for its owner alone, in one step; an existing one is kept unless it is to be replaced."""
+    fresh = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(handle)
+        if replace:
+            os.replace(fresh, file)
+        else:
+            with contextlib.suppress(FileExistsError):
+                os.link(fresh, file)
+        folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise InvalidInput(f"cannot write the key file {file}: {error.strerror}; name another --key-file") from None
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
