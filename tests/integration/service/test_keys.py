@@ -16,7 +16,7 @@ from semilocal.service.keys import Keyring, key_file, open_keys, registered_key
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import MockClock, cluster, running_app, secrets_of
 from semilocal.transcript.checkpoints import check_signature, public_key
-from tests.helpers.service import Device, enrolled, open_campaign, play, sample_task
+from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task
 
 
 def url_of(folder: Path) -> str:
@@ -125,7 +125,7 @@ def test_campaigns_of_the_old_key_are_signed_with_it_after_a_rotation(tmp_path: 
                 assert (await device.enrol()).status_code == 201
             second = await enrolled(client, store, open_campaign(after, capacity=20), points, secrets)
             for task, devices in ((before, first), (after, second)):
-                state = await play(client, devices, service=service)
+                state = await follow_campaign(client, devices, service=service)
                 assert state["phase"] == "finished"
                 for number in range(1, state["closed"] + 1):
                     seal = decode((await client.get(f"{devices[0].base}/rounds/{number}/seal")).content, Seal)
@@ -157,7 +157,7 @@ def test_a_campaign_whose_key_is_gone_is_a_fault_and_no_other_waits_for_it(tmp_p
             while lost.id not in service.faults:
                 await asyncio.sleep(0.01)
             others = await enrolled(client, store, open_campaign(kept, capacity=20), cluster(20), secrets_of(20))
-            assert (await play(client, others))["phase"] == "finished"
+            assert (await follow_campaign(client, others))["phase"] == "finished"
 
     asyncio.run(asyncio.wait_for(main(), 60))
     store.close()
