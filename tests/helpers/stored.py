@@ -37,7 +37,7 @@ def verify(store: Store, task: bytes) -> Verified:
         stream.seek(0)
         found = verify_stream(stream)
         if held.status.closed:
-            assert found.fine, found.lines()
+            assert found.sound, found.lines()
         _compare(held)
         return Verified(held.status, root, size)
 

@@ -161,15 +161,15 @@ def _transcripts(task: Task, node: _Followed, round_: int, inside: bool) -> Iter
     children = tree.child_of(node.victim, round_ - 1)
     tallies = _tallies(len(node.others), fanout)
     patterns: dict[tuple[bool, ...], set[Fraction]] = {}
-    for said in range(fanout):
-        everybody = tallies + np.eye(fanout, dtype=np.int64)[said]
+    for report in range(fanout):
+        everybody = tallies + np.eye(fanout, dtype=np.int64)[report]
         cells, counted, expected = node.frontier
         rows = len(everybody)
         frontier = Frontier(np.repeat(cells, rows), np.repeat(counted, rows), np.repeat(expected, rows))
         ruling = decide(task, frontier, np.full(len(everybody), len(node.others) + 1), everybody)
         for kept in np.unique(ruling.kept, axis=0).tolist():
             factors = patterns.setdefault(tuple(kept), set())
-            factors.add(node.ratio * _factor(task, said, children.tolist()))
+            factors.add(node.ratio * _factor(task, report, children.tolist()))
     for pattern, ratios in patterns.items():
         for ratio in (max(ratios),) if inside else sorted(ratios):
             if not any(pattern):
@@ -198,10 +198,10 @@ def _follow(task: Task, node: _Followed, kept: Flags, ratio: Fraction, depth: in
     return _Followed(stay, codes[-2:], ratio, moves, Frontier(cell, trims, node.frontier.expected))
 
 
-def _factor(task: Task, said: int, children: list[int]) -> Fraction:
+def _factor(task: Task, report: int, children: list[int]) -> Fraction:
     assert isinstance(task.randomizer, RandomizedResponse)
     true, other = task.randomizer.weights
-    here, there = (true if said == child else other for child in children)
+    here, there = (true if report == child else other for child in children)
     return Fraction(here, there)
 
 

@@ -44,7 +44,7 @@ def kanonymous_quadtree(
     Returns
     -------
     SpatialCounts
-        No differential privacy: whoever knows all other positions reads off the last one's cell. A curator sees all.
+        No differential privacy: anyone who knows all other positions reads off the last one's cell. A curator sees all.
 
     Examples
     --------

@@ -145,7 +145,7 @@ class Channel:
     url : str
         The server, without a path of a task.
     wire : HttpxWire, LeanWire or httpx.AsyncClient
-        Closed by whoever made it.
+        The caller closes it.
     clock : Clock
     jitter : callable
         Gives a number in [0, 1); must know nothing of positions.
@@ -172,7 +172,7 @@ class Channel:
         self._slots = asyncio.Semaphore(at_once)
         self._messages: OrderedDict[str, Any] = OrderedDict()
         self._flights: dict[object, asyncio.Task[Any]] = {}
-        self.delivered = 0  # requests with content that were accepted, for whoever watches
+        self.delivered = 0  # requests with content that were accepted
 
     # -- requests ----------------------------------------------------------------------------------------------
 
@@ -316,7 +316,7 @@ class Channel:
         if self._flights.get(key) is flight:
             del self._flights[key]
         if not flight.cancelled():
-            flight.exception()  # seen by whoever waits; nobody may be left
+            flight.exception()  # those who wait see it; none may be left
 
     async def aclose(self) -> None:
         """End what is in flight."""

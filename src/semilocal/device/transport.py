@@ -52,7 +52,7 @@ def new_client(*, connections: int = 4, **options: Any) -> httpx.AsyncClient:
 
 
 class HttpxWire:
-    """Requests through an httpx client, which is closed by whoever made it."""
+    """Requests through an httpx client, which the caller closes."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
@@ -121,9 +121,9 @@ class LeanWire:
             connection.close()
         loop = asyncio.get_running_loop()
         try:
-            made = loop.create_connection(lambda: _Connection(loop), self._host, self._port, ssl=self._tls)
+            connecting = loop.create_connection(lambda: _Connection(loop), self._host, self._port, ssl=self._tls)
             async with asyncio.timeout(20):
-                _, connection = await made
+                _, connection = await connecting
         except (OSError, TimeoutError) as error:
             raise Lost(_reason(error)) from None
         return connection

@@ -243,14 +243,14 @@ class PlainCounts:
 
     def promise(self) -> Guarantee:
         """The promise at ε = 1."""
-        guarantee = self._made(np.full((50, 2), 0.5), _example()).guarantee
+        guarantee = self._run(np.full((50, 2), 0.5), _example()).guarantee
         return _noted(guarantee, self.note) if self.note else guarantee
 
     def count(self, points: Floats, at: At) -> tuple[Queries, Run | None]:
         """Something that answers range queries."""
-        return self._made(points, at).query, None
+        return self._run(points, at).query, None
 
-    def _made(self, points: Floats, at: At) -> baselines.SpatialCounts:
+    def _run(self, points: Floats, at: At) -> baselines.SpatialCounts:
         options: dict[str, Any] = {"k": at.k} if self.by_k else {"epsilon": at.epsilon, "rng": at.rng}
         return self.make(points, at.box, **options)
 

@@ -31,7 +31,7 @@ MAX_NUMBER = 2**62
 
 
 class Counter(Protocol):
-    """Whoever can count with noise: memory, an engine, or two servers together."""
+    """Counts with noise: memory, an engine, or two servers together."""
 
     @property
     def people(self) -> int:

@@ -2,8 +2,8 @@
 
     rule     a cell is …                                                        crowd of k
     "all"    SPLIT if every child passes the crowd test, else STOP              kept
-    "trim"   SPLIT if every child passes; else TRIM to the children that pass,  kept; whoever is moved
-             if the others together are sparse and the path has trims left;     pays one more report
+    "trim"   SPLIT if every child passes; else TRIM to the children that pass,  kept; each TRIM costs
+             if the others together are sparse and the path has trims left;     those it moves a report
              else STOP
     "each"   every passing child goes on by itself, a failing child is a        NOT kept
              region at once

@@ -35,11 +35,11 @@ class RateLimit:
         """Whether the key may ask now; counts it if so."""
         left, then = self._young.get(key) or self._old.get(key) or (self._burst, now)
         left = min(self._burst, left + (now - then) * self._rate)
-        fine = left >= 1.0
+        allowed = left >= 1.0
         if len(self._young) >= self._half and key not in self._young:
             self._young, self._old = {}, self._young
-        self._young[key] = (left - 1.0 if fine else left, now)
-        return fine
+        self._young[key] = (left - 1.0 if allowed else left, now)
+        return allowed
 
     def __len__(self) -> int:
         return len(self._young.keys() | self._old.keys())

@@ -103,7 +103,7 @@ class Run:
         answers = reports.answers.tolist()
         out = []
         for participant, row, answer in zip(reports.participants.tolist(), reports.rows.tolist(), answers, strict=True):
-            said = (tuple(answer) or None) if isinstance(answer, list) else answer
+            value = (tuple(answer) or None) if isinstance(answer, list) else answer
             cell = int(played.cells[row])
-            out.append(Report(self.task.id, played.number, self.pseudonyms(participant), cell, said))
+            out.append(Report(self.task.id, played.number, self.pseudonyms(participant), cell, value))
         return sorted(out, key=lambda report: report.pseudonym)

@@ -89,16 +89,16 @@ def read_reports(data: bytes, bounds: Integers, *, kind: Kind, task: bytes, roun
     for place in np.flatnonzero(~read).tolist():
         try:
             report = _decode(data[bounds[place] : bounds[place + 1]], kind)
-            said = _fit(report, task, round_, width)
+            answer = _fit(report, task, round_, width)
         except InvalidInput as error:
             refused.append((place, str(error)))
             continue
         names[place] = np.frombuffer(report.pseudonym, dtype=np.uint8)
         cells[place], read[place] = report.cell, True
-        if isinstance(said, int):
-            answers[place] = said
+        if isinstance(answer, int):
+            answers[place] = answer
         else:
-            vectors[place] = said
+            vectors[place] = answer
     events = np.flatnonzero(read)
     joined = names[events].tobytes()
     pseudonyms = [joined[start : start + 16] for start in range(0, len(joined), 16)]

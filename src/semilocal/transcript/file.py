@@ -5,7 +5,7 @@
     payload  zlib of: lengths of the events (4 bytes each), the events' bytes one after the other
     kinds    "E" events of the transcript; "S" the seal of the round just closed; "Z" the end, empty
 
-All numbers are big-endian. The checksum finds damage of the file; it proves nothing against whoever wrote it: that is
+All numbers are big-endian. The checksum finds damage of the file; it proves nothing against its writer: that is
 what the seals, and :mod:`semilocal.transcript.verify`, are for.
 
 Knows frames. Judges no events.

@@ -66,7 +66,7 @@ class Verification:
     plan: Plan | None = None
 
     @property
-    def fine(self) -> bool:
+    def sound(self) -> bool:
         """Whether nothing is different."""
         return not self.differences
 

@@ -233,14 +233,14 @@ class Replay:
         ruling = decide(task, self.frontier, responders, tally)
         kept, following = ruling.kept, ruling.frontier
         if closed is not None:
-            said = [tuple(np.flatnonzero(row).tolist()) for row in kept]
-            wrong = [row for row, children in enumerate(said) if children != closed.kept[row]]
+            decided = [tuple(np.flatnonzero(row).tolist()) for row in kept]
+            wrong = [row for row, children in enumerate(decided) if children != closed.kept[row]]
             if wrong:
                 row = wrong[0]
                 self.found.add(
                     "wrong-verdict", asked.round,
                     f"{len(wrong)} verdicts do not follow from their tallies: in cell {int(asked.cells[row])} children "
-                    f"{closed.kept[row]} go on, the tally {tuple(tally[row].tolist())} says {said[row]}",
+                    f"{closed.kept[row]} go on, the tally {tuple(tally[row].tolist())} says {decided[row]}",
                     len(wrong),
                 )  # fmt: skip
                 kept = published(closed, kept.shape[1])
@@ -335,25 +335,25 @@ class Replay:
             parents[known] = task.hierarchy.parent(cells[known])
         for problem in self.roster.follow(names, who, round_=asked.round, cells=cells, parents=parents):
             self._problem(*problem)
-        fine = known & self._legal_answers(task, columns, asked)
-        self.responders += np.bincount(rows[fine], minlength=len(asked.cells))
+        legal = known & self._legal_answers(task, columns, asked)
+        self.responders += np.bincount(rows[legal], minlength=len(asked.cells))
         if self.tally.shape[1]:
-            self.tally += task.randomizer.tally(columns.answers[fine], rows[fine].astype(np.int64), len(asked.cells))
+            self.tally += task.randomizer.tally(columns.answers[legal], rows[legal].astype(np.int64), len(asked.cells))
 
     def _legal_answers(self, task: Task, columns: Columns, asked: _Asked) -> Flags:
         answers, randomizer = columns.answers, task.randomizer
         if answers.ndim == 1:
-            fine = (answers >= 0) & (answers < randomizer.fanout)
+            legal = (answers >= 0) & (answers < randomizer.fanout)
         else:
-            fine = np.ones(len(answers), dtype=bool)
+            legal = np.ones(len(answers), dtype=bool)
             for place, row in enumerate(answers.tolist() if answers.shape[1] else []):
                 try:
                     randomizer.check_answer(tuple(row))
                 except InvalidInput:
-                    fine[place] = False
-        for place in np.flatnonzero(~fine).tolist():
+                    legal[place] = False
+        for place in np.flatnonzero(~legal).tolist():
             self._problem("bad-answer", f"nobody can have answered what {columns.pseudonyms[place].hex()} did")
-        return fine
+        return legal
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -406,11 +406,11 @@ class Replay:
             tuple(tuple(row) for row in rows.values()),
         )  # fmt: skip
         if counted != closed:
-            said, have = sum(closed.responders), sum(counted.responders)
-            if said != have:
-                token, word = ("missing-report", "missing") if said > have else ("extra-report", "too many")
-                what = f"{abs(said - have)} values {word}: {said} were closed, the transcript has {have}"
-                self.found.add(token, asked.round, what, abs(said - have))
+            claimed, have = sum(closed.responders), sum(counted.responders)
+            if claimed != have:
+                token, word = ("missing-report", "missing") if claimed > have else ("extra-report", "too many")
+                what = f"{abs(claimed - have)} values {word}: {claimed} were closed, the transcript has {have}"
+                self.found.add(token, asked.round, what, abs(claimed - have))
             else:
                 self.found.add("wrong-values", asked.round, "the closing does not follow from the values reported")
         self.round, self.value_number = asked.round + 1, self.value_number + 1

@@ -35,18 +35,18 @@ def compare_counts(
     responders, tally : int64[m], int64[m, fanout]
         Counted again.
     """
-    said = np.array(closed.responders, dtype=np.int64)
+    claimed = np.array(closed.responders, dtype=np.int64)
     for token, less, word in (
-        ("missing-report", said - responders, "missing"), ("extra-report", responders - said, "too many"),
+        ("missing-report", claimed - responders, "missing"), ("extra-report", responders - claimed, "too many"),
     ):  # fmt: skip
         rows = np.flatnonzero(less > 0)
         if len(rows):
             row, count = int(rows[0]), int(less[rows].sum())
             yield token, (
-                f"{count} reports {word}: cell {int(cells[row])} was closed with {int(said[row])} responders, the "
+                f"{count} reports {word}: cell {int(cells[row])} was closed with {int(claimed[row])} responders, the "
                 f"transcript has {int(responders[row])}"
             ), count  # fmt: skip
-    same = np.flatnonzero(said == responders).tolist()
+    same = np.flatnonzero(claimed == responders).tolist()
     wrong = [row for row in same if tuple(tally[row].tolist()) != closed.tally[row]]
     if wrong:
         row = wrong[0]

@@ -49,7 +49,7 @@ class Roster:
         return rounds, cells
 
     def strangers(self, names: list[bytes], who: Integers) -> Iterator[Problem]:
-        """Reports of whoever did not answer round 1."""
+        """Reports of participants who did not answer round 1."""
         for row in np.flatnonzero(who < 0).tolist():
             yield "joined-late", f"pseudonym {names[row].hex()} did not answer round 1"
 
@@ -68,9 +68,9 @@ class Roster:
         member = who >= 0
         if round_ > 1:
             last_round, last_cell = self.last(who)
-            again = member & (last_round == round_)  # told apart by the order of the reports
-            late = member & ~again & (last_round != round_ - 1)
-            off = member & ~again & ~late & (last_cell != parents)
+            repeated = member & (last_round == round_)  # told apart by the order of the reports
+            late = member & ~repeated & (last_round != round_ - 1)
+            off = member & ~repeated & ~late & (last_cell != parents)
             for row in np.flatnonzero(late).tolist():
                 yield "joined-late", f"pseudonym {names[row].hex()} last answered round {int(last_round[row])}"
             for row in np.flatnonzero(off).tolist():

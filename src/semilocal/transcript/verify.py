@@ -59,7 +59,7 @@ def verify_file(path: str | os.PathLike[str], *, vault: Contents | None = None) 
     >>> run = simulate(rng.random((500, 1)), task, rng=rng, detail="reports")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = write_transcript(f"{folder}/t.slt", run.events)
-    ...     verify_file(f"{folder}/t.slt").fine
+    ...     verify_file(f"{folder}/t.slt").sound
     True
     """
     with Path(path).open("rb") as stream:

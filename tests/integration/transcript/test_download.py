@@ -55,7 +55,7 @@ def test_the_transcript_of_the_service_verifies(tmp_path: Path, signed: bool) ->
         store.close()
     assert by_id == by_name
     found = verify_stream(io.BytesIO(by_id))
-    assert found.fine, found.lines()
+    assert found.sound, found.lines()
     assert found.participants == 60
     assert found.signatures == (found.rounds if signed else 0)
     assert found.plan is not None
@@ -103,7 +103,7 @@ def fetch(routes: dict[str, bytes]) -> bytes:
 
 def test_signed_seals_are_kept_and_missing_signatures_are_found() -> None:
     signed = verify_stream(io.BytesIO(fetch(routes_of(PLAYED, sealed=True))))
-    assert signed.fine, signed.lines()
+    assert signed.sound, signed.lines()
     assert signed.signatures == signed.rounds
     unsigned = verify_stream(io.BytesIO(fetch(routes_of(PLAYED, sealed=False))))
     assert {item.token for item in unsigned.differences} == {"not-signed"}

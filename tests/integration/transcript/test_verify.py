@@ -61,11 +61,11 @@ def test_honest_transcripts_pass_with_and_without_every_vault(options: dict[str,
     played = campaign(**options)  # type: ignore[arg-type]
     data = pack(played.events, played.task)
     found = judge(data)
-    assert found.fine, found.lines()
+    assert found.sound, found.lines()
     assert found.signatures == len(found.seals) == found.rounds
     assert found.events == len(played.events)
     for index in range(0, len(played.devices), 7):
-        assert judge(data, played.vault(index)).fine
+        assert judge(data, played.vault(index)).sound
 
 
 def test_simulated_transcripts_pass(tmp_path: Path) -> None:
@@ -74,14 +74,14 @@ def test_simulated_transcripts_pass(tmp_path: Path) -> None:
     run = simulate(rng.random((3000, 2)), task, rng=rng, detail="reports", dropout=0.01)
     write_transcript(tmp_path / "t.slt", run.events)
     found = verify_file(tmp_path / "t.slt")
-    assert found.fine, found.lines()
+    assert found.sound, found.lines()
     assert "pins no key" in found.notes[-1] or "pins no key" in found.notes[0]
 
 
 def test_regions_below_k_are_noted() -> None:
     played = campaign(4, k=5, values=False)
     found = judge(pack(played.events, played.task))
-    assert found.fine
+    assert found.sound
     assert any("fewer than k = 5" in note for note in found.notes)
 
 
@@ -222,7 +222,7 @@ def test_one_bit_in_any_event_is_found_and_the_round_is_right(data: st.DataObjec
     events = list(PLAYED.events)
     events[place] = bytes(event)
     found = judge(repack(events, FILE))
-    assert not found.fine
+    assert not found.sound
     round_ = sum(tag(e) in ("closed", "value-closed") for e in PLAYED.events[:place]) + 1
     if place:
         seals = {(item.token, item.round) for item in found.differences}
@@ -266,7 +266,7 @@ def test_one_bit_in_any_seal_is_found_and_called_a_fault_of_the_seal(data: st.Da
             payload = [bytes(changed)]
         write_frame(stream, frame.kind, payload)
     found = judge(stream.getvalue())
-    assert not found.fine
+    assert not found.sound
     assert tokens(found) <= SEAL_TOKENS
 
 
@@ -289,8 +289,8 @@ def test_two_histories_are_found_by_comparing_them() -> None:
     other = other_history()
     assert other.task == PLAYED.task
     found, second = judge(FILE), judge(pack(other.events, other.task))
-    assert found.fine
-    assert second.fine, "each of them is consistent by itself"
+    assert found.sound
+    assert second.sound, "each of them is consistent by itself"
     (difference,) = compare_histories(found, second)
     assert (difference.token, difference.round) == ("other-history", 1)
     assert "Both are signed" in difference.what
@@ -300,7 +300,7 @@ def test_two_histories_are_found_by_comparing_them() -> None:
 def test_an_earlier_download_is_no_other_history() -> None:
     end = places(PLAYED, "closed", round_=2)[0] + 1
     early = judge(pack(PLAYED.events[:end], PLAYED.task))
-    assert early.fine
+    assert early.sound
     assert any("not finished" in note for note in early.notes)
     assert not compare_histories(early, judge(FILE))
 
@@ -361,7 +361,7 @@ def test_a_vault_is_read_without_being_changed(tmp_path: Path) -> None:
     path = tmp_path / "vault"
     path.write_bytes(pack_vault(PLAYED.vault(3)))
     before = path.read_bytes()
-    assert judge(FILE, read_vault(path)).fine
+    assert judge(FILE, read_vault(path)).sound
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 

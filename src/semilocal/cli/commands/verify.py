@@ -37,4 +37,4 @@ def run(args: argparse.Namespace) -> int:
         found.differences += compare_histories(found, verify_file(args.against))
     print("\n".join(found.lines()))
     print(f"{found.reports / seconds:,.0f} reports per second")
-    return DONE if found.fine else FOUND
+    return DONE if found.sound else FOUND
