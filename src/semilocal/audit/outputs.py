@@ -5,7 +5,7 @@ which one participant lives at two different places, and in one of them a TRIM m
 two plays happen to be equal, every byte that a command writes has to be equal too: words, JSON, files. If not, it
 publishes something else, such as how many participants were moved.
 
-Knows how to run a command as a person does, in a process of its own. Must not know what commands print.
+Knows how to run a command as a person does, in a process of its own, whatever it prints.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a device tells its owner at the end: region, crowd, what was spent and what was revealed.
 
-Knows numbers and words. Knows no secrets; the position is not in here either.
+Knows numbers and words. Neither the secret nor the position is in it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The cells of a finished partition as one tree: regions, trimmed parts, and all cells above them.
 
-Knows a partition. Knows no queries and no model of where people are.
+Knows a partition. Knows no queries.
 """
 
 from __future__ import annotations

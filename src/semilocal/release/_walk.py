@@ -5,7 +5,7 @@ are opened, so a query costs about as much as its edge is long in regions. On th
 opened says which share of visitors, spread evenly over it, would act from inside the query: that is how errors about
 moved people enter the variance, and why they cancel where a query holds both where people live and where they act.
 
-Knows a tree, its population and the insides of its regions. Knows no level of confidence.
+Knows a tree, its population and the insides of its regions.
 """
 
 from __future__ import annotations
