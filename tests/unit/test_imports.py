@@ -232,8 +232,8 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
 
 # -- headers -------------------------------------------------------------------------------------------------------
 #
-# A header that says "Knows no ..." lists words of the vocabulary below. Each word stands for modules, and the module must
-# import none of them. A word that is not here has no meaning that a test could check: add it, or say it another way.
+# A header that says "Knows no ..." lists words of the vocabulary below. Each word stands for modules that may not be
+# imported. A word that is not here has no meaning that a test could check: add it, or say it another way.
 
 FILES = {"pathlib", "os", "shutil", "tempfile", "glob", "gzip", "open"}
 NETWORK = {"socket", "ssl", "select", "selectors", "http", "httpx", "urllib", "uvicorn"}
