@@ -6,11 +6,11 @@ Knows these options and the environment variable of the token.
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
 from .arguments import server_url
+from .hidden import HIDDEN_HELP, read_hidden
 
 if TYPE_CHECKING:
     from .admin_client import AdminClient
@@ -25,7 +25,9 @@ CAMPAIGN_HELP = "the task's id, the beginning of one, or the campaign's name"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that say where the server is."""
     parser.add_argument("--url", type=server_url, help=f"the server ({DEFAULT_URL})")
-    parser.add_argument("--admin-token", metavar="TOKEN", help=f"instead of the environment variable {ADMIN_TOKEN}")
+    parser.add_argument(
+        "--admin-token", metavar="TOKEN", help=f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}"
+    )
     parser.add_argument("--db", help="work on this database directly instead of asking a server")
 
 
@@ -37,4 +39,5 @@ def connect(args: argparse.Namespace) -> AdminClient:
         raise InvalidInput("give --db or --url, not both")
     if args.db:
         return AdminClient(database=args.db)
-    return AdminClient(args.url or DEFAULT_URL, args.admin_token or os.environ.get(ADMIN_TOKEN, ""))
+    token = read_hidden(args.admin_token, option="--admin-token", variable=ADMIN_TOKEN)
+    return AdminClient(args.url or DEFAULT_URL, token)

@@ -19,6 +19,7 @@ from ...protocol.task import Task
 from ..arguments import describe_position, number, parse_position, server_url, whole
 from ..devices import URL_HELP, add_patience, find_task, reach, say, server_of, warn_plain_http
 from ..exits import DONE, FOUND
+from ..hidden import HIDDEN_HELP, read_hidden
 
 if TYPE_CHECKING:
     from ...device.channel import Channel
@@ -32,10 +33,11 @@ DEFAULT_MAX_EPSILON = "10"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
     parser.add_argument("url", metavar="URL", type=server_url, help=URL_HELP)
-    parser.add_argument("--token", default="", help="the one-time token to enrol with")
+    parser.add_argument("--token", help=f"the one-time token to enrol with (SEMILOCAL_TOKEN); {HIDDEN_HELP}")
     parser.add_argument(
-        "--position", required=True, metavar="P",
-        help="such as 37.77,-122.42 (latitude, longitude if the task's axes are called so, else in the order of its "
+        "--position", metavar="P",
+        help=f"required (SEMILOCAL_POSITION); {HIDDEN_HELP}; "
+        "such as 37.77,-122.42 (latitude, longitude if the task's axes are called so, else in the order of its "
         "axes) or name=number,…",
     )  # fmt: skip
     parser.add_argument("--yes", action="store_true", help="take part without being asked")
@@ -66,6 +68,10 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInput(f"--vault {place}: is a folder; give the name of a file")
     if not (args.yes or args.dry_run or sys.stdin.isatty()):
         raise InvalidInput("nobody can be asked here: give --yes to take part, or --dry-run to see what would be sent")
+    args.token = read_hidden(args.token, option="--token", variable="SEMILOCAL_TOKEN")
+    args.position = read_hidden(args.position, option="--position", variable="SEMILOCAL_POSITION")
+    if not args.position:
+        raise InvalidInput("--position is missing; --position - asks for it, so that no list of processes shows it")
     warn_plain_http(args.url)
     return asyncio.run(_follow(args, place))
 
