@@ -36,7 +36,7 @@ from semilocal.io.progress import track
 from semilocal.pooled import MemoryCounter, PooledTask, Trust, estimate, play, replay, rule, spread_inside
 from semilocal.pooled.noise import from_generator
 from semilocal.protocol.task import Accounting
-from semilocal.release import onecall as jobs
+from semilocal.release import split as jobs
 from semilocal.release.boxes import BoxCounts, mean_relative_error
 from semilocal.simulation import synthetic
 

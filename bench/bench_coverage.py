@@ -1,6 +1,7 @@
 """How often 95 % intervals of counts hold the truth, by kind of box.
 
-    python bench/bench_coverage.py [--runs 10] [--seed 90210] [--people 20000] [--k 20] [--delta 0.05] [--data FOLDER]
+    python bench/bench_coverage.py [--trust nobody] [--runs 10] [--seed 90210] [--people 20000] [--k 20] [--delta 0.05]
+                                   [--data FOLDER] [--only NAME ...]
 
 Ordinary boxes have sides of 1 to 15 % of each axis around a random person; the grid is 32 x 32, cells with 20 people or
 more; the others lie along the edges of regions. Answers that are exact do not count. The band to reach is 90 to 99 %.
@@ -22,8 +23,11 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 import semilocal as sl  # noqa: E402
 from semilocal.arrays import Floats  # noqa: E402
 from semilocal.experiments.datasets.load import load  # noqa: E402
+from semilocal.pooled import PooledTask  # noqa: E402
+from semilocal.release import counts  # noqa: E402
+from semilocal.release.pooled_counts import pooled_counts, run_pooled  # noqa: E402
 from semilocal.simulation import synthetic  # noqa: E402
-from tests.helpers.coverage import KINDS, Covered, coverage, rate  # noqa: E402
+from tests.helpers.coverage import KINDS, Counted, Covered, coverage, rate  # noqa: E402
 
 WIDE = sl.Box((-10, -10), (10, 10))
 UNIT = synthetic.UNIT_SQUARE
@@ -60,14 +64,24 @@ def positions(name: str, folder: Path) -> tuple[sl.Box, Draw]:
     return source.box, draw
 
 
+def counted(
+    points: Floats, box: sl.Box, epsilon: float, rng: np.random.Generator, arguments: argparse.Namespace
+) -> Counted:
+    """One run."""
+    if arguments.trust == "nobody":
+        return counts(
+            sl.simulate(points, sl.Task.build(box, epsilon=epsilon, delta=arguments.delta, k=arguments.k), rng=rng)
+        )
+    return pooled_counts(run_pooled(PooledTask.build(box, epsilon=epsilon, trust=arguments.trust), points, rng=rng))
+
+
 def row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.Namespace) -> str:
     """One line of the table."""
     rng = np.random.default_rng(arguments.seed)
-    task = sl.Task.build(box, epsilon=epsilon, delta=arguments.delta, k=arguments.k)
     found: dict[str, list[Covered]] = {kind: [] for kind in KINDS}
     for _ in range(arguments.runs):
         points = draw(arguments.people, rng)
-        for kind, one in coverage(points, sl.simulate(points, task, rng=rng), rng, ordinary=400).items():
+        for kind, one in coverage(points, counted(points, box, epsilon, rng, arguments), rng, ordinary=400).items():
             found[kind].append(one)
     cells = []
     for rows in found.values():
@@ -80,6 +94,7 @@ def row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trust", choices=("nobody", "two-servers", "curator"), default="nobody")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=90210)
     parser.add_argument("--people", type=int, default=20_000)
@@ -88,7 +103,8 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="folder of the real datasets")
     parser.add_argument("--only", nargs="*", help="names of populations")
     arguments = parser.parse_args()
-    print(f"| N = {arguments.people:,}, k = {arguments.k} | ε | {' | '.join(KINDS)} |")
+    crowd = f", k = {arguments.k}" if arguments.trust == "nobody" else ""
+    print(f"| N = {arguments.people:,}, trust = {arguments.trust}{crowd} | ε | {' | '.join(KINDS)} |")
     print("|---|---|" + "---|" * len(KINDS))
     for name in (*(FILES if arguments.data else ()), *SHAPES):
         if not arguments.only or name in arguments.only:

@@ -47,7 +47,7 @@ def value_ratio(rng: np.random.Generator) -> tuple[float, float]:
 def query_seconds(rng: np.random.Generator) -> tuple[int, float, float]:
     """Regions, seconds for the first 100,000 queries (index and intervals included) and for the next."""
     points = rng.normal(0, 1.5, (600_000, 2)).clip(-10, 10)
-    result = sl.counts(points, sl.Box((-10, -10), (10, 10)), epsilon=1.0, delta=0.05, k=20, rng=rng)
+    result = sl.counts(points, sl.Box((-10, -10), (10, 10)), epsilon=1.0, trust="nobody", delta=0.05, k=20, rng=rng)
     lower = rng.uniform(-10, 8, (100_000, 2))
     boxes = np.stack([lower, lower + rng.uniform(0.01, 4, lower.shape)], axis=1)
     first = seconds(lambda: result.query(boxes).interval())

@@ -14,8 +14,9 @@ from fractions import Fraction
 
 from .arrays import exact, short_repr
 from .errors import BudgetExceeded, InvalidInput
+from .pooled.task import PooledTask
 from .protocol.partition import Partition
-from .protocol.promise import Guarantee, crowds_words, losses_words, promise
+from .protocol.promise import Guarantee, anywhere_words, crowds_words, losses_words, promise
 from .protocol.task import Task
 
 __all__ = ["Entry", "Ledger"]
@@ -43,6 +44,8 @@ class Entry:
         Chance, for every participant, that fewer than k are published in their region; 1 if no crowd is promised.
     task : bytes
         Id of a partition's task; empty for a release.
+    anywhere : bool
+        Whether ``epsilon`` bounds the loss for any change of one person's position, not only inside a region.
     """
 
     what: str
@@ -52,6 +55,7 @@ class Entry:
     k: int = 0
     delta: Fraction = Fraction(0)
     task: bytes = b""
+    anywhere: bool = False
 
     @property
     def worst(self) -> Fraction:
@@ -98,6 +102,10 @@ class Ledger:
         crowd = (task.k, exact(task.delta)) if task.keeps_crowd else (0, Fraction(1))
         return self._add(Entry(what, report, report, task.max_trims, *crowd, task.id))
 
+    def pooled(self, task: PooledTask) -> Ledger:
+        """Spend what a pooled task costs: its epsilon is for any change of one person's position."""
+        return self.spend(f'counts, trust "{task.trust}"', task.epsilon, anywhere=True)
+
     def settle(self, partition: Partition) -> Ledger:
         """Count the TRIMs that the paths of a run had, instead of those that its task allows. They are public."""
         trims = int(partition.path_trims.max(initial=0))
@@ -106,12 +114,12 @@ class Ledger:
             self, entries=tuple(replace(entry, trims=trims) if entry.task == task else entry for entry in self.entries)
         )
 
-    def spend(self, what: str, epsilon: float | Fraction) -> Ledger:
-        """Spend epsilon, between any two positions inside a region, on a release."""
+    def spend(self, what: str, epsilon: float | Fraction, *, anywhere: bool = False) -> Ledger:
+        """Spend epsilon on a release: between any two positions inside a region, or ``anywhere`` in the domain."""
         loss = exact(epsilon)
         if loss < 0:
             raise InvalidInput(f"epsilon must not be negative; got {epsilon!r}")
-        return self._add(Entry(what, loss))
+        return self._add(Entry(what, loss, anywhere=anywhere))
 
     def times(self, rows: int) -> Ledger:
         """What a person lost who took part as so many participants: the last step. The cap grows with it.
@@ -146,7 +154,7 @@ class Ledger:
         if self.cap is not None and after.epsilon_worst > self.cap * (1 + _ROUNDING):
             raise BudgetExceeded(
                 f"{entry.what}: {float(self.epsilon_worst):g} is spent and the cap is {float(self.cap):g}; the total "
-                f"would be {losses_words(float(after.epsilon), float(after.epsilon_worst))}"
+                f"would be {after._losses()}"
             )
         return after
 
@@ -154,6 +162,12 @@ class Ledger:
     def epsilon(self) -> Fraction:
         """Loss between any two positions that lie inside every region published for a participant (delta 0)."""
         return sum((entry.epsilon for entry in self.entries), Fraction(0))
+
+    @property
+    def epsilon_anywhere(self) -> Fraction | None:
+        """Loss for any change of one person's position (delta 0); None if it is unbounded, because regions are public
+        or somebody's noise was scaled to them."""
+        return self.epsilon if all(entry.anywhere for entry in self.entries) else None
 
     @property
     def epsilon_worst(self) -> Fraction:
@@ -191,9 +205,17 @@ class Ledger:
         lines.insert(-1, lines[1])
         return "\n".join([*lines, self.sentences()])
 
+    def _losses(self) -> str:
+        """The totals in words."""
+        if self.entries and self.epsilon_anywhere is not None:
+            return anywhere_words(float(self.epsilon_anywhere))
+        words = losses_words(float(self.epsilon), float(self.epsilon_worst))
+        plain = sum((entry.epsilon for entry in self.entries if entry.anywhere), Fraction(0))
+        return f"{words}; of this, {anywhere_words(float(plain))}" if plain else words
+
     def sentences(self) -> str:
         """The totals in words, each with its adjacency and delta."""
-        parts = [losses_words(float(self.epsilon), float(self.epsilon_worst)) + "."]
+        parts = [self._losses() + "."]
         parts += crowds_words([(entry.k, float(entry.delta)) for entry in self.entries if entry.task])
         if self.cap is not None:
             parts.append(f"The cap is {float(self.cap):g}; {float(self.cap - self.epsilon_worst):g} is left.")

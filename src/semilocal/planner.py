@@ -32,7 +32,7 @@ from .protocol.partition import Partition
 from .protocol.promise import promise
 from .protocol.task import Accounting, Task
 from .protocol.values import nearest_inside
-from .release import onecall as jobs
+from .release import split as jobs
 from .release.boxes import mean_relative_error
 from .simulation import synthetic
 from .simulation.simulate import simulate

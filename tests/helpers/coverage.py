@@ -10,12 +10,15 @@ import numpy.typing as npt
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.geometry.index import count_points
-from semilocal.release import counts
+from semilocal.release import CountsRelease, counts
+from semilocal.release.pooled_counts import PooledCounts
 
 KINDS = ("ordinary boxes", "grid cells", "regions", "halves of regions", "unions of regions", "trimmed parts")
 SIDES = (0.01, 0.15)  # of ordinary boxes, as a share of each axis
 GRID = 32
 GRID_PEOPLE = 20  # cells of the grid with fewer do not count
+
+Counted = CountsRelease | PooledCounts
 
 
 class Covered(NamedTuple):
@@ -26,9 +29,10 @@ class Covered(NamedTuple):
     covered_by_half: int
 
 
-def boxes_of(points: Floats, run: sl.Run, rng: np.random.Generator, *, ordinary: int) -> dict[str, Floats]:
+def boxes_of(points: Floats, result: Counted, rng: np.random.Generator, *, ordinary: int) -> dict[str, Floats]:
     """Boxes around random people, a grid, and boxes along the edges of regions; by kind."""
-    partition, hierarchy, box = run.partition, run.task.hierarchy, run.task.box
+    partition = result.partition
+    hierarchy, box = partition.task.hierarchy, partition.task.box
     width = np.array(box.upper) - np.array(box.lower)
     middle = points[rng.integers(0, len(points), ordinary)]
     half = rng.uniform(*SIDES, middle.shape) * width / 2
@@ -41,10 +45,13 @@ def boxes_of(points: Floats, run: sl.Run, rng: np.random.Generator, *, ordinary:
     return dict(zip(KINDS, (around, box.grid([GRID] * box.dimensions), *map(hierarchy.boxes, aligned)), strict=True))
 
 
-def coverage(points: Floats, run: sl.Run, rng: np.random.Generator, *, ordinary: int = 200) -> dict[str, Covered]:
+def coverage(
+    points: Floats, run: sl.Run | Counted, rng: np.random.Generator, *, ordinary: int = 200
+) -> dict[str, Covered]:
     """Ask for all kinds of boxes. Exact answers must be right, and no value may lie outside its interval."""
-    upper, result, found = run.task.box.upper, counts(run), {}
-    for kind, boxes in boxes_of(points, run, rng, ordinary=ordinary).items():
+    result = counts(run) if isinstance(run, sl.Run) else run
+    upper, found = result.partition.task.box.upper, {}
+    for kind, boxes in boxes_of(points, result, rng, ordinary=ordinary).items():
         answers = result.query(boxes)
         truth = count_points(points, np.stack([boxes[:, 0], np.where(boxes[:, 1] == upper, np.inf, boxes[:, 1])], 1))
         exact = answers.stderr == 0

@@ -42,7 +42,7 @@ def test_the_error_of_a_mean_in_the_papers_first_experiment(n: int, epsilon: flo
     rng, errors = np.random.default_rng(2), []
     for _ in range(100):
         points = synthetic.truncated_gaussian(n, rng, box=WIDE, scale=1.5)
-        found = sl.mean(points, f, WIDE, epsilon=epsilon, delta=0.05, k=20, rng=rng)
+        found = sl.mean(points, f, WIDE, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
         errors.append(found.value - float(f(points).mean()))
     simulated = math.sqrt(float(np.mean(np.square(errors))))
     assert close(plan.mean_error, simulated), (plan.mean_error, simulated)
@@ -61,7 +61,7 @@ def test_the_error_of_range_counts_in_the_papers_second_experiment(epsilon: floa
     rng, errors, regions, moved = np.random.default_rng(2), [], [], []
     for _ in range(20):
         points, boxes = synthetic.clusters(n, rng), workloads.uniform_queries(100, rng)
-        found = sl.counts(points, SQUARE, epsilon=epsilon, delta=0.05, k=20, rng=rng)
+        found = sl.counts(points, SQUARE, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
         truth = count_points(points, boxes)
         errors.append(mean_relative_error(found.query(boxes).value, truth, floor=workloads.uniform_floor(n)))
         run = sl.simulate(points, found.partition.task, rng=rng)

@@ -62,7 +62,9 @@ def test_a_run_settles_the_trims_that_its_paths_had_which_are_public() -> None:
 
 def test_values_without_a_partition_are_local_privacy_over_the_whole_domain() -> None:
     rng = np.random.default_rng(1)
-    result = sl.mean(rng.random((50, 1)), sl.functions.coordinate(0), UNIT, epsilon=1.0, delta=1e-6, k=20, rng=rng)
+    result = sl.mean(
+        rng.random((50, 1)), sl.functions.coordinate(0), UNIT, epsilon=1.0, trust="nobody", delta=1e-6, k=20, rng=rng
+    )
     said = result.spent.guarantee(result.partition)
     assert said.adjacency == "anywhere"
     assert said.anywhere == said.epsilon == 1.0

@@ -27,7 +27,9 @@ def everything(folder: Path) -> list[Any]:
     options: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3, "k": 20, "rng": rng}
     task = sl.Task.build(BOX, epsilon=1.0, delta=1e-3, k=20)
     run = sl.simulate(POINTS, task, rng=rng, detail="reports")
-    counts = sl.counts(POINTS, BOX, **options)
+    whom: dict[str, Any] = {"trust": "nobody", **options}
+    pooled: dict[str, Any] = {"trust": "curator", "epsilon": 1.0, "rng": rng}
+    counts, drawn = sl.counts(POINTS, BOX, **whom), sl.counts(POINTS, BOX, **pooled)
     path = folder / "people.csv"
     path.write_text("lon,lat\n" + "".join(f"{x},{y}\n" for x, y in POINTS.tolist()))
     releases = tuple(Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]) for _ in range(60))
@@ -39,7 +41,9 @@ def everything(folder: Path) -> list[Any]:
     return [
         BOX, task, run, run.partition, run.partition.trims, *run.rounds, run.rounds[0].reports, *run.events,
         counts, counts.query(np.tile([[0, 0], [0.5, 0.5]], (1_000, 1, 1))), counts.spent, counts.guarantee, long,
-        sl.mean(POINTS, F, BOX, **options), sl.values(POINTS, F, BOX, **options), sl.points(POINTS, BOX, **options),
+        sl.mean(POINTS, F, BOX, **whom), sl.values(POINTS, F, BOX, **options), sl.points(POINTS, BOX, **whom),
+        drawn, drawn.partition, drawn.published, drawn.guarantee, drawn.spent, sl.mean(POINTS, F, BOX, **pooled),
+        sl.points(POINTS, BOX, **pooled),
         task.hierarchy, sl.Quadtree(BOX, max_depth=10), F, Plan(task.id, releases), sl.Policy(max_epsilon=3.0),
         sl.Participant(task, POINTS[0], b"s" * 32, sl.Policy(max_epsilon=100.0, min_k=1, max_delta=1.0)),
         sl.Curator(task), sl.RandomizedResponse(1.0, 2), sl.DiscreteLaplace(1.0, 2), sl.PaperLaplace(1.0, 2),

@@ -25,7 +25,7 @@ from ..io.points import Table, read_points
 from ..io.positions import fit
 from ..io.progress import Progress
 from ..protocol.task import Task
-from ..release import onecall
+from ..release import split
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from . import people
@@ -115,11 +115,11 @@ class Job:
         with progress(args) as advance:
             return simulate(self.points, task, rng=self.rng, progress=advance), ledger
 
-    def partition_for_values(self) -> tuple[Run, onecall.Split, Ledger]:
+    def partition_for_values(self) -> tuple[Run, split.Split, Ledger]:
         """Find the regions with a part of epsilon; the rest is for values."""
         args = self.args
         with progress(args) as advance:
-            return onecall.partition_for_values(
+            return split.partition_for_values(
                 self.points, self.box, rng=self.rng, cap=self.cap, progress=advance, **task_options(args)
             )
 

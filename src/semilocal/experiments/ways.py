@@ -25,7 +25,7 @@ from ..pooled.task import Trust
 from ..protocol.promise import Guarantee, promise
 from ..protocol.task import Accounting, Task
 from ..release.boxes import Answers, BoxCounts
-from ..release.onecall import Split, partition_for_values, plan_split
+from ..release.split import Split, partition_for_values, plan_split
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from ..simulation.synthetic import UNIT_SQUARE

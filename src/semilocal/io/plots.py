@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput, MissingExtra
-from ..protocol.partition import Partition
+from ..pooled.partition import PooledPartition
 from .files import replacing
-from .regions import areas, ring
+from .regions import AnyPartition, areas, ring
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def need_matplotlib() -> Any:
     return matplotlib
 
 
-def draw_regions(partition: Partition, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
+def draw_regions(partition: AnyPartition, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
     """Draw the regions coloured by density, trimmed parts hatched; optionally the points on top.
 
     Parameters
@@ -71,12 +71,14 @@ def draw_regions(partition: Partition, ax: Axes | None = None, *, points: npt.Ar
     ax.set_ylim(box.lower[1], box.upper[1])
     ax.set_xlabel(box.names[0])
     ax.set_ylabel(box.names[1])
-    ax.figure.colorbar(filled, ax=ax, label="participants per unit area (public by design)", shrink=0.85)
+    pooled = isinstance(partition, PooledPartition)
+    label = f"participants per unit area ({'estimated' if pooled else 'public by design'})"
+    ax.figure.colorbar(filled, ax=ax, label=label, shrink=0.85)
     return ax
 
 
 def save_picture(
-    partition: Partition, path: Path, *, points: npt.ArrayLike | None = None, title: str | None = None
+    partition: AnyPartition, path: Path, *, points: npt.ArrayLike | None = None, title: str | None = None
 ) -> None:
     """Draw the regions into a file, without a window."""
     need_matplotlib()

@@ -16,10 +16,22 @@ import numpy as np
 
 from ..arrays import Floats
 from ..errors import InvalidInput
+from ..pooled.partition import PooledPartition
 from ..protocol.partition import UNPROTECTED, Partition
 from .files import write_text
 
-__all__ = ["areas", "boxes_geojson", "csv_text", "regions_geojson", "ring", "write_geojson", "write_regions"]
+__all__ = [
+    "AnyPartition",
+    "areas",
+    "boxes_geojson",
+    "csv_text",
+    "regions_geojson",
+    "ring",
+    "write_geojson",
+    "write_regions",
+]
+
+AnyPartition = Partition | PooledPartition
 
 
 def ring(box: Floats) -> list[list[float]]:
@@ -33,7 +45,7 @@ def areas(boxes: Floats) -> Floats:
     return np.asarray(np.prod(boxes[:, 1] - boxes[:, 0], axis=1))
 
 
-def regions_geojson(partition: Partition) -> dict[str, Any]:
+def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
     """A FeatureCollection of the regions and of the trimmed parts; axis 0 is written as longitude, axis 1 as latitude.
 
     Raises
@@ -42,6 +54,16 @@ def regions_geojson(partition: Partition) -> dict[str, Any]:
         Unless there are two dimensions.
     """
     boxes = partition.boxes
+    if isinstance(partition, PooledPartition):
+        columns = (partition.crowds, partition.stderr, areas(boxes))
+        cells = zip(partition.cells, *(column.tolist() for column in columns), strict=True)
+        return boxes_geojson(
+            boxes,
+            (
+                {"kind": "cell", "cell": str(cell), "crowd": crowd, "stderr": error, "density": crowd / area}
+                for cell, crowd, error, area in cells
+            ),
+        )
     properties: list[dict[str, Any]] = [
         {"kind": "region", "cell": str(cell), "crowd": int(crowd), "density": float(crowd / area)}
         for cell, crowd, area in zip(partition.cells, partition.crowds, areas(boxes), strict=True)
@@ -72,12 +94,12 @@ def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def write_geojson(partition: Partition, path: str | Path) -> None:
+def write_geojson(partition: AnyPartition, path: str | Path) -> None:
     """Write the regions as GeoJSON."""
     write_text(Path(path), json.dumps(regions_geojson(partition)))
 
 
-def write_regions(partition: Partition, path: Path) -> None:
+def write_regions(partition: AnyPartition, path: Path) -> None:
     """Write the regions as GeoJSON or CSV, by the ending of the name."""
     if path.suffix.lower() == ".csv":
         write_text(path, csv_text({name: column.tolist() for name, column in partition.to_table().items()}))

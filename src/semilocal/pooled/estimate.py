@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import short_repr
 from ..errors import InvalidInput
 from . import noise
 from .play import Tree
@@ -52,6 +53,8 @@ class Estimates:
     variances: Floats
     shares: tuple[Floats, ...]
     spreads: tuple[Floats, ...]
+
+    __repr__ = short_repr
 
     def variance_of(self, weights: npt.ArrayLike) -> Floats:
         """Exact variances of weighted sums of ``unbiased``: float64[q].

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import Cells
 from .rule import Level, next_level, root_level
@@ -72,6 +73,8 @@ class Tree:
     units: Integers
     counts: Integers
 
+    __repr__ = short_repr
+
     @cached_property
     def first_codes(self) -> Cells:
         """First deepest cell of each final cell, ascending: uint64[m]. What lies between two belongs to the first."""
@@ -110,6 +113,8 @@ class Published:
     cells: Cells
     counts: Integers
     simulated: bool = False
+
+    __repr__ = short_repr
 
     def to_bytes(self) -> bytes:
         """Canonical bytes."""

@@ -25,6 +25,7 @@ __all__ = [
     "Adjacency",
     "Guarantee",
     "Trust",
+    "anywhere_words",
     "crowds_words",
     "losses_words",
     "priced",
@@ -57,6 +58,10 @@ _RULES = {
 _SIMULATED = (
     "SIMULATION: one program holds all positions, so the person who runs it is a curator. The promise is what "
     "participants would get if each answered from a device of their own."
+)
+_SEEDED = (
+    "SIMULATION: the noise comes from a seeded generator, and who knows the seed can remove it. The promise is that of "
+    "the same task with noise from the operating system."
 )
 
 
@@ -242,7 +247,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.adjacency != "inside":
             parts.append(f"trusts {_TRUSTED[self.trust]}")
         if self.simulated:
-            parts.append("a simulation, run by a curator")
+            parts.append("a simulation" + (" with seeded noise" if self.trust == "curator" else ", run by a curator"))
         return "; ".join(parts) + "."
 
     def __str__(self) -> str:
@@ -250,7 +255,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def lines(self) -> list[str]:
         """The whole statement, one paragraph per line."""
-        out = [_SIMULATED] if self.simulated else []
+        out = [_SEEDED if self.trust == "curator" else _SIMULATED] if self.simulated else []
         out += [self.about] if self.about else []
         out += self._regions() if self.adjacency == "inside" else self._plain()
         if self.rows > 1:
@@ -390,6 +395,11 @@ def losses_words(epsilon: float, moved: float) -> str:
     """Both losses inside regions, each with its adjacency and delta."""
     words = f"epsilon = {epsilon:g} (delta = 0) between {_BETWEEN['inside']}"
     return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {_MOVED}"
+
+
+def anywhere_words(epsilon: float) -> str:
+    """A loss that holds for any change of position, with its adjacency and delta."""
+    return f"epsilon = {epsilon:g} (delta = 0) between {_BETWEEN['anywhere']}"
 
 
 def crowds_words(crowds: Sequence[tuple[int, float]]) -> list[str]:

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
 from ..accounting import Ledger
+from ..pooled.partition import PooledPartition
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
 
-__all__ = ["Promised"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Mapped", "Promised"]
 
 
-class Promised:
+class Mapped:
+    """A release that has a map, whoever is trusted.
+
+    Attributes
+    ----------
+    partition : Partition or PooledPartition
+    """
+
+    partition: Partition | PooledPartition
+
+    def to_table(self) -> dict[str, npt.NDArray[Any]]:
+        """The regions as columns."""
+        return self.partition.to_table()
+
+    def to_geojson(self) -> dict[str, Any]:
+        """The regions as a GeoJSON FeatureCollection (two dimensions only)."""
+        return self.partition.to_geojson()
+
+    def save_geojson(self, path: str) -> None:
+        """Write :meth:`to_geojson` to a file."""
+        self.partition.save_geojson(path)
+
+    def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
+        """Draw the regions; optionally the points on top, for public data only."""
+        return self.partition.plot(ax, points=points)
+
+
+class Promised(Mapped):
     """A release on one partition.
 
     Attributes

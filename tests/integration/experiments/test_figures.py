@@ -201,7 +201,7 @@ def test_published_costs_are_those_of_its_randomizer() -> None:
 def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """Split of the budget, limits of TRIMs, δ and the paper's share: change one and every legend follows."""
     from semilocal.protocol import task as task_module
-    from semilocal.release import onecall
+    from semilocal.release import split
 
     def label(method: str, purpose: methods.Purpose) -> str:
         return style.legend_label(method, methods.promise_of(method, purpose))
@@ -216,7 +216,7 @@ def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.
     assert "moved (1 + 0.45 T) ε, T ≤ 16" in before[0]
     assert "0.25 ε inside, moved (0.25 + 0.25 T) ε, T ≤ 3" in before[1]
     assert "1.5 ε" in before[2]
-    monkeypatch.setattr(onecall, "_TREE_SHARE", 0.3)
+    monkeypatch.setattr(split, "_TREE_SHARE", 0.3)
     monkeypatch.setitem(task_module._MAX_TRIMS, "uniform", 4)
     monkeypatch.setitem(task_module._MAX_TRIMS, "core", 6)
     monkeypatch.setattr(ways, "PAPER_SHARE", 0.25)

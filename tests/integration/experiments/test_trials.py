@@ -27,7 +27,9 @@ def test_our_mean_is_the_one_call_function(method: str, epsilon: float) -> None:
     points = synthetic.truncated_gaussian(6_000, one.shared_rng("n"), box=trials.PLANE, scale=1.5)
     accounting = "uniform" if method == "ours-uniform" else "core"
     f = sl.functions.squared_norm()
-    result = sl.mean(points, f, trials.PLANE, epsilon=epsilon, delta=0.05, k=20, rng=one.rng(), accounting=accounting)
+    result = sl.mean(
+        points, f, trials.PLANE, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=one.rng(), accounting=accounting
+    )
     assert row["error"] == result.value - float(np.mean(f(points)))
     assert row["expected_mse"] == result.stderr**2
 
@@ -36,7 +38,9 @@ def test_our_counts_are_the_one_call_function() -> None:
     one = trial("ours-core", source="clusters", n=3_000, epsilon=1.0, k=20)
     [row] = trials.counts_trial(one)
     points, boxes, truth, floor = trials.draw_people("clusters", 3_000, one.shared_rng("n", "source"))
-    answers = sl.counts(points, synthetic.UNIT_SQUARE, epsilon=1.0, delta=0.05, k=20, rng=one.rng()).query(boxes)
+    answers = sl.counts(
+        points, synthetic.UNIT_SQUARE, epsilon=1.0, trust="nobody", delta=0.05, k=20, rng=one.rng()
+    ).query(boxes)
     assert row["mre"] == mean_relative_error(answers.value, truth, floor=floor)
 
 

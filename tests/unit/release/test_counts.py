@@ -348,7 +348,7 @@ def test_clustered_range_queries_reach_their_targets(epsilon: float, target: flo
     for _ in range(60):
         points = synthetic.clusters(20_000, rng)
         queries = workloads.uniform_queries(100, rng)
-        result = sl.counts(points, synthetic.UNIT_SQUARE, epsilon=epsilon, delta=0.05, k=20, rng=rng)
+        result = sl.counts(points, synthetic.UNIT_SQUARE, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
         truth = count_points(points, queries)
         floor = workloads.uniform_floor(len(points))
         errors.append(mean_relative_error(result.query(queries).value, truth, floor=floor))

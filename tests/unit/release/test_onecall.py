@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import semilocal as sl
 from semilocal import baselines
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
-from semilocal.release.onecall import partition_for_values, plan_split
+from semilocal.release.split import partition_for_values, plan_split
 from semilocal.simulation import synthetic
 
 BOX = sl.Box((-10, -10), (10, 10))
@@ -65,12 +66,13 @@ def test_the_ledger_adds_up_to_the_budget(job: str) -> None:
     rng = np.random.default_rng(2)
     points = gaussian(20_000, rng)
     release = getattr(sl, job)
-    core = release(points, NORM, BOX, epsilon=1.0, delta=0.05, k=20, rng=rng)
+    whom = {"trust": "nobody"} if job == "mean" else {}
+    core = release(points, NORM, BOX, epsilon=1.0, delta=0.05, k=20, rng=rng, **whom)
     assert core.spent.epsilon == 1
     most = int(core.partition.path_trims.max())
     assert most > 0
     assert core.spent.epsilon_worst == 1 + most * core.spent.entries[0].epsilon  # what each TRIM on a path adds
-    uniform = release(points, NORM, BOX, epsilon=8.0, delta=0.05, k=20, rng=rng, accounting="uniform")
+    uniform = release(points, NORM, BOX, epsilon=8.0, delta=0.05, k=20, rng=rng, accounting="uniform", **whom)
     assert float(uniform.spent.epsilon_worst) <= 8.0 * (1 + 1e-12)
     assert len(uniform.spent.entries) == 2
     assert float(core.spent.delta) == pytest.approx(core.partition.task.delta)
@@ -79,7 +81,7 @@ def test_the_ledger_adds_up_to_the_budget(job: str) -> None:
 def test_where_no_partition_can_help_everything_goes_to_the_values() -> None:
     rng = np.random.default_rng(3)
     points = gaussian(2_000, rng)
-    result = sl.mean(points, NORM, BOX, epsilon=0.5, delta=0.05, k=20, rng=rng)
+    result = sl.mean(points, NORM, BOX, epsilon=0.5, trust="nobody", delta=0.05, k=20, rng=rng)
     assert len(result.partition) == 1
     assert [entry.what for entry in result.spent.entries] == ["mean of squared_norm()"]
     assert result.spent.epsilon == result.spent.epsilon_worst == Fraction(1, 2)
@@ -92,8 +94,8 @@ def test_where_no_partition_can_help_everything_goes_to_the_values() -> None:
 def test_points_and_counts_spend_everything_on_the_partition() -> None:
     rng = np.random.default_rng(4)
     points = gaussian(5_000, rng)
-    released = sl.points(points, BOX, epsilon=2.0, delta=0.05, k=20, rng=rng)
-    counted = sl.counts(points, BOX, epsilon=2.0, delta=0.05, k=20, rng=rng)
+    released = sl.points(points, BOX, epsilon=2.0, trust="nobody", delta=0.05, k=20, rng=rng)
+    counted = sl.counts(points, BOX, epsilon=2.0, trust="nobody", delta=0.05, k=20, rng=rng)
     for result in (released, counted):
         assert result.spent.epsilon == 2
         assert len(result.spent.entries) == 1
@@ -108,7 +110,7 @@ def test_jobs_work_in_other_dimensions(dimensions: int) -> None:
     box = sl.Box((0,) * dimensions, (1,) * dimensions)
     points = rng.beta(2, 5, (10_000, dimensions))
     f = sl.functions.coordinate(0)
-    result = sl.mean(points, f, box, epsilon=4.0, delta=0.05, k=20, rng=rng)
+    result = sl.mean(points, f, box, epsilon=4.0, trust="nobody", delta=0.05, k=20, rng=rng)
     assert abs(result.value - points[:, 0].mean()) <= 5 * result.stderr + result.bias_bound
 
 
@@ -116,12 +118,13 @@ def test_caps_refuse_before_anybody_is_asked() -> None:
     rng = np.random.default_rng(6)
     points = gaussian(20_000, rng)
     before = rng.bit_generator.state
-    given: dict[str, Any] = {"epsilon": 1.0, "delta": 0.05, "k": 20, "rng": rng, "cap": 1.0}
-    for job in (
+    given: dict[str, Any] = {"trust": "nobody", "epsilon": 1.0, "delta": 0.05, "k": 20, "rng": rng, "cap": 1.0}
+    jobs: list[Callable[[], Any]] = [
         lambda: sl.mean(points, NORM, BOX, **given),
         lambda: sl.points(points, BOX, **given),
         lambda: sl.counts(points, BOX, **given),
-    ):
+    ]
+    for job in jobs:
         with pytest.raises(BudgetExceeded, match="cap is 1"):
             job()
         assert rng.bit_generator.state == before
@@ -130,7 +133,7 @@ def test_caps_refuse_before_anybody_is_asked() -> None:
 
 def test_a_cap_counts_what_is_spent_and_not_a_partition_that_was_never_made() -> None:
     rng = np.random.default_rng(7)
-    result = sl.mean(gaussian(2_000, rng), NORM, BOX, epsilon=0.5, delta=0.05, k=20, rng=rng, cap=0.5)
+    result = sl.mean(gaussian(2_000, rng), NORM, BOX, epsilon=0.5, trust="nobody", delta=0.05, k=20, rng=rng, cap=0.5)
     assert result.spent.epsilon_worst == Fraction(1, 2)
 
 
@@ -138,13 +141,13 @@ def test_a_cap_counts_what_is_spent_and_not_a_partition_that_was_never_made() ->
 def test_a_budget_that_is_no_positive_number_is_refused(wrong: Any) -> None:
     rng = np.random.default_rng(8)
     with pytest.raises(InvalidInput, match="epsilon"):
-        sl.mean(gaussian(100, rng), NORM, BOX, epsilon=wrong, delta=0.05, k=20, rng=rng)
+        sl.mean(gaussian(100, rng), NORM, BOX, epsilon=wrong, trust="nobody", delta=0.05, k=20, rng=rng)
 
 
 def test_other_wrong_input_is_refused() -> None:
     rng = np.random.default_rng(9)
     points = gaussian(500, rng)
-    given: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05, "k": 20, "rng": rng}
+    given: dict[str, Any] = {"trust": "nobody", "epsilon": 4.0, "delta": 0.05, "k": 20, "rng": rng}
     with pytest.raises(InvalidInput, match="never guessed from the data"):
         sl.mean(points, np.linalg.norm, BOX, **given)
     with pytest.raises(OutsideDomain):
@@ -165,7 +168,7 @@ def test_means_of_the_first_experiment_reach_their_targets(epsilon: float, targe
     squares = []
     for _ in range(40):
         points = gaussian(64_000, rng)
-        result = sl.mean(points, NORM, BOX, epsilon=epsilon, delta=0.05, k=20, rng=rng)
+        result = sl.mean(points, NORM, BOX, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
         squares.append((result.value - float(NORM(points).mean())) ** 2)
     assert np.mean(squares) <= target
 
@@ -179,7 +182,7 @@ def test_no_mean_is_worse_than_a_local_one(size: int, epsilon: float) -> None:
     ours, local = [], []
     for _ in range(10):
         points = gaussian(size, rng)
-        result = sl.mean(points, NORM, BOX, epsilon=epsilon, delta=0.05, k=20, rng=rng)
+        result = sl.mean(points, NORM, BOX, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
         shift = float(NORM(result.partition.moved(points)).mean() - NORM(points).mean())
         ours.append(result.stderr**2 + shift**2)
         local.append(baselines.local_mean(points, NORM, BOX, epsilon=epsilon, rng=rng).stderr ** 2)

@@ -17,9 +17,9 @@ POINTS = np.random.default_rng(1).beta(2, 5, (3_000, 2))
 USERS = np.arange(3_000) % 1_000  # three rows each
 F = sl.functions.coordinate(0)
 JOBS: dict[str, Callable[..., Any]] = {
-    "counts": lambda **named: sl.counts(POINTS, BOX, **named),
-    "points": lambda **named: sl.points(POINTS, BOX, **named),
-    "mean": lambda **named: sl.mean(POINTS, F, BOX, **named),
+    "counts": lambda **named: sl.counts(POINTS, BOX, trust="nobody", **named),
+    "points": lambda **named: sl.points(POINTS, BOX, trust="nobody", **named),
+    "mean": lambda **named: sl.mean(POINTS, F, BOX, trust="nobody", **named),
     "values": lambda **named: sl.values(POINTS, F, BOX, **named),
 }
 

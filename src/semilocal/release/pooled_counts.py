@@ -1,0 +1,138 @@
+"""Range counts from a pooled tree. Everything is a function of what was published, so it costs nothing beyond it.
+
+Totals are kept: the whole domain holds exactly the accepted reports, whose number is public.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..accounting import Ledger
+from ..arrays import Floats, as_boxes, short_repr
+from ..pooled import noise
+from ..pooled.counter import MemoryCounter
+from ..pooled.estimate import estimate
+from ..pooled.loss import guarantee, ladder
+from ..pooled.partition import PooledPartition
+from ..pooled.play import Published, play, replay
+from ..pooled.task import PooledTask
+from ..protocol.promise import Guarantee
+from ._pooled_walk import PooledWalk
+from .count_release import CountAnswers
+from .promised import Mapped
+
+__all__ = ["PooledCounts", "is_simulated", "pooled_counts", "run_pooled", "words_from"]
+
+
+@dataclass(frozen=True, eq=False)
+class PooledCounts(Mapped):
+    """Counts that answer range queries, under plain differential privacy.
+
+    Attributes
+    ----------
+    published : Published
+        All that anybody gets to see. ``published.to_bytes()`` is the transcript that ``semilocal verify`` replays.
+    partition : PooledPartition
+    spent : Ledger
+    simulated : bool
+        Whether the noise was seeded, or one program played both servers.
+    """
+
+    published: Published
+    partition: PooledPartition
+    spent: Ledger
+    simulated: bool
+
+    __repr__ = short_repr
+
+    @property
+    def total(self) -> int:
+        """All accepted reports; exact."""
+        return self.published.people
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What is promised, with the loss by distance; print its ``text()``."""
+        estimates = self.partition.estimates
+        return guarantee(self.published.task, ladder(estimates.tree, estimates.counts), simulated=self.simulated)
+
+    def query(self, boxes: npt.ArrayLike) -> CountAnswers:
+        """Number of reports in boxes, with standard errors and intervals.
+
+        Parameters
+        ----------
+        boxes : array_like, shape (q, 2, d)
+            Lower and upper corners, half-open.
+
+        Returns
+        -------
+        CountAnswers
+            ``value`` float64[q], ``stderr`` float64[q], ``interval(level)`` float64[q, 2]. The standard error holds
+            the noise, exactly, and how people may lie inside cells that a box cuts.
+        """
+        checked = as_boxes(boxes, dimensions=self.published.task.box.dimensions, infinite=True)
+        value, variance = self._walk.query(checked)
+        most = np.full(len(value), float(self.total))
+        return CountAnswers(value, np.sqrt(variance), False, common=np.zeros(len(value)), most=most)
+
+    def density(self, grid: tuple[int, ...]) -> Floats:
+        """Expected number of reports in each cell of an even grid over the domain: float64[grid]."""
+        return self.query(self.published.task.box.grid(grid)).value.reshape(grid)
+
+    @cached_property
+    def _walk(self) -> PooledWalk:
+        return PooledWalk.of(self.partition.estimates)
+
+
+def pooled_counts(published: Published, *, ledger: Ledger | None = None, simulated: bool | None = None) -> PooledCounts:
+    """Range counts from a transcript; refuses one that does not follow the rule.
+
+    Parameters
+    ----------
+    published : Published
+    ledger : Ledger, optional
+        What was spent on these people so far, this run included; the run's alone if left out.
+    simulated : bool, optional
+        As the transcript says if left out.
+
+    Examples
+    --------
+    >>> from semilocal import Box
+    >>> task = PooledTask.build(Box((0, 0), (1, 1)), epsilon=1.0, trust="curator")
+    >>> points = np.random.default_rng(1).random((5_000, 2))
+    >>> run = run_pooled(task, points, rng=np.random.default_rng(2))
+    >>> float(pooled_counts(run).query([[[0, 0], [1, 1]]]).value[0])
+    5000.0
+    """
+    partition = PooledPartition(estimate(replay(published)))
+    spent = Ledger().pooled(published.task) if ledger is None else ledger
+    return PooledCounts(published, partition, spent, published.simulated if simulated is None else simulated)
+
+
+def run_pooled(task: PooledTask, points: npt.ArrayLike, *, rng: np.random.Generator | None = None) -> Published:
+    """Play a pooled task over positions that are all here.
+
+    Parameters
+    ----------
+    task : PooledTask
+    points : array_like, shape (n, d)
+        At most ``task.max_reports`` rows of every person.
+    rng : numpy.random.Generator, optional
+        Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
+    """
+    return play(task, MemoryCounter(task, points, words_from(rng)), simulated=is_simulated(task.trust, rng))
+
+
+def words_from(rng: np.random.Generator | None) -> noise.Words:
+    """Where noise comes from: the operating system, or a generator for simulation."""
+    return noise.from_entropy(os.urandom) if rng is None else noise.from_generator(rng)
+
+
+def is_simulated(trust: str, rng: np.random.Generator | None) -> bool:
+    """Whether a result must be marked: seeded noise, or two servers played by one program."""
+    return rng is not None or trust != "curator"

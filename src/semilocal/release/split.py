@@ -1,0 +1,132 @@
+"""How a budget is divided where nobody is trusted: partition first, values on it.
+
+The split depends on public numbers only: how many take part, epsilon, delta, k, the box. Never on the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..accounting import Ledger
+from ..arrays import Floats, as_number, exact
+from ..geometry.box import Box
+from ..protocol.partition import Partition, Trims
+from ..protocol.rule import TRIM_QUANTILE
+from ..protocol.task import Accounting, Task
+from ..randomizer.values.mechanisms import MAX_EPSILON
+from ..simulation.run import Run
+from ..simulation.simulate import simulate
+
+__all__ = ["Split", "partition_for_values", "plan_split", "plan_values"]
+
+_TREE_SHARE = 0.45
+_SMALLEST_EPSILON = 0.01  # least budget worth giving to a part
+_TRIM_LEVELS = 16  # a TRIM should still be possible in a cell that holds this part of the crowd
+_TRIM_SLACK = 2.5  # tau over the width of its own confidence bound
+_TAU_RANGE = (0.05, 0.3)
+_TAU_HOPELESS = 0.6  # above this, noise hides where people are, and a partition would only cost
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a budget is divided.
+
+    Attributes
+    ----------
+    tree, value : float
+        Epsilon of the partition and of the values; the tree's is 0 where no partition can help.
+    tau : float
+        Largest share of a cell that may be moved.
+    """
+
+    tree: float
+    value: float
+    tau: float
+
+
+def plan_split(
+    participants: int, *, epsilon: float, accounting: Accounting = "core", max_trims: int | None = None
+) -> Split:
+    """Divide a budget between partition and values, from public numbers only.
+
+    Noise hides a cell's emptiness when tau is not well above the width of the trim test's confidence bound; the crowd
+    at which that must work is a sixteenth of all. Where even tau = 0.6 would not do, everything goes to the values.
+
+    Examples
+    --------
+    >>> plan_split(64_000, epsilon=1.0).tree
+    0.45
+    >>> plan_split(2_000, epsilon=0.5).tree
+    0.0
+    """
+    tree = _TREE_SHARE * epsilon
+    trims = (max_trims if max_trims is not None else 3) if accounting == "uniform" else 0
+    report = tree / (1 + trims)
+    if participants < 1 or report < _SMALLEST_EPSILON:
+        return Split(0.0, epsilon, _TAU_RANGE[1])
+    noise = math.exp(report) / math.expm1(report) ** 2  # variance per responder of randomized response, two children
+    wanted = _TRIM_SLACK * TRIM_QUANTILE * math.sqrt(_TRIM_LEVELS * noise / participants)
+    if wanted > _TAU_HOPELESS:
+        return Split(0.0, epsilon, _TAU_RANGE[1])
+    if epsilon - tree > MAX_EPSILON:  # what a mechanism cannot take goes to the partition
+        tree = epsilon - MAX_EPSILON
+    return Split(tree, epsilon - tree, min(max(wanted, _TAU_RANGE[0]), _TAU_RANGE[1]))
+
+
+def partition_for_values(
+    points: npt.ArrayLike,
+    box: Box,
+    *,
+    epsilon: float,
+    delta: float,
+    k: int,
+    rng: np.random.Generator,
+    cap: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> tuple[Run, Split, Ledger]:
+    """Split the budget and find the partition that values will be released on.
+
+    Parameters are those of :func:`mean`; ``progress`` is that of :func:`simulate`. Where no partition can help nothing
+    is asked: the run has one region, the whole domain, and the ledger is empty.
+    """
+    positions = box.check(points)
+    split, ledger, task = plan_values(positions, box, epsilon=epsilon, delta=delta, k=k, cap=cap, **options)
+    if split.tree:
+        return simulate(positions, task, rng=rng, progress=progress), split, ledger
+    return _whole_domain(task, len(positions)), split, ledger
+
+
+def plan_values(
+    positions: Floats, box: Box, *, epsilon: float, delta: float, k: int, cap: float | None = None, **options: Any
+) -> tuple[Split, Ledger, Task]:
+    """The split, what the partition will cost (refused if it is too much), and its task; nobody was asked."""
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    accounting = options.get("accounting", "core")
+    max_trims = options.get("max_trims") if options.get("rule", "trim") == "trim" else 0
+    split = plan_split(len(positions), epsilon=epsilon, accounting=accounting, max_trims=max_trims)
+    if split.tree:
+        task = Task.build(box, epsilon=split.tree, delta=delta, k=k, **({"tau": split.tau} | options))
+        return split, Ledger.of(task, cap=cap), task
+    task = Task.build(box, epsilon=epsilon, delta=delta, k=k, **options)  # checks the parameters; nothing is asked
+    return split, Ledger(cap=None if cap is None else exact(cap)), task
+
+
+def _whole_domain(task: Task, participants: int) -> Run:
+    """A run in which nothing was asked: one region, the whole domain, at no cost."""
+    fanout = task.randomizer.fanout
+    partition = Partition(
+        task,
+        np.array([1], dtype=np.uint64),
+        np.array([participants], dtype=np.int64),
+        np.full((1, fanout), np.nan),
+        np.zeros(1, dtype=np.int64),
+        Trims.join((), fanout),
+    )
+    return Run(task, partition, np.zeros(participants, np.int32), np.zeros(participants, np.int16), ())

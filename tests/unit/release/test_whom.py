@@ -1,0 +1,166 @@
+"""Whom do the participants trust? Every job asks, none guesses; what belongs to one answer is refused with another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
+from semilocal.pooled import MemoryCounter, Published, replay
+
+BOX = sl.Box((0, 0), (1, 1))
+POINTS = np.random.default_rng(1).beta(2, 5, (3_000, 2))
+F = sl.functions.coordinate(0)
+WHOLE = [[[0.0, 0.0], [1.0, 1.0]]]
+JOBS: dict[str, Callable[..., Any]] = {
+    "counts": lambda **named: sl.counts(named.pop("points", POINTS), BOX, **named),
+    "points": lambda **named: sl.points(named.pop("points", POINTS), BOX, **named),
+    "partition": lambda **named: sl.partition(named.pop("points", POINTS), BOX, **named),
+    "mean": lambda **named: sl.mean(named.pop("points", POINTS), F, BOX, **named),
+}
+POOLED = ("curator", "two-servers")
+
+
+def generator() -> np.random.Generator:
+    return np.random.default_rng(2)
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("wrong", [None, "everybody", "", 3])
+def test_a_missing_or_unknown_trust_names_the_three(name: str, wrong: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        JOBS[name](epsilon=1.0, trust=wrong, rng=generator())
+    for word in ('trust="nobody": ', 'trust="two-servers": ', 'trust="curator": '):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("trust", POOLED)
+@pytest.mark.parametrize("wrong", [{"k": 50}, {"delta": 1e-6}, {"tau": 0.1}, {"rule": "all"}])
+def test_what_belongs_to_nobody_is_refused_with_the_pooled_modes(name: str, trust: str, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=f"{next(iter(wrong))}: not with trust"):
+        JOBS[name](epsilon=1.0, trust=trust, rng=generator(), **wrong)
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("trust", POOLED)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be a number above 0"),
+        ({"epsilon": -1.0}, "epsilon must be a number above 0"),
+        ({"epsilon": float("nan")}, "epsilon must be a number above 0"),
+        ({"resolution": 2.0}, "resolution must be at most half of the box"),
+        ({"users": [1, 2, 3]}, "users must be 3000, one per row"),
+        ({"rows_per_user": 2}, "rows_per_user needs users"),
+        ({"rows_per_user": 0}, "max_reports must be an integer from 1"),
+        ({"max_depth": 99}, "max_depth"),
+    ],
+)
+def test_bad_input_is_refused_with_what_is_allowed(name: str, trust: str, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        JOBS[name](**({"epsilon": 1.0, "trust": trust, "rng": generator()} | wrong))
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("trust", POOLED)
+def test_positions_outside_are_refused(name: str, trust: str) -> None:
+    with pytest.raises(OutsideDomain):
+        JOBS[name](points=POINTS + 2, epsilon=1.0, trust=trust, rng=generator())
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("trust", [*POOLED, "nobody"])
+def test_a_spent_budget_refuses_before_anything_is_computed(
+    name: str, trust: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("something was computed")
+
+    monkeypatch.setattr(MemoryCounter, "__init__", never)
+    monkeypatch.setattr("semilocal.release.onecall.simulate", never)
+    monkeypatch.setattr("semilocal.release.split.simulate", never)
+    monkeypatch.setattr("semilocal.release.onecall.pooled_mean", never)
+    ledger = sl.Ledger(cap=sl.Ledger().spend("before", 1.5).epsilon).spend("before", 1.0)
+    rng = generator()
+    before = rng.bit_generator.state
+    with pytest.raises(BudgetExceeded, match=r"1 is spent and the cap is 1\.5"):
+        JOBS[name](epsilon=1.0, trust=trust, rng=rng, ledger=ledger)
+    with pytest.raises(BudgetExceeded, match=r"cap is 0\.5"):
+        JOBS[name](epsilon=1.0, trust=trust, rng=rng, cap=0.5)
+    assert rng.bit_generator.state == before
+
+
+def test_a_ledger_adds_up_all_modes_and_says_what_holds_anywhere() -> None:
+    plain = sl.counts(POINTS, BOX, epsilon=1.0, trust="curator", rng=generator())
+    mean = sl.mean(POINTS, F, BOX, epsilon=0.5, trust="two-servers", rng=generator())
+    ledger = sl.Ledger() + plain.spent + mean.spent
+    assert ledger.epsilon == ledger.epsilon_anywhere == sl.Ledger().spend("", 1.5).epsilon
+    assert "epsilon = 1.5 (delta = 0) between any two positions of one person anywhere" in str(ledger)
+    local = sl.counts(POINTS, BOX, epsilon=2.0, trust="nobody", rng=generator())
+    ledger += local.spent
+    assert ledger.epsilon == sl.Ledger().spend("", 3.5).epsilon
+    assert ledger.epsilon_anywhere is None
+    assert "epsilon = 3.5 (delta = 0) between any two positions inside a participant's published region" in str(ledger)
+
+
+@pytest.mark.parametrize("trust", [*POOLED, "nobody"])
+def test_counts_of_all_three_answer_the_same_calls(trust: Any) -> None:
+    result = sl.counts(POINTS, BOX, epsilon=1.0, trust=trust, rng=generator())
+    answers = result.query([*WHOLE, [[0, 0], [0.3, 0.3]]])
+    assert answers.value[0] == pytest.approx(3_000)
+    assert answers.interval(0.9).shape == (2, 2)
+    assert result.density((4, 4)).sum() == pytest.approx(3_000)
+    assert result.total == 3_000
+    assert result.guarantee.trust == trust
+    assert result.guarantee.simulated
+    assert float(result.spent.epsilon) == result.guarantee.epsilon == 1.0
+    assert len(result.to_table()["cell"]) == len(result.partition) == len(result.partition.boxes)
+    kinds = {feature["properties"]["kind"] for feature in result.to_geojson()["features"]}
+    assert kinds <= {"cell", "region", "trimmed"}
+    assert result.plot() is not None
+
+
+@pytest.mark.parametrize("name", ["counts", "points", "mean"])
+def test_noise_of_the_operating_system_is_no_simulation_for_a_curator(name: str) -> None:
+    real = JOBS[name](epsilon=1.0, trust="curator")
+    assert not real.simulated
+    assert "SIMULATION" not in real.guarantee.text()
+    seeded = JOBS[name](epsilon=1.0, trust="curator", rng=generator())
+    assert seeded.simulated
+    assert "seeded generator" in seeded.guarantee.text()
+    assert JOBS[name](epsilon=1.0, trust="two-servers").simulated, "one program played both servers"
+
+
+def test_two_runs_without_a_seed_differ_and_with_one_agree() -> None:
+    one, two = (sl.counts(POINTS, BOX, epsilon=1.0, trust="curator").published.to_bytes() for _ in range(2))
+    assert one != two
+    one, two = (
+        sl.counts(POINTS, BOX, epsilon=1.0, trust="curator", rng=generator()).published.to_bytes() for _ in "ab"
+    )
+    assert one == two
+
+
+@pytest.mark.parametrize("trust", POOLED)
+def test_rows_of_one_person_make_more_noise_not_a_weaker_promise(trust: Any) -> None:
+    users = np.arange(3_000) % 1_000
+    one = sl.counts(POINTS, BOX, epsilon=1.0, trust=trust, rng=generator(), users=users)
+    three = sl.counts(POINTS, BOX, epsilon=1.0, trust=trust, rng=generator(), users=users, rows_per_user=3)
+    assert (one.total, three.total) == (1_000, 3_000)
+    assert three.published.task.max_reports == three.guarantee.rows == 3
+    assert three.published.task.unit * 3 == one.published.task.unit
+    assert three.guarantee.epsilon == one.guarantee.epsilon == 1.0
+
+
+def test_the_transcript_gives_the_same_answers() -> None:
+    from semilocal.release.pooled_counts import pooled_counts
+
+    result = sl.counts(POINTS, BOX, epsilon=1.0, trust="two-servers", rng=generator())
+    other = pooled_counts(Published.from_bytes(result.published.to_bytes()))
+    boxes = np.sort(generator().random((50, 2, 2)), axis=1)
+    assert np.array_equal(result.query(boxes).interval(), other.query(boxes).interval())
+    assert len(replay(result.published).cells) == len(other.partition)
