@@ -76,18 +76,18 @@ class Inside:
         boxes = np.repeat(tree.boxes[:, None], fanout, axis=1)
         halved = regions[hierarchy.depth(tree.cells[regions]) < hierarchy.max_depth]
         boxes[halved] = hierarchy.boxes(hierarchy.children(tree.cells[halved])).reshape(boxes[halved].shape)
-        told, estimates, noise = _last_round(tree, found)
-        total, even = found.people[told], 1.0 / fanout
+        known, estimates, noise = _last_round(tree, found)
+        total, even = found.people[known], 1.0 / fanout
         doubt = noise + total**2 * even * (1.0 - even) / (fanout + 1.0)  # if all divisions were equally likely
-        suggested = total[:, None] * (_expected(_shares(tree, boxes, slopes, told)) - even)
+        suggested = total[:, None] * (_expected(_shares(tree, boxes, slopes, known)) - even)
         strength = float(np.sum(suggested**2 / doubt[:, None]))
         agreement = float(np.sum(suggested * (estimates - total[:, None] * even) / doubt[:, None]))
         trusted = slopes * (min(max(agreement / strength, 0.0), 1.0) if strength > 0 else 0.0)
         shares, people, errors = np.ones((number, fanout)), np.zeros((number, fanout)), np.zeros(number)
         shares[regions] = _shares(tree, boxes, trusted, regions)
-        spread = fit(total, estimates, noise, _expected(shares[told]))
+        spread = fit(total, estimates, noise, _expected(shares[known]))
         filled, unknown = np.full((number, fanout), 0.0), np.full(number, np.inf)
-        filled[told], unknown[told] = estimates, noise
+        filled[known], unknown[known] = estimates, noise
         people[regions], errors[regions] = spread.divide(
             found.people[regions], filled[regions], unknown[regions], _expected(shares[regions])
         )
@@ -99,11 +99,11 @@ def _last_round(tree: Tree, found: Population) -> tuple[Integers, Floats, Floats
     partition, fanout = tree.partition, tree.children.shape[1]
     regions = np.flatnonzero(tree.is_region)
     asked = ~np.isnan(partition.estimates[tree.regions[regions]]).any(axis=1)
-    told = regions[asked & (tree.acting[regions] > 0)]
-    visitors = tree.acting[told] - found.people[told]
-    estimates = partition.estimates[tree.regions[told]] - visitors[:, None] / fanout
-    noise = tree.acting[told] * partition.task.randomizer.variance(1.0 / fanout)
-    return told, estimates, noise + visitors / fanout * (1.0 - 1.0 / fanout) + found.doubt[told] / fanout**2
+    known = regions[asked & (tree.acting[regions] > 0)]
+    visitors = tree.acting[known] - found.people[known]
+    estimates = partition.estimates[tree.regions[known]] - visitors[:, None] / fanout
+    noise = tree.acting[known] * partition.task.randomizer.variance(1.0 / fanout)
+    return known, estimates, noise + visitors / fanout * (1.0 - 1.0 / fanout) + found.doubt[known] / fanout**2
 
 
 def _shares(tree: Tree, boxes: Floats, slopes: Floats, regions: Integers) -> Floats:

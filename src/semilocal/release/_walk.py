@@ -120,9 +120,9 @@ class Walk:
                 start, stop = first.take(cell), last.take(cell)
                 meets &= (lower < stop) & (upper > start)
                 holds &= (lower <= start) & (upper >= stop)
-            held, cut = np.flatnonzero(holds), np.flatnonzero(meets & ~holds)
-            self._add(answer[0], query[held], self.found.people[cell[held]])
-            self._add(answer[3], query[held], self._most[cell[held]])
+            whole, cut = np.flatnonzero(holds), np.flatnonzero(meets & ~holds)
+            self._add(answer[0], query[whole], self.found.people[cell[whole]])
+            self._add(answer[3], query[whole], self._most[cell[whole]])
             shares[:, column], opened[:, column] = holds, False
             ends = tree.children[cell[cut], 0] == NONE
             opened[cut[~ends], column] = True

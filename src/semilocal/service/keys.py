@@ -126,8 +126,8 @@ def _seeds(store: Store, file: Path, registered: bytes | None, *, new: bool) -> 
         wanted.insert(0, secrets.token_bytes(32))
     if wanted != seeds:
         _write_private(file, "".join(f"{seed.hex()}\n" for seed in wanted), replace=text is not None)
-        if text is None and (again := _read_private(file)) is not None:  # another process may have been faster
-            wanted = _parse(again.splitlines(), str(file))
+        if text is None and (other := _read_private(file)) is not None:  # another process may have been faster
+            wanted = _parse(other.splitlines(), str(file))
     if legacy is not None:
         store.set_setting(_LEGACY, None)
     return wanted

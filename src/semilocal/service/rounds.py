@@ -61,11 +61,13 @@ def start(store: Store, task: bytes, now: float) -> Status | None:
 
 def cancel(store: Store, task: bytes) -> bool:
     """Cancel a campaign that has not ended. Closed rounds stay as they are."""
-    with store.lock(task) as held:
-        if held is None or held.status.ended:
+    with store.lock(task) as locked:
+        if locked is None or locked.status.ended:
             return False
-        status = held.status
-        held.move("cancelled", round_=status.closed, closed=status.closed, needed=None, deadline=None, fold=held.fold)
+        status = locked.status
+        locked.move(
+            "cancelled", round_=status.closed, closed=status.closed, needed=None, deadline=None, fold=locked.fold
+        )
         return True
 
 
@@ -98,63 +100,63 @@ def expected_reports(store: Store, campaign: Campaign, status: Status) -> int | 
 
 
 def _move_on(store: Store, task: bytes, now: float, keys: Keyring, *, forced: bool) -> Status | None:
-    with store.lock(task) as held:
-        if held is None or held.status.ended:
+    with store.lock(task) as locked:
+        if locked is None or locked.status.ended:
             return None
-        status = held.status
+        status = locked.status
         if status.phase == "enrolling":
             if not (forced or status.due(now)):
                 return None
-            _open_first(held, now)
+            _open_first(locked, now)
             return status
         if forced or not status.due(now):
             return None
-        _close(held, now, keys.key_for(held.campaign.task))
+        _close(locked, now, keys.key_for(locked.campaign.task))
         return status
 
 
-def _open_first(held: Locked, now: float) -> None:
-    task = held.campaign.task
+def _open_first(locked: Locked, now: float) -> None:
+    task = locked.campaign.task
     fold = SavedLog()
     fold.add([encode(task)])
     query = Curator(task).query()
     assert query is not None
-    held.open_round(1, encode(query))
-    expected = held.status.enrolled
-    held.move(
+    locked.open_round(1, encode(query))
+    expected = locked.status.enrolled
+    locked.move(
         "collecting", round_=1, closed=0, needed=_needed(task, expected), deadline=_deadline(task, now),
         fold=fold.to_bytes(),
     )  # fmt: skip
 
 
-def _close(held: Locked, now: float, key: bytes | None) -> None:
-    campaign, status = held.campaign, held.status
+def _close(locked: Locked, now: float, key: bytes | None) -> None:
+    campaign, status = locked.campaign, locked.status
     task, plan = campaign.task, campaign.plan
-    curator = Curator.replay(task, map(decode_closed, held.closings()), plan)
+    curator = Curator.replay(task, map(decode_closed, locked.closings()), plan)
     query = curator.query()
-    if query is None or held.query(status.round) != encode(query):
+    if query is None or locked.query(status.round) != encode(query):
         raise InvalidInput(f"the query of round {status.round} does not follow from the closings before it")
-    fold = SavedLog.from_bytes(held.fold)
+    fold = SavedLog.from_bytes(locked.fold)
     fold.add([encode(query)])
-    tally = _count(curator.tally(), query, held.reports(status.round), fold)
+    tally = _count(curator.tally(), query, locked.reports(status.round), fold)
     closing = encode(curator.close(*tally.close()))
     following = curator.query()
     fold.add([closing])
     checkpoint = Checkpoint(task.id, status.round, fold.size, fold.root())
-    before = held.seal(status.round - 1)
+    before = locked.seal(status.round - 1)
     head = task.id if before is None else decode(before, Seal).head
     seal = seal_round(head, checkpoint, key=key)
-    held.close_round(status.round, closing, checkpoint.to_bytes(), seal.to_bytes())
+    locked.close_round(status.round, closing, checkpoint.to_bytes(), seal.to_bytes())
     if isinstance(query, Query) and isinstance(following, ValueQuery):
         fold.add([encode(plan)])  # the plan enters the transcript once, before the first value query
     if following is None:
-        held.move(
+        locked.move(
             "finished", round_=status.round, closed=status.round, needed=None, deadline=None, fold=fold.to_bytes()
         )
         return
-    held.open_round(following.round, encode(following))
+    locked.open_round(following.round, encode(following))
     phase: Phase = "releasing" if curator.partitioned else "collecting"
-    held.move(
+    locked.move(
         phase, round_=following.round, closed=status.round, needed=_needed(task, curator.expected or 0),
         deadline=_deadline(task, now), fold=fold.to_bytes(),
     )  # fmt: skip

@@ -19,7 +19,7 @@ from .stores.base import Applied, Item, Outcome, Store
 __all__ = ["Writer"]
 
 
-FEW = 256
+SHORT_QUEUE = 256
 
 
 class Writer:
@@ -100,7 +100,7 @@ class Writer:
                 await self._wake.wait()
                 self._wake.clear()
                 continue
-            if self._gather and len(self._items) < FEW and self._task is not None:
+            if self._gather and len(self._items) < SHORT_QUEUE and self._task is not None:
                 await asyncio.sleep(self._gather)
             items, self._items = self._items[: self._max_batch], self._items[self._max_batch :]
             waiters, self._waiters = self._waiters[: self._max_batch], self._waiters[self._max_batch :]

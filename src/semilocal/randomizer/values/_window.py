@@ -30,7 +30,7 @@ __all__ = ["BUCKETS", "GRID", "Window"]
 
 GRID = 1 << 20
 BUCKETS = 1 << 14
-_FINE = GRID // BUCKETS
+_PER_BUCKET = GRID // BUCKETS
 
 
 class Window(NamedTuple):
@@ -102,9 +102,9 @@ class Window(NamedTuple):
 
     def pick_many(self, positions: Integers, drawn: Words) -> Words:
         """Do what :meth:`pick` does, for many inputs int[n] and words uint64[n]."""
-        bucket = positions // _FINE
-        within = (positions - bucket * _FINE).astype(np.uint64)
-        start = self.starts[bucket] + self.rises[bucket] * within // np.uint64(_FINE)
+        bucket = positions // _PER_BUCKET
+        within = (positions - bucket * _PER_BUCKET).astype(np.uint64)
+        start = self.starts[bucket] + self.rises[bucket] * within // np.uint64(_PER_BUCKET)
         floor, last = np.uint64(self.floor), np.uint64(len(self.values) - 1)
         anywhere = np.minimum(drawn // np.uint64(self.low), last)
         inside = (start + (drawn - floor)) // np.uint64(self.step)
@@ -127,5 +127,5 @@ class Window(NamedTuple):
         return np.asarray((fixed + self.step * window_sums(values, self.window)) / self.share)
 
     def _start(self, position: int) -> int:
-        bucket, within = divmod(position, _FINE)
-        return int(self.starts[bucket]) + int(self.rises[bucket]) * within // _FINE
+        bucket, within = divmod(position, _PER_BUCKET)
+        return int(self.starts[bucket]) + int(self.rises[bucket]) * within // _PER_BUCKET
