@@ -29,6 +29,7 @@ from ..protocol.messages import decode
 from ..protocol.participant import Released, State
 from ..protocol.plan import Plan
 from ..protocol.task import Task
+from ..transcript.findings import Own
 from .disk import Disk, FileDisk, replace_file
 from .ledger import Amount, Ledger
 
@@ -115,6 +116,16 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def membership(self, task: bytes) -> Membership | None:
         """The device in the task with this id, or None."""
         return next((entry for entry in self.memberships if entry.task_id == task), None)
+
+    def own(self) -> tuple[Own, ...]:
+        """What a verifier needs to check that a transcript holds exactly what this device sent."""
+        return tuple(
+            Own(
+                entry.task_id, pinned_plan(entry.plan), entry.position, self.secret, entry.state.answered,
+                entry.values.indices, entry.closings, entry.checkpoint,
+            )
+            for entry in self.memberships
+        )  # fmt: skip
 
     def without(self, task: bytes, ledger: Ledger) -> Contents:
         """The contents without a task that was never answered."""
@@ -249,6 +260,12 @@ def unpack(data: bytes, path: Path) -> Contents:
 def _check_secret(secret: bytes) -> None:
     if len(secret) != SECRET_BYTES:
         raise InvalidInput(f"a secret must be {SECRET_BYTES} bytes; got {len(secret)}")
+
+
+def read_vault(path: str | os.PathLike[str]) -> Contents:
+    """The contents of a vault, without taking its lock or writing anything."""
+    place = Path(path)
+    return unpack(place.read_bytes(), place)
 
 
 @lru_cache(maxsize=64)

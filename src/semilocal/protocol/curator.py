@@ -249,8 +249,8 @@ class Curator:
         tally : int[m, fanout]
             Their sums; int[m, 0] in a roll call.
         """
-        played = self._judge(responders, tally)
-        self._take(played)
+        played = self.judge(responders, tally)
+        self.take(played)
         return played.ruling
 
     def close(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> AnyClosed:
@@ -267,8 +267,8 @@ class Curator:
             counted = self._count(responders, tally)
             self.values += 1
             return counted
-        played = self._judge(responders, tally)
-        self._take(played)
+        played = self.judge(responders, tally)
+        self.take(played)
         return closing(self.task, played)
 
     def follow(self, closed: AnyClosed) -> None:
@@ -291,10 +291,10 @@ class Curator:
                 raise InvalidInput(f"the closing of round {closed.round} does not follow from the partition and plan")
             self.values += 1
             return
-        played = self._judge(closed.responders, closed.tally)
+        played = self.judge(closed.responders, closed.tally)
         if closing(self.task, played) != closed:
             raise InvalidInput(f"the closing of round {closed.round} does not follow from its tally")
-        self._take(played)
+        self.take(played)
 
     @classmethod
     def replay(cls, task: Task, events: Iterable[Message], plan: Plan | None = None) -> Curator:
@@ -311,7 +311,8 @@ class Curator:
         other.rounds = list(self.rounds)
         return other
 
-    def _judge(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Played:
+    def judge(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Played:
+        """What closes the open round of the partition; nothing changes yet. Parameters are those of :meth:`step`."""
         if self.partitioned:
             raise InvalidInput("the partition is finished; there is no round of it to close")
         count = len(self.frontier.cells)
@@ -323,7 +324,8 @@ class Curator:
         ruling = decide(self.task, self.frontier, size, sums) if width else roll_call(self.task, self.frontier)
         return Played(self.round, self.frontier, size, sums, ruling)
 
-    def _take(self, played: Played) -> None:
+    def take(self, played: Played) -> None:
+        """Go on after a round of the partition that was judged."""
         self.rounds.append(played)
         self.frontier = played.ruling.frontier
         self._paths = None

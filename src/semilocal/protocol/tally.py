@@ -56,6 +56,12 @@ class RoundTally:
         self.sums: Integers = np.zeros((len(self.cells), width), dtype=np.int64)
         self._outputs: Counter[tuple[int, int]] = Counter()  # (row, output) -> reports, in a round of values
 
+    @property
+    def width(self) -> int | None:
+        """Numbers in an answer: None for a single one, 0 in a roll call."""
+        several = self.channel is None or (isinstance(self.channel, Randomizer) and self.channel.words > 1)
+        return self.sums.shape[1] if several else None
+
     def rows(self, cells: npt.ArrayLike) -> Integers:
         """The row of each cell; -1 for cells that are not asked about: int64[n]."""
         named = np.asarray(cells, dtype=np.uint64)
@@ -67,10 +73,7 @@ class RoundTally:
     def legal(self, answers: npt.ArrayLike) -> Flags:
         """Which answers a participant can have given: bool[n] for int[n], int[n, fanout], or int[n, 0] (roll call)."""
         array = np.asarray(answers)
-        shape: tuple[int, ...] = (len(array),)
-        if self.channel is None or (isinstance(self.channel, Randomizer) and self.channel.words > 1):
-            shape = (len(array), self.sums.shape[1])
-        if array.shape != shape:
+        if array.shape != ((len(array),) if self.width is None else (len(array), self.width)):
             return np.zeros(len(array), dtype=bool)
         if self.channel is None:
             return np.ones(len(array), dtype=bool)
@@ -101,11 +104,15 @@ class RoundTally:
             return
         if not self.legal(array).all():
             raise DeviceViolation("bad-answer", "a report has an answer that no participant can have given")
+        self.count(rows, array)
+
+    def count(self, rows: Integers, answers: Integers) -> None:
+        """As :meth:`add`, for reports whose rows and answers were found good: none of them is checked again."""
         self.responders += np.bincount(rows, minlength=len(self.cells))
         if isinstance(self.channel, Mechanism):
-            self._outputs.update(zip(rows.tolist(), array.tolist(), strict=True))
+            self._outputs.update(zip(rows.tolist(), answers.tolist(), strict=True))
         elif self.channel is not None:
-            self.sums += self.channel.tally(array.astype(np.int64), rows, len(self.cells))
+            self.sums += self.channel.tally(answers.astype(np.int64), rows, len(self.cells))
 
     def add_reports(self, reports: Sequence[AnyReport]) -> None:
         """Count reports that are messages."""

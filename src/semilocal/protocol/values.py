@@ -17,11 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats
-from ..errors import InvalidInput, ServerViolation
 from ..functions import BoundedFunction, check_values
-from .keys import value_entropy
-from .messages import ValueQuery, ValueReport
-from .plan import Plan, Release
 from .task import Task
 
 __all__ = ["UnitValues", "nearest_inside", "unit_values"]
@@ -87,69 +83,3 @@ def unit_values(f: BoundedFunction, points: Floats, boxes: Floats, *, of: npt.Ar
     low, width = ranges[:, 0], ranges[:, 1] - ranges[:, 0]
     unit = np.divide(checked.values - low, width, out=np.full(len(low), 0.5), where=width > 0)
     return UnitValues(np.clip(unit, 0.0, 1.0, out=unit), low, width)  # the division may round past an end
-
-
-def check_value_query(query: ValueQuery, plan: Plan, *, first_round: int) -> Release:
-    """The release that a query asks for, or a refusal.
-
-    Parameters
-    ----------
-    query : ValueQuery
-    plan : Plan
-        The pinned one.
-    first_round : int
-        The round after the partition's last one.
-
-    Raises
-    ------
-    ServerViolation
-        Tokens "other-task", "other-plan", "unknown-release", "skipped-round".
-    """
-    if query.task != plan.task:
-        raise ServerViolation("other-task", "the message belongs to another task than the one pinned")
-    if query.plan != plan.digest:
-        raise ServerViolation("other-plan", "the query belongs to another plan than the one pinned")
-    if query.index not in plan.asked:
-        raise ServerViolation("unknown-release", f"the plan asks for no value with index {query.index}")
-    if query.round != first_round + plan.asked.index(query.index):
-        raise ServerViolation("skipped-round", f"release {query.index} is not asked in round {query.round}")
-    return plan.releases[query.index]
-
-
-def respond_value(
-    query: ValueQuery, plan: Plan, *, task: Task, secret: bytes, pseudonym: bytes, region: int, point: npt.ArrayLike,
-    first_round: int,
-) -> ValueReport:  # fmt: skip
-    """The report of a participant that ended in ``region``; the same query gives the same bytes.
-
-    Parameters
-    ----------
-    point : array_like, shape (d,)
-        The position it acts from. One that a TRIM moved acts from the nearest point of its region; passing the true
-        position gives the same, because it is moved into the region here.
-
-    Raises
-    ------
-    ServerViolation
-        If the query is not the pinned plan's.
-    """
-    release = check_value_query(query, plan, first_round=first_round)
-    mechanism = release.mechanism
-    assert mechanism is not None
-    boxes = task.hierarchy.boxes(np.array([region], dtype=np.uint64))
-    acting = nearest_inside(task, np.asarray(point, dtype=np.float64).reshape(1, -1), boxes)
-    unit = float(unit_values(release.build(), acting, boxes).unit[0])
-    entropy = value_entropy(secret, plan.task, plan.digest, query.index, region, mechanism.words)
-    return ValueReport(query.task, query.round, pseudonym, region, mechanism.release_one(unit, entropy))
-
-
-def check_value_report(report: ValueReport, release: Release) -> None:
-    """Refuse an answer that no participant can have given.
-
-    Raises
-    ------
-    InvalidInput
-    """
-    assert release.mechanism is not None
-    if report.answer not in release.mechanism.alphabet:
-        raise InvalidInput(f"an answer is an integer of {release.mechanism.alphabet}; got {report.answer}")

@@ -9,7 +9,9 @@ Knows MessagePack. Knows no rule and no rounds.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -17,14 +19,14 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Integers, Words, is_integer
 from ..errors import InvalidInput
-from ..protocol.messages import Report, ValueReport, decode, prefix_of
+from ..protocol.messages import AnyReport, Report, ValueReport, decode, prefix_of
 
-__all__ = ["Columns", "Kind", "kinds_of", "read_reports"]
+__all__ = ["Columns", "Kind", "read_reports", "report_runs"]
 
-Kind = Literal["report", "value-report"]
+Kind: TypeAlias = type[Report] | type[ValueReport]
 Matrix = npt.NDArray[np.uint8]
 
-_PREFIX = {"report": prefix_of(Report), "value-report": prefix_of(ValueReport)}
+_KINDS: tuple[Kind, ...] = (Report, ValueReport)
 _ROLL_CALL = np.int64(np.iinfo(np.int64).min)  # the answer of a roll call
 _SIZES = {0: 1, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}  # bytes of an unsigned number by its first byte; 0: below 0x80
 
@@ -51,16 +53,22 @@ class Columns(NamedTuple):
     refused: list[tuple[int, str]]
 
 
-def kinds_of(data: bytes, bounds: Integers) -> Integers:
-    """What each event of a frame is: 1 for a report, 2 for a value report, 0 for anything else. int64[n]."""
-    kinds = np.zeros(len(bounds) - 1, dtype=np.int64)
+def report_runs(data: bytes, bounds: Integers) -> Iterator[tuple[Kind | None, int, int]]:
+    """The events of a frame in order: runs of reports of one kind, and every other event by itself.
+
+    Yields the kind (None for no report), the first event and the one after the last.
+    """
+    numbers = np.zeros(len(bounds) - 1, dtype=np.int64)
     buffer = np.frombuffer(data, dtype=np.uint8)
     lengths = np.diff(bounds)
-    for number, prefix in enumerate(_PREFIX.values(), start=1):
+    for number, kind in enumerate(_KINDS, start=1):
+        prefix = np.frombuffer(prefix_of(kind), dtype=np.uint8)
         long_enough = np.flatnonzero(lengths >= len(prefix))
         here = buffer[bounds[long_enough][:, None] + np.arange(len(prefix))]
-        kinds[long_enough[(here == np.frombuffer(prefix, dtype=np.uint8)).all(axis=1)]] = number
-    return kinds
+        numbers[long_enough[(here == prefix).all(axis=1)]] = number
+    breaks = np.flatnonzero(np.diff(numbers, prepend=-1) | (numbers == 0)).tolist()
+    for first, last in pairwise([*breaks, len(numbers)]):
+        yield (_KINDS[numbers[first] - 1] if numbers[first] else None), first, last
 
 
 def read_reports(data: bytes, bounds: Integers, *, kind: Kind, task: bytes, round_: int, width: int | None) -> Columns:
@@ -71,7 +79,7 @@ def read_reports(data: bytes, bounds: Integers, *, kind: Kind, task: bytes, roun
     data : bytes
     bounds : int64[n + 1]
         Where each event begins and the last one ends.
-    kind : {"report", "value-report"}
+    kind : Report or ValueReport
     task, round_
         That all of them must name.
     width : int or None
@@ -82,13 +90,13 @@ def read_reports(data: bytes, bounds: Integers, *, kind: Kind, task: bytes, roun
     names = np.zeros((size, 16), dtype=np.uint8)
     read = np.zeros(size, dtype=bool)
     if not width:
-        prefix = _PREFIX[kind] + msgspec.msgpack.encode(task) + msgspec.msgpack.encode(round_) + b"\xc4\x10"
+        prefix = prefix_of(kind) + msgspec.msgpack.encode(task) + msgspec.msgpack.encode(round_) + b"\xc4\x10"
         _read_matrices(data, bounds, prefix, names, cells, answers, read, roll_call=width == 0)
     vectors: dict[int, tuple[int, ...]] = {}
     refused: list[tuple[int, str]] = []
     for place in np.flatnonzero(~read).tolist():
         try:
-            report = _decode(data[bounds[place] : bounds[place + 1]], kind)
+            report: AnyReport = decode(data[bounds[place] : bounds[place + 1]], kind)
             answer = _fit(report, task, round_, width)
         except InvalidInput as error:
             refused.append((place, str(error)))
@@ -135,12 +143,12 @@ def _read_matrices(
             if not cell_size or not 1 <= length - head - cell_size <= 5:
                 continue
             chosen = fits & (markers == marker)
-            cell, cell_fine = _numbers(rows[:, head : head + cell_size])
-            answer, answer_fine = _numbers(rows[:, head + cell_size :])
+            cell, cell_canonical = _numbers(rows[:, head : head + cell_size])
+            answer, answer_canonical = _numbers(rows[:, head + cell_size :])
             if roll_call:
-                answer_fine = (rows[:, head + cell_size :] == 0xC0).all(axis=1) & (length == head + cell_size + 1)
+                answer_canonical = (rows[:, head + cell_size :] == 0xC0).all(axis=1) & (length == head + cell_size + 1)
                 answer = np.full(len(rows), _ROLL_CALL)
-            good = chosen & cell_fine & answer_fine & (cell != 0)
+            good = chosen & cell_canonical & answer_canonical & (cell != 0)
             at = places[good]
             names[at] = rows[good, len(prefix) : head]
             cells[at], answers[at], read[at] = cell[good].view(np.uint64), answer[good], True
@@ -167,11 +175,7 @@ def _numbers(rows: Matrix) -> tuple[Integers, Flags]:
     )
 
 
-def _decode(data: bytes, kind: Kind) -> Report | ValueReport:
-    return decode(data, Report) if kind == "report" else decode(data, ValueReport)
-
-
-def _fit(report: Report | ValueReport, task: bytes, round_: int, width: int | None) -> int | tuple[int, ...]:
+def _fit(report: AnyReport, task: bytes, round_: int, width: int | None) -> int | tuple[int, ...]:
     """The answer, if the report is for this task and round and has an answer of this width."""
     if report.task != task:
         raise InvalidInput("the report belongs to another task")

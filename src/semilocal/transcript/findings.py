@@ -12,7 +12,9 @@ from ..protocol.plan import Plan
 from ..protocol.task import Task
 from .checkpoints import Seal
 
-__all__ = ["Difference", "Own", "Verification"]
+__all__ = ["Difference", "Own", "OwnEvents", "Problems", "Verification"]
+
+_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,39 @@ class Difference:
         return f"{where}{self.what} [{self.token}]"
 
 
-class Own(NamedTuple):
+@dataclass(frozen=True)
+class Own:
+    """A participant who wants to know whether a transcript holds what its device sent, and no more.
+
+    Attributes
+    ----------
+    task : bytes
+        Id of the task it takes part in.
+    plan : Plan
+        The plan that the device pinned.
+    position : tuple of float
+    secret : bytes
+    answered : int
+        Rounds of the partition that it answered.
+    released : tuple of int
+        Releases of the plan that it answered.
+    closings : tuple of bytes
+        SHA-256 of every closing that it followed.
+    checkpoint : bytes
+        The root that it pinned; empty if it has none.
+    """
+
+    task: bytes
+    plan: Plan
+    position: tuple[float, ...] = field(repr=False)
+    secret: bytes = field(repr=False)
+    answered: int
+    released: tuple[int, ...] = ()
+    closings: tuple[bytes, ...] = ()
+    checkpoint: bytes = b""
+
+
+class OwnEvents(NamedTuple):
     """What a transcript holds of one participant, and the public messages it was about."""
 
     reports: dict[int, list[bytes]]
@@ -62,7 +96,7 @@ class Verification:
     seals: list[Seal] = field(default_factory=list)
     signatures: int = 0
     closings: list[bytes] = field(default_factory=list)  # SHA-256 of every closing
-    own: Own | None = None
+    own: OwnEvents | None = None
     plan: Plan | None = None
 
     @property
@@ -87,3 +121,26 @@ class Verification:
         out += [f"{len(self.differences)} differences:" if self.differences else "No difference."]
         out += [f"  {difference}" for difference in self.differences]
         return out + [f"Note: {note}" for note in self.notes]
+
+
+class Problems:
+    """Faults of single reports in one round: counted, with the first few as examples."""
+
+    def __init__(self) -> None:
+        self._examples: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, token: str, what: str) -> None:
+        """Note one."""
+        self._counts[token] = self._counts.get(token, 0) + 1
+        examples = self._examples.setdefault(token, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(what)
+
+    def report(self, found: Verification, round_: int) -> None:
+        """Make one difference per token, and begin anew."""
+        for token, examples in self._examples.items():
+            count = self._counts[token]
+            more = f" and {count - len(examples)} more" if count > len(examples) else ""
+            found.add(token, round_, "; ".join(examples) + more, count)
+        self._examples, self._counts = {}, {}

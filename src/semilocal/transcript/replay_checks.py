@@ -8,33 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-import msgspec
 import numpy as np
 
-from ..arrays import Flags, Floats, Integers
-from ..errors import InvalidInput
-from ..hierarchy.base import Cells
-from ..protocol.messages import Closed
-from ..protocol.rule import Frontier
+from ..arrays import Flags, Integers
+from ..protocol.messages import Closed, ValueClosed
 from ..protocol.task import Task
 from .checkpoints import Seal, check_signature, next_head
 
-__all__ = ["check_seal", "compare_counts", "follow", "not_ascending", "published", "tag_of"]
+__all__ = ["check_seal", "compare_counts", "compare_values", "not_ascending", "published"]
 
 
-def compare_counts(
-    cells: Cells, closed: Closed, responders: Integers, tally: Integers
-) -> Iterator[tuple[str, str, int]]:
+def compare_counts(closed: Closed, responders: Integers, tally: Integers) -> Iterator[tuple[str, str, int]]:
     """Differences between a closing and the count of its reports: token, words, how many.
 
     Parameters
     ----------
-    cells : uint64[m]
     closed : Closed
-        Of these cells.
     responders, tally : int64[m], int64[m, fanout]
-        Counted again.
+        Counted again, for the same cells.
     """
+    cells = closed.cells
     claimed = np.array(closed.responders, dtype=np.int64)
     for token, less, word in (
         ("missing-report", claimed - responders, "missing"), ("extra-report", responders - claimed, "too many"),
@@ -43,7 +36,7 @@ def compare_counts(
         if len(rows):
             row, count = int(rows[0]), int(less[rows].sum())
             yield token, (
-                f"{count} reports {word}: cell {int(cells[row])} was closed with {int(claimed[row])} responders, the "
+                f"{count} reports {word}: cell {cells[row]} was closed with {int(claimed[row])} responders, the "
                 f"transcript has {int(responders[row])}"
             ), count  # fmt: skip
     same = np.flatnonzero(claimed == responders).tolist()
@@ -51,9 +44,22 @@ def compare_counts(
     if wrong:
         row = wrong[0]
         yield "wrong-tally", (
-            f"{len(wrong)} tallies are not the sums of their reports: cell {int(cells[row])} was closed with "
+            f"{len(wrong)} tallies are not the sums of their reports: cell {cells[row]} was closed with "
             f"{closed.tally[row]}, the reports add up to {tuple(tally[row].tolist())}"
         ), len(wrong)  # fmt: skip
+
+
+def compare_values(closed: ValueClosed, counted: ValueClosed) -> Iterator[tuple[str, str, int]]:
+    """Differences between a closing of values and the one that follows from its reports: token, words, how many."""
+    if closed == counted:
+        return
+    more = sum(closed.responders) - sum(counted.responders)
+    if more:
+        token, word = ("missing-report", "missing") if more > 0 else ("extra-report", "too many")
+        have = sum(counted.responders)
+        yield token, f"{abs(more)} values {word}: {have + more} were closed, the transcript has {have}", abs(more)
+    else:
+        yield "wrong-values", "the closing does not follow from the values reported", 1
 
 
 def check_seal(seal: Seal, task: Task, head: bytes, *, size: int, root: bytes) -> Iterator[tuple[str, str]]:
@@ -73,17 +79,6 @@ def check_seal(seal: Seal, task: Task, head: bytes, *, size: int, root: bytes) -
         yield "bad-signature", "the checkpoint is signed, but the task pins no key"
 
 
-def tag_of(data: bytes) -> str:
-    """What an event is: the tag of a message, "task", or "unknown"."""
-    try:
-        first = msgspec.msgpack.decode(data)
-    except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidInput(f"an event is no MessagePack: {error}") from None
-    if isinstance(first, list) and first and isinstance(first[0], str):
-        return first[0]
-    return "task" if isinstance(first, dict) else "unknown"
-
-
 def not_ascending(names: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """Neighbours of which the second does not come after the first; an empty name comes before all."""
     for before, name in pairwise(names):
@@ -97,11 +92,3 @@ def published(closed: Closed, fanout: int) -> Flags:
     for row, children in enumerate(closed.kept):
         kept[row, [child for child in children if child < fanout]] = True
     return kept
-
-
-def follow(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Frontier:
-    """The next frontier if these children go on."""
-    rows, children = np.nonzero(kept)
-    trimmed = np.asarray(kept.any(axis=1) & ~kept.all(axis=1) & (task.rule == "trim"))
-    cells = task.hierarchy.child(frontier.cells[rows], children)
-    return Frontier(cells, frontier.trims[rows] + trimmed[rows], estimates[rows, children])

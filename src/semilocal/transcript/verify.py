@@ -18,35 +18,33 @@ The replay itself is :mod:`semilocal.transcript.replay`. Knows the public events
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from ..device.vault import Contents, Membership, unpack
 from ..errors import DamagedFile, ServerViolation
-from ..protocol.messages import Closed, Query, ValueQuery, decode, encode
+from ..protocol.messages import Closed, Query, ValueQuery, decode_event, encode
 from ..protocol.participant import Participant, Policy
-from ..protocol.plan import Plan
 from ..protocol.task import Task
-from ..protocol.values import respond_value
 from .file import read_frames
-from .findings import Difference, Verification
+from .findings import Difference, Own, Verification
 from .replay import Replay
 
-__all__ = ["Difference", "Verification", "compare_histories", "read_vault", "verify_file", "verify_stream"]
+__all__ = ["Difference", "Own", "Verification", "compare_histories", "verify_file", "verify_stream"]
 
 _EVERYTHING = Policy(max_epsilon=float("inf"), min_k=1, allow_no_crowd=True, allow_simulation=True)
 
 
-def verify_file(path: str | os.PathLike[str], *, vault: Contents | None = None) -> Verification:
+def verify_file(path: str | os.PathLike[str], *, own: Sequence[Own] | None = None) -> Verification:
     """Verify a transcript file.
 
     Parameters
     ----------
     path : path
-    vault : Contents, optional
-        Also check that the transcript holds exactly what the owner of this vault sent: every report is derived again
-        from the secret and the position and compared byte for byte; closings and the last checkpoint are compared
-        with those that the device pinned.
+    own : sequence of Own, optional
+        What a device kept of the tasks it takes part in: also check that the transcript holds exactly what it sent.
+        Every report is derived again from the secret and the position and compared byte for byte; closings and the
+        last checkpoint are compared with those that the device pinned.
 
     Examples
     --------
@@ -63,12 +61,12 @@ def verify_file(path: str | os.PathLike[str], *, vault: Contents | None = None) 
     True
     """
     with Path(path).open("rb") as stream:
-        return verify_stream(stream, vault=vault)
+        return verify_stream(stream, own=own)
 
 
-def verify_stream(stream: BinaryIO, *, vault: Contents | None = None) -> Verification:
+def verify_stream(stream: BinaryIO, *, own: Sequence[Own] | None = None) -> Verification:
     """As :func:`verify_file`, from an open binary stream."""
-    replay = Replay(None if vault is None else vault.secret)
+    replay = Replay(own)
     found = replay.found
     try:
         for frame in read_frames(stream):
@@ -76,13 +74,12 @@ def verify_stream(stream: BinaryIO, *, vault: Contents | None = None) -> Verific
     except DamagedFile as error:
         found.add("damaged-file", None, str(error))
     replay.finish()
-    if vault is not None and found.task is not None:
-        membership = vault.membership(found.task.id)
-        if membership is None:
+    if own is not None and found.task is not None:
+        if replay.own is None:
             found.add("not-a-member", None, "the vault holds no membership in this task")
         else:
-            _compare_pins(found, membership)
-            _compare_reports(found, found.task, membership, vault.secret)
+            _compare_pins(found, replay.own)
+            _compare_reports(found, found.task, replay.own)
     return found
 
 
@@ -104,38 +101,32 @@ def compare_histories(one: Verification, other: Verification) -> list[Difference
 # -- one's own reports -------------------------------------------------------------------------------------------
 
 
-def read_vault(path: str | os.PathLike[str]) -> Contents:
-    """The contents of a vault, without taking its lock or writing anything."""
-    place = Path(path)
-    return unpack(place.read_bytes(), place)
-
-
-def _compare_pins(found: Verification, membership: Membership) -> None:
+def _compare_pins(found: Verification, own: Own) -> None:
     """The history that the device saw, against the transcript's.
 
     A device that has its region does not follow the rounds of others, so its closings may leave some out; they must be
     in the transcript all the same, in that order. (A closing names its round.)
     """
     followed = 0
-    for mine in membership.closings:
+    for mine in own.closings:
         if followed >= len(found.closings):
             found.add(
                 "other-history", followed + 1,
-                f"the device followed {len(membership.closings)} closings, the transcript has {len(found.closings)}",
+                f"the device followed {len(own.closings)} closings, the transcript has {len(found.closings)}",
             )  # fmt: skip
             return
         if mine not in found.closings[followed:]:
             found.add("other-history", followed + 1, "the device was shown another closing than the transcript has")
             return
         followed = found.closings.index(mine, followed) + 1
-    if membership.checkpoint and membership.checkpoint not in {seal.checkpoint.root for seal in found.seals}:
+    if own.checkpoint and own.checkpoint not in {seal.checkpoint.root for seal in found.seals}:
         found.add("other-history", None, "the checkpoint that the device pinned is not in the transcript")
 
 
-def _compare_reports(found: Verification, task: Task, membership: Membership, secret: bytes) -> None:
+def _compare_reports(found: Verification, task: Task, own: Own) -> None:
     """What the device must have sent, against what the transcript holds under its name."""
     assert found.own is not None
-    expected = _expected(found, task, membership, secret)
+    expected = _expected(found, task, own)
     for round_, mine in expected.items():
         theirs = found.own.reports.get(round_, [])
         if not theirs:
@@ -149,38 +140,25 @@ def _compare_reports(found: Verification, task: Task, membership: Membership, se
     found.notes.append(f"under your name: {len(found.own.reports)} reports; sent by your device: {len(expected)}")
 
 
-def _expected(found: Verification, task: Task, membership: Membership, secret: bytes) -> dict[int, bytes]:
+def _expected(found: Verification, task: Task, own: Own) -> dict[int, bytes]:
     """The reports of the device by round, derived again."""
     assert found.own is not None
-    device = Participant(task, membership.position, secret, _EVERYTHING)
-    answered = membership.state.answered
     reports: dict[int, bytes] = {}
-    indices = {index for index, _ in membership.released}
+    device = Participant(task, own.position, own.secret, _EVERYTHING, plan=own.plan)
     for round_, data in found.own.messages:
+        if not data:  # the query or closing was missing
+            continue
+        message = decode_event(data)
         try:
-            if data[1:7] == b"\xa5query":
-                if len(reports) < answered:
-                    report = device.receive(decode(data, Query))
-                    if report is not None:
-                        reports[round_] = encode(report)
-            elif data[1:8] == b"\xa6closed":
-                device.receive(decode(data, Closed))
-            elif data[1:13] == b"\xabvalue-query":
-                value = decode(data, ValueQuery)
-                if value.index in indices and found.plan is not None and device.region is not None:
-                    reports[round_] = _value_report(value, found.plan, task, membership, secret, device)
+            if isinstance(message, Closed):
+                device.receive(message)
+                continue
+            asked = isinstance(message, Query) and len(reports) < own.answered
+            asked |= isinstance(message, ValueQuery) and message.index in own.released
+            report = device.receive(message) if asked and isinstance(message, Query | ValueQuery) else None
+            if report is not None:
+                reports[round_] = encode(report)
         except ServerViolation as error:
             found.add("device-refuses", round_, f"your device would refuse this: {error.reason}")
             break
     return reports
-
-
-def _value_report(
-    query: ValueQuery, plan: Plan, task: Task, membership: Membership, secret: bytes, device: Participant
-) -> bytes:
-    assert device.region is not None
-    report = respond_value(
-        query, plan, task=task, secret=secret, pseudonym=device.pseudonym, region=device.region,
-        point=membership.position, first_round=query.round - plan.asked.index(query.index),
-    )  # fmt: skip
-    return encode(report)

@@ -20,8 +20,8 @@ from semilocal.device.disk import MemoryDisk
 from semilocal.device.summary import Summary
 from semilocal.device.vault import Vault
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, Unreachable
-from semilocal.protocol.messages import Report, ValueClosed, ValueQuery, decode
-from semilocal.protocol.values import respond_value
+from semilocal.protocol.messages import Report, ValueClosed, ValueQuery, ValueReport, decode
+from semilocal.protocol.participant import Participant, State
 from semilocal.testing import ALLOW_ALL
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers.fake_server import MEAN, SMALL, TASK, URL, DeviceDies, FakeServer, Point, World, crowd, run_agents
@@ -79,10 +79,10 @@ def test_values_are_those_of_the_pinned_plan_and_are_booked() -> None:
         for which, point in enumerate(points):
             region = summaries[which].region
             assert region is not None
-            report = respond_value(
-                query, server.plan, task=TASK, secret=world.secrets[f"device{which}"], pseudonym=bytes(16),
-                region=region, point=point, first_round=first,
-            )  # fmt: skip
+            state = State(phase="finished", round=first - 1, cell=region, code=1, answered=first - 1)
+            secret = world.secrets[f"device{which}"]
+            report = Participant(TASK, point, secret, ALLOW_ALL, plan=server.plan, state=state).receive(query)
+            assert isinstance(report, ValueReport)
             expected[region, report.answer] = expected.get((region, report.answer), 0) + 1
         closed = server.closings[number - 1]
         assert isinstance(closed, ValueClosed)

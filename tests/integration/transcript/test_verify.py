@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semilocal import Box, Task, simulate
-from semilocal.device.vault import Contents
+from semilocal.device.vault import Contents, read_vault
 from semilocal.device.vault import pack as pack_vault
 from semilocal.protocol.messages import Closed, Query, Report, ValueClosed, ValueReport, decode, encode
 from semilocal.transcript.file import write_transcript
-from semilocal.transcript.verify import Verification, compare_histories, read_vault, verify_file, verify_stream
+from semilocal.transcript.verify import Verification, compare_histories, verify_file, verify_stream
 from tests.helpers.transcript_cases import KEY, Played, campaign, pack, repack, tag
 
 PLAYED = campaign()
@@ -33,7 +33,7 @@ SEAL_TOKENS = {
 
 
 def judge(data: bytes, vault: Contents | None = None) -> Verification:
-    return verify_stream(io.BytesIO(data), vault=vault)
+    return verify_stream(io.BytesIO(data), own=None if vault is None else vault.own())
 
 
 def tokens(found: Verification) -> set[str]:

@@ -27,11 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Verify; 1 if anything is different."""
-    from ...transcript.verify import compare_histories, read_vault, verify_file
+    from ...transcript.verify import Own, compare_histories, verify_file
 
-    vault = None if args.vault is None else read_vault(args.vault)
+    own: tuple[Own, ...] | None = None
+    if args.vault is not None:
+        from ...device.vault import read_vault
+
+        own = read_vault(args.vault).own()
     begin = time.perf_counter()
-    found = verify_file(args.file, vault=vault)
+    found = verify_file(args.file, own=own)
     seconds = max(time.perf_counter() - begin, 1e-9)
     if args.against is not None:
         found.differences += compare_histories(found, verify_file(args.against))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.protocol.estimates import estimate_mean
-from semilocal.protocol.keys import pseudonym, value_entropy
+from semilocal.protocol.keys import value_entropy
 from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
+from semilocal.protocol.participant import Participant, Released, State
 from semilocal.protocol.plan import Plan, Release
-from semilocal.protocol.values import check_value_query, check_value_report, respond_value
-from semilocal.testing import secrets_of
+from semilocal.testing import ALLOW_ALL, secrets_of
 from tests.helpers.service import sample_task
 
 TASK = sample_task()
@@ -26,20 +27,17 @@ REGION = 0b100  # the lower left quarter
 SECRET = b"s" * 32
 
 
-def respond(
-    point: list[float], *, plan: Plan = PLAN, index: int = 0, secret: bytes = SECRET, region: int = REGION
-) -> ValueReport:
+def ended(point: list[float], *, plan: Plan = PLAN, secret: bytes = SECRET, region: int = REGION) -> Participant:
+    """A participant whose path ended in the region in round 8."""
+    state = State(phase="finished", round=8, cell=region, code=1, answered=8)
+    return Participant(TASK, point, secret, ALLOW_ALL, plan=plan, state=state)
+
+
+def respond(point: list[float], *, plan: Plan = PLAN, index: int = 0, secret: bytes = SECRET) -> ValueReport:
     query = ValueQuery(TASK.id, 9 + plan.asked.index(index), plan.digest, index)
-    return respond_value(
-        query,
-        plan,
-        task=TASK,
-        secret=secret,
-        pseudonym=pseudonym(secret, TASK.id),
-        region=region,
-        point=point,
-        first_round=9,
-    )
+    report = ended(point, plan=plan, secret=secret).receive(query)
+    assert isinstance(report, ValueReport)
+    return report
 
 
 def test_the_total_epsilon_is_the_worst_case_of_the_partition_and_all_releases() -> None:
@@ -69,13 +67,51 @@ def test_the_same_question_gets_the_same_bytes_and_every_label_changes_them() ->
         (ValueQuery(TASK.id, 9, PLAN.digest, 1), "unknown-release"),
         (ValueQuery(TASK.id, 9, PLAN.digest, 5), "unknown-release"),
         (ValueQuery(TASK.id, 10, PLAN.digest, 0), "skipped-round"),
-        (ValueQuery(TASK.id, 9, PLAN.digest, 2), "skipped-round"),
+        (ValueQuery(TASK.id, 9, PLAN.digest, 2), "repeated-round"),
     ],
 )
 def test_a_query_outside_the_pinned_plan_is_refused(query: ValueQuery, token: str) -> None:
+    participant = ended([0.1, 0.1])
+    participant.receive(ValueQuery(TASK.id, 9, PLAN.digest, 0))
     with pytest.raises(ServerViolation) as refused:
-        check_value_query(query, PLAN, first_round=9)
+        participant.receive(query)
     assert refused.value.token == token
+    assert participant.released.indices == (0,)
+
+
+def test_a_retry_and_a_restart_give_the_same_bytes_and_cost_nothing_more() -> None:
+    participant = ended([0.1, 0.1])
+    queries = [ValueQuery(TASK.id, 9, PLAN.digest, 0), ValueQuery(TASK.id, 10, PLAN.digest, 2)]
+    first = [participant.receive(query) for query in queries]
+    assert participant.spent == TASK.epsilon + PLAN.epsilon
+    assert participant.exposure == 8 * TASK.epsilon + PLAN.epsilon
+    for released in (participant.released, Released(), Released(9, participant.released.answered[:1])):
+        restarted = Participant(
+            TASK, [0.1, 0.1], SECRET, ALLOW_ALL, plan=PLAN, state=participant.state, released=released
+        )
+        assert [restarted.receive(query) for query in [*queries, *queries]] == first * 2
+        assert restarted.released == participant.released
+        assert restarted.spent == participant.spent
+
+
+def test_who_missed_the_first_value_still_gives_the_second_and_no_other_round_then_fits() -> None:
+    participant = ended([0.1, 0.1])
+    assert participant.receive(ValueQuery(TASK.id, 10, PLAN.digest, 2)) is not None
+    assert participant.released.first_round == 9
+    with pytest.raises(ServerViolation, match="repeated-round"):
+        participant.receive(ValueQuery(TASK.id, 8, PLAN.digest, 0))
+    with pytest.raises(ServerViolation, match="skipped-round"):
+        participant.receive(ValueQuery(TASK.id, 10, PLAN.digest, 0))
+
+
+def test_closings_of_values_that_were_not_given_are_for_others() -> None:
+    participant = ended([0.1, 0.1])
+    assert participant.receive(ValueClosed(TASK.id, 9, PLAN.digest, 0, (), ())) is None
+    assert participant.released == Released()
+    lost = Participant(
+        TASK, [0.1, 0.1], SECRET, ALLOW_ALL, plan=PLAN, state=msgspec.structs.replace(participant.state, phase="lost")
+    )
+    assert lost.receive(ValueQuery(TASK.id, 9, PLAN.digest, 0)) is None
 
 
 def test_no_two_positions_in_the_region_differ_by_more_than_epsilon() -> None:
@@ -95,9 +131,9 @@ def test_no_two_positions_in_the_region_differ_by_more_than_epsilon() -> None:
 
 
 def test_a_moved_participant_answers_from_the_nearest_point_of_its_region() -> None:
-    """Whoever is outside acts from the edge: the answer is that of the nearest point, for every secret."""
+    """From outside the answer is that of the nearest point that is in the half-open region, for every secret."""
     box = TASK.hierarchy.boxes(np.array([REGION], dtype=np.uint64))[0]
-    inside = [float(box[1, 0]), 0.1]
+    inside = [math.nextafter(float(box[1, 0]), 0.0), 0.1]
     for secret in secrets_of(50):
         assert respond([0.99, 0.1], secret=secret).answer == respond(inside, secret=secret).answer
 
@@ -125,13 +161,6 @@ def test_an_estimate_from_nobody_says_so() -> None:
     overall, regions = estimate_mean(ValueClosed(TASK.id, 9, PLAN.digest, 0, (), ()), PLAN, task=TASK)
     assert math.isnan(overall.mean)
     assert (overall.responders, regions) == (0, [])
-
-
-def test_an_answer_outside_the_alphabet_is_refused() -> None:
-    assert MEAN.mechanism is not None
-    report = ValueReport(TASK.id, 9, bytes(16), REGION, MEAN.mechanism.alphabet.stop)
-    with pytest.raises(InvalidInput, match="an answer is an integer of range"):
-        check_value_report(report, MEAN)
 
 
 @pytest.mark.parametrize(
