@@ -13,7 +13,7 @@ import pytest
 from semilocal.arrays import Floats
 from semilocal.cli.main import main
 
-COMMON = ("--epsilon", "2", "--k", "20", "--seed", "1")
+COMMON = ("--trust", "nobody", "--epsilon", "2", "--k", "20", "--seed", "1")
 UNIT = ("--bounds", "0,0,1,1")
 
 

@@ -30,7 +30,10 @@ __all__ = ["COMMANDS", "OPTIONS", "Worlds", "differing", "equal_worlds", "output
 FILE = "people.csv"
 UNIT = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
 EPSILON, DELTA, K, TAU = 2.0, 0.05, 40, 0.3
-OPTIONS = ("--bounds", "0,0,1,1", "--epsilon", f"{EPSILON}", "--delta", f"{DELTA}", "--k", f"{K}", "--quiet")
+OPTIONS = (
+    "--trust", "nobody", "--bounds", "0,0,1,1", "--epsilon", f"{EPSILON}", "--delta", f"{DELTA}", "--k", f"{K}",
+    "--quiet",
+)  # fmt: skip
 # command, its own options, and the options of the task; each writes all that it can
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("partition", FILE, *OPTIONS, "--tau", f"{TAU}", "--out", "regions.geojson"),

@@ -28,6 +28,7 @@ from ..geometry.box import Box
 from ..geometry.places import LATITUDE, PLACES, parse_bounds, parse_numbers
 from ..io.positions import is_geographic, likely_mistake
 from ..protocol.plan import Release
+from ..release.whom import DELTA, TRUSTS, K
 
 __all__ = [
     "BOX_HELP",
@@ -37,6 +38,7 @@ __all__ = [
     "add_rule",
     "add_seed",
     "add_task",
+    "add_trust",
     "describe_position",
     "existing_file",
     "number",
@@ -120,6 +122,35 @@ def share(text: str) -> float:
     return value
 
 
+def add_trust(parser: argparse._ActionsContainer) -> None:
+    """Whom the participants trust, and the options that belong to one of the answers; none has a default here."""
+    words = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
+    parser.add_argument("--trust", metavar="WHOM", help=f"whom the participants trust, required. {words}")
+    parser.add_argument(
+        "--epsilon",
+        type=number(0, above=True),
+        required=True,
+        help="loss in all: between two positions inside a region (nobody), or for any change of position (the others)",
+    )
+    parser.add_argument("--k", type=whole(1), help=f"nobody: the smallest crowd of a region ({K})")
+    parser.add_argument("--delta", type=share, help=f"nobody: chance that a crowd is below k ({DELTA:g})")
+    parser.add_argument(
+        "--accounting",
+        choices=("core", "uniform"),
+        help="nobody: what epsilon is for, positions inside a region or moved positions against those inside (core)",
+    )
+    parser.add_argument(
+        "--rule",
+        choices=("trim", "all", "each"),
+        help="nobody: what happens in sparse parts; trim moves people, all stops splitting, each exposes people (trim)",
+    )
+    parser.add_argument("--max-trims", type=whole(0), metavar="M", help="nobody: the most moves that anybody can have")
+    parser.add_argument("--tau", type=share, metavar="SHARE", help="nobody: the largest share of a cell that may move")
+    parser.add_argument(
+        "--resolution", type=number(0, above=True), metavar="LENGTH", help="the others: the narrowest cell"
+    )
+
+
 def add_task(parser: argparse._ActionsContainer, *, delta: float | None = None, searched: bool = False) -> None:
     """The numbers of a task: ``--epsilon``, ``--k``, ``--delta`` (required without a default) and ``--accounting``."""
     words = "loss between two positions inside a region" + (
@@ -152,7 +183,7 @@ def add_rule(parser: argparse._ActionsContainer) -> None:
 
 
 def task_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What was given of :func:`add_task` and :func:`add_rule`, as options of ``Task.build``."""
+    """What was given of :func:`add_task` and :func:`add_rule`, or of :func:`add_trust`, for ``Task.build``."""
     names = ("epsilon", "delta", "k", "rule", "accounting", "max_trims", "tau")
     return {name: value for name in names if (value := getattr(args, name)) is not None}
 

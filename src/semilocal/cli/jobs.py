@@ -12,31 +12,37 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from .. import release
 from ..accounting import Ledger
-from ..arrays import Floats
+from ..arrays import Floats, exact
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.places import LATITUDE, LONGITUDE
-from ..io.files import check_outputs
+from ..io.files import check_outputs, replacing
 from ..io.points import Table, read_points
 from ..io.positions import fit
 from ..io.progress import Progress
+from ..pooled.task import PooledTask
 from ..protocol.task import Task
 from ..release import split
+from ..release.count_release import CountsRelease
+from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
+from ..release.whom import crowd_of, pooled_options, which_trust
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from . import people
-from .arguments import BOX_HELP, add_rule, add_seed, add_task, number, parse_box, task_options
+from .arguments import BOX_HELP, add_seed, add_trust, number, parse_box, task_options
 from .exits import DONE
 from .output import Outcome, tell, trim_limit_advice
 
-__all__ = ["DELTA", "REGIONS", "Job", "add_arguments", "progress", "run_job"]
+__all__ = ["REGIONS", "TRANSCRIPT", "Job", "add_arguments", "progress", "run_job", "without", "write_transcript"]
 
-DELTA = 1e-6
 REGIONS = (".geojson", ".csv")
+TRANSCRIPT = (".slt",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the positions are public: exact shares of moved people may be printed",
     )
     promise = parser.add_argument_group("promise")
-    add_task(promise, delta=DELTA)
-    add_rule(promise)
+    add_trust(promise)
     promise.add_argument("--cap", type=number(0), metavar="EPSILON", help="refuse if anybody could lose more")
     output = parser.add_argument_group("output")
     add_seed(output, "repeatable noise, which protects nobody; else the system's randomness")
@@ -87,6 +92,12 @@ class Job:
     @classmethod
     def read(cls, args: argparse.Namespace) -> Job:
         """Read the positions and draw the rows that stand for people."""
+        if which_trust(args.trust) == "nobody":
+            if args.resolution is not None:
+                raise InvalidInput("--resolution: not with --trust nobody, whose cells stay as large as a crowd needs")
+        else:
+            options = task_options(args)
+            pooled_options(args.trust, options.pop("delta", None), options.pop("k", None), without(options, "epsilon"))
         if args.bounds is None:
             raise InvalidInput(
                 "--bounds is missing: name a public box, such as --bounds world, --bounds california or "
@@ -103,14 +114,42 @@ class Job:
         return cls(args, points[people.chosen_rows(args, table, rng)], box, rng)
 
     @property
+    def pooled(self) -> bool:
+        """Whether the participants trust somebody."""
+        return bool(self.args.trust != "nobody")
+
+    @property
+    def noise_rng(self) -> np.random.Generator | None:
+        """The generator of seeded noise; None for the operating system's."""
+        return None if self.args.seed is None else self.rng
+
+    @property
     def cap(self) -> float | None:
         """The most that one participant may lose; a person may be several."""
         return None if self.args.cap is None else self.args.cap / self.args.rows_per_user
 
+    @property
+    def task_options(self) -> dict[str, Any]:
+        """Options of ``Task.build``, with their defaults."""
+        return crowd_of(None, None) | task_options(self.args)
+
+    def counted(self) -> tuple[Run | PooledCounts, CountsRelease | PooledCounts]:
+        """Counts, and what they come from; all of epsilon goes to the map."""
+        args = self.args
+        if not self.pooled:
+            run, ledger = self.partition()
+            return run, release.counts(run, ledger=ledger)
+        task = PooledTask.build(
+            self.box, epsilon=args.epsilon, trust=args.trust, resolution=args.resolution, max_reports=args.rows_per_user
+        )
+        cost = Ledger(cap=None if args.cap is None else exact(args.cap)).pooled(task)  # refuses before counting
+        result = pooled_counts(run_pooled(task, self.points, rng=self.noise_rng), ledger=cost)
+        return result, result
+
     def partition(self) -> tuple[Run, Ledger]:
         """Find the regions; all of epsilon goes to them."""
         args = self.args
-        task = Task.build(self.box, **task_options(args))
+        task = Task.build(self.box, **self.task_options)
         ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
         with progress(args) as advance:
             return simulate(self.points, task, rng=self.rng, progress=advance), ledger
@@ -120,7 +159,7 @@ class Job:
         args = self.args
         with progress(args) as advance:
             return split.partition_for_values(
-                self.points, self.box, rng=self.rng, cap=self.cap, progress=advance, **task_options(args)
+                self.points, self.box, rng=self.rng, cap=self.cap, progress=advance, **self.task_options
             )
 
 
@@ -135,13 +174,13 @@ def run_job(
     check_outputs(outputs or {}, inputs=[args.file, *inputs])
     job = Job.read(args)
     for option, (path, _) in (outputs or {}).items():
-        if path is not None and path.suffix.lower() != ".csv" and job.box.dimensions != 2:
+        if path is not None and path.suffix.lower() not in (".csv", *TRANSCRIPT) and job.box.dimensions != 2:
             raise InvalidInput(
                 f"{option} {path}: maps and pictures need two dimensions, the positions have {job.box.dimensions}; "
                 "write .csv"
             )
     outcome = work(job)
-    if advice := trim_limit_advice(outcome.run):
+    if isinstance(outcome.run, Run) and (advice := trim_limit_advice(outcome.run)):
         warnings.warn(advice, UserWarning, stacklevel=2)
     tell(args, outcome)
     return DONE
@@ -157,6 +196,22 @@ def progress(args: argparse.Namespace) -> Iterator[Callable[[int, int], None]]:
         bar.close(failed=True)
         raise
     bar.close(failed=False)
+
+
+def write_transcript(path: Path | None, result: CountsRelease | PooledCounts) -> list[str]:
+    """Write what a pooled run published, for ``semilocal verify``; the name of the file."""
+    if path is None:
+        return []
+    if isinstance(result, CountsRelease):
+        raise InvalidInput("--transcript: with --trust nobody a simulation has none; devices and a server write one")
+    with replacing(path) as stream:
+        stream.write(result.published.to_bytes())
+    return [str(path)]
+
+
+def without(options: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The other options."""
+    return {name: value for name, value in options.items() if name not in names}
 
 
 def _domain(args: argparse.Namespace, table: Table) -> Box:

@@ -15,6 +15,9 @@ import numpy as np
 
 from ..accounting import Ledger
 from ..protocol.rule import Frontier, decide
+from ..release.pooled_counts import PooledCounts
+from ..release.pooled_mean import PooledMean
+from ..release.pooled_points import PooledPoints
 from ..simulation.run import Run
 
 __all__ = ["Outcome", "tell", "trim_limit_advice"]
@@ -26,7 +29,8 @@ class Outcome:
 
     Attributes
     ----------
-    run : Run
+    run : Run, PooledCounts, PooledMean or PooledPoints
+        What it rests on.
     ledger : Ledger
         What one participant lost.
     found : dict
@@ -37,7 +41,7 @@ class Outcome:
         Goes to stdout by itself; the words then go to stderr.
     """
 
-    run: Run
+    run: Run | PooledCounts | PooledMean | PooledPoints
     ledger: Ledger
     found: dict[str, Any]
     words: list[str]
@@ -46,11 +50,16 @@ class Outcome:
 
 def tell(args: argparse.Namespace, outcome: Outcome) -> None:
     """Print results and promise: as one JSON object, or in words."""
-    run, ledger = outcome.run, outcome.ledger.settle(outcome.run.partition).times(args.rows_per_user)
-    promised = ledger.guarantee(run.partition, simulated=run.simulated)
-    shares = {str(moves): share for moves, share in run.move_shares.items()} if args.public_data else None
+    run, ledger, shares = outcome.run, outcome.ledger, None
+    if isinstance(run, Run):
+        ledger = ledger.settle(run.partition).times(args.rows_per_user)
+        promised, participants = ledger.guarantee(run.partition, simulated=run.simulated), len(run.regions)
+        if args.public_data:
+            shares = {str(moves): share for moves, share in run.move_shares.items()}
+    else:  # the noise already grew with the rows per person
+        promised, participants = run.guarantee, run.participants
     if args.json:
-        everything = {"command": args.command, "participants": len(run.regions), **outcome.found}
+        everything = {"command": args.command, "participants": participants, **outcome.found}
         everything |= {"privacy": promised.to_json(), "simulation": run.simulated, "seed": args.seed}
         print(json.dumps(everything if shares is None else {**everything, "move_shares": shares}))
         return

@@ -55,6 +55,11 @@ class PooledCounts(Mapped):
         """All accepted reports; exact."""
         return self.published.people
 
+    @property
+    def participants(self) -> int:
+        """The same as ``total``."""
+        return self.total
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """What is promised, with the loss by distance; print its ``text()``."""

@@ -53,6 +53,11 @@ class PooledPoints(Mapped):
         return self.counts.simulated
 
     @property
+    def participants(self) -> int:
+        """As many as there are points."""
+        return self.counts.total
+
+    @property
     def guarantee(self) -> Guarantee:
         """What is promised; print its ``text()``."""
         return self.counts.guarantee

@@ -23,7 +23,7 @@ from semilocal.testing import ADMIN_TOKEN, Server, cluster
 from tests.helpers.commands import UNIT, crowd, write_people
 
 PEOPLE = 12
-JOB = (*UNIT, "--epsilon", "2", "--k", "20", "--quiet", "--seed", "1")
+JOB = (*UNIT, "--trust", "nobody", "--epsilon", "2", "--k", "20", "--quiet", "--seed", "1")
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_json_holds_everything_on_one_line(capsys: pytest.CaptureFixture[str], t
 
 
 def test_a_seed_repeats_and_no_seed_does_not(capsys: pytest.CaptureFixture[str], table: Path) -> None:
-    words = ("mean", table, *UNIT, "--epsilon", "4", "--k", "20", "--function", "squared-norm")
+    words = ("mean", table, *UNIT, "--trust", "nobody", "--epsilon", "4", "--k", "20", "--function", "squared-norm")
     first, second = (run_json(capsys, *words, "--seed", "7") for _ in range(2))
     assert first == second
     third, fourth = (run_json(capsys, *words) for _ in range(2))
@@ -100,7 +100,22 @@ def test_means_of_all_functions_with_their_error(
     capsys: pytest.CaptureFixture[str], table: Path, points: Any, function: str, f: Any
 ) -> None:
     """Five standard errors and the bias bound: false alarm 6e-7."""
-    found = run_json(capsys, "mean", table, *UNIT, "--epsilon", "8", "--k", "20", "--seed", "2", "--function", function)
+    found = run_json(
+        capsys,
+        "mean",
+        table,
+        *UNIT,
+        "--trust",
+        "nobody",
+        "--epsilon",
+        "8",
+        "--k",
+        "20",
+        "--seed",
+        "2",
+        "--function",
+        function,
+    )
     assert found["function"] == f.name
     assert abs(found["value"] - f(points).mean()) <= 5 * found["stderr"] + found["bias_bound"]
     assert found["epsilon_partition"] + found["epsilon_values"] == pytest.approx(8)
@@ -111,7 +126,20 @@ def test_means_of_all_functions_with_their_error(
 def test_a_mean_says_that_it_may_be_biased_and_when_there_is_no_partition(
     capsys: pytest.CaptureFixture[str], table: Path
 ) -> None:
-    words = ("mean", table, *UNIT, "--k", "20", "--seed", "1", "--function", "squared-norm", "--epsilon")
+    words = (
+        "mean",
+        table,
+        *UNIT,
+        "--trust",
+        "nobody",
+        "--k",
+        "20",
+        "--seed",
+        "1",
+        "--function",
+        "squared-norm",
+        "--epsilon",
+    )
     _, text, _ = run(capsys, *words, "8")
     assert "may shift the mean" in text
     assert "a moved position" in text
@@ -244,7 +272,9 @@ def test_bad_input_ends_with_code_2_and_one_line_that_helps(
 ) -> None:
     path = tmp_path / "people.csv"
     path.write_text(text)
-    code, out, err = run(capsys, "partition", path, "--epsilon", "2", "--k", "1", "--quiet", *words)
+    code, out, err = run(
+        capsys, "partition", path, "--trust", "nobody", "--epsilon", "2", "--k", "1", "--quiet", *words
+    )
     assert code == 2
     assert out == ""
     assert "Traceback" not in err
@@ -311,7 +341,7 @@ def test_help_and_core_commands_need_no_extra(table: Path) -> None:
     program = (
         "import sys\n"
         "from semilocal.cli.main import main\n"
-        f"main(['mean', {str(table)!r}, '--bounds', '0,0,1,1', '--epsilon', '2', '--k', '20', '--quiet',"
+        f"main(['mean', {str(table)!r}, '--bounds', '0,0,1,1', '--trust', 'nobody', '--epsilon', '2', '--quiet',"
         " '--function', 'squared-norm'])\n"
         "extras = {'matplotlib', 'sklearn', 'pyarrow', 'starlette', 'httpx', 'uvicorn', 'cryptography'}\n"
         "assert not extras & set(sys.modules), extras & set(sys.modules)\n"

@@ -108,7 +108,19 @@ def test_queries_outside_the_domain_warn(capsys: pytest.CaptureFixture[str], tab
 def test_a_limit_of_trims_that_stops_a_path_is_reported_with_what_to_do(
     capsys: pytest.CaptureFixture[str], table: Path
 ) -> None:
-    words = ("partition", table, "--bounds=-64,-64,64,64", "--epsilon", "4", "--k", "20", "--seed", "1")
+    words = (
+        "partition",
+        table,
+        "--bounds=-64,-64,64,64",
+        "--trust",
+        "nobody",
+        "--epsilon",
+        "4",
+        "--k",
+        "20",
+        "--seed",
+        "1",
+    )
     code, _, err = run(capsys, *words, "--max-trims", "2")
     assert code == 0
     assert "the limit of 2 TRIM verdicts stopped 1 path" in err
@@ -128,7 +140,7 @@ def test_shares_of_moved_people_are_printed_for_public_data_only(
 
 
 def test_bad_numbers_are_refused_with_what_is_allowed(capsys: pytest.CaptureFixture[str], table: Path) -> None:
-    words = ("counts", table, *UNIT, "--epsilon", "2", "--k", "20")
+    words = ("counts", table, *UNIT, "--trust", "nobody", "--epsilon", "2", "--k", "20")
     for more, part in (
         (("--grid", "2x2", "--seed", "-1"), "--seed: must be a whole number from 0 up; got '-1'"),
         (("--grid", "100000x100000"), "10,000,000,000 cells"),

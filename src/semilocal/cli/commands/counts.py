@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ... import release
 from ...geometry.box import Box
 from ...io.queries import Queries, grid_queries, read_queries
 from .. import jobs
@@ -22,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     jobs.add_arguments(parser)
     add_query_arguments(parser, required=True)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the answers: .csv or .geojson (else stdout)")
+    parser.add_argument("--transcript", type=Path, metavar="FILE", help="write all that was published: .slt")
 
 
 def add_query_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -47,24 +47,26 @@ def queries_of(args: argparse.Namespace, box: Box) -> Queries:
 
 def run(args: argparse.Namespace) -> int:
     """Answer range queries."""
-    return jobs.run_job(args, _counts, outputs={"--out": (args.out, jobs.REGIONS)}, inputs=[args.queries])
+    outputs = {"--out": (args.out, jobs.REGIONS), "--transcript": (args.transcript, jobs.TRANSCRIPT)}
+    return jobs.run_job(args, _counts, outputs=outputs, inputs=[args.queries])
 
 
 def _counts(job: jobs.Job) -> Outcome:
     args = job.args
     queries = queries_of(args, job.box)
-    run, ledger = job.partition()
-    answers = release.counts(run, ledger=ledger).query(queries.boxes)
+    run, result = job.counted()
+    answers = result.query(queries.boxes)
     columns = answer_columns(queries, answers, job.box, level=args.level)
-    found: dict[str, Any] = {"queries": len(queries), "level": args.level, "regions": len(run.partition)}
+    found: dict[str, Any] = {"queries": len(queries), "level": args.level, "regions": len(result.partition)}
     found["uncertain"] = answers.uncertain
-    words = [f"{len(queries):,} queries over {len(run.partition):,} regions"]
+    words = [f"{len(queries):,} queries over {len(result.partition):,} regions"]
     if answers.uncertain:
         words.append("Some participants may have been moved into a neighbouring region; the intervals allow for that.")
     table = write_answers(queries, columns, args.out)
-    if args.out is not None:
-        found["files"] = [str(args.out)]
-        words.append(f"wrote {args.out}")
-    else:
+    files = jobs.write_transcript(args.transcript, result) + ([] if args.out is None else [str(args.out)])
+    if files:
+        found["files"] = files
+        words += [f"wrote {path}" for path in files]
+    if args.out is None:
         found["answers"] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return Outcome(run, ledger, found, words, table=table)
+    return Outcome(run, result.spent, found, words, table=table)

@@ -26,11 +26,12 @@ from ...io.plots import need_matplotlib, save_picture
 from ...io.regions import write_regions
 from ...protocol.participant import Policy
 from ...protocol.task import Task
+from ...release.whom import DELTA
 from ...simulation.simulate import simulate
 from ...testing import ADMIN_TOKEN, Server
 from ..arguments import add_seed
 from ..exits import DONE
-from ..jobs import DELTA, progress
+from ..jobs import progress
 from ..output import Outcome, tell
 
 __all__ = ["add_arguments", "run"]

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from ... import release
+from ...accounting import Ledger
+from ...arrays import exact
 from ...errors import InvalidInput
+from ...functions import BoundedFunction
+from ...release.pooled_counts import is_simulated, words_from
+from ...release.pooled_mean import PooledMean, pooled_mean
+from ...release.value_release import MeanRelease
 from .. import jobs
 from ..arguments import FUNCTION_HELP, parse_function, share
 from ..output import Outcome
@@ -31,19 +38,44 @@ def _mean(job: jobs.Job) -> Outcome:
         f = parse_function(args.function, job.box.names).build()
     except InvalidInput as error:
         raise InvalidInput(f"--function: {error}") from None
+    return _pooled(job, f) if job.pooled else _from_regions(job, f)
+
+
+def _pooled(job: jobs.Job, f: BoundedFunction) -> Outcome:
+    args = job.args
+    limit = Ledger(cap=None if args.cap is None else exact(args.cap))
+    limit.spend(f"mean of {f.name}", args.epsilon, anywhere=True)  # refuses before anything is added up
+    result = pooled_mean(
+        job.points, f, job.box, epsilon=args.epsilon, trust=args.trust, words=words_from(job.noise_rng),
+        simulated=is_simulated(args.trust, job.noise_rng), max_reports=args.rows_per_user,
+    )  # fmt: skip
+    return Outcome(result, result.spent, _found(f, result, args.level), [_sentence(f, result, args.level)])
+
+
+def _found(f: BoundedFunction, result: MeanRelease | PooledMean, level: float) -> dict[str, Any]:
+    return {
+        "function": f.name, "value": result.value, "stderr": result.stderr, "interval": list(result.interval(level)),
+        "level": level, "bias_bound": result.bias_bound,
+        "interval_with_bias": list(result.interval(level, widen=True)),
+    }  # fmt: skip
+
+
+def _sentence(f: BoundedFunction, result: MeanRelease | PooledMean, level: float) -> str:
+    low, high = result.interval(level)
+    return (
+        f"mean of {f.name} over {result.participants:,} participants: {result.value:.6g} ± {result.stderr:.2g}, "
+        f"{100 * level:g} % interval {low:.6g} to {high:.6g}"
+    )
+
+
+def _from_regions(job: jobs.Job, f: BoundedFunction) -> Outcome:
+    args = job.args
     run, split, ledger = job.partition_for_values()
     result = release.mean(run, job.points, f, epsilon=split.value, rng=job.rng, ledger=ledger)
-    low, high = result.interval(args.level)
     wide = result.interval(args.level, widen=True)
-    found = {
-        "function": f.name, "value": result.value, "stderr": result.stderr, "interval": [low, high],
-        "level": args.level, "bias_bound": result.bias_bound, "interval_with_bias": list(wide),
-        "regions": len(run.partition), "epsilon_partition": split.tree, "epsilon_values": split.value,
-    }  # fmt: skip
-    words = [
-        f"mean of {f.name} over {result.participants:,} participants: {result.value:.6g} ± {result.stderr:.2g}, "
-        f"{100 * args.level:g} % interval {low:.6g} to {high:.6g}"
-    ]
+    found = _found(f, result, args.level)
+    found |= {"regions": len(run.partition), "epsilon_partition": split.tree, "epsilon_values": split.value}
+    words = [_sentence(f, result, args.level)]
     if result.biased:
         words.append(
             f"Moved participants count where they were moved to: that may shift the mean by up to about "

@@ -1,14 +1,16 @@
-"""``semilocal partition``: cut the domain into regions that each hold a crowd, and write or draw them."""
+"""``semilocal partition``: cut the domain into regions that follow the density of the crowd, and write or draw them."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ...io.plots import PICTURES, need_matplotlib, save_picture
 from ...io.regions import write_regions
+from ...protocol.partition import Partition
 from .. import jobs
 from ..output import Outcome
 
@@ -20,36 +22,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     jobs.add_arguments(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the regions: .geojson or .csv")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the regions: .png, .svg or .pdf")
+    parser.add_argument("--transcript", type=Path, metavar="FILE", help="write all that was published: .slt")
 
 
 def run(args: argparse.Namespace) -> int:
     """Find the regions."""
     if args.plot is not None:
         need_matplotlib()
-    outputs = {"--out": (args.out, jobs.REGIONS), "--plot": (args.plot, PICTURES)}
+    outputs = {
+        "--out": (args.out, jobs.REGIONS),
+        "--plot": (args.plot, PICTURES),
+        "--transcript": (args.transcript, jobs.TRANSCRIPT),
+    }
     return jobs.run_job(args, _partition, outputs=outputs)
 
 
 def _partition(job: jobs.Job) -> Outcome:
     args = job.args
-    run, ledger = job.partition()
-    partition = run.partition
+    run, result = job.counted()
+    partition, crowds = result.partition, result.partition.crowds
     if args.out is not None:
         write_regions(partition, args.out)
     if args.plot is not None:
         save_picture(partition, args.plot, points=job.points if args.public_data else None)
-    crowds = partition.crowds
     files = [str(path) for path in (args.out, args.plot) if path is not None]
-    found = {
+    files += jobs.write_transcript(args.transcript, result)
+    found: dict[str, Any] = {
         "regions": len(partition),
-        "crowds": {"smallest": int(crowds.min()), "median": float(np.median(crowds)), "largest": int(crowds.max())},
-        "share_below_k": partition.share_below_k,
-        "files": files,
+        "crowds": {"smallest": round(crowds.min()), "median": float(np.median(crowds)), "largest": round(crowds.max())},
     }
-    words = [
-        f"{len(run.regions):,} participants, {len(partition):,} regions with crowds from {crowds.min():,} to "
-        f"{crowds.max():,} (median {np.median(crowds):,.0f}); {100 * partition.share_below_k:.3g} % share a region "
-        f"with fewer than k = {args.k}.",
-        *(f"wrote {path}" for path in files),
-    ]
-    return Outcome(run, ledger, found, words)
+    kind = "estimated crowds" if job.pooled else "crowds"
+    words = (
+        f"{result.total:,} participants, {len(partition):,} regions with {kind} from {crowds.min():,.0f} to "
+        f"{crowds.max():,.0f} (median {np.median(crowds):,.0f})"
+    )
+    if isinstance(partition, Partition):
+        found["share_below_k"] = partition.share_below_k
+        words += f"; {100 * partition.share_below_k:.3g} % share a region with fewer than k = {partition.task.k}"
+    found["files"] = files
+    return Outcome(run, result.spent, found, [f"{words}.", *(f"wrote {path}" for path in files)])

@@ -11,9 +11,9 @@ from ...errors import InvalidInput
 from ...io.files import check_outputs
 from ...io.plots import PICTURES, need_matplotlib
 from ...io.points import read_points
+from ...release.whom import DELTA
 from ..arguments import BOX_HELP, add_seed, add_task, number, parse_box, whole
 from ..exits import DONE, FOUND
-from ..jobs import DELTA
 
 __all__ = ["add_arguments", "run"]
 

@@ -1,13 +1,16 @@
-"""``semilocal points``: each position replaced by the middle of its region."""
+"""``semilocal points``: the middle of everybody's region, or synthetic positions drawn from estimated counts."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from ... import release
 from ...io.files import write_text
 from ...io.regions import csv_text
+from ...release.point_release import PointsRelease, quantize
+from ...release.pooled_counts import PooledCounts
+from ...release.pooled_points import PooledPoints, pooled_points
+from ...simulation.run import Run
 from .. import jobs
 from ..output import Outcome
 
@@ -26,12 +29,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _points(job: jobs.Job) -> Outcome:
-    run, ledger = job.partition()
-    result = release.quantize(run, job.points, ledger=ledger)
     names = job.box.names
+    run: Run | PooledPoints
+    result: PointsRelease | PooledPoints
+    if job.pooled:
+        counted = job.counted()[1]
+        assert isinstance(counted, PooledCounts)
+        run = result = pooled_points(counted, rng=job.noise_rng)
+        words = [f"{len(result.points):,} synthetic points, drawn from {len(result.partition):,} cells"]
+    else:
+        run, ledger = job.partition()
+        result = quantize(run, job.points, ledger=ledger)
+        words = [f"{len(result.points):,} points, each the middle of one of {len(result.partition):,} regions"]
     table = csv_text({name: result.points[:, axis].tolist() for axis, name in enumerate(names)})
-    words = [f"{len(result.points):,} points, each the middle of one of {len(run.partition):,} regions"]
-    found: dict[str, object] = {"regions": len(run.partition)}
+    found: dict[str, object] = {"regions": len(result.partition)}
     if job.args.out is not None:
         write_text(job.args.out, table)
         found["files"] = [str(job.args.out)]

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
+from ...errors import InvalidInput
+from ...pooled.play import Published
+from ...release.pooled_counts import pooled_counts
 from ..arguments import existing_file
 from ..exits import DONE, FOUND
 
 __all__ = ["add_arguments", "run"]
+
+POOLED_TAG = b"pooled-tree"
+_START = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +36,10 @@ def run(args: argparse.Namespace) -> int:
     """Verify; 1 if anything is different."""
     from ...transcript.verify import Own, compare_histories, verify_file
 
+    if (published := _pooled_bytes(args.file)) is not None:
+        if args.vault is not None or args.against is not None:
+            raise InvalidInput(f"{args.file} is the transcript of a pooled run: --vault and --against do not apply")
+        return _verify_pooled(published)
     own: tuple[Own, ...] | None = None
     if args.vault is not None:
         from ...device.vault import read_vault
@@ -42,3 +53,27 @@ def run(args: argparse.Namespace) -> int:
     print("\n".join(found.lines()))
     print(f"{found.reports / seconds:,.0f} reports per second")
     return DONE if found.sound else FOUND
+
+
+def _pooled_bytes(path: Path) -> bytes | None:
+    """What a pooled run published, if that is what the file holds."""
+    with path.open("rb") as stream:
+        start = stream.read(_START)
+        return start + stream.read() if POOLED_TAG in start else None
+
+
+def _verify_pooled(data: bytes) -> int:
+    """Replay the rule over the published numbers."""
+    try:
+        published = Published.from_bytes(data)
+        counted = pooled_counts(published)
+    except InvalidInput as error:
+        print(f"DIFFERENT: {error}")
+        return FOUND
+    print(
+        f"the rule gives the same {len(counted.partition):,} final cells from the same published numbers; "
+        f"{counted.total:,} reports, task {published.task.id.hex()[:16]}"
+    )
+    print("That the published numbers are honest counts with honest noise, no transcript can show.")
+    print(counted.guarantee.text())
+    return DONE
