@@ -16,7 +16,7 @@ from semilocal import BinaryTree, Box, PaperLaplace, Policy, Task
 from semilocal.errors import ProtocolError
 
 Json = Any
-OPEN = Policy(max_epsilon=1e6, min_k=1, allow_no_crowd=True)
+OPEN = Policy(max_epsilon=1e6, max_exposure=None, min_k=1, max_delta=1.0, allow_no_crowd=True)
 
 
 def lay_out(value: Json, indent: str = "") -> str:

@@ -149,6 +149,11 @@ def refusal_list() -> Iterator[tuple[str, str, str, Callable[[], Made]]]:
     yield "query-over-the-exposure", "over-exposure", "a third answer at epsilon 1 with a limit of 2", made(
         start, start.query(), missed)  # fmt: skip
 
+    start = second("all", policy=other_policy(min_side=(0.6 * TASKS["all"].box.upper[0],)))
+    missed = Closed(start.task.id, 2, (start.device.state.cell,), (900,), ((450, 450),), ((0, 1),))
+    yield "query-of-a-cell-below-the-owner-s", "small-cell", "half of the domain, with 0.6 of it as the smallest", made(
+        start, start.query(), missed)  # fmt: skip
+
     start = answered("all")
     yield "closing-counts-nobody", "not-counted", "no responder in a cell that was answered for", closed(
         start, start.close(1000, 500, 500), responders=(0,), tally=((0, 0),), kept=((),))  # fmt: skip

@@ -54,7 +54,7 @@ def make_value_refusals() -> Json:
 
 def tasks() -> dict[str, Task]:
     """The tasks of the refusals."""
-    return {name: TASKS[name] for name in ("all", "short")}
+    return {name: TASKS[name] for name in ("all", "short", "each")}
 
 
 def plan_of(task: Task) -> Plan:
@@ -156,6 +156,10 @@ def refusal_list() -> Iterator[Refusal]:
     start.tell(start.query())
     yield ("value-over-the-exposure", "over-exposure", "a report, and a second value, with a limit of 2", start,
            start.query(3, 2), start.query())  # fmt: skip
+    start = Story("each", msgspec.structs.replace(OPEN, min_side=(0.6,))).answered()
+    start.tell(Closed(start.task.id, 1, (1,), (1000,), ((270, 730),), ((1,),)))
+    yield ("value-from-a-cell-below-the-owner-s", "small-cell", "left behind in half of the domain, smallest is 0.6",
+           start, start.query(), start.close(cells=(3,)))  # fmt: skip
     yield closed("value-not-counted", "not-counted", "nobody is counted", cells=(), counts=())
     yield closed("value-counted-elsewhere", "not-counted", "another region is counted", cells=(2,))
     start = Story("all").finished()

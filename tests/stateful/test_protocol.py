@@ -140,7 +140,7 @@ class DeviceMachine(RuleBasedStateMachine):
     def join(self, task: Task, place: tuple[int, ...], secret: bytes, cap: float | None) -> None:
         self.task, self.secret = task, secret
         self.point = [coordinate / 1000 for coordinate in place[: task.box.dimensions]]
-        self.policy = Policy(max_epsilon=1000.0, max_exposure=cap, min_k=1, allow_no_crowd=True)
+        self.policy = Policy(max_epsilon=1000.0, max_exposure=cap, min_k=1, max_delta=1.0, allow_no_crowd=True)
         self.device = self.kind(task, self.point, secret, self.policy)
         self.model = Model(task, self.point, secret, cap)
         self.reports: dict[int, bytes] = {}

@@ -241,7 +241,7 @@ def retries(runs: int, rng: np.random.Generator) -> list[Finding]:
     """A question asked three times: our devices give the same bytes, a wrong one draws fresh noise."""
     task = Task.build(Box((0.0,), (1.0,)), epsilon=1.0, delta=0.05, k=20)
     size = min(runs, 2000)
-    policy = Policy(max_epsilon=100.0)
+    policy = Policy(max_epsilon=100.0, max_delta=task.delta)
     query = Query(task.id, 1, (1,))
 
     def all_low(where: float, fresh: bool) -> int:

@@ -26,7 +26,8 @@ from ..errors import InvalidInput, OutsideDomain
 from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..geometry.places import LATITUDE, PLACES, parse_bounds, parse_numbers
-from ..io.positions import is_geographic, likely_mistake
+from ..geometry.sides import is_geographic
+from ..io.positions import likely_mistake
 from ..protocol.plan import Release
 from ..release.whom import DELTA, TRUSTS, K
 

@@ -14,10 +14,11 @@ import numpy as np
 from ..arrays import Floats
 from ..errors import InvalidInput, OutsideDomain
 from ..geometry.box import Box
-from ..geometry.places import LATITUDE, LONGITUDE
+from ..geometry.places import LATITUDE
+from ..geometry.sides import is_geographic
 from .points import Table, read_points
 
-__all__ = ["MOST_CLIPPED", "fit", "inside", "is_geographic", "likely_mistake", "read_for_box"]
+__all__ = ["MOST_CLIPPED", "fit", "inside", "likely_mistake", "read_for_box"]
 
 MOST_CLIPPED = 0.1  # share of the rows that may be moved to the edge
 _SWAPPED = 0.9  # share that must lie inside after a swap
@@ -97,12 +98,6 @@ def read_for_box(
     if is_geographic(box) and box.names[0].lower() in LATITUDE:
         return dataclasses.replace(table, points=table.points[:, ::-1], names=table.names[::-1])
     return table
-
-
-def is_geographic(box: Box) -> bool:
-    """Whether the axes are called longitude and latitude, in any order and any usual spelling."""
-    names = [name.lower() for name in box.names]
-    return len(names) == 2 and any(n in LATITUDE for n in names) and any(n in LONGITUDE for n in names)
 
 
 def inside(points: Floats, box: Box) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

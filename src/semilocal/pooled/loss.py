@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.places import LATITUDE, LONGITUDE
+from ..geometry.sides import KILOMETRES_PER_DEGREE
 from ..hierarchy.dyadic import Cells
 from ..protocol.promise import Guarantee
 from .play import Tree
@@ -31,7 +32,6 @@ Floats = npt.NDArray[np.float64]
 _PLACES = 8  # positions per final cell that stand for its people
 _SHARES = (0.001, 0.01, 0.1)
 _KILOMETRES = (1.0, 10.0, 100.0)
-_PER_DEGREE = 111.32  # kilometres, along a meridian
 
 
 class Rung(NamedTuple):
@@ -154,7 +154,7 @@ def _distances(box: Box) -> list[tuple[str, _Reach]]:
     east, north = ([i for i, name in enumerate(names) if name in known] for known in (LONGITUDE, LATITUDE))
     if box.dimensions == 2 and east and north:
         axes = east[0], north[0]
-        return [(f"within {km:g} km", _Reach((km / _PER_DEGREE,) * 2, *axes)) for km in _KILOMETRES]
+        return [(f"within {km:g} km", _Reach((km / KILOMETRES_PER_DEGREE,) * 2, *axes)) for km in _KILOMETRES]
     widths = np.array(box.upper) - np.array(box.lower)
     return [(f"within {share:.1%} of the domain's sides", _Reach(tuple(share * widths))) for share in _SHARES]
 

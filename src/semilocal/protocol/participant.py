@@ -51,39 +51,12 @@ from .messages import (
 )
 from .moves import move_codes
 from .plan import Plan
-from .promise import losses_words
+from .policy import Policy, check_cell, check_task
 from .rule import Frontier, decide
 from .task import Task
 from .values import nearest_inside, unit_values
 
 __all__ = ["Participant", "Policy", "Released", "State"]
-
-
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device's owner allows. Checked when the device joins, before anything is sent.
-
-    Attributes
-    ----------
-    max_epsilon : float
-        Largest loss of a moved position against any inside its region (``plan.total_epsilon(task)``: (1 + max_trims)
-        reports and all releases), if the server follows the protocol.
-    max_exposure : float or None
-        Largest loss against a server that lies: rounds answered times the loss of a report, and the releases. None:
-        no limit but the task's number of rounds and the plan.
-    min_k : int
-        Smallest crowd that the task must promise.
-    max_delta : float
-        Largest chance of missing that crowd.
-    allow_no_crowd, allow_simulation : bool
-        Whether to join tasks that keep no crowd (as with rule "each"), or whose noise is for simulation only.
-    """
-
-    max_epsilon: float
-    max_exposure: float | None = None
-    min_k: int = 2
-    max_delta: float = 1.0
-    allow_no_crowd: bool = False
-    allow_simulation: bool = False
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +129,7 @@ class Participant:
             plan.check(task)
         except InvalidInput as error:
             raise ServerViolation("bad-plan", str(error)) from None
-        _check_policy(task, plan, policy)
+        check_task(task, plan, policy)
         position = np.asarray(point, dtype=np.float64).reshape(1, -1)
         code = int(task.hierarchy.codes(position)[0])
         self.task = task
@@ -254,6 +227,7 @@ class Participant:
         _check_depth(task, query)
         if state.cell not in query.cells:
             raise ServerViolation("foreign-cells", "the query leaves out the cell that the last verdict led to")
+        check_cell(task, state.cell, self.policy)
         self._check_exposure(state.answered + 1, self.released.indices)
         report = self._report(query)
         self.state = msgspec.structs.replace(state, phase="answered", question=digest, answered=state.answered + 1)
@@ -366,6 +340,7 @@ class Participant:
         released = self.released
         report = self._value_report(query)
         if query.index not in released.indices:
+            check_cell(self.task, self.state.cell, self.policy)
             self._check_exposure(self.state.answered, (*released.indices, query.index))
             digest = hashlib.sha256(encode(query)).digest()
             self.released = Released(first, (*released.answered, (query.index, digest)))
@@ -380,27 +355,6 @@ class Participant:
         entropy = value_entropy(self._secret, task.id, self.plan.digest, message.index, region, mechanism.words)
         answer = mechanism.release_one(float(unit[0]), entropy)
         return ValueReport(task.id, message.round, self.pseudonym, region, answer)
-
-
-def _check_policy(task: Task, plan: Plan, policy: Policy) -> None:
-    if task.randomizer.simulation_only and not policy.allow_simulation:
-        raise ServerViolation("simulation-only", "the task's noise is in floats, for simulation only")
-    if not task.keeps_crowd and not policy.allow_no_crowd:
-        raise ServerViolation("no-crowd", "the task keeps no crowd: it may show where a participant is, alone")
-    if task.k < policy.min_k:
-        raise ServerViolation("small-crowd", f"the task promises a crowd of {task.k}; the owner wants {policy.min_k}")
-    # Written as "not within", so that a limit that is not a number refuses.
-    if not task.delta <= policy.max_delta * (1 + 1e-12):
-        raise ServerViolation(
-            "weak-crowd",
-            f"the crowd may fail with probability {task.delta:g}; {policy.max_delta:g} is allowed",
-        )
-    worst = plan.total_epsilon(task)
-    if not worst <= policy.max_epsilon * (1 + 1e-12):
-        raise ServerViolation(
-            "over-budget",
-            f"the task may cost {losses_words(task.epsilon + plan.epsilon, worst)}; {policy.max_epsilon:g} is left",
-        )
 
 
 def _check_depth(task: Task, query: Query) -> None:

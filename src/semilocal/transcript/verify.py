@@ -32,7 +32,10 @@ from .replay import Replay
 
 __all__ = ["Difference", "Own", "Verification", "compare_histories", "verify_file", "verify_stream"]
 
-_EVERYTHING = Policy(max_epsilon=float("inf"), min_k=1, allow_no_crowd=True, allow_simulation=True)
+_EVERYTHING = Policy(
+    max_epsilon=float("inf"), max_exposure=None, min_k=1, max_delta=float("inf"), allow_no_crowd=True,
+    allow_simulation=True,
+)  # fmt: skip
 
 
 def verify_file(path: str | os.PathLike[str], *, own: Sequence[Own] | None = None) -> Verification:

@@ -180,7 +180,8 @@ def test_a_campaign_that_default_devices_refuse_is_warned_about(
     create += ["--k", "20", "--max-trims", "8", "--url", campaign]
     code, _, err = run(capsys, *create)
     assert code == 0
-    assert "warning: devices with default limits would refuse: it costs up to 36; 10 is allowed. Lower --epsilon" in err
+    assert "warning: devices with default limits would refuse: the task may cost epsilon = " in err
+    assert "10 is left. Lower --epsilon" in err
 
 
 def test_a_campaign_is_shown_in_words(capsys: pytest.CaptureFixture[str], campaign: str) -> None:

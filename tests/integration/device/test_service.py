@@ -162,7 +162,7 @@ def test_join_and_swarm_from_the_command_line(
     swarm.start()
     vault = str(tmp_path / "mine" / "vault")
     join = ["join", server.url, "--token", tokens[-1], "--position", "0.3,0.31", "--vault", vault]
-    join += ["--spread", "0", "--yes"]
+    join += ["--spread", "0", "--yes", "--min-k", "2", "--max-delta", "0.1"]
     code = commands(*join)
     swarm.join(60)
     assert not swarm.is_alive()

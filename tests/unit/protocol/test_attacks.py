@@ -29,11 +29,15 @@ from semilocal import (
     Task,
 )
 from semilocal.errors import InvalidInput, ServerViolation
+from semilocal.geometry.places import named_box
+from semilocal.geometry.sides import sides
 from semilocal.protocol.messages import AnyReport, decode, encode
+from semilocal.protocol.plan import Plan
+from semilocal.protocol.policy import refusals, stops_early
 from semilocal.protocol.rule import Frontier, decide
 from semilocal.testing import ALLOW_ALL, cluster, participants_at, play, secret, unit_box
 
-STRICT = Policy(max_epsilon=100.0)
+STRICT = Policy(max_epsilon=100.0, min_k=2, max_delta=0.1)
 
 
 def device(task: Task, policy: Policy = ALLOW_ALL) -> Participant:
@@ -120,10 +124,12 @@ def test_children_that_do_not_exist_lead_nowhere() -> None:
 def test_a_limit_that_is_not_a_number_allows_nothing() -> None:
     task = Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, max_depth=3)
     nan = math.nan
-    for policy in (Policy(max_epsilon=nan), Policy(max_epsilon=100.0, max_delta=nan)):
+    for changes in ({"max_epsilon": nan}, {"max_delta": nan}):
         with pytest.raises(ServerViolation):
-            device(task, policy)
-    capped = device(task, Policy(max_epsilon=100.0, max_exposure=nan))
+            device(task, msgspec.structs.replace(ALLOW_ALL, **changes))
+    with pytest.raises(InvalidInput, match="min_side"):
+        msgspec.structs.replace(ALLOW_ALL, min_side=(nan,))
+    capped = device(task, msgspec.structs.replace(ALLOW_ALL, max_exposure=nan))
     with pytest.raises(ServerViolation, match="over-exposure"):
         ask(capped)
     assert capped.state.answered == 0
@@ -160,7 +166,7 @@ def test_the_owner_s_delta_is_compared_with_the_one_that_holds_for_everybody() -
 def test_a_server_that_always_splits_gets_no_more_than_the_exposure_says(cap: float | None) -> None:
     """It invents a dense crowd in every cell. The device answers ``max_rounds`` questions, or what its cap allows."""
     task = Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, max_depth=6, max_rounds=4)
-    participant = device(task, Policy(max_epsilon=100.0, max_exposure=cap))
+    participant = device(task, msgspec.structs.replace(ALLOW_ALL, max_exposure=cap))
     allowed = 4 if cap is None else min(4, int(cap))
     answers = []
     for number in range(1, 8):
@@ -183,6 +189,65 @@ def test_a_server_that_always_splits_gets_no_more_than_the_exposure_says(cap: fl
     roll_call = [report for report in answers if report.answer is None]
     assert len(roll_call) == (allowed == 4)  # free of charge, so the cap does not stop it
     assert all(report.cell.bit_length() <= task.max_rounds + 1 for report in answers)
+
+
+@pytest.mark.parametrize(
+    ("box", "least", "depth"),
+    [
+        (unit_box(1), (0.1,), 3),  # 1/8 is the smallest side of at least 0.1
+        (unit_box(2), (0.1,), 6),
+        (unit_box(2), (0.3, 0.01), 3),  # after three halvings x is 1/4 wide: two of them at x, then refused
+        (named_box("world"), (100.0,), 16),  # kilometres
+    ],
+)
+def test_a_server_that_walks_a_device_to_a_small_cell_stops_at_the_owner_s(
+    box: Box, least: tuple[float, ...], depth: int
+) -> None:
+    """It invents a dense crowd in every cell. No cell with a shorter side is ever named, whatever the task allows."""
+    task = Task.build(box, epsilon=1.0, delta=0.05, k=5)
+    participant = device(task, msgspec.structs.replace(ALLOW_ALL, min_side=least))
+    named = []
+
+    def walk() -> None:
+        for _ in range(task.max_rounds):
+            report = ask(participant)
+            assert report is not None
+            named.append(report.cell)
+            participant.receive(lie(participant, 1000, (500, 500)))
+
+    with pytest.raises(ServerViolation, match="small-cell"):
+        walk()
+    measured = sides(task.hierarchy.boxes(np.array(named, dtype=np.uint64)), box)
+    assert (measured >= np.array(least) * (1 - 1e-9)).all()
+    smaller = sides(task.hierarchy.boxes(np.array([participant.state.cell], dtype=np.uint64)), box)
+    assert (smaller < np.array(least)).any()
+    assert participant.state.phase == "waiting"
+    assert len(named) == participant.state.answered <= depth + 1
+
+
+def test_a_device_that_was_told_nothing_protects_its_owner() -> None:
+    """The defaults: crowds of 20, delta of a thousandth, a limit on what a server that lies can get."""
+    good = Task.build(unit_box(2), epsilon=1.0, delta=1e-3, k=20, max_trims=8)
+    policy = Policy(max_epsilon=10.0)
+    assert refusals(good, Plan(good.id), policy) == []
+    device(good, policy)
+    wrong: dict[str, dict[str, Any]] = {
+        "small-crowd": {"k": 19},
+        "weak-crowd": {"delta": 1.1e-3},
+        "over-budget": {"max_trims": 10},
+        "no-crowd": {"rule": "each", "max_trims": 0},
+    }
+    for token, changes in wrong.items():
+        given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "k": 20, "max_trims": 8} | changes
+        task = Task.build(unit_box(2), **given)
+        [found] = refusals(task, Plan(task.id), policy)
+        assert found.token == token
+        assert found.change
+        with pytest.raises(ServerViolation, match=token):
+            device(task, policy)
+    [early] = stops_early(Task.build(unit_box(2), epsilon=2.0, delta=1e-3, k=20), Plan(good.id), policy)
+    assert "allows 25 of 40 answers" in early.reason
+    assert stops_early(good, Plan(good.id), policy) == []
 
 
 def test_a_server_that_always_trims_moves_a_device_at_most_max_trims_times() -> None:

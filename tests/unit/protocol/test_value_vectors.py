@@ -37,7 +37,7 @@ VALUES = load("values")
 KINDS: dict[str, Any] = {
     "plan": Plan, "value-query": ValueQuery, "value-report": ValueReport, "value-closed": ValueClosed,
 }  # fmt: skip
-OPEN = Policy(max_epsilon=1e6, min_k=1, allow_no_crowd=True)
+OPEN = Policy(max_epsilon=1e6, max_exposure=None, min_k=1, max_delta=1.0, allow_no_crowd=True)
 
 
 def test_every_token_of_section_15_has_a_vector_and_every_vector_a_token() -> None:

@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InvalidInput, ServerViolation
+from ...errors import InvalidInput
 from ...geometry.box import Box
 from ...geometry.places import parse_numbers
 from ...io.progress import duration
-from ...protocol.participant import Participant, Policy
+from ...protocol.policy import Policy, refusals, stops_early
 from ...protocol.task import Task
 from .. import server
 from ..arguments import (
@@ -39,6 +39,7 @@ _CHANGES = {
     "small-crowd": "Raise --k, or tell owners to lower --min-k",
     "weak-crowd": "Lower --delta, or tell owners to raise --max-delta",
     "no-crowd": "Take --rule trim or all, or tell owners to give --allow-no-crowd",
+    "over-exposure": "Lower --epsilon or --max-depth, or tell owners to raise --max-exposure",
 }
 CAMPAIGN_TRIMS = 8  # fewer than Task.build's: owners of devices look at the worst case
 
@@ -132,18 +133,15 @@ def _box(args: argparse.Namespace) -> Box:
 
 
 def _warn_about_devices(campaign: Campaign) -> None:
-    """Say beforehand if devices with default limits would refuse the campaign, with what to change."""
-    task, limit = campaign.task, float(DEFAULT_MAX_EPSILON)
-    middle = [(low + high) / 2 for low, high in zip(task.box.lower, task.box.upper, strict=True)]
-    try:
-        if campaign.total_epsilon > limit:
-            raise ServerViolation("over-budget", f"it costs up to {campaign.total_epsilon:g}; {limit:g} is allowed")
-        Participant(task, [middle], bytes(32), Policy(max_epsilon=limit))
-    except ServerViolation as refusal:
-        change = _CHANGES.get(refusal.token, "change the task, or tell owners which limit to change")
-        warnings.warn(
-            f"devices with default limits would refuse: {refusal.reason}. {change}", UserWarning, stacklevel=2
-        )
+    """Say beforehand if devices with default limits would refuse the campaign or stop early, with what to change."""
+    policy = Policy(max_epsilon=float(DEFAULT_MAX_EPSILON))
+    for what, found in (
+        ("would refuse", refusals(campaign.task, campaign.plan, policy)),
+        ("might stop before they have a region", stops_early(campaign.task, campaign.plan, policy)),
+    ):
+        for token, reason, change in found:
+            options = _CHANGES.get(token, change)
+            warnings.warn(f"devices with default limits {what}: {reason}. {options}", UserWarning, stacklevel=2)
 
 
 def describe_state(state: Mapping[str, Any]) -> str:

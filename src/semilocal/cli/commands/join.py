@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput
-from ...protocol.participant import Policy
+from ...geometry.places import parse_numbers
 from ...protocol.plan import Plan
+from ...protocol.policy import MAX_DELTA, MAX_EXPOSURE, MIN_K, Policy
 from ...protocol.task import Task
 from ..arguments import describe_position, number, parse_position, server_url, whole
 from ..devices import URL_HELP, add_patience, find_task, reach, say, server_of, warn_plain_http
@@ -52,10 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-exposure",
         metavar="X",
         default=None,
-        help="most that may be lost to servers that lie: every answer counts",
+        help=f"most that may be lost to servers that lie: every answer counts ({MAX_EXPOSURE:g} per task)",
     )
-    parser.add_argument("--min-k", type=whole(1), metavar="K", help="smallest crowd to accept")
-    parser.add_argument("--max-delta", type=number(0), metavar="D", help="largest chance of missing that crowd")
+    parser.add_argument("--min-k", type=whole(1), metavar="K", help=f"smallest crowd to accept ({MIN_K})")
+    parser.add_argument(
+        "--max-delta", type=number(0), metavar="D", help=f"largest chance of missing that crowd ({MAX_DELTA:g})"
+    )
+    parser.add_argument(
+        "--min-side", metavar="S[,S]",
+        help="never name a cell with a shorter side: one number or one per axis, in kilometres for longitude and "
+        "latitude, else in units of the axes (no limit)",
+    )  # fmt: skip
     parser.add_argument("--allow-no-crowd", action="store_true", help="join tasks that keep no crowd, too")
     parser.add_argument("--spread", type=number(0), default=1.0, metavar="S", help="send up to S seconds late (1)")
     add_patience(parser)
@@ -152,6 +160,8 @@ def _policy(args: argparse.Namespace, vault: Vault) -> Policy:
     cap = args.max_epsilon or ledger.max_epsilon or DEFAULT_MAX_EPSILON
     vault.set_caps(max_epsilon=cap, max_exposure=args.max_exposure or ledger.max_exposure)
     given: dict[str, Any] = {"min_k": args.min_k, "max_delta": args.max_delta}
+    if args.min_side is not None:
+        given["min_side"] = parse_numbers(args.min_side, "--min-side")
     if args.max_exposure is not None:
         given["max_exposure"] = float(exact(args.max_exposure))
     return Policy(

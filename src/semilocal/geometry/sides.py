@@ -1,0 +1,51 @@
+"""How long the sides of boxes are: in units of the axes, or in kilometres where the axes are longitude and latitude.
+
+Knows names of axes and the size of a degree. Knows no cells and no positions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats
+from .box import Box
+from .places import LATITUDE, LONGITUDE
+
+__all__ = ["KILOMETRES_PER_DEGREE", "is_geographic", "side_unit", "sides"]
+
+KILOMETRES_PER_DEGREE = 111.32  # along a meridian, and along the equator
+
+
+def is_geographic(box: Box) -> bool:
+    """Whether the axes are called longitude and latitude, in any order and any usual spelling."""
+    names = [name.lower() for name in box.names]
+    return len(names) == 2 and any(n in LATITUDE for n in names) and any(n in LONGITUDE for n in names)
+
+
+def side_unit(box: Box) -> str:
+    """The unit of :func:`sides`, for people: "km", or nothing where the axes have units of their own."""
+    return "km" if is_geographic(box) else ""
+
+
+def sides(boxes: npt.ArrayLike, domain: Box) -> Floats:
+    """Length of the sides of boxes, shape (n, 2, d), inside a domain: float64[n, d].
+
+    In units of the axes, or in kilometres in a geographic domain: a degree of longitude is taken at the middle of
+    the box.
+
+    Examples
+    --------
+    >>> sides([[[0, 0], [1, 2]]], Box((0, 0), (9, 9)))
+    array([[1., 2.]])
+    >>> sides([[[0, 59], [1, 61]]], Box((-180, -90), (180, 90), names=("lon", "lat"))).round(1)
+    array([[ 55.7, 222.6]])
+    """
+    corners = np.asarray(boxes, dtype=np.float64)
+    found = np.asarray(corners[:, 1] - corners[:, 0])
+    if not is_geographic(domain):
+        return found
+    latitude = next(axis for axis, name in enumerate(domain.names) if name.lower() in LATITUDE)
+    found = found * KILOMETRES_PER_DEGREE
+    found[:, 1 - latitude] *= np.cos(np.radians(corners[:, :, latitude].mean(axis=1)))
+    return found

@@ -1,0 +1,163 @@
+"""What a device's owner allows, and what to change where that forbids a task.
+
+Knows tasks, plans and limits. Knows no position and no state of a participant.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from ..errors import InvalidInput, ServerViolation
+from ..geometry.sides import side_unit, sides
+from .plan import Plan
+from .promise import losses_words
+from .task import Task
+
+__all__ = [
+    "MAX_DELTA",
+    "MAX_EXPOSURE",
+    "MIN_K",
+    "Policy",
+    "Refusal",
+    "check_cell",
+    "check_task",
+    "refusals",
+    "stops_early",
+]
+
+# What protects a person who has set nothing.
+MIN_K = 20
+MAX_DELTA = 1e-3
+MAX_EXPOSURE = 50.0
+
+_ROUNDING = 1e-12
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a device's owner allows. Checked when the device joins, before anything is sent.
+
+    Attributes
+    ----------
+    max_epsilon : float
+        Largest loss of a moved position against any inside its region (``plan.total_epsilon(task)``: (1 + max_trims)
+        reports and all releases), if the server follows the protocol.
+    max_exposure : float or None
+        Largest loss against a server that lies: rounds answered times the loss of a report, and the releases. None:
+        no limit but the task's number of rounds and the plan.
+    min_k : int
+        Smallest crowd that the task must promise.
+    max_delta : float
+        Largest chance of missing that crowd.
+    allow_no_crowd, allow_simulation : bool
+        Whether to join tasks that keep no crowd (as with rule "each"), or whose noise is for simulation only.
+    min_side : tuple of float
+        Sides of the smallest cell that the device ever names: one number per axis, or one for all, in units of the
+        axes (kilometres where they are longitude and latitude); empty for no limit. A server that lies can lead a
+        device to the smallest cell it is willing to name.
+    """
+
+    max_epsilon: float
+    max_exposure: float | None = MAX_EXPOSURE
+    min_k: int = MIN_K
+    max_delta: float = MAX_DELTA
+    allow_no_crowd: bool = False
+    allow_simulation: bool = False
+    min_side: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(0 <= side < math.inf for side in self.min_side):
+            raise InvalidInput(f"min_side must be lengths of at least 0; got {self.min_side}")
+
+
+class Refusal(NamedTuple):
+    """Why a device with some policy would refuse a task, or stop early, and what to change."""
+
+    token: str
+    reason: str
+    change: str
+
+
+def refusals(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
+    """Everything in a task and its plan that a policy forbids; empty if a device may join.
+
+    Each comparison is written as "not within", so that a limit that is not a number refuses.
+    """
+    out = []
+    if task.randomizer.simulation_only and not policy.allow_simulation:
+        out.append(Refusal("simulation-only", "the task's noise is in floats, for simulation only", "use Task.build"))
+    if not task.keeps_crowd and not policy.allow_no_crowd:
+        reason = "the task keeps no crowd: it may show where a participant is, alone"
+        out.append(Refusal("no-crowd", reason, 'take rule "trim" or "all", or ask owners to allow no crowd'))
+    if task.k < policy.min_k:
+        reason = f"the task promises a crowd of {task.k}; the owner wants {policy.min_k}"
+        out.append(Refusal("small-crowd", reason, f"raise k to {policy.min_k}, or ask owners to lower min_k"))
+    if not task.delta <= policy.max_delta * (1 + _ROUNDING):
+        reason = f"the crowd may fail with probability {task.delta:g}; {policy.max_delta:g} is allowed"
+        change = f"lower delta to {policy.max_delta:g}, or ask owners to raise max_delta"
+        out.append(Refusal("weak-crowd", reason, change))
+    worst = plan.total_epsilon(task)
+    if not worst <= policy.max_epsilon * (1 + _ROUNDING):
+        losses = losses_words(task.epsilon + plan.epsilon, worst)
+        reason = f"the task may cost {losses}; {policy.max_epsilon:g} is left"
+        change = f"lower epsilon, max_trims or the releases, or ask owners to raise max_epsilon to {worst:g}"
+        out.append(Refusal("over-budget", reason, change))
+    return out
+
+
+def stops_early(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
+    """What would make a device that joined stop before the last round the task allows."""
+    out = []
+    if policy.max_exposure is not None:
+        answers = int((policy.max_exposure - plan.epsilon) * (1 + _ROUNDING) / task.epsilon)
+        if answers < task.max_rounds:
+            reason = (
+                f"the limit on exposure, {policy.max_exposure:g}, allows {max(answers, 0)} of {task.max_rounds} answers"
+            )
+            change = f"lower epsilon or max_rounds, or ask owners to raise max_exposure to {_exposure(task, plan):g}"
+            out.append(Refusal("over-exposure", reason, change))
+    return out
+
+
+def _exposure(task: Task, plan: Plan) -> float:
+    return task.max_rounds * task.epsilon + plan.epsilon
+
+
+def check_task(task: Task, plan: Plan, policy: Policy) -> None:
+    """Refuse a task that the policy forbids.
+
+    Raises
+    ------
+    ServerViolation
+    """
+    for refusal in refusals(task, plan, policy):
+        raise ServerViolation(refusal.token, refusal.reason)
+    if len(policy.min_side) not in (0, 1, task.box.dimensions):
+        raise InvalidInput(
+            f"min_side must have one number, or one for each of the {task.box.dimensions} axes; got {policy.min_side}"
+        )
+
+
+def check_cell(task: Task, cell: int, policy: Policy) -> None:
+    """Refuse to name a cell that is smaller than the owner allows.
+
+    Raises
+    ------
+    ServerViolation
+    """
+    if not policy.min_side:
+        return
+    found = sides(task.hierarchy.boxes(np.array([cell], dtype=np.uint64)), task.box)[0]
+    least = np.broadcast_to(np.array(policy.min_side), found.shape)
+    if not (found >= least * (1 - 1e-9)).all():
+        unit = f" {side_unit(task.box)}".rstrip()
+        raise ServerViolation(
+            "small-cell", f"the cell measures {_by(found)}{unit}; the owner names none below {_by(least)}{unit}"
+        )
+
+
+def _by(lengths: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
+    return " x ".join(f"{length:.3g}" for length in lengths.tolist())
