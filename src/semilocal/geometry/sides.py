@@ -1,6 +1,6 @@
 """How long the sides of boxes are: in units of the axes, or in kilometres where the axes are longitude and latitude.
 
-Knows names of axes and the size of a degree. Knows no cells and no positions.
+Knows names of axes and the size of a degree. Knows no positions.
 """
 
 from __future__ import annotations

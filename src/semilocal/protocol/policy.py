@@ -1,6 +1,6 @@
 """What a device's owner allows, and what to change where that forbids a task.
 
-Knows tasks, plans and limits. Knows no position and no state of a participant.
+Knows tasks, plans and limits. Knows no positions and no state of a run.
 """
 
 from __future__ import annotations
