@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
-from semilocal import BinaryTree, Box, PaperLaplace, Policy, Task
+from semilocal import BinaryTree, Box, Curator, PaperLaplace, Policy, Task
 from semilocal.errors import ProtocolError
+from semilocal.protocol.curator import count_reports
+from semilocal.protocol.messages import AnyReport
 
 Json = Any
 OPEN = Policy(max_epsilon=1e6, max_exposure=None, min_k=1, max_delta=1.0, allow_no_crowd=True)
@@ -85,6 +87,17 @@ def token_of(act: Callable[[], object]) -> str:
     except ProtocolError as error:
         return error.token
     return ""
+
+
+def refuse_report(curator: Curator, legal: AnyReport, bad: AnyReport) -> str:
+    """The token with which a server refuses the second of two reports."""
+
+    def take() -> None:
+        curator.check(bad)
+        count_reports(curator, [legal, bad])
+
+    curator.check(legal)
+    return token_of(take)
 
 
 TASKS = {

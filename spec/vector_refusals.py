@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from vector_common import OPEN, TASKS, Json, plain, secret, token_of
+from vector_common import OPEN, TASKS, Json, plain, refuse_report, secret, token_of
 
 from semilocal import Closed, Curator, Participant, Policy, Query, Report, Task
-from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import AnyReport, encode
 from semilocal.protocol.rule import Frontier, decide
 
@@ -327,14 +326,8 @@ def refused_report(
     assert isinstance(query, Query)
     answer: Any = None if curator.roll_call else (0, 1) if task == "laplace" else 0
     legal = Report(curator.task.id, query.round, bytes(16), query.cells[0], answer)
-    curator.check(legal)
     bad = spoil(legal)
-
-    def take() -> None:
-        curator.check(bad)
-        count_reports(curator, [legal, bad])
-
-    assert token_of(take) == token, name
+    assert refuse_report(curator, legal, bad) == token, name
     return {
         "name": name, "token": token, "why": why, "task": task, "closings": [encode(event).hex() for event in events],
         "before": encode(legal).hex(), "report": encode(bad).hex(),

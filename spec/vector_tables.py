@@ -10,7 +10,6 @@ from vector_common import Json, plain, secret, unit
 
 from semilocal import BinaryTree, Box, DiscreteLaplace, Quadtree, RandomizedResponse, Task
 from semilocal.protocol.keys import derive, pseudonym, report_entropy
-from semilocal.protocol.moves import move_codes
 from semilocal.protocol.rule import Frontier, decide
 from semilocal.transcript.merkle import leaf_hash, merkle_root
 
@@ -97,7 +96,7 @@ def move_table() -> Json:
         depth = int(tree.depth([cell])[0])
         codes = codes[~np.isin(tree.child_of(codes, depth), kept)]
         rows = np.tile(np.isin(np.arange(tree.fanout), kept), (len(codes), 1))
-        moved = move_codes(task, codes, np.full(len(codes), cell, dtype=np.uint64), rows)
+        moved = task.hierarchy.nearest(codes, np.full(len(codes), cell, dtype=np.uint64), rows)
         out.append(
             {"hierarchy": plain(tree), "cell": cell, "kept": kept, "codes": codes.tolist(), "moved": moved.tolist()}
         )

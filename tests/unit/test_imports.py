@@ -268,7 +268,7 @@ VOCABULARY: dict[str, set[str]] = {
     "mechanisms": MECHANISMS,
     "messages": {"protocol.messages"},
     "method": {"experiments.methods", "experiments.ways", "baselines"},
-    "moves": {"protocol.moves", "release._moves"},
+    "moves": {"release._moves"},
     "noise": {"randomizer", "pooled.noise", *RANDOM},
     "participants": {"protocol.participant", "device.agent", "device.vault"},
     "partition": {"protocol.partition"},

@@ -21,7 +21,6 @@ import numpy as np
 from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells
-from ..protocol.moves import move_codes
 from ..protocol.rule import Frontier, decide
 from ..protocol.task import Task
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
@@ -222,7 +221,9 @@ def _move(task: Task, codes: Cells, cell: int, kept: Flags) -> Cells:
     away = ~kept[child]
     if away.any():
         count = int(away.sum())
-        out[away] = move_codes(task, codes[away], np.full(count, cell, dtype=np.uint64), np.tile(kept, (count, 1)))
+        out[away] = task.hierarchy.nearest(
+            codes[away], np.full(count, cell, dtype=np.uint64), np.tile(kept, (count, 1))
+        )
     return out
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..arrays import Flags, Integers
 from ..hierarchy.dyadic import Cells
-from ..protocol.moves import move_codes
 from ..protocol.rule import Frontier, decide, first_frontier
 from ..protocol.task import Task
 from ..randomizer import DiscreteLaplace, RandomizedResponse
@@ -189,7 +188,7 @@ def _follow(task: Task, node: _Followed, kept: Flags, ratio: Fraction, depth: in
         moves = (moves[0] + int(away[-2]), moves[1] + int(away[-1]))
         trims = trims + 1
         cells = np.repeat(node.frontier.cells, len(codes))
-        codes = move_codes(task, codes, cells, np.tile(kept, (len(codes), 1)))
+        codes = task.hierarchy.nearest(codes, cells, np.tile(kept, (len(codes), 1)))
     ends = tree.child_of(codes, depth)
     if ends[-1] != ends[-2]:
         return None

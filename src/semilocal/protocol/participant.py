@@ -49,7 +49,6 @@ from .messages import (
     ValueReport,
     encode,
 )
-from .moves import move_codes
 from .plan import Plan
 from .policy import Policy, check_cell, check_task
 from .rule import Frontier, decide
@@ -289,7 +288,7 @@ class Participant:
         if left in ended:
             return msgspec.structs.replace(state, phase="finished", cell=left)
         if child not in kept:
-            code = move_codes(task, code, cell, ruling.kept)
+            code = task.hierarchy.nearest(code, cell, ruling.kept)
             child = int(task.hierarchy.child_of(code, depth)[0])
             moved = 1
         place = int(np.searchsorted(kept, child))

@@ -19,7 +19,6 @@ from ..errors import InvalidInput
 from ..hierarchy.base import Cells
 from .curator import Curator
 from .messages import Closed
-from .moves import move_codes
 from .rule import Played
 from .task import Task
 from .values import nearest_inside
@@ -211,7 +210,7 @@ class Partition:
             row, child = rows[found[here]], hierarchy.child_of(out[here], int(depth))
             leaves = ~trims.kept[row, child]
             here, row, child = here[leaves], row[leaves], child[leaves]
-            out[here] = move_codes(self.task, out[here], ancestors[here], trims.kept[row])
+            out[here] = self.task.hierarchy.nearest(out[here], ancestors[here], trims.kept[row])
             moves.append((here, numbers[row, child]))
         return out, moves
 

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from ..arrays import Flags, Integers, sort_with_order
 from ..hierarchy.base import ROOT, Cells
 from ..protocol.keys import report_entropy
-from ..protocol.moves import move_codes
 from ..protocol.rule import Ruling, randomizers
 from ..protocol.task import Task
 from .run import LOST, Reports
@@ -264,7 +263,7 @@ class SortedPopulation:
         )
 
     def _moved_codes(self, codes: Cells, rows: Integers, ruling: Ruling) -> Cells:
-        return move_codes(self.task, codes, self._asked.cells[rows], ruling.kept[rows])
+        return self.task.hierarchy.nearest(codes, self._asked.cells[rows], ruling.kept[rows])
 
     # -- the end -------------------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from semilocal.audit.exact import (
     transcript_losses,
     value_loss,
 )
-from semilocal.protocol.moves import move_codes
 from semilocal.protocol.rule import Frontier, decide, first_frontier
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Piecewise, TwoPoint, best
@@ -111,7 +110,9 @@ def one_by_one(task: Task, others: Any, here: Any, there: Any) -> Iterator[tuple
             if not kept.all():
                 away = ~kept[children]
                 count = (moves[0] + int(away[-2]), moves[1] + int(away[-1]))
-                after = move_codes(task, codes, np.repeat(frontier.cells, len(codes)), np.tile(kept, (len(codes), 1)))
+                after = task.hierarchy.nearest(
+                    codes, np.repeat(frontier.cells, len(codes)), np.tile(kept, (len(codes), 1))
+                )
             ends = tree.child_of(after, number - 1)
             if ends[-1] == ends[-2]:
                 place = int(np.searchsorted(np.flatnonzero(kept), ends[-1]))

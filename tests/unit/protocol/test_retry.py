@@ -11,8 +11,10 @@ import pytest
 
 from semilocal import Closed, Participant, Query, Task
 from semilocal.errors import ServerViolation
-from semilocal.protocol.messages import AnyClosed, AnyQuery, AnyReport, encode
-from semilocal.protocol.participant import State
+from semilocal.protocol.messages import AnyClosed, AnyQuery, AnyReport, ValueQuery, encode
+from semilocal.protocol.participant import Released, State
+from semilocal.protocol.plan import Plan, Release
+from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue
 from semilocal.testing import ALLOW_ALL, cluster, participants_at, play, restart, secret, unit_box
 from semilocal.transcript.merkle import transcript_root
 
@@ -26,39 +28,46 @@ TASKS = {
 }
 
 
-def stored(state: State) -> State:
-    """A state as a vault gives it back."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=State)
+Kept = tuple[State, Released]
+
+
+def stored(participant: Participant) -> Kept:
+    """What a device keeps, as a vault gives it back."""
+    kept = participant.state, participant.released
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=tuple[State, Released])
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_retries_and_restarts_at_any_moment_change_no_byte(task: Task) -> None:
+    """In rounds of the partition and of values."""
     points = cluster(SIZE, task.box.dimensions)
-    quiet = play(task, participants_at(task, points))
-    participants = participants_at(task, points)
+    plan = Plan(task.id, (Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0]), Release("counts"),
+                          Release("values", DiscreteLaplaceValue(2.0, 8), "squared_norm")))  # fmt: skip
+    quiet = play(task, participants_at(task, points, plan=plan), plan=plan)
+    participants = participants_at(task, points, plan=plan)
     numbers = {participant.pseudonym: number for number, participant in enumerate(participants)}
 
     def deliver(participant: Participant, message: AnyQuery | AnyClosed) -> AnyReport | None:
         """Every message twice, and to a copy of the device that crashed before, and to one that crashed after."""
         number = numbers[participant.pseudonym]
-        before = stored(participant.state)
+        before = stored(participant)
         report = participant.receive(message)
-        after = stored(participant.state)
-        assert after == participant.state
-        crashed = restart(participant, points[number], number, before)
-        again = crashed.receive(message)
-        assert crashed.state == after
-        assert again == report
-        recovered = restart(participant, points[number], number, after)
-        if isinstance(message, Query):
+        after = stored(participant)
+        assert after == (participant.state, participant.released)
+        crashed = restart(participant, points[number], number, *before)
+        assert crashed.receive(message) == report
+        assert stored(crashed) == after
+        recovered = restart(participant, points[number], number, *after)
+        if isinstance(message, Query | ValueQuery):
             assert recovered.receive(message) == participant.receive(message) == report
-            assert recovered.state == participant.state == after
+            assert stored(recovered) == stored(participant) == after
         return report
 
-    noisy = play(task, participants, deliver=deliver)
+    noisy = play(task, participants, plan=plan, deliver=deliver)
     assert [encode(event) for event in noisy.events] == [encode(event) for event in quiet.events]
     assert transcript_root(noisy.events) == transcript_root(quiet.events)
-    assert [p.state for p in noisy.participants] == [p.state for p in quiet.participants]
+    assert [stored(p) for p in noisy.participants] == [stored(p) for p in quiet.participants]
+    assert {p.released.indices for p in noisy.participants} == {(0, 2)}
 
 
 def story(task: Task) -> list[Query | Closed]:

@@ -46,6 +46,13 @@ def test_the_total_epsilon_is_the_worst_case_of_the_partition_and_all_releases()
     assert PLAN.asked == (0, 2)
 
 
+def test_equal_plans_with_other_bytes_have_other_digests() -> None:
+    """0.0 and -0.0 are equal numbers and different bytes: the digest is that of the bytes."""
+    plans = [Plan(TASK.id, (Release("mean", MEAN.mechanism, "linear", (zero, 1.0, 2.0)),)) for zero in (0.0, -0.0)]
+    assert plans[0] == plans[1]
+    assert len({plan.digest for plan in plans}) == len({encode(plan) for plan in plans}) == 2
+
+
 def test_the_same_question_gets_the_same_bytes_and_every_label_changes_them() -> None:
     assert encode(respond([0.1, 0.1])) == encode(respond([0.1, 0.1]))
     entropy = value_entropy(SECRET, PLAN.task, PLAN.digest, 0, REGION, 4)

@@ -11,7 +11,7 @@ import reference_client as reference
 import reference_values
 
 from semilocal import Curator, Participant, Policy, Task
-from semilocal.errors import DeviceViolation, InvalidInput, ServerViolation
+from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.hierarchy.dyadic import BinaryTree, Quadtree
 from semilocal.protocol import keys
 from semilocal.protocol.curator import count_reports
@@ -22,7 +22,6 @@ from semilocal.protocol.messages import (
     ValueQuery,
     ValueReport,
     decode,
-    decode_closed,
     decode_event,
     decode_report,
     encode,
@@ -31,7 +30,7 @@ from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.values import nearest_inside, unit_values
 from semilocal.randomizer.values.mechanisms import AnyMechanism, TwoPoint
 from semilocal.transcript.merkle import transcript_root
-from tests.unit.protocol.test_vectors import SPEC, Json, load, named, task_fields
+from tests.unit.protocol.test_vectors import SPEC, Json, load, named, refuses_the_second_report, task_fields
 
 VALUES = load("values")
 KINDS: dict[str, Any] = {
@@ -225,22 +224,7 @@ def test_a_device_refuses_a_message_about_values_and_goes_on(entry: Json) -> Non
 
 @pytest.mark.parametrize("entry", named(VALUES["reports"]))
 def test_a_server_refuses_a_value_and_goes_on(entry: Json) -> None:
-    task, plan = vector_task(entry["task"])
-    curator = Curator.replay(task, [decode_closed(bytes.fromhex(data)) for data in entry["closings"]], plan)
-    first, report = (decode_report(bytes.fromhex(entry[name])) for name in ("before", "report"))
-    query = curator.query()
-    curator.check(first)
-    with pytest.raises(DeviceViolation) as caught:
-        _take(curator, [first, report])
-    assert caught.value.token == entry["token"]
-    assert curator.query() == query
-    curator.check(first)
-
-
-def _take(curator: Curator, reports: list[Any]) -> None:
-    for report in reports:
-        curator.check(report)
-    count_reports(curator, reports)
+    refuses_the_second_report(entry, *vector_task(entry["task"]))
 
 
 @pytest.mark.parametrize("entry", named(VALUES["malformed"]))

@@ -18,8 +18,8 @@ from semilocal.errors import DeviceViolation, InvalidInput, ServerViolation
 from semilocal.hierarchy.dyadic import BinaryTree, Quadtree
 from semilocal.protocol import keys
 from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import decode, encode
-from semilocal.protocol.moves import move_codes
+from semilocal.protocol.messages import decode, decode_closed, decode_report, encode
+from semilocal.protocol.plan import Plan
 from semilocal.protocol.rule import Frontier, decide
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.testing import ALLOW_ALL
@@ -130,7 +130,7 @@ def test_moves(entry: Json) -> None:
     )  # fmt: skip
     codes = np.array(entry["codes"], dtype=np.uint64)
     kept = np.tile(np.isin(np.arange(mine.fanout), entry["kept"]), (len(codes), 1))
-    moved = move_codes(task, codes, np.full(len(codes), entry["cell"], dtype=np.uint64), kept)
+    moved = task.hierarchy.nearest(codes, np.full(len(codes), entry["cell"], dtype=np.uint64), kept)
     assert moved.tolist() == entry["moved"]
 
 
@@ -318,23 +318,25 @@ def test_a_device_refuses_a_message_and_goes_on(entry: Json) -> None:
 
 @pytest.mark.parametrize("entry", named(REFUSALS["reports"]))
 def test_a_server_refuses_a_report_and_goes_on(entry: Json) -> None:
-    task = vector_task(entry["task"])
-    curator = Curator.replay(task, [decode(bytes.fromhex(data), Closed) for data in entry["closings"]])
-    query, first = curator.query(), decode(bytes.fromhex(entry["before"]), Report)
-    report = decode(bytes.fromhex(entry["report"]), Report)
-    assert query is not None
-    curator.check(first)
+    refuses_the_second_report(entry, vector_task(entry["task"]))
+
+
+def refuses_the_second_report(entry: Json, task: Task, plan: Plan | None = None) -> None:
+    """A curator takes the first report of a vector, refuses the second with its token, and is as it was."""
+    curator = Curator.replay(task, [decode_closed(bytes.fromhex(data)) for data in entry["closings"]], plan)
+    first, second = (decode_report(bytes.fromhex(entry[name])) for name in ("before", "report"))
+    query = curator.query()
+
+    def take() -> None:
+        for report in (first, second):
+            curator.check(report)
+        count_reports(curator, [first, second])
+
     with pytest.raises(DeviceViolation) as caught:
-        _take(curator, [first, report])
+        take()
     assert caught.value.token == entry["token"]
     assert curator.query() == query
     curator.check(first)
-
-
-def _take(curator: Curator, reports: list[Report]) -> None:
-    for report in reports:
-        curator.check(report)
-    count_reports(curator, reports)
 
 
 @pytest.mark.parametrize("entry", named(MALFORMED["malformed"]))
