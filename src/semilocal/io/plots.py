@@ -5,12 +5,14 @@ Knows matplotlib, which is loaded when something is drawn, and a partition.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
 from ..pooled.partition import PooledPartition
 from .files import replacing
@@ -19,7 +21,7 @@ from .regions import AnyPartition, areas, ring
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PICTURES", "draw_regions", "need_matplotlib", "save_picture"]
+__all__ = ["PICTURES", "draw_regions", "need_matplotlib", "save_picture", "save_side_by_side"]
 
 PICTURES = (".png", ".svg", ".pdf")
 SIZE = (7, 6.2)  # inches
@@ -34,7 +36,13 @@ def need_matplotlib() -> Any:
     return matplotlib
 
 
-def draw_regions(partition: AnyPartition, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
+def draw_regions(
+    partition: AnyPartition,
+    ax: Axes | None = None,
+    *,
+    points: npt.ArrayLike | None = None,
+    limits: tuple[float, float] | None = None,
+) -> Axes:
     """Draw the regions coloured by density, trimmed parts hatched; optionally the points on top.
 
     Parameters
@@ -42,6 +50,8 @@ def draw_regions(partition: AnyPartition, ax: Axes | None = None, *, points: npt
     ax : matplotlib axes, optional
     points : array_like, shape (n, 2), optional
         Positions to show; for public data only.
+    limits : (float, float), optional
+        Lowest and highest density of the colours, for several pictures side by side; then there is no colour bar.
     """
     box = partition.task.box
     if box.dimensions != 2:
@@ -54,9 +64,9 @@ def draw_regions(partition: AnyPartition, ax: Axes | None = None, *, points: npt
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=SIZE, layout="constrained")[1]
-    boxes = partition.boxes
-    density = np.maximum(partition.crowds, 0.5) / areas(boxes)
-    norm = LogNorm(density.min(), max(density.max(), density.min() * 1.001))
+    boxes, density = partition.boxes, _densities(partition)
+    low, high = limits or (density.min(), density.max())
+    norm = LogNorm(low, max(high, low * 1.001))
     filled = PolyCollection([ring(one) for one in boxes], cmap="viridis", norm=norm, edgecolor="white", linewidth=0.25)
     filled.set_array(density)
     ax.add_collection(filled)
@@ -71,10 +81,33 @@ def draw_regions(partition: AnyPartition, ax: Axes | None = None, *, points: npt
     ax.set_ylim(box.lower[1], box.upper[1])
     ax.set_xlabel(box.names[0])
     ax.set_ylabel(box.names[1])
-    pooled = isinstance(partition, PooledPartition)
-    label = f"participants per unit area ({'estimated' if pooled else 'public by design'})"
-    ax.figure.colorbar(filled, ax=ax, label=label, shrink=0.85)
+    if limits is None:
+        pooled = isinstance(partition, PooledPartition)
+        label = f"participants per unit area ({'estimated' if pooled else 'public by design'})"
+        ax.figure.colorbar(filled, ax=ax, label=label, shrink=0.85)
     return ax
+
+
+def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
+    """Draw several maps of the same domain into a file, with one scale of colours; titles by panel."""
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.6 * len(panels), 5.6), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    densities = np.concatenate([_densities(partition) for partition in panels.values()])
+    low, high = np.quantile(densities, 0.02), densities.max()
+    for ax, (title, partition) in zip(axes, panels.items(), strict=True):
+        draw_regions(partition, ax, limits=(low, high)).set_title(title, fontsize=9)
+        ax.label_outer()
+    bar = figure.colorbar(axes[0].collections[0], ax=list(axes), location="bottom", shrink=0.5, aspect=40)
+    bar.set_label("participants per unit area, one scale for all", fontsize=9)
+    with replacing(path) as stream:
+        figure.savefig(stream, dpi=130, format=path.suffix.lower().lstrip("."))
+
+
+def _densities(partition: AnyPartition) -> Floats:
+    return np.asarray(np.maximum(partition.crowds, 0.5) / areas(partition.boxes))
 
 
 def save_picture(

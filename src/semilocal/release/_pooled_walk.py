@@ -147,8 +147,8 @@ class PooledWalk:
             low, high = self.lower[axis].take(cell), self.upper[axis].take(cell)
             meets &= (begin < high) & (end > low)
             holds &= (begin <= low) & (end >= high)
-        held = np.flatnonzero(holds)
-        value += np.bincount(query[held], self.people[cell[held]], minlength=len(value))
+        inner = np.flatnonzero(holds)
+        value += np.bincount(query[inner], self.people[cell[inner]], minlength=len(value))
         cut = meets & ~holds
         final = self.below.take(cell) == _FINAL
         taken = holds.astype(np.float64)

@@ -1,4 +1,4 @@
-"""The whole job in one call, whomever the participants trust.
+"""The whole job in one call, for every answer to: whom do the participants trust?
 
 Counts, means, points and regions answer the same calls in all three modes. Everything is refused before it is computed.
 """

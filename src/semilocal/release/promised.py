@@ -18,7 +18,7 @@ __all__ = ["Mapped", "Promised"]
 
 
 class Mapped:
-    """A release that has a map, whoever is trusted.
+    """A release that has a map, in every mode of trust.
 
     Attributes
     ----------

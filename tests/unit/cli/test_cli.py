@@ -369,6 +369,8 @@ def test_the_demo_does_the_whole_job(capsys: pytest.CaptureFixture[str], tmp_pat
     code, text, _ = run(capsys, "demo", "--out", tmp_path / "demo", "--seed", "1")
     assert code == 0
     assert (tmp_path / "demo" / "regions.png").read_bytes()[:4] == b"\x89PNG"
-    assert json.loads((tmp_path / "demo" / "regions.geojson").read_text())["type"] == "FeatureCollection"
-    for part in ("20,640", "Protected:", "Mean latitude", "a moved position", "delta = ", "SIMULATION"):
+    for trust in ("nobody", "two-servers", "curator"):
+        assert json.loads((tmp_path / "demo" / f"{trust}.geojson").read_text())["type"] == "FeatureCollection"
+        assert f"Trust {trust}: " in text
+    for part in ("20,640", "mean latitude", "a moved position", "anywhere in the domain", "delta = ", "a simulation"):
         assert part in text

@@ -1,4 +1,4 @@
-"""``semilocal demo``: the whole job on a public sample; with ``--live`` over HTTP, with a server and real devices.
+"""``semilocal demo``: one question to a public sample under three kinds of trust; with ``--live`` over HTTP.
 
 The live server is a process of its own with a database in a temporary folder; the devices are agents in this process,
 each with its own secret from the operating system. The sample, California Housing, is public: that is why exact numbers
@@ -18,26 +18,31 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import functions, release
+from ... import functions
 from ...errors import InvalidInput
 from ...geometry.places import named_box
 from ...io.files import check_folder, write_text
-from ...io.plots import need_matplotlib, save_picture
-from ...io.regions import write_regions
+from ...io.plots import need_matplotlib, save_side_by_side
+from ...io.regions import AnyPartition, write_regions
 from ...protocol.participant import Policy
+from ...protocol.promise import Trust
 from ...protocol.task import Task
-from ...release.whom import DELTA
-from ...simulation.simulate import simulate
+from ...release import onecall
+from ...release.whom import TRUSTS
 from ...testing import ADMIN_TOKEN, Server
 from ..arguments import add_seed
 from ..exits import DONE
-from ..jobs import progress
-from ..output import Outcome, tell
 
 __all__ = ["add_arguments", "run"]
 
 DEVICES = 500
-PLACES = ("san-francisco", "california")
+PLACE = "san-francisco"
+EPSILON = 1.0
+SHORT: dict[Trust, str] = {
+    "nobody": f"epsilon = {EPSILON:g}, delta = 0 inside a region; regions are public",
+    "two-servers": f"epsilon = {EPSILON:g}, delta = 0 for any change of position",
+    "curator": f"epsilon = {EPSILON:g}, delta = 0 for any change of position",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,8 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("demo-output"), metavar="FOLDER", help="(%(default)s)")
     add_seed(parser, "repeatable, for simulation only")
     parser.add_argument("--live", action="store_true", help="with a server and devices on this machine")
-    # what tell() asks of a job; the sample is public and every row is another block group
-    parser.set_defaults(json=False, quiet=False, public_data=True, rows_per_user=1)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,33 +59,37 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _simulated(args: argparse.Namespace) -> int:
+    """The same question to the same people under the three answers to "whom do they trust?"."""
     need_matplotlib()
     from ...datasets import california_housing
 
     points, _ = california_housing()
-    rng = np.random.default_rng(args.seed)
-    task = Task.build(named_box("california"), epsilon=1.0, delta=DELTA, k=50)
-    print(f"California Housing: {len(points):,} block groups stand for participants; their positions are public.\n")
-    with progress(args) as advance:
-        played = simulate(points, task, rng=rng, progress=advance)
-    result = release.mean(played, points, functions.coordinate(1), epsilon=0.5, rng=rng)
-    queries = np.array([[named_box(name).lower, named_box(name).upper] for name in PLACES])
-    answers = release.counts(played, ledger=result.spent).query(queries)
+    box, where = named_box("california"), named_box(PLACE)
+    rng = None if args.seed is None else np.random.default_rng(args.seed)
+    query = np.array([[where.lower, where.upper]])
+    truth = int(np.count_nonzero(((points >= query[0, 0]) & (points < query[0, 1])).all(axis=1)))
+    print(f"California Housing: {len(points):,} block groups stand for participants; their positions are public.")
+    print(f"How many are in {PLACE}'s box (truth: {truth:,}), and what is the mean latitude", end=" ")
+    print(f"(truth: {points[:, 1].mean():.4f})? At epsilon = {EPSILON:g}, once for each answer to: whom do they trust?")
     args.out.mkdir(parents=True, exist_ok=True)
-    write_regions(played.partition, args.out / "regions.geojson")
-    save_picture(played.partition, args.out / "regions.png", points=points)
-    low, high = result.interval()
-    crowds = played.partition.crowds
-    words = [
-        f"{len(played.partition):,} regions, crowds from {crowds.min()} to {crowds.max()}.",
-        f"Mean latitude: {result.value:.4f}, 95 % interval {low:.4f} to {high:.4f}, moved participants may shift it by "
-        f"{result.bias_bound:.2g} (truth: {points[:, 1].mean():.4f}).",
-    ]
-    for name, query, value, ends in zip(PLACES, queries, answers.value, answers.interval(), strict=True):
-        truth = int(np.count_nonzero(((points >= query[0]) & (points < query[1])).all(axis=1)))
-        words.append(f"In {name}'s box: {value:.0f}, 95 % interval {ends[0]:.0f} to {ends[1]:.0f} (truth: {truth}).")
-    words.append(f"wrote {args.out / 'regions.geojson'} and {args.out / 'regions.png'}")
-    tell(args, Outcome(played, result.spent, {}, words))
+    panels: dict[str, AnyPartition] = {}
+    for trust in TRUSTS:
+        counted = onecall.counts(points, box, epsilon=EPSILON, trust=trust, rng=rng)
+        middle = onecall.mean(points, functions.coordinate(1), box, epsilon=EPSILON, trust=trust, rng=rng)
+        answer, (low, high) = counted.query(query), middle.interval()
+        first, last = answer.interval()[0]
+        print(f"\nTrust {trust}: {TRUSTS[trust]}.")
+        count = f"{answer.value[0]:.0f}, 95 % interval {first:.0f} to {last:.0f}"
+        print(f"  {len(counted.partition):,} regions; in the box {count}")
+        shift = f"; moved participants may shift it by {middle.bias_bound:.2g}" if middle.biased else ""
+        print(f"  mean latitude {middle.value:.4f}, 95 % interval {low:.4f} to {high:.4f}{shift}")
+        print(f"  promised, for the counts: {counted.guarantee.sentence()}")
+        print(f"  promised, for the mean: {middle.guarantee.sentence()}")
+        write_regions(counted.partition, args.out / f"{trust}.geojson")
+        title = f"trust {trust}: {len(counted.partition):,} regions\n{PLACE}: {count} (truth {truth})"
+        panels[f"{title}\n{SHORT[trust]}"] = counted.partition
+    save_side_by_side(panels, args.out / "regions.png")
+    print(f"\nwrote {args.out / 'regions.png'} and the regions as GeoJSON beside it")
     return DONE
 
 
