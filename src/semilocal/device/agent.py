@@ -31,8 +31,8 @@ from ..protocol.participant import Participant, Policy
 from ..protocol.plan import Plan
 from ..protocol.promise import promise
 from ..protocol.task import Task
+from .budget import spent, worst_case
 from .channel import LONGEST_WAIT, Answer, Channel, Status, only_task, split_url
-from .ledger import spent, worst_case
 from .summary import Outcome, Summary, summarise
 from .swarm.verdict_cache import SharedParticipant, Verdicts
 from .transport import new_client

@@ -30,8 +30,8 @@ from ..protocol.participant import Released, State
 from ..protocol.plan import Plan
 from ..protocol.task import Task
 from ..transcript.findings import Own
+from .budget import Amount, Budget
 from .disk import Disk, FileDisk, replace_file
-from .ledger import Amount, Ledger
 
 __all__ = [
     "Contents",
@@ -108,7 +108,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """All that a vault holds."""
 
     secret: bytes
-    ledger: Ledger = Ledger()
+    ledger: Budget = Budget()
     memberships: tuple[Membership, ...] = ()
 
     __repr__ = short_repr
@@ -127,12 +127,12 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             for entry in self.memberships
         )  # fmt: skip
 
-    def without(self, task: bytes, ledger: Ledger) -> Contents:
+    def without(self, task: bytes, ledger: Budget) -> Contents:
         """The contents without a task that was never answered."""
         others = tuple(entry for entry in self.memberships if entry.task_id != task)
         return Contents(secret=self.secret, ledger=ledger, memberships=others)
 
-    def with_membership(self, membership: Membership, ledger: Ledger | None = None) -> Contents:
+    def with_membership(self, membership: Membership, ledger: Budget | None = None) -> Contents:
         """The contents with one task, and perhaps the ledger, replaced."""
         others = tuple(entry for entry in self.memberships if entry.task != membership.task)
         kept = self.ledger if ledger is None else ledger
@@ -203,7 +203,7 @@ class Vault:
         replace_file(self._disk, self.path, pack(contents))
         self.contents = contents
 
-    def put(self, membership: Membership, ledger: Ledger | None = None) -> None:
+    def put(self, membership: Membership, ledger: Budget | None = None) -> None:
         """Save one task, and perhaps the ledger."""
         self.save(self.contents.with_membership(membership, ledger))
 

@@ -17,8 +17,8 @@ import pytest
 
 from semilocal import Box, Task
 from semilocal.device import disk as disk_module
+from semilocal.device.budget import Budget
 from semilocal.device.disk import Disk, FileDisk, MemoryDisk, replace_file
-from semilocal.device.ledger import Ledger
 from semilocal.device.vault import Contents, Membership, Vault, pack, unpack
 from semilocal.errors import InvalidInput, VaultError
 from semilocal.protocol.participant import State
@@ -319,7 +319,7 @@ def test_a_vault_that_failed_to_open_is_not_left_locked(tmp_path: Path) -> None:
 
 
 def test_every_flipped_byte_and_every_cut_is_noticed() -> None:
-    data = pack(Contents(secret=bytes(range(32)), ledger=Ledger("1").reserve(TASK.id, epsilon=1.0, exposure=1.0)))
+    data = pack(Contents(secret=bytes(range(32)), ledger=Budget("1").reserve(TASK.id, epsilon=1.0, exposure=1.0)))
     for place in range(len(data)):
         damaged = bytearray(data)
         damaged[place] ^= 0x40

@@ -1,4 +1,4 @@
-"""The ledger of a device: what its tasks may cost at most, and what they have cost, in exact fractions.
+"""The budget of a device: what its tasks may cost at most, and what they have cost, in exact fractions.
 
 Two accounts, both about the place inside the region:
 
@@ -25,13 +25,13 @@ from ..protocol.participant import Participant
 from ..protocol.plan import Plan
 from ..protocol.task import Task
 
-__all__ = ["Ledger", "Line", "spent", "worst_case"]
+__all__ = ["Budget", "Reservation", "spent", "worst_case"]
 
 Account = Literal["epsilon", "exposure"]
 Amount = float | str | Fraction
 
 
-class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Reservation(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One task in the ledger. Amounts are fractions in text ("9/2"), so that nothing is rounded.
 
     Attributes
@@ -66,27 +66,27 @@ class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
         return self.spent(account) if self.settled else self.reserved(account)
 
 
-class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """All tasks of a device, and the owner's caps on their sums. Every method returns a new ledger.
+class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """All tasks of a device, and the owner's caps on their sums. Every method returns a new budget.
 
     Attributes
     ----------
     max_epsilon, max_exposure : str or None
         Caps; None for no cap.
-    lines : tuple of Line
+    lines : tuple of Reservation
 
     Examples
     --------
-    >>> ledger = Ledger("10").reserve(bytes(32), epsilon=9.0, exposure=40.0)
-    >>> ledger.left("epsilon")
+    >>> budget = Budget("10").reserve(bytes(32), epsilon=9.0, exposure=40.0)
+    >>> budget.left("epsilon")
     Fraction(1, 1)
-    >>> ledger.spend(bytes(32), epsilon=2.0, exposure=14.0).settle(bytes(32)).left("epsilon")
+    >>> budget.spend(bytes(32), epsilon=2.0, exposure=14.0).settle(bytes(32)).left("epsilon")
     Fraction(8, 1)
     """
 
     max_epsilon: str | None = None
     max_exposure: str | None = None
-    lines: tuple[Line, ...] = ()
+    lines: tuple[Reservation, ...] = ()
 
     def cap(self, account: Account) -> Fraction | None:
         """The owner's cap on the account; None for no cap."""
@@ -102,12 +102,12 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         cap = self.cap(account)
         return None if cap is None else cap - self.charged(account)
 
-    def line(self, task: bytes) -> Line | None:
+    def line(self, task: bytes) -> Reservation | None:
         """The line of a task, or None."""
         return next((line for line in self.lines if line.task == task), None)
 
-    def with_caps(self, max_epsilon: Amount | None, max_exposure: Amount | None) -> Ledger:
-        """The ledger with other caps.
+    def with_caps(self, max_epsilon: Amount | None, max_exposure: Amount | None) -> Budget:
+        """The budget with other caps.
 
         Raises
         ------
@@ -116,9 +116,9 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         """
         epsilon = None if max_epsilon is None else str(exact(max_epsilon))
         exposure = None if max_exposure is None else str(exact(max_exposure))
-        return Ledger(epsilon, exposure, self.lines)._checked("the tasks joined before")
+        return Budget(epsilon, exposure, self.lines)._checked("the tasks joined before")
 
-    def reserve(self, task: bytes, *, epsilon: Amount, exposure: Amount) -> Ledger:
+    def reserve(self, task: bytes, *, epsilon: Amount, exposure: Amount) -> Budget:
         """Reserve the worst case of a task; the same reservation again changes nothing.
 
         Raises
@@ -126,15 +126,15 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         BudgetExceeded
             If a cap would be exceeded.
         """
-        line = Line(task, str(exact(epsilon)), str(exact(exposure)))
+        line = Reservation(task, str(exact(epsilon)), str(exact(exposure)))
         known = self.line(task)
         if known is not None:
             if (known.reserved_epsilon, known.reserved_exposure) != (line.reserved_epsilon, line.reserved_exposure):
                 raise InvalidInput("this task is in the ledger with another worst case; a task is joined only once")
             return self
-        return Ledger(self.max_epsilon, self.max_exposure, (*self.lines, line))._checked("joining this task")
+        return Budget(self.max_epsilon, self.max_exposure, (*self.lines, line))._checked("joining this task")
 
-    def spend(self, task: bytes, *, epsilon: Amount, exposure: Amount) -> Ledger:
+    def spend(self, task: bytes, *, epsilon: Amount, exposure: Amount) -> Budget:
         """Record what a task has cost so far; both amounts are totals and can only grow.
 
         Raises
@@ -157,31 +157,31 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         )
         return self._replaced(spent)
 
-    def settle(self, task: bytes) -> Ledger:
+    def settle(self, task: bytes) -> Budget:
         """Close the line of a task: what was reserved and not spent is free again. Settling twice changes nothing."""
         line = self.line(task)
         if line is not None and line.settled:
             return self
         return self._replaced(msgspec.structs.replace(self._open_line(task), settled=True))
 
-    def cancel(self, task: bytes) -> Ledger:
+    def cancel(self, task: bytes) -> Budget:
         """Take back the reservation of a task that was never answered; anything else is settled, not cancelled."""
         line = self._open_line(task)
         if line.spent("epsilon") or line.spent("exposure"):
             raise InvalidInput("this task was answered: it can be settled, not cancelled")
-        return Ledger(self.max_epsilon, self.max_exposure, tuple(old for old in self.lines if old.task != task))
+        return Budget(self.max_epsilon, self.max_exposure, tuple(old for old in self.lines if old.task != task))
 
-    def _open_line(self, task: bytes) -> Line:
+    def _open_line(self, task: bytes) -> Reservation:
         line = self.line(task)
         if line is None or line.settled:
             raise InvalidInput("nothing is reserved for this task" if line is None else "this task is settled")
         return line
 
-    def _replaced(self, line: Line) -> Ledger:
+    def _replaced(self, line: Reservation) -> Budget:
         lines = tuple(line if old.task == line.task else old for old in self.lines)
-        return Ledger(self.max_epsilon, self.max_exposure, lines)
+        return Budget(self.max_epsilon, self.max_exposure, lines)
 
-    def _checked(self, what: str) -> Ledger:
+    def _checked(self, what: str) -> Budget:
         accounts: tuple[Account, ...] = ("epsilon", "exposure")
         for account in accounts:
             cap, charged = self.cap(account), self.charged(account)

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semilocal.arrays import exact
-from semilocal.device.ledger import Ledger
+from semilocal.device.budget import Budget
 from semilocal.errors import BudgetExceeded, InvalidInput, SemilocalError
 
 A, B = bytes(32), bytes(31) + b"\x01"
 
 
 def test_ten_tenths_fill_a_cap_of_one_exactly_and_the_eleventh_is_refused() -> None:
-    ledger = Ledger("1", "1")
+    ledger = Budget("1", "1")
     for number in range(10):
         ledger = ledger.reserve(bytes([number]) * 32, epsilon=0.1, exposure=0.1)
     assert ledger.left("epsilon") == 0
@@ -27,7 +27,7 @@ def test_ten_tenths_fill_a_cap_of_one_exactly_and_the_eleventh_is_refused() -> N
 
 
 def test_settling_frees_what_was_not_spent_and_nothing_else() -> None:
-    ledger = Ledger("10", "40").reserve(A, epsilon=9.0, exposure=40.0)
+    ledger = Budget("10", "40").reserve(A, epsilon=9.0, exposure=40.0)
     with pytest.raises(BudgetExceeded, match="epsilon"):
         ledger.reserve(B, epsilon=2.0, exposure=0.0)
     settled = ledger.spend(A, epsilon=2.0, exposure=14.0).settle(A)
@@ -39,7 +39,7 @@ def test_settling_frees_what_was_not_spent_and_nothing_else() -> None:
 
 
 def test_spending_beyond_the_reservation_or_backwards_is_refused() -> None:
-    ledger = Ledger().reserve(A, epsilon="0.3", exposure="0.3").spend(A, epsilon=0.2, exposure=0.2)
+    ledger = Budget().reserve(A, epsilon="0.3", exposure="0.3").spend(A, epsilon=0.2, exposure=0.2)
     with pytest.raises(BudgetExceeded, match=r"0\.4 is more than the 0\.3 reserved"):
         ledger.spend(A, epsilon=0.4, exposure=0.2)
     with pytest.raises(BudgetExceeded, match="exposure"):
@@ -49,14 +49,14 @@ def test_spending_beyond_the_reservation_or_backwards_is_refused() -> None:
 
 
 def test_a_task_is_reserved_once_and_its_worst_case_cannot_change() -> None:
-    ledger = Ledger().reserve(A, epsilon=1.0, exposure=2.0)
+    ledger = Budget().reserve(A, epsilon=1.0, exposure=2.0)
     assert ledger.reserve(A, epsilon=1.0, exposure=2.0) is ledger
     with pytest.raises(InvalidInput, match="another worst case"):
         ledger.reserve(A, epsilon=0.5, exposure=2.0)
 
 
 def test_caps_cannot_be_set_below_what_is_reserved() -> None:
-    ledger = Ledger().reserve(A, epsilon=3.0, exposure=5.0)
+    ledger = Budget().reserve(A, epsilon=3.0, exposure=5.0)
     assert ledger.with_caps(3, None).left("epsilon") == 0
     with pytest.raises(BudgetExceeded):
         ledger.with_caps("2.999999999999999999", None)
@@ -79,7 +79,7 @@ amounts = st.decimals(min_value=0, max_value=3, places=3).map(str)
 )
 def test_no_sequence_of_operations_exceeds_the_cap(cap: str, steps: list[tuple[str, int, str]]) -> None:
     """Against a model with plain fractions: what may still be lost plus what was lost stays within the cap."""
-    ledger = Ledger(str(Fraction(cap)), None)
+    ledger = Budget(str(Fraction(cap)), None)
     reserved: dict[int, Fraction] = {}
     spent: dict[int, Fraction] = {}
     settled: set[int] = set()
