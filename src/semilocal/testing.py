@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,6 +70,7 @@ ADMIN_TOKEN = "sla_0123456789-admin-token-of-the-tests"
 ALLOW_ALL = Policy(
     max_epsilon=1e9, max_exposure=None, min_k=1, max_delta=float("inf"), allow_no_crowd=True, allow_simulation=True
 )
+_SIGNING_KEY = hashlib.sha256(b"the signing key of tests").digest()
 _START_SECONDS = 60  # a server that does not answer by then has failed, also on a busy machine
 
 
@@ -289,6 +291,7 @@ def build_app(
         raise MissingExtra("starlette", "service") from None
     if "keys" not in options:
         options["keys"] = keys_for_tests(store)
+    options.setdefault("patience", 60.0)  # a busy machine is no hung database
     service = Service(store, clock=clock, interval=interval, **options)
     return create_app(service, admin=admin_hash(ADMIN_TOKEN)), service
 
@@ -297,7 +300,7 @@ def keys_for_tests(store: Store) -> Keyring:
     """A signing key for tests, registered in the store; the same every time."""
     from .service.keys import Keyring
 
-    keys = Keyring.of([hashlib.sha256(b"the signing key of tests").digest()])
+    keys = Keyring.of([_SIGNING_KEY])
     store.set_setting("server-key", keys.current)
     return keys
 
@@ -350,16 +353,17 @@ class Server:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self, *, wait: bool = True) -> None:
-        """Start it, and wait until it answers."""
+    def start(self, *, wait: bool = True, files: int | None = None) -> None:
+        """Start it, and wait until it answers; ``files`` limits how many it may open."""
         source = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
         with open(self.log or os.devnull, "ab") as sink:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "semilocal", "serve", "--db", self.database, "--port", str(self.port),
                  "--workers", str(self.workers), *self.options],
-                env={**os.environ, "PYTHONPATH": path, "SEMILOCAL_ADMIN_TOKEN": ADMIN_TOKEN}, stdout=sink, stderr=sink,
-                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": path, "SEMILOCAL_ADMIN_TOKEN": ADMIN_TOKEN,
+                     "SEMILOCAL_SIGNING_KEY": _SIGNING_KEY.hex()}, stdout=sink, stderr=sink,
+                start_new_session=True, preexec_fn=None if files is None else partial(_limit_files, files),
             )  # fmt: skip
         if wait:
             self.wait()
@@ -394,6 +398,12 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.kill()
             self.process = None
+
+
+def _limit_files(most: int) -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextlib.contextmanager

@@ -88,6 +88,10 @@ class App:
         if self._access_log:
             log.info("%s %s %d", scope["method"], scope["path"], watched.status)
 
+    def leave(self) -> None:
+        """Answer all polls; the server is about to stop."""
+        self.service.leave()
+
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()

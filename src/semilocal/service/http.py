@@ -5,9 +5,10 @@ Knows the forms of ``spec/http.md``. Knows no campaigns and no store.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,6 +29,7 @@ __all__ = [
     "TASK", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form", "from_http",
     "immutable_response", "json_response", "no_such_route", "number_of", "pseudonym_of", "read_body", "read_request",
     "report_path", "round_of", "send_answer", "size_of", "task_of",
+    "while_connected",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -122,6 +124,25 @@ async def read_request(request: Request, limit: int) -> bytes:
     return await read_body(
         request.receive, size_of(request.headers.get("content-length", "0").encode("latin-1")), limit
     )
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for something as long as the client does; raise ``ClientDisconnect`` when it has gone."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_until_gone(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def size_of(header: bytes) -> int:

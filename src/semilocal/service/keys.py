@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from ..errors import InvalidInput
 from ..protocol.task import Task
@@ -66,9 +67,18 @@ NO_KEYS = Keyring(b"", MappingProxyType({}))
 
 
 def key_file(url: str) -> Path:
-    """Where the keys of a database lie by default: beside a SQLite file, or in the current folder."""
+    """Where the keys of a database lie by default: beside a SQLite file, or in the user's folder for such things."""
     kind, address = check_url(url)
-    return Path(f"{address}.key" if kind == "sqlite" else "semilocal.key")
+    if kind == "sqlite":
+        return Path(f"{address}.key")
+    parts = urlsplit(address)
+    place = f"{parts.hostname or 'localhost'}-{parts.port or 5432}{parts.path}"
+    return data_folder() / f"server-{re.sub('[^A-Za-z0-9.-]+', '-', place)}.key"
+
+
+def data_folder() -> Path:
+    """The folder of the user for data of programs."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "semilocal"
 
 
 def registered_key(store: Store) -> bytes | None:

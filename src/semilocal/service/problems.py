@@ -20,6 +20,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "not-open-yet": (404, "not open yet"),
     "not-closed-yet": (404, "not closed yet"),
     "method-not-allowed": (405, "the method is not allowed here"),
+    "too-slow": (408, "the request took too long"),
     "other-answer": (409, "another report is stored for this pseudonym and round"),
     "token-used": (409, "the enrolment token was used by someone else"),
     "pseudonym-taken": (409, "the pseudonym is enrolled with another key"),

@@ -21,6 +21,7 @@ from typing import Any
 from ..errors import InvalidInput, MissingExtra
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
+from .door import RESERVE, Door, Limits, raise_file_limit
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys
 from .stores.base import check_url, open_store
 from .worker import Service
@@ -50,7 +51,9 @@ def build_app(database: str, *, admin: bytes, keys: Keyring, worker: str = "0", 
     sys.setswitchinterval(SWITCH_SECONDS)
     for module in PRELOADED:
         importlib.import_module(module)
-    service = Service(open_store(database, worker=worker), clock=time.time, keys=keys)
+    most = max(raise_file_limit() - RESERVE, RESERVE)
+    Door.limits = Limits(connections=most)
+    service = Service(open_store(database, worker=worker), clock=time.time, keys=keys, max_waiters=most * 4 // 5)
     return create_app(service, admin=admin, access_log=access_log)
 
 
@@ -145,7 +148,7 @@ def serve(
             )
         options: dict[str, Any] = {
             "access_log": False, "log_config": None, "server_header": False, "proxy_headers": False,
-            "timeout_keep_alive": 65, "timeout_graceful_shutdown": 3, "backlog": BACKLOG, "ws": "none",
+            "http": Door, "timeout_keep_alive": 65, "timeout_graceful_shutdown": 3, "backlog": BACKLOG, "ws": "none",
         }  # fmt: skip
         if workers == 1:
             worker = "0" if kind == "sqlite" else secrets.token_hex(8)

@@ -37,7 +37,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger("semilocal.service")
 
-MAX_WAITERS = 20_000
 CACHE_BYTES = 64 << 20
 STALLED_SECONDS = 300.0  # no closing takes so long
 
@@ -72,21 +71,25 @@ class Service:
         Seconds between two looks at the campaigns; None: only when ``tick`` is called.
     keys : Keyring
         Sign the rounds of campaigns that pin one of them.
+    max_waiters : int
+        Long polls at the same time; more are answered at once.
+    patience : float
+        Seconds after which a database that does not answer is taken for hung.
     """
 
     def __init__(
         self, store: Store, *, clock: Callable[[], float], interval: float | None = 0.2, max_queue: int = 8192,
-        keys: Keyring = NO_KEYS,
+        keys: Keyring = NO_KEYS, max_waiters: int = 20_000, patience: float = 5.0,
     ) -> None:  # fmt: skip
         self.store, self.clock, self._keys = store, clock, keys
-        self._interval = interval
-        self.writer = Writer(store, self._full, max_queue=max_queue, gather=store.gather)
+        self._interval, self._patience = interval, patience
+        self.writer = Writer(store, self._full, max_queue=max_queue, gather=store.gather, patience=patience)
         self._live: dict[bytes, LiveCampaign] = {}
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="semilocal-reader")
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="semilocal-closer")
         self._tasks: set[asyncio.Task[Any]] = set()
         self._advancing: dict[bytes, asyncio.Lock] = {}
-        self._waiters = 0
+        self._waiters, self._max_waiters = 0, max_waiters
         self._cache: OrderedDict[tuple[bytes, int, str], bytes] = OrderedDict()
         self._cached = 0
         self._keeper: asyncio.Task[None] | None = None
@@ -106,17 +109,32 @@ class Service:
             self._beat = time.monotonic()
             self._keeper = self._spawn(self._keep(self._interval))
 
+    def leave(self) -> None:
+        """Answer all who wait for a campaign to move: the worker is about to stop."""
+        if not self.stopping:
+            self.stopping = True
+            log.info("stopping; %d polls are answered", self._waiters)
+            for live in self._live.values():
+                live.changed.set()
+
     async def stop(self) -> None:
-        """Answer who waits, write what is queued, and stop."""
-        self.stopping = True
-        for live in self._live.values():
-            live.changed.set()
-        await self.writer.stop()
+        """Answer who waits, write what is queued, and stop; a hung database is not waited for."""
+        self.leave()
+        await self._finish(self.writer.stop())
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._readers.shutdown(wait=True)
-        self._closer.shutdown(wait=True)
+        for pool in (self._readers, self._closer):
+            pool.shutdown(wait=False, cancel_futures=True)
+            await self._finish(asyncio.to_thread(pool.shutdown, wait=True))
+
+    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        done, _ = await asyncio.wait({task}, timeout=self._patience)
+        if not done:
+            log.warning("the database does not answer; its connections are cut")
+            self.store.interrupt()
+            await asyncio.wait({task}, timeout=self._patience)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -125,7 +143,15 @@ class Service:
         return task
 
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking call of the store in a thread."""
+        """Run a blocking call of the store in a thread; raise ``StoreUnavailable`` if it hangs."""
+        try:
+            async with asyncio.timeout(self._patience):
+                return await self.work(call, *args, **kwargs)
+        except TimeoutError:
+            raise StoreUnavailable(f"the database did not answer for {self._patience:g} s") from None
+
+    async def work(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a blocking call in a thread, however long it takes."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: call(*args, **kwargs))
 
     # -- rounds ------------------------------------------------------------------------------------------------
@@ -233,7 +259,7 @@ class Service:
         """Wait until more than ``after`` rounds are closed, enrolment ends or the campaign ends."""
         live = await self.fresh(task)
         enrolling = live.status.phase == "enrolling"
-        if self._waiters >= MAX_WAITERS or seconds <= 0:
+        if self._waiters >= self._max_waiters or seconds <= 0:
             return live
         self._waiters += 1
         try:
@@ -251,6 +277,8 @@ class Service:
                     await asyncio.wait_for(live.changed.wait(), left)
         finally:
             self._waiters -= 1
+        if self.stopping:
+            raise Refused("unavailable", "the server is stopping", wait=1)
         return live
 
     # -- messages that never change ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from ..errors import Overloaded
+from ..errors import Overloaded, StoreUnavailable
 from .stores.base import Applied, Item, Outcome, Store
 
 __all__ = ["Writer"]
@@ -32,20 +32,25 @@ class Writer:
         Called with the tasks whose open round may be full.
     max_queue, max_batch : int
     gather : float
-        Seconds to wait for company when only few are in the queue; for stores whose transactions cost many steps.
+        Seconds to wait for more items when the queue is short; for stores whose transactions cost many steps.
+    patience : float
+        Seconds after which a batch is taken for hung, and everybody who waits is told to come back.
     """
 
     def __init__(
         self, store: Store, on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192, max_batch: int = 1024,
-        gather: float = 0.0,
+        gather: float = 0.0, patience: float = 5.0,
     ) -> None:  # fmt: skip
-        self._store, self._on_full = store, on_full
+        self._store, self._on_full, self._patience = store, on_full, patience
         self._max_queue, self._max_batch, self._gather = max_queue, max_batch, gather
         self._items: list[Item] = []
         self._waiters: list[asyncio.Future[Outcome]] = []
         self._wake: asyncio.Event | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._task: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._flying: list[asyncio.Future[Outcome]] = []  # waiters of the batch that is being written
+        self._since = 0.0
         self.batches = 0
         self.written = 0
 
@@ -64,6 +69,7 @@ class Writer:
             self._wake = asyncio.Event()
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="semilocal-writer")
             self._task = asyncio.get_running_loop().create_task(self._run())
+            self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     async def stop(self) -> None:
         """Write what is queued, then stop."""
@@ -73,6 +79,8 @@ class Writer:
         self._wake.set()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+        if self._watcher is not None:
+            self._watcher.cancel()
         self._pool.shutdown(wait=True)
 
     async def put(self, item: Item) -> Outcome:
@@ -104,13 +112,14 @@ class Writer:
                 await asyncio.sleep(self._gather)
             items, self._items = self._items[: self._max_batch], self._items[self._max_batch :]
             waiters, self._waiters = self._waiters[: self._max_batch], self._waiters[self._max_batch :]
+            self._flying, self._since = waiters, loop.time()
             try:
                 applied: Applied = await loop.run_in_executor(self._pool, self._store.apply, items)
             except Exception as error:  # the batch failed as a whole: everybody in it is told
-                for waiter in waiters:
-                    if not waiter.done():
-                        waiter.set_exception(error)
+                _fail(waiters, error)
                 continue
+            finally:
+                self._flying = []
             self.batches += 1
             self.written += len(items)
             for waiter, outcome in zip(waiters, applied.outcomes, strict=True):
@@ -118,3 +127,18 @@ class Writer:
                     waiter.set_result(outcome)
             if applied.full:
                 self._on_full(applied.full)
+
+    async def _watch(self) -> None:
+        """Tell everybody who waits for a hung batch; what it holds may be stored all the same, so a retry is safe."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._patience / 4)
+            if self._flying and loop.time() - self._since > self._patience:
+                queued, self._waiters, self._items = self._waiters, [], []
+                _fail([*self._flying, *queued], StoreUnavailable(f"no answer for {self._patience:g} s"))
+
+
+def _fail(waiters: list[asyncio.Future[Outcome]], error: Exception) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_exception(error)

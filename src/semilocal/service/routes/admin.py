@@ -34,7 +34,7 @@ async def create(context: Context, request: Request) -> Response:
     form = decode_form(await read_request(request, ADMIN_BYTES), CampaignForm)
     try:
         campaign = form.build()
-        is_new = await service.read(create_campaign, service.store, campaign, now=service.clock())
+        is_new = await service.work(create_campaign, service.store, campaign, now=service.clock())
     except InvalidInput as error:
         raise Problem("malformed", str(error)) from None
     task = campaign.task.id
@@ -50,7 +50,7 @@ async def make_tokens(context: Context, request: Request) -> Response:
     form = decode_form(await read_request(request, ADMIN_BYTES), TokensForm)
     live = await service.campaign(task)
     try:
-        tokens = await service.read(new_tokens, service.store, task, count=form.count)
+        tokens = await service.work(new_tokens, service.store, task, count=form.count)
     except InvalidInput as error:
         raise Problem("malformed", str(error)) from None
     log.info("%s: %d tokens made", label(live.campaign), form.count)
@@ -76,7 +76,7 @@ async def start(context: Context, request: Request) -> Response:
     """End enrolment."""
     service, task = context.service, task_of(request.path_params)
     await service.campaign(task)
-    before = await service.read(rounds.start, service.store, task, service.clock())
+    before = await service.work(rounds.start, service.store, task, service.clock())
     live = await service.refresh(task)
     if before is not None:
         log.info("%s: %s", label(live.campaign), describe_step(before, live.status))
@@ -89,7 +89,7 @@ async def cancel(context: Context, request: Request) -> Response:
     """Cancel a campaign."""
     service, task = context.service, task_of(request.path_params)
     await service.campaign(task)
-    done = await service.read(rounds.cancel, service.store, task)
+    done = await service.work(rounds.cancel, service.store, task)
     live = await service.refresh(task)
     if done:
         log.info("%s cancelled after %d closed rounds", label(live.campaign), live.status.closed)

@@ -27,6 +27,7 @@ from ..http import (
     round_of,
     size_of,
     task_of,
+    while_connected,
 )
 from ..problems import Problem
 from ..stores.base import Enrolment, Incoming
@@ -85,7 +86,7 @@ async def show_state(context: Context, request: Request) -> Response:
     after = number_of(request, "after", default=None, low=-1, high=10**6)
     seconds = number_of(request, "wait", default=0, low=0, high=LONGEST_WAIT)
     if after is not None and seconds:
-        live = await service.wait(task, after=after, seconds=seconds)
+        live = await while_connected(request, service.wait(task, after=after, seconds=seconds))
     else:
         live = await service.fresh(task)
     status, now = live.status, service.clock()

@@ -104,7 +104,7 @@ async def _published(
     if live.status.phase != "finished":
         wait = poll_after(live.status, service.clock())
         raise Problem("not-closed-yet", f"the campaign is {live.status.phase}", retry_after=wait)
-    document = await service.read(make, service.store, task)
+    document = await service.work(make, service.store, task)
     return immutable_response(request, msgspec.json.encode(document), media_type=media_type)
 
 

@@ -116,6 +116,9 @@ class Store(Protocol):
     def close(self) -> None:
         """Close all connections."""
 
+    def interrupt(self) -> None:
+        """Let every call that waits for the database fail, from any thread; for a database that hangs."""
+
     def ping(self) -> None:
         """Raise ``StoreUnavailable`` if the database does not answer."""
 

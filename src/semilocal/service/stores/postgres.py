@@ -13,7 +13,10 @@ Knows SQL. Knows no HTTP.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
+import os
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -134,6 +137,11 @@ class PostgresStore(SQLStore[Connection]):
 
     def _disconnect(self, connection: Connection) -> None:
         connection.close()
+
+    def _cut(self, connection: Connection) -> None:
+        if not connection.closed:
+            with socket.socket(fileno=os.dup(connection.fileno())) as wire, contextlib.suppress(OSError):
+                wire.shutdown(socket.SHUT_RDWR)
 
     @contextmanager
     def _guarded(self) -> Iterator[Connection]:

@@ -115,6 +115,10 @@ class SQLStore(ABC, Generic[C]):
         """Close a connection."""
 
     @abstractmethod
+    def _cut(self, connection: C) -> None:
+        """Let a call that waits on a connection fail, from another thread."""
+
+    @abstractmethod
     def _migrate(self) -> None:
         """Create or update the tables."""
 
@@ -179,6 +183,13 @@ class SQLStore(ABC, Generic[C]):
                 self._disconnect(connection)
             self._all.clear()
         self._local = threading.local()
+
+    def interrupt(self) -> None:
+        """Let every call that waits for the database fail, from any thread; for a database that hangs."""
+        with self._guard:
+            self._closed = True
+            for connection in self._all:
+                self._cut(connection)
 
     def ping(self) -> None:
         """Raise ``StoreUnavailable`` if the database does not answer."""

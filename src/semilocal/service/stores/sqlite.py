@@ -105,6 +105,9 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
     def _disconnect(self, connection: sqlite3.Connection) -> None:
         connection.close()
 
+    def _cut(self, connection: sqlite3.Connection) -> None:
+        connection.interrupt()
+
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection()

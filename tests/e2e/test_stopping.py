@@ -1,0 +1,110 @@
+"""Stopping a server, and a database that hangs: everybody is told, nothing waits for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from semilocal.service.admin import create_campaign
+from semilocal.service.stores.base import open_store
+from semilocal.testing import Postgres, Server
+from tests.helpers.service import open_campaign, sample_task
+
+TASK = sample_task()
+POLL = f"/tasks/{TASK.id.hex()}/state?after=0&wait=25"
+
+
+def started(database: str, log: Path, *, workers: int = 1) -> Server:
+    server = Server(database, log=log, workers=workers)
+    server.start()
+    store = open_store(database, worker="test")
+    create_campaign(store, open_campaign(TASK), now=0)
+    store.close()
+    return server
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_stopping_answers_polls_and_writes_one_line(
+    tmp_path: Path, workers: int, request: pytest.FixtureRequest
+) -> None:
+    database = f"sqlite:///{tmp_path / 'service.db'}"
+    if workers > 1:
+        database = request.getfixturevalue("postgres").new_database()
+    server = started(database, tmp_path / "log.txt", workers=workers)
+    answers: list[httpx.Response] = []
+    asked = threading.Barrier(6)
+
+    def poll() -> None:
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            client.get(POLL.split("?")[0])  # the connection is there, the campaign is known
+            asked.wait()
+            answers.append(client.get(POLL))
+
+    threads = [threading.Thread(target=poll) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    asked.wait()
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        for _ in range(
+            20
+        ):  # the polls have arrived before these are answered, most likely; either way all are answered
+            client.get("/tasks")
+    before = (tmp_path / "log.txt").read_text()
+    server.stop()
+    for thread in threads:
+        thread.join()
+    assert {(answer.status_code, answer.json()["token"]) for answer in answers} == {(503, "unavailable")}
+    assert {answer.headers["retry-after"] for answer in answers} == {"1"}
+    lines = (tmp_path / "log.txt").read_text()[len(before) :].splitlines()
+    assert [line.split("INFO ")[1].split(";")[0] for line in lines] == ["stopping"] * workers
+
+
+@contextmanager
+def frozen(cluster: Postgres) -> Iterator[None]:
+    """Every process of the database stands still: connections stay open, and nothing is answered."""
+    pid = int((cluster.data / "postmaster.pid").read_text().split()[0])
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True)
+    processes = [pid, *(int(child) for child in found.stdout.split())]
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
+
+
+def test_a_hung_database_gives_503_and_does_not_block_stopping(postgres: Postgres, tmp_path: Path) -> None:
+    server = started(postgres.new_database(), tmp_path / "log.txt")
+    name = bytes(16).hex()
+    enrolment = {"verifier": bytes(32).hex()}
+    path = f"/tasks/{TASK.id.hex()}/participants/{name}"
+    assert httpx.put(server.url + path, json=enrolment, timeout=60).status_code == 201
+    with frozen(postgres):
+        for _ in range(2):
+            refused = httpx.put(server.url + path, json=enrolment, timeout=60)
+            assert (refused.status_code, refused.json()["token"]) == (503, "unavailable")
+        listed = httpx.get(f"{server.url}/tasks", timeout=60)
+        assert (listed.status_code, listed.headers["retry-after"]) == (503, "1")
+        health = httpx.get(f"{server.url}/healthz", timeout=60)
+        assert health.status_code == 503
+        assert "database: does not answer" in health.json()["detail"]
+    assert httpx.put(server.url + path, json=enrolment, timeout=60).status_code == 200
+    with frozen(postgres):
+        with pytest.raises((httpx.ReadTimeout, AssertionError)):
+            assert httpx.get(f"{server.url}/tasks", timeout=1).status_code == 200
+        assert server.process is not None
+        process = server.process
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)  # while the database still hangs
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port), timeout=5)
