@@ -27,7 +27,7 @@ def errors(trust: Any, *, epsilon: float = 0.5) -> Floats:
     ]
     assert len({one.stderr for one in found}) == 1
     # values are moved into the range of f; with 50 people that hardly ever happens at this epsilon
-    return np.array([one.value for one in found]) - POINTS[:, 0].mean()
+    return np.asarray(np.array([one.value for one in found]) - POINTS[:, 0].mean())
 
 
 @pytest.mark.parametrize(("trust", "least", "most"), [("curator", 0.9, 1.1), ("two-servers", 1.2, 2.2)])
