@@ -291,6 +291,7 @@ def build_app(
         raise MissingExtra("starlette", "service") from None
     if "keys" not in options:
         options["keys"] = keys_for_tests(store)
+    options.setdefault("monotonic", clock)
     options.setdefault("patience", 60.0)  # a busy machine is no hung database
     service = Service(store, clock=clock, interval=interval, **options)
     return create_app(service, admin=admin_hash(ADMIN_TOKEN)), service

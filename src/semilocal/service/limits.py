@@ -34,7 +34,7 @@ class RateLimit:
     def allow(self, key: bytes, now: float) -> bool:
         """Whether the key may ask now; counts it if so."""
         left, then = self._young.get(key) or self._old.get(key) or (self._burst, now)
-        left = min(self._burst, left + (now - then) * self._rate)
+        left = min(self._burst, left + max(0.0, now - then) * self._rate)
         allowed = left >= 1.0
         if len(self._young) >= self._half and key not in self._young:
             self._young, self._old = {}, self._young

@@ -75,13 +75,16 @@ class Service:
         Long polls at the same time; more are answered at once.
     patience : float
         Seconds after which a database that does not answer is taken for hung.
+    monotonic : callable
+        Seconds that only grow, for limits: a wall clock may be set back.
     """
 
     def __init__(
         self, store: Store, *, clock: Callable[[], float], interval: float | None = 0.2, max_queue: int = 8192,
         keys: Keyring = NO_KEYS, max_waiters: int = 20_000, patience: float = 5.0,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self.store, self.clock, self._keys = store, clock, keys
+        self.store, self.clock, self.monotonic, self._keys = store, clock, monotonic, keys
         self._interval, self._patience = interval, patience
         self.writer = Writer(store, self._full, max_queue=max_queue, gather=store.gather, patience=patience)
         self._live: dict[bytes, LiveCampaign] = {}

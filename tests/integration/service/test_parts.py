@@ -151,3 +151,14 @@ def test_a_campaign_refuses_what_makes_no_sense() -> None:
         Campaign("x", sample_task(), (), "open", 0)
     with pytest.raises(InvalidInput, match="printable"):
         Campaign("\x00", sample_task())
+
+
+@pytest.mark.parametrize("step", [-3600.0, 3600.0])
+def test_a_clock_that_steps_locks_nobody_out(step: float) -> None:
+    """Also if somebody passes a clock that steps: the bucket is full or as it was, never in debt."""
+    limit = RateLimit(rate=2.0, burst=20)
+    for _ in range(10):
+        assert limit.allow(b"key", 10_000.0)
+    assert limit.allow(b"key", 10_000.0 + step)
+    for _ in range(8):
+        assert limit.allow(b"key", 10_000.0 + step)

@@ -66,7 +66,7 @@ async def enrol(context: Context, request: Request) -> Response:
     if form.token is not None and not (form.token.isascii() and 8 <= len(form.token) <= 128):
         raise Problem("bad-token", "a token has 8 to 128 plain characters")
     limited = form.token.encode() if form.token is not None else verifier
-    if not context.by_token.allow(limited, service.clock()):
+    if not context.by_token.allow(limited, service.monotonic()):
         raise Problem("too-fast", "more than 2 enrolments a second with one token")
     await service.campaign(task)
     digest, mark = None, None
@@ -117,7 +117,7 @@ async def put_report(
     if match is None:
         raise Problem("unauthorized", "send Authorization: Bearer <key, 64 lower-case hex digits>")
     service = context.service
-    if not context.by_key.allow(key, service.clock()):
+    if not context.by_key.allow(key, service.monotonic()):
         raise Problem("too-fast", "more than 20 requests a second with one key")
     verifier = hashlib.sha256(bytes.fromhex(match[1].decode())).digest()
     live = await service.campaign(task)
