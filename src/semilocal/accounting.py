@@ -1,8 +1,8 @@
 """The ledger: what was spent on which release, under which promise.
 
-Losses add up (basic composition, in exact fractions). Crowds do not: the same people in several partitions share all
-their regions with fewer than k others, so chances of a missing crowd are listed, never added. A ledger is a frozen
-value; spending returns a new one, or refuses to exceed its cap.
+Losses add up (basic composition, in exact fractions). Crowds do not: the same people in several partitions may share
+all their regions with fewer than k, so chances of a missing crowd are listed, never added. A ledger is a frozen value;
+spending returns a new one, or refuses to exceed its cap.
 
 Knows numbers; the words are those of protocol/promise.py. Knows no positions and no mechanisms.
 """

@@ -32,7 +32,7 @@ def describe(operations: Iterable[Operation]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "semilocal", "version": "1",
-            "summary": "Density-adaptive location analytics without a trusted curator",
+            "summary": "Density-adaptive location analytics",
         },
         "paths": paths,
         "components": {

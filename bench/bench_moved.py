@@ -1,0 +1,150 @@
+"""Who is moved, who shares a region with people that live elsewhere, and what an attacker gets who knows everybody.
+
+Prints the Markdown tables of ``docs/privacy.md``; all data is public::
+
+    SEMILOCAL_DATA=FOLDER python bench/bench_moved.py [--participants 20000] [--runs 5]
+
+"Guessing": an attacker knows the positions of all members of a region, but not who is where, and sees the whole
+transcript. It guesses a member's position in proportion to the likelihood of their reports. The table shows how much
+more often that is right than a guess without the transcript. It is told where moved participants act from, so it is
+stronger than any real one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import numpy as np
+
+import semilocal as sl
+from semilocal.arrays import Floats, Integers
+from semilocal.experiments.datasets import load
+
+UNIT = sl.Box((0.0, 0.0), (1.0, 1.0))
+SOURCES = ("california_housing", "gowalla", "brightkite", "porto")
+K, DELTA = 50, 1e-6
+
+
+def people(source: str, size: int, rng: np.random.Generator) -> Floats:
+    return load.sample_users(source, size, rng).points
+
+
+def task_of(epsilon: float) -> sl.Task:
+    return sl.Task.build(UNIT, epsilon=epsilon, delta=DELTA, k=K)
+
+
+# -- moved participants --------------------------------------------------------------------------------------------
+
+
+def moved_row(source: str, size: int, runs: int) -> list[str]:
+    rows = []
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, 1])
+        run = sl.simulate(people(source, size, rng), task_of(1.0), rng=rng)
+        trims = run.partition.path_trims[run.regions]
+        moved = run.moves > 0
+        elsewhere = np.bincount(run.regions[moved], minlength=len(run.partition)) / run.partition.crowds
+        rows.append([moved.mean(), trims.mean(), trims.max(), elsewhere[run.regions].mean(),
+                     elsewhere[run.regions[moved]].mean()])  # fmt: skip
+    share, mean, most, usual, own = np.mean(rows, axis=0)
+    return [source, f"{100 * share:.1f} %", f"{mean:.1f}", f"{most:.0f}", f"{100 * usual:.1f} %", f"{100 * own:.0f} %"]
+
+
+# -- what an attacker gets -------------------------------------------------------------------------------------------
+
+
+def children_by_round(run: sl.Run, points: Floats) -> Iterator[Integers]:
+    """The child that each participant was in, round by round, at the position it acted from."""
+    tree, trims = run.task.hierarchy, run.partition.trims
+    codes, depths = tree.codes(points), tree.depth(trims.cells)
+    for depth in range(len(run.rounds)):
+        children = tree.child_of(codes, depth)
+        yield children
+        rows = np.flatnonzero(depths == depth)
+        for row in rows:
+            first, last = tree.span(trims.cells[row : row + 1])
+            here = np.flatnonzero((codes >= first[0]) & (codes <= last[0]) & ~trims.kept[row][children])
+            if len(here):
+                cells = np.repeat(trims.cells[row], len(here))
+                codes[here] = tree.nearest(codes[here], cells, np.tile(trims.kept[row], (len(here), 1)))
+
+
+def gains(source: str, epsilon: float, size: int, seed: int) -> tuple[Integers, Floats, Floats]:
+    """Moves of each participant, chance of a right guess with the transcript, and without."""
+    rng = np.random.default_rng([seed, 2])
+    points = people(source, size, rng)
+    secrets = [rng.bytes(32) for _ in range(size)]
+    run = sl.simulate(points, task_of(epsilon), secrets=secrets, detail="reports")
+    answers = np.full((len(run.rounds), size), -1)
+    for number, played in enumerate(run.rounds):
+        assert played.reports is not None
+        if played.reports.answers.ndim == 1:
+            answers[number, played.reports.participants] = played.reports.answers
+    children = np.array(list(children_by_round(run, points)))
+    right = np.zeros(size)
+    for region, crowd in enumerate(run.partition.crowds):
+        who = np.flatnonzero(run.regions == region)
+        asked = (answers[:, who] >= 0).all(axis=1)
+        matches = sum(
+            (answers[number, who][:, None] == children[number, who][None, :]).astype(float)
+            for number in np.flatnonzero(asked)
+        )
+        weights = np.exp(epsilon * (matches - np.max(matches, axis=1, keepdims=True)))
+        right[who] = np.diagonal(weights) / weights.sum(axis=1)
+        assert len(who) == crowd
+    return run.moves.astype(np.int64), right, 1.0 / run.partition.crowds[run.regions]
+
+
+def attack_row(epsilon: float, size: int, runs: int) -> list[str]:
+    found = [gains(source, epsilon, size, seed) for source in SOURCES for seed in range(runs)]
+    moves, right, blind = (np.concatenate(column) for column in zip(*found, strict=True))
+    row = [f"{epsilon:g}"]
+    for low, high in ((0, 0), (1, 1), (2, 4), (5, 99)):
+        chosen = (moves >= low) & (moves <= high)
+        row.append(f"x {right[chosen].mean() / blind[chosen].mean():.1f}" if chosen.sum() >= 100 else "too few")
+    return row
+
+
+# -- several tasks ---------------------------------------------------------------------------------------------------
+
+
+def joint_row(source: str, size: int, runs: int) -> list[str]:
+    """Share of participants who share all their regions with fewer than k, oneself included."""
+    shares: dict[int, list[float]] = {2: [], 3: [], 5: []}
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, 3])
+        points, regions = people(source, size, rng), []
+        for _ in range(5):
+            low, high = -rng.random(2) * 0.5, 1 + rng.random(2) * 0.5
+            box = sl.Box(tuple(low.tolist()), tuple(high.tolist()))
+            regions.append(sl.simulate(points, sl.Task.build(box, epsilon=1.0, delta=DELTA, k=K), rng=rng).regions)
+        for count, found in shares.items():
+            _, which, crowds = np.unique(np.array(regions[:count]), axis=1, return_inverse=True, return_counts=True)
+            found.append(float((crowds[which.ravel()] < K).mean()))
+    return [source, *(f"{100 * np.mean(found):.0f} %" for found in shares.values())]
+
+
+def show(head: list[str], rows: list[list[str]]) -> None:
+    for row in (head, ["---"] * len(head), *rows):
+        print("| " + " | ".join(row) + " |", flush=True)
+    print()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--participants", type=int, default=20_000)
+    parser.add_argument("--runs", type=int, default=5)
+    args = parser.parse_args()
+    size, runs = args.participants, args.runs
+    print(f"{size:,} participants, k = {K}, delta = {DELTA:g}, {runs} runs\n")
+    head = ["data", "moved", "T, mean", "T, largest", "of one's crowd live elsewhere", "the same, for moved people"]
+    show(head, [moved_row(source, size, runs) for source in SOURCES])
+    head = ["epsilon", "not moved", "moved once", "2 to 4 times", "5 times or more"]
+    show(head, [attack_row(epsilon, size // 2, max(runs // 5, 1)) for epsilon in (1.0, 2.0, 4.0)])
+    head = ["data", "2 tasks", "3 tasks", "5 tasks"]
+    show(head, [joint_row(source, size, runs) for source in SOURCES])
+
+
+if __name__ == "__main__":
+    main()
