@@ -1,32 +1,37 @@
 """Function values and their mean, released with noise scaled to each participant's region.
 
-Every participant maps f at its (moved) position into the unit interval by the range of f over its region, and sends
-it through a value mechanism that costs ``epsilon`` for any two positions in the region. A participant that was moved
-releases at its moved position: a small bias for very few instead of large noise for all.
+Every participant maps f at the position it acts from into the unit interval by the range of f over its region, and
+sends it through a value mechanism that costs ``epsilon`` for any two positions in the region. What becomes public is
+how often each output was sent from each region. The mean is computed from that alone, whether devices sent it
+(:func:`collected_mean`) or a simulation made it (:func:`mean`).
 
-Knows runs, functions and mechanisms.
+Knows partitions, runs, functions and mechanisms. Knows no budget split.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, Integers, short_repr
+from ..arrays import Floats, Integers, Words, short_repr
 from ..errors import InvalidInput
-from ..functions import as_function
+from ..functions import BoundedFunction, as_function
+from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
+from ..protocol.plan import Release
 from ..randomizer.values.mechanisms import AnyMechanism, best
 from ..simulation.run import Run
-from ..simulation.values import give_values
+from ..simulation.values import Given, give_values
+from ._shift import Shift, shift_of
 from .intervals import standard_errors
 from .promised import Promised
 
-__all__ = ["MeanRelease", "ValuesRelease", "mean", "values"]
+__all__ = ["MeanRelease", "RegionMeans", "ValuesRelease", "collected_mean", "mean", "sent_values", "values"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +66,14 @@ class ValuesRelease(Promised):
         return np.stack([self.value - half, self.value + half], axis=-1)
 
 
+class RegionMeans(NamedTuple):
+    """Means of single regions, one row per region of the partition; NaN where nobody answered."""
+
+    value: Floats
+    stderr: Floats
+    responders: Integers
+
+
 @dataclass(frozen=True, eq=False)
 class MeanRelease(Promised):
     """A mean with its error.
@@ -68,14 +81,15 @@ class MeanRelease(Promised):
     Attributes
     ----------
     value : float
-        Unbiased for the mean of f over the (moved) positions.
+        Unbiased for the mean of f over the positions that participants act from.
     stderr : float
         Standard error from the mechanism's noise.
-    bias_bound : float
-        How far moving participants can have shifted the mean: the estimated number of moved participants (plus two of
-        its standard errors) times the largest change of f a move can make. 0 if nobody can have been moved.
+    shift : Shift
+        What moving participants may have done to the sum.
     participants : int
-        Number of participants.
+        Number of participants who answered.
+    regions : RegionMeans
+        Of the positions that participants act from.
     partition : Partition
     spent : Ledger
     simulated : bool
@@ -84,8 +98,9 @@ class MeanRelease(Promised):
 
     value: float
     stderr: float
-    bias_bound: float
+    shift: Shift
     participants: int
+    regions: RegionMeans
     partition: Partition
     spent: Ledger
     simulated: bool = False
@@ -93,21 +108,33 @@ class MeanRelease(Promised):
     __repr__ = short_repr
 
     @property
+    def bias_bound(self) -> float:
+        """How far moving participants can have shifted the mean, with two standard errors; 0 if nobody was moved."""
+        far = abs(self.shift.middle) + self.shift.doubt + 2.0 * math.sqrt(self.shift.variance)
+        return far / self.participants
+
+    @property
     def biased(self) -> bool:
-        """Whether the interval leaves out a possible bias; ``interval(widen=True)`` takes it in."""
+        """Whether anybody can have been moved."""
         return self.bias_bound > 0
 
-    def interval(self, level: float = 0.95, *, widen: bool = False) -> tuple[float, float]:
-        """Interval for the mean of f over the (moved) positions.
+    def interval(self, level: float = 0.95, *, widen: bool = True) -> tuple[float, float]:
+        """Interval for the mean of f over the true positions. It holds the value.
 
         Parameters
         ----------
         level : float
         widen : bool
-            Add the bias bound on both sides, so that it covers the mean over the true positions.
+            If not, it is for the mean over the positions that participants act from: noise alone, and nothing for
+            participants who were moved.
         """
-        half = standard_errors(level) * self.stderr + (self.bias_bound if widen else 0.0)
-        return self.value - half, self.value + half
+        width = standard_errors(level)
+        if not widen:
+            return self.value - width * self.stderr, self.value + width * self.stderr
+        middle, doubt, variance = (self.shift.middle, self.shift.doubt, self.shift.variance)
+        half = width * math.hypot(self.stderr, math.sqrt(variance) / self.participants)
+        down, up = min(middle - doubt, 0.0) / self.participants, max(middle + doubt, 0.0) / self.participants
+        return self.value + down - half, self.value + up + half
 
 
 def values(
@@ -139,12 +166,12 @@ def values(
         What was spent on these people so far, the run included; the run's alone if left out.
     """
     spent = (ledger or Ledger.of(run.task)).settle(run.partition).spend(f"values of {as_function(f).name}", epsilon)
-    reports = _release(run, points, f, epsilon, rng, mechanism)
-    value = np.full(len(run.regions), np.nan)
-    stderr = np.full(len(run.regions), np.nan)
-    value[reports.who] = reports.low + reports.decoded * reports.width
-    stderr[reports.who] = reports.width * float(np.sqrt(reports.mechanism.worst_variance))
-    return ValuesRelease(value, stderr, run.partition, spent, reports.mechanism, run.simulated)
+    chosen = _mechanism(epsilon, mechanism)
+    given = _give(run, points, f, chosen, rng)
+    value, stderr = np.full((2, len(run.regions)), np.nan)
+    value[given.who] = given.low + chosen.decode(given.outputs) * given.width
+    stderr[given.who] = given.width * math.sqrt(chosen.worst_variance)
+    return ValuesRelease(value, stderr, run.partition, spent, chosen, run.simulated)
 
 
 def mean(
@@ -172,75 +199,90 @@ def mean(
     True
     """
     spent = (ledger or Ledger.of(run.task)).settle(run.partition).spend(f"mean of {as_function(f).name}", epsilon)
-    reports = _release(run, points, f, epsilon, rng, mechanism)
-    count = len(reports.who)
-    if not count:
-        raise InvalidInput("there is nobody to take the mean of")
-    value = float(np.mean(reports.low + reports.decoded * reports.width))
-    return MeanRelease(
-        value,
-        float(np.sqrt(_noise_variance(run, reports))) / count,
-        _bias_bound(run.partition, f, count),
-        count,
-        run.partition,
-        spent,
-        run.simulated,
+    chosen = _mechanism(epsilon, mechanism)
+    given = _give(run, points, f, chosen, rng)
+    alphabet = chosen.alphabet
+    sent, counts = np.unique(given.regions * len(alphabet) + given.outputs - alphabet.start, return_counts=True)
+    rows, outputs = np.divmod(sent, len(alphabet))
+    return _mean(
+        run.partition, rows, outputs + alphabet.start, counts, as_function(f), chosen, spent, simulated=run.simulated
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Reports:
-    who: Integers
-    regions: Integers
-    decoded: Floats  # unit scale
-    low: Floats
-    width: Floats
-    mechanism: AnyMechanism
+def collected_mean(
+    partition: Partition, closed: ValueClosed, release: Release, *, ledger: Ledger | None = None
+) -> MeanRelease:
+    """The mean that a closed round of values gives, from public messages alone.
+
+    Parameters
+    ----------
+    partition : Partition
+        Of the same task.
+    closed : ValueClosed
+    release : Release
+        What the round asked for; its mechanism and function.
+    ledger : Ledger, optional
+        What was spent on these people so far, the run and this release included; these alone if left out.
+
+    Raises
+    ------
+    InvalidInput
+        If nobody answered, or a cell is no region of the partition.
+    """
+    assert release.mechanism is not None
+    f = release.build()
+    spent = (ledger or Ledger.of(partition.task).spend(f"mean of {f.name}", release.epsilon)).settle(partition)
+    rows, outputs, counts = sent_values(partition, closed)
+    return _mean(partition, rows, outputs, counts, f, release.mechanism, spent, simulated=False)
 
 
-def _release(
-    run: Run,
-    points: npt.ArrayLike,
-    f: Any,
-    epsilon: float,
-    rng: np.random.Generator,
-    mechanism: AnyMechanism | None,
-) -> _Reports:
-    bounded = as_function(f)
+def sent_values(partition: Partition, closed: ValueClosed) -> tuple[Integers, Integers, Integers]:
+    """What was sent in a round of values: the region's row, the output, and how often. int64[r] each."""
+    order = np.argsort(partition.cells)
+    cells = np.array(closed.cells, dtype=np.uint64)
+    found = np.minimum(np.searchsorted(partition.cells, cells, sorter=order), len(order) - 1)
+    if len(cells) and not np.array_equal(partition.cells[order[found]], cells):
+        raise InvalidInput("the closing has values of cells that are no regions of this partition")
+    pairs = np.array([pair for row in closed.counts for pair in row], dtype=np.int64).reshape(-1, 2)
+    return np.repeat(order[found], [len(row) for row in closed.counts]), pairs[:, 0], pairs[:, 1]
+
+
+def _mean(
+    partition: Partition, rows: Integers, outputs: Integers, counts: Integers, f: BoundedFunction,
+    mechanism: AnyMechanism, spent: Ledger, *, simulated: bool,
+) -> MeanRelease:  # fmt: skip
+    total = int(counts.sum())
+    if not total:
+        raise InvalidInput("there is nobody to take the mean of")
+    regions = len(partition)
+    ranges = f.range_over(partition.boxes)
+    low, width = ranges[:, 0], ranges[:, 1] - ranges[:, 0]
+    responders = np.bincount(rows, counts, minlength=regions).astype(np.int64)
+    sums = np.bincount(rows, counts * mechanism.decode(outputs), minlength=regions)
+    share = np.divide(sums, responders, out=np.full(regions, np.nan), where=responders > 0)
+    # The mechanism's variance is nearly constant and concave in the true value, so its value at the estimated mean of
+    # a region is a slight overestimate of the average over the region's participants.
+    noise = width**2 * mechanism.variance(np.clip(np.nan_to_num(share, nan=0.5), 0.0, 1.0))
+    error = np.sqrt(np.divide(noise, responders, out=np.full(regions, np.nan), where=responders > 0))
+    return MeanRelease(
+        float(np.sum(responders * low + sums * width) / total), math.sqrt(float(np.sum(responders * noise))) / total,
+        shift_of(partition, f), total, RegionMeans(low + share * width, error, responders),
+        partition, spent, simulated,
+    )  # fmt: skip
+
+
+def _mechanism(epsilon: float, mechanism: AnyMechanism | None) -> AnyMechanism:
     chosen = best(epsilon) if mechanism is None else mechanism
     if chosen.epsilon != epsilon:
         raise InvalidInput(
             f"the mechanism costs epsilon = {chosen.epsilon:g} inside your region (delta = 0); epsilon must say so, "
             f"got {epsilon!r}"
         )
-    given = give_values(
-        run, points, bounded, chosen, lambda who: rng.integers(0, 2**64, size=(len(who), chosen.words), dtype=np.uint64)
-    )
-    return _Reports(given.who, given.regions, chosen.decode(given.outputs), given.low, given.width, chosen)
+    return chosen
 
 
-def _noise_variance(run: Run, reports: _Reports) -> float:
-    """Variance of the sum of all released values, from the released values alone.
+def _give(run: Run, points: npt.ArrayLike, f: Any, mechanism: AnyMechanism, rng: np.random.Generator) -> Given:
+    def words(who: Integers) -> Words:
+        return rng.integers(0, 2**64, size=(len(who), mechanism.words), dtype=np.uint64)
 
-    The mechanism's variance is nearly constant and concave in the true value, so its value at the estimated mean of a
-    region is a slight overestimate of the average over the region's participants.
-    """
-    regions = len(run.partition)
-    crowd = np.bincount(reports.regions, minlength=regions)
-    sums = np.bincount(reports.regions, reports.decoded, minlength=regions)
-    centre = np.clip(np.divide(sums, crowd, out=np.full(regions, 0.5), where=crowd > 0), 0.0, 1.0)
-    width = np.zeros(regions)
-    width[reports.regions] = reports.width
-    return float(np.sum(crowd * width**2 * reports.mechanism.variance(centre)))
-
-
-def _bias_bound(partition: Partition, f: Any, count: int) -> float:
-    """Largest shift of a mean that the moved participants can have caused, from the public transcript."""
-    trims = partition.trims
-    if not len(trims.cells):
-        return 0.0
-    failing = (~trims.kept).sum(axis=1)
-    variance = np.array([partition.task.randomizer.variance(partition.task.tau, members=int(m)) for m in failing])
-    moved = np.where(trims.kept, 0.0, trims.estimates).sum(axis=1) + 2.0 * np.sqrt(trims.responders * variance)
-    ranges = as_function(f).range_over(partition.task.hierarchy.boxes(trims.cells))
-    return float(np.sum(np.clip(moved, 0.0, trims.responders) * (ranges[:, 1] - ranges[:, 0])) / count)
+    return give_values(run, points, as_function(f), mechanism, words)

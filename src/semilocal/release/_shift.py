@@ -1,0 +1,76 @@
+"""How far moved participants can have shifted a mean, by the public transcript alone.
+
+Whoever was moved gave the value of a place drawn evenly from the part that was kept. The people of a trimmed part
+would have given others: f over the part instead of f over all places they can have been sent to.
+
+Knows a partition and a function. Knows no noise of values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Floats
+from ..functions import BoundedFunction
+from ..protocol.partition import Partition
+from ._inside import Inside
+from ._tree import NONE, Tree
+from ._visitors import population
+
+__all__ = ["Shift", "shift_of"]
+
+_PROBES = 16  # places in a box that stand for all
+
+
+class Shift(NamedTuple):
+    """True sum of f less the sum over the places participants acted from.
+
+    ``middle`` lies between two views of trimmed parts, ``doubt`` is half their distance (see ``_visitors``), and
+    ``variance`` is that of either.
+    """
+
+    middle: float
+    doubt: float
+    variance: float
+
+
+def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
+    """The shift of the sum of f; zero if nobody can have been moved."""
+    if not len(partition.trims.cells):
+        return Shift(0.0, 0.0, 0.0)
+    tree = Tree.of(partition)
+    found = population(tree)
+    clumped = Inside.of(tree, found, np.zeros((len(tree.cells), tree.boxes.shape[2]))).spread.clumped
+    parts = np.flatnonzero(tree.is_part)
+    ends = np.flatnonzero(tree.children[:, 0] == NONE)
+    mean, square = np.zeros((2, len(tree.cells)))
+    values = f(_places(tree.boxes[ends]).reshape(-1, tree.boxes.shape[2])).reshape(len(ends), _PROBES)
+    mean[ends], square[ends] = values.mean(axis=1), (values**2).mean(axis=1)
+    landing, landing_square = mean.copy(), square.copy()
+    sent, sent_square = np.zeros((2, len(tree.cells)))  # of a part: where its people were sent
+    for level in reversed(tree.levels):
+        children, kept = tree.children[level], tree.kept[level]
+        ways = kept.sum(axis=1)
+        for numbers in (landing, landing_square):
+            numbers[level] = np.where(kept, numbers[children], 0.0).sum(axis=1) / ways
+        row, child = np.nonzero(~kept)
+        part = children[row, child]
+        sent[part], sent_square[part] = landing[level[row]], landing_square[level[row]]
+    people, change = found.people[parts], mean[parts] - sent[parts]
+    here = np.maximum(square[parts] - mean[parts] ** 2, 0.0)
+    there = np.maximum(sent_square[parts] - sent[parts] ** 2, 0.0)
+    variance = found.noise[parts] * change**2 + (people + clumped * people**2) * here + people * there
+    return Shift(float(people @ change), float(abs(found.common[parts] @ change)), float(variance.sum()))
+
+
+def _places(boxes: Floats) -> Floats:
+    """Places spread over boxes, by a rule that fills them evenly in any dimension: float64[m, probes, d]."""
+    dimensions = boxes.shape[2]
+    ratio = 2.0
+    for _ in range(32):  # the root of ratio ** (d + 1) = ratio + 1, which makes steps that never line up
+        ratio = (1.0 + ratio) ** (1.0 / (dimensions + 1))
+    steps = ratio ** -np.arange(1.0, dimensions + 1)
+    share = (0.5 + np.arange(_PROBES)[:, None] * steps) % 1.0
+    return np.asarray(boxes[:, None, 0] + share * (boxes[:, None, 1] - boxes[:, None, 0]))
