@@ -31,7 +31,7 @@ from ._shift import Shift, shift_of
 from .intervals import standard_errors
 from .promised import Promised
 
-__all__ = ["MeanRelease", "RegionMeans", "ValuesRelease", "collected_mean", "mean", "sent_values", "values"]
+__all__ = ["MeanRelease", "RegionMeans", "ValuesRelease", "collected_mean", "mean", "region_values", "values"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,11 +232,11 @@ def collected_mean(
     assert release.mechanism is not None
     f = release.build()
     spent = (ledger or Ledger.of(partition.task).spend(f"mean of {f.name}", release.epsilon)).settle(partition)
-    rows, outputs, counts = sent_values(partition, closed)
+    rows, outputs, counts = _sent(partition, closed)
     return _mean(partition, rows, outputs, counts, f, release.mechanism, spent, simulated=False)
 
 
-def sent_values(partition: Partition, closed: ValueClosed) -> tuple[Integers, Integers, Integers]:
+def _sent(partition: Partition, closed: ValueClosed) -> tuple[Integers, Integers, Integers]:
     """What was sent in a round of values: the region's row, the output, and how often. int64[r] each."""
     order = np.argsort(partition.cells)
     cells = np.array(closed.cells, dtype=np.uint64)
@@ -245,6 +245,17 @@ def sent_values(partition: Partition, closed: ValueClosed) -> tuple[Integers, In
         raise InvalidInput("the closing has values of cells that are no regions of this partition")
     pairs = np.array([pair for row in closed.counts for pair in row], dtype=np.int64).reshape(-1, 2)
     return np.repeat(order[found], [len(row) for row in closed.counts]), pairs[:, 0], pairs[:, 1]
+
+
+def region_values(partition: Partition, closed: ValueClosed, release: Release) -> list[tuple[Floats, list[int]]]:
+    """Per cell of a closing the values float64[r] that were sent from there, and how often each was."""
+    assert release.mechanism is not None
+    rows, outputs, counts = _sent(partition, closed)
+    ranges = release.build().range_over(partition.boxes)
+    decoded = ranges[rows, 0] + (ranges[rows, 1] - ranges[rows, 0]) * release.mechanism.decode(outputs)
+    ends = np.cumsum([len(row) for row in closed.counts])[:-1]
+    pairs = zip(np.split(decoded, ends), np.split(counts, ends), strict=True)
+    return [(values, numbers.tolist()) for values, numbers in pairs][: len(closed.cells)]
 
 
 def _mean(

@@ -18,6 +18,7 @@ from .limits import RateLimit
 from .metrics import Metrics
 from .openapi import describe
 from .problems import Problem
+from .results import Published
 from .routes import OPERATIONS
 from .routes.device import put_report
 from .routes.table import Context, Operation
@@ -55,8 +56,8 @@ class App:
     def __init__(self, service: Service, *, admin: bytes, access_log: bool = False) -> None:
         self.service, self._access_log = service, access_log
         self.context = Context(
-            service, Metrics(), admin, RateLimit(rate=20.0, burst=60), RateLimit(rate=2.0, burst=20),
-            describe(OPERATIONS),
+            service, Metrics(), Published(service.store), admin, RateLimit(rate=20.0, burst=60),
+            RateLimit(rate=2.0, burst=20), describe(OPERATIONS),
         )  # fmt: skip
         self.router = Router(list(_routes(self.context)), redirect_slashes=False, default=no_such_route)
 

@@ -20,6 +20,8 @@ _PARAMETERS = {
     "after": ("query", {"type": "string"}, "where to go on; see spec/http.md"),
     "wait": ("query", {"type": "integer", "minimum": 0, "maximum": 25}, "seconds"),
     "limit": ("query", {"type": "integer", "minimum": 1, "maximum": 1000}, "most reports of a page"),
+    "box": ("query", {"type": "string"}, "all lower ends, then all upper ends, with commas"),
+    "level": ("query", {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, "of the interval; 0.95"),
 }
 
 

@@ -1,146 +1,227 @@
-"""What a finished campaign publishes: regions, crowds, releases, and the promise they come with.
+"""What a campaign publishes: regions, crowds, releases, counts in boxes, and the promise they come with.
 
-Regions, crowds and who answered are public by design; only the place inside a region is protected, and every number
-of a release carries its epsilon. Knows a store and the protocol's estimates. Knows no HTTP.
+Every number comes from the classes of :mod:`semilocal.release`, which take what a transcript gives. Regions, crowds and
+who answered are public by design; only the place inside a region is protected. Knows a store. Knows no HTTP.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
+import numpy.typing as npt
 
 from ..errors import InvalidInput
 from ..protocol.curator import Curator
-from ..protocol.estimates import estimate_mean, region_values
-from ..protocol.messages import Closed, ValueClosed, decode
+from ..protocol.messages import Checkpoint, Closed, ValueClosed, decode, decode_closed
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.promise import INSIDE, Guarantee, promise
-from ..protocol.task import Task
-from ..transcript.checkpoints import Checkpoint
+from ..release import CountsRelease, collected_mean, counts, region_values
 from .campaign import Campaign, Status
 from .stores.base import Store
 
-__all__ = ["geojson", "results"]
+__all__ = ["Findings", "Published"]
+
+_KEPT = 16  # campaigns whose findings stay in memory
+_LEVEL = 0.95
 
 
-def results(store: Store, task: bytes) -> dict[str, Any]:
-    """Everything a finished campaign publishes, ready for JSON.
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What the closed rounds of a campaign say; the partition is complete.
 
-    Raises
-    ------
-    InvalidInput
-        If the campaign is not finished.
+    Attributes
+    ----------
+    campaign : Campaign
+    status : Status
+    partition : Partition
+        With rule "each" its crowds are not public, and mean nothing.
+    values : dict of int to ValueClosed
+        Closed rounds of values by the index of their release.
+    checkpoint : Checkpoint
+        Of the last closed round.
     """
-    campaign, status, closings, values = _read(store, task)
-    plan = campaign.plan
-    checkpoint = msgspec.msgpack.decode(store.message(task, status.closed, "checkpoint") or b"", type=Checkpoint)
-    regions = _regions(campaign.task, closings)
-    return {
-        "task": task.hex(),
-        "name": campaign.name,
-        "statement": campaign.statement(),
-        "note": UNPROTECTED,
-        "privacy": _promise(campaign, closings).to_json(),
-        "enrolled": status.enrolled,
-        "rounds": status.closed,
-        "checkpoint": {"round": checkpoint.round, "size": checkpoint.size, "root": checkpoint.root.hex()},
-        "regions": regions,
-        "releases": [_release(campaign, index, values.get(index), regions) for index in range(len(plan.releases))],
-    }
 
+    campaign: Campaign
+    status: Status
+    partition: Partition
+    values: dict[int, ValueClosed]
+    checkpoint: Checkpoint
 
-def _promise(campaign: Campaign, closings: list[Closed]) -> Guarantee:
-    """What the campaign promised, with the TRIMs that its paths had."""
-    if campaign.task.rule != "trim":
-        return promise(campaign.task, campaign.plan)
-    trims = int(Partition.from_closings(campaign.task, closings).path_trims.max(initial=0))
-    return promise(campaign.task, campaign.plan, trims=trims, counted="run")
+    @staticmethod
+    def read(store: Store, task: bytes, status: Status) -> Findings:
+        """Read them from the messages of closed rounds.
 
+        Raises
+        ------
+        InvalidInput
+            If there is no partition yet.
+        """
+        campaign = store.campaign(task)
+        if campaign is None or status.phase not in ("releasing", "finished"):
+            raise InvalidInput(f"the campaign is {status.phase}; its regions are not known yet")
+        closings: list[Closed] = []
+        values = {}
+        for number in range(1, status.closed + 1):
+            closed = decode_closed(store.message(task, number, "closed") or b"")
+            if isinstance(closed, ValueClosed):
+                values[closed.index] = closed
+            else:
+                closings.append(closed)
+        checkpoint = decode(store.message(task, status.closed, "checkpoint") or b"", Checkpoint)
+        partition = Partition.from_rounds(campaign.task, Curator.replay(campaign.task, closings).rounds)
+        return Findings(campaign, status, partition, values, checkpoint)
 
-def geojson(store: Store, task: bytes) -> dict[str, Any]:
-    """The regions as GeoJSON (two dimensions, rules "all" and "trim")."""
-    campaign, _, closings, _ = _read(store, task)
-    return Partition.from_closings(campaign.task, closings).to_geojson()
+    @cached_property
+    def counts(self) -> CountsRelease:
+        """Counts that answer range queries.
 
+        Raises
+        ------
+        InvalidInput
+            With rule "each", where crowds are not public.
+        """
+        if self.campaign.task.rule == "each":
+            raise InvalidInput('with rule "each" crowds are not public: there is nothing to count from')
+        return counts(self.partition)
 
-def _read(store: Store, task: bytes) -> tuple[Campaign, Status, list[Closed], dict[int, ValueClosed]]:
-    campaign, status = store.campaign(task), store.status(task)
-    if campaign is None or status is None:
-        raise InvalidInput("there is no campaign with this task")
-    if status.phase != "finished":
-        raise InvalidInput(f"the campaign is {status.phase}; results are there when it is finished")
-    partition_rounds = status.closed - len(campaign.plan.asked)
-    closings, values = [], {}
-    for number in range(1, status.closed + 1):
-        data = store.message(task, number, "closed")
-        assert data is not None
-        if number <= partition_rounds:
-            closings.append(decode(data, Closed))
-        else:
-            closed = decode(data, ValueClosed)
-            values[closed.index] = closed
-    return campaign, status, closings, values
+    @cached_property
+    def promise(self) -> Guarantee:
+        """What the campaign promised, with the TRIMs that its paths had."""
+        trims = int(self.partition.path_trims.max(initial=0))
+        if self.campaign.task.rule != "trim":
+            return promise(self.campaign.task, self.campaign.plan)
+        return promise(self.campaign.task, self.campaign.plan, trims=trims, counted="run")
 
-
-def _regions(task: Task, closings: list[Closed]) -> list[dict[str, Any]]:
-    if task.rule == "each":  # nobody answers for a region that was left behind: its crowd is not public
-        cells = Curator.replay(task, closings).regions.cells
-        crowds: list[int | None] = [None] * len(cells)
-    else:
-        partition = Partition.from_closings(task, closings)
-        cells, crowds = partition.cells, partition.crowds.tolist()
-    boxes = task.hierarchy.boxes(cells)
-    depths = task.hierarchy.depth(cells)
-    return [
-        {
-            "cell": str(cell), "depth": depth, "crowd": crowd, "below_k": None if crowd is None else crowd < task.k,
-            "lower": box[0], "upper": box[1],
+    @cached_property
+    def document(self) -> bytes:
+        """Everything a finished campaign publishes, as JSON."""
+        campaign, checkpoint = self.campaign, self.checkpoint
+        document = {
+            "task": campaign.task.id.hex(),
+            "name": campaign.name,
+            "statement": campaign.statement(),
+            "note": UNPROTECTED,
+            "privacy": self.promise.to_json(),
+            "enrolled": self.status.enrolled,
+            "rounds": self.status.closed,
+            "checkpoint": {"round": checkpoint.round, "size": checkpoint.size, "root": checkpoint.root.hex()},
+            "regions": self._regions,
+            "releases": [self._release(index) for index in range(len(campaign.releases))],
         }
-        for cell, depth, crowd, box in zip(cells.tolist(), depths.tolist(), crowds, boxes.tolist(), strict=True)
-    ]  # fmt: skip
+        return msgspec.json.encode(document)
 
+    @cached_property
+    def geojson(self) -> bytes:
+        """The regions (two dimensions, rules "all" and "trim"), as GeoJSON."""
+        return msgspec.json.encode(self.partition.to_geojson())
 
-def _release(
-    campaign: Campaign, index: int, closed: ValueClosed | None, regions: list[dict[str, Any]]
-) -> dict[str, Any]:
-    task, release = campaign.task, campaign.releases[index]
-    if release.kind == "counts":
-        counts = [{"cell": region["cell"], "count": region["crowd"]} for region in regions]
-        known = [region["crowd"] for region in regions if region["crowd"] is not None]
-        return {"kind": "counts", "epsilon": 0.0, "total": sum(known), "counts": counts}
-    if release.kind == "points":
-        points = [
-            {"point": [(low + high) / 2 for low, high in zip(region["lower"], region["upper"], strict=True)],
-             "weight": region["crowd"]}
-            for region in regions
-        ]  # fmt: skip
+    def count(self, boxes: npt.ArrayLike, level: float) -> dict[str, Any]:
+        """Numbers of participants in boxes float[q, 2, d] with intervals, ready for JSON."""
+        answers = self.counts.query(boxes)
+        ends = answers.interval(level)
+        numbers = zip(answers.value.tolist(), answers.stderr.tolist(), ends.tolist(), strict=True)
         return {
-            "kind": "points",
-            "epsilon": 0.0,
-            "note": "the middle of each region, once per participant",
-            "points": points,
+            "task": self.campaign.task.id.hex(),
+            "total": self.counts.total,
+            "level": level,
+            "uncertain": answers.uncertain,
+            "counts": [{"value": value, "stderr": stderr, "interval": pair} for value, stderr, pair in numbers],
+            "note": UNPROTECTED,
+            "privacy": self.promise.to_json(),
         }
-    assert closed is not None
-    out: dict[str, Any] = {
-        "kind": release.kind, "function": release.build().name, "epsilon": release.epsilon, "delta": 0.0,
-        "adjacency": INSIDE,
-    }  # fmt: skip
-    if release.kind == "values":
-        rows = region_values(closed, campaign.plan, task=task)
-        out["regions"] = [
-            {"cell": str(cell), "values": [[float(value), count] for value, count in zip(values, counts, strict=True)]}
-            for cell, (values, counts) in zip(closed.cells, rows, strict=True)
-        ]
-        return out
-    overall, single = estimate_mean(closed, campaign.plan, task=task)
-    known_mean = overall.responders > 0
-    out |= {
-        "mean": overall.mean if known_mean else None, "stderr": overall.stderr if known_mean else None,
-        "responders": overall.responders,
-        "regions": [
-            {"cell": str(cell), "mean": one.mean, "stderr": one.stderr, "responders": one.responders}
-            for cell, one in zip(closed.cells, single, strict=True)
-        ],
-    }  # fmt: skip
-    return out
+
+    @cached_property
+    def _regions(self) -> list[dict[str, Any]]:
+        table = self.partition.to_table()
+        known = self.campaign.task.rule != "each"
+        crowds: list[int | None] = table["crowd"].tolist() if known else [None] * len(self.partition)
+        return [
+            {
+                "cell": str(cell), "depth": depth, "crowd": crowd,
+                "below_k": None if crowd is None else crowd < self.campaign.task.k, "lower": box[0], "upper": box[1],
+            }
+            for cell, depth, crowd, box in zip(
+                table["cell"].tolist(), table["depth"].tolist(), crowds, self.partition.boxes.tolist(), strict=True
+            )
+        ]  # fmt: skip
+
+    def _release(self, index: int) -> dict[str, Any]:
+        release = self.campaign.releases[index]
+        if release.kind == "counts":
+            numbers = [{"cell": region["cell"], "count": region["crowd"]} for region in self._regions]
+            total = sum(region["crowd"] or 0 for region in self._regions)
+            return {"kind": "counts", "epsilon": 0.0, "total": total, "counts": numbers}
+        if release.kind == "points":
+            middles = self.partition.boxes.mean(axis=1).tolist()
+            points = [
+                {"point": point, "weight": region["crowd"]}
+                for point, region in zip(middles, self._regions, strict=True)
+            ]
+            note = "the middle of each region, once per participant"
+            return {"kind": "points", "epsilon": 0.0, "note": note, "points": points}
+        closed = self.values[index]
+        out: dict[str, Any] = {
+            "kind": release.kind, "function": release.build().name, "epsilon": release.epsilon, "delta": 0.0,
+            "adjacency": INSIDE,
+        }  # fmt: skip
+        if release.kind == "values":
+            return out | {
+                "regions": [
+                    {"cell": str(cell), "values": [list(pair) for pair in zip(values.tolist(), counts, strict=True)]}
+                    for cell, (values, counts) in zip(
+                        closed.cells, region_values(self.partition, closed, release), strict=True
+                    )
+                ]
+            }
+        if not sum(closed.responders):
+            return out | {"mean": None, "stderr": None, "interval": None, "responders": 0, "regions": []}
+        found = collected_mean(self.partition, closed, release)
+        rows = zip(self.partition.cells.tolist(), *(column.tolist() for column in found.regions), strict=True)
+        return out | {
+            "mean": found.value, "stderr": found.stderr, "interval": list(found.interval(_LEVEL)), "level": _LEVEL,
+            "bias_bound": found.bias_bound, "responders": found.participants,
+            "regions": [
+                {"cell": str(cell), "mean": mean, "stderr": stderr, "responders": responders}
+                for cell, mean, stderr, responders in rows
+                if responders
+            ],
+        }  # fmt: skip
+
+
+class Published:
+    """Findings of campaigns, computed once per closed round.
+
+    Parameters
+    ----------
+    store : Store
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: OrderedDict[tuple[bytes, int], Findings] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def findings(self, task: bytes) -> Findings:
+        """The findings as they are now.
+
+        Raises
+        ------
+        InvalidInput
+            If the campaign has no partition yet.
+        """
+        status = self._store.status(task)
+        if status is None:
+            raise InvalidInput("there is no campaign with this task")
+        with self._lock:  # one reader computes, the others wait for it
+            key = (task, status.closed)
+            if key not in self._kept:
+                self._kept[key] = Findings.read(self._store, task, status)
+                while len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]

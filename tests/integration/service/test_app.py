@@ -108,6 +108,9 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
         assert promised.worst == pytest.approx(TASK.epsilon * (1 + promised.trims) + 3.0)
         assert promised.text() == results["privacy"]["text"]
         assert (await client.get(f"{BASE}/regions.geojson")).json()["type"] == "FeatureCollection"
+        low, high = results["releases"][0]["interval"]
+        assert low <= results["releases"][0]["mean"] <= high
+        assert results["releases"][0]["bias_bound"] >= 0
         rows = (await client.get("/tasks")).json()
         assert rows == [{"task": TASK.id.hex(), "name": "test", "phase": "finished", "enrolled": 60, "fault": None}]
         problem(await client.get(f"{BASE}/rounds/{state['round'] + 1}/query"), "no-such-round")

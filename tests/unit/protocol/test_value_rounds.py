@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput, ServerViolation
-from semilocal.protocol.estimates import estimate_mean
 from semilocal.protocol.keys import value_entropy
 from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
 from semilocal.protocol.participant import Participant, Released, State
+from semilocal.protocol.partition import Partition, Trims
 from semilocal.protocol.plan import Plan, Release
+from semilocal.release import collected_mean, region_values
 from semilocal.testing import ALLOW_ALL, secrets_of
 from tests.helpers.service import sample_task
 
@@ -145,6 +146,11 @@ def test_a_moved_participant_answers_from_the_nearest_point_of_its_region() -> N
         assert respond([0.99, 0.1], secret=secret).answer == respond(inside, secret=secret).answer
 
 
+def one_region(crowd: int) -> Partition:
+    nothing, cells = np.full((1, 2), np.nan), np.array([REGION], dtype=np.uint64)
+    return Partition(TASK, cells, np.array([crowd]), nothing, np.zeros(1, dtype=np.int64), Trims.join([], 2))
+
+
 def test_the_mean_of_decoded_reports_is_unbiased() -> None:
     """4,000 participants; six standard errors, a false alarm below 2e-9. Without decoding to the range it fails."""
     secrets = secrets_of(4000)
@@ -155,19 +161,23 @@ def test_the_mean_of_decoded_reports_is_unbiased() -> None:
         answer = respond(point.tolist(), secret=secret).answer
         counts[answer] = counts.get(answer, 0) + 1
     closed = ValueClosed(TASK.id, 9, PLAN.digest, 0, (REGION,), (tuple(sorted(counts.items())),))
-    overall, (single,) = estimate_mean(closed, PLAN, task=TASK)
-    assert overall.responders == single.responders == 4000
-    assert overall == pytest.approx(single)
+    overall = collected_mean(one_region(4000), closed, MEAN)
+    assert overall.participants == overall.regions.responders[0] == 4000
+    assert overall.value == pytest.approx(overall.regions.value[0])
+    assert overall.stderr == pytest.approx(overall.regions.stderr[0])
     truth = points[:, 0].mean()
-    assert abs(overall.mean - truth) < 6 * overall.stderr
+    assert abs(overall.value - truth) < 6 * overall.stderr
+    ((values, numbers),) = region_values(one_region(4000), closed, MEAN)
+    assert np.average(values, weights=numbers) == pytest.approx(overall.value)
     raw = sum(output * count for output, count in counts.items()) / 4000
     assert abs(raw - truth) > 6 * overall.stderr
 
 
-def test_an_estimate_from_nobody_says_so() -> None:
-    overall, regions = estimate_mean(ValueClosed(TASK.id, 9, PLAN.digest, 0, (), ()), PLAN, task=TASK)
-    assert math.isnan(overall.mean)
-    assert (overall.responders, regions) == (0, [])
+def test_a_mean_of_nobody_and_of_other_regions_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="nobody"):
+        collected_mean(one_region(0), ValueClosed(TASK.id, 9, PLAN.digest, 0, (), ()), MEAN)
+    with pytest.raises(InvalidInput, match="no regions of this partition"):
+        collected_mean(one_region(1), ValueClosed(TASK.id, 9, PLAN.digest, 0, (REGION + 1,), (((0, 1),),)), MEAN)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,14 @@ import pytest
 import semilocal as sl
 from semilocal import functions
 from semilocal.errors import BudgetExceeded, InvalidInput
+from semilocal.protocol.partition import Partition, Trims
+from semilocal.protocol.plan import Plan, Release
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, TwoPoint, best
-from semilocal.release import mean, values
-from semilocal.simulation.values import acting_positions
-from semilocal.testing import unit_box
+from semilocal.release import collected_mean, mean, values
+from semilocal.release._shift import shift_of
+from semilocal.release._visitors import few_people
+from semilocal.simulation.values import acting_positions, play_values
+from semilocal.testing import secrets_of, unit_box
 from tests.helpers.release_runs import crowded, run_of
 
 SIGMAS = 5.0  # a normal variable is farther out with probability 6e-7
@@ -146,8 +150,47 @@ def test_moving_people_shifts_the_mean_by_less_than_the_bias_bound(dimensions: i
         shift = abs(float(f(run.partition.moved(points)).mean() - f(points).mean()))
         assert result.biased
         assert 0 < shift <= result.bias_bound
-        narrow, wide = result.interval(), result.interval(widen=True)
-        assert wide[1] - wide[0] == pytest.approx(narrow[1] - narrow[0] + 2 * result.bias_bound)
+        (low, high), (first, last) = result.interval(widen=False), result.interval()
+        assert first < low < result.value < high < last
+
+
+def test_the_shift_is_what_the_people_of_trimmed_parts_would_have_said_otherwise() -> None:
+    """One half of a line holds a few people; they were moved into the other half. f is the coordinate.
+
+    Oracle: their number times the distance of the middles. Planted bug: a shift of the wrong sign.
+    """
+    task = sl.Task.build(sl.Box((0.0,), (1.0,)), epsilon=2.0, delta=0.05, k=20)
+    trims = Trims(
+        np.array([1], dtype=np.uint64), np.array([[True, False]]), np.array([[900.0, 100.0]]), np.array([1000])
+    )
+    partition = Partition(
+        task, np.array([2], dtype=np.uint64), np.array([1000]), np.full((1, 2), np.nan), np.array([1]), trims
+    )
+    moved = shift_of(partition, functions.coordinate(0))
+    noise = 1000 * task.randomizer.variance(task.tau)
+    people, _, common = few_people(np.array([100.0]), np.array([noise]), np.array([1000.0]))
+    assert moved.middle == pytest.approx(people[0] * 0.5, rel=0.05)  # from 0.25 to 0.75, as the probes see it
+    assert moved.doubt == pytest.approx(common[0] * 0.5, rel=0.05)
+    assert moved.variance > 0
+
+
+def test_the_mean_of_a_simulation_is_that_of_the_closing_its_devices_would_make() -> None:
+    points, run = run_of(2, seed=36)
+    release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0])
+    plan = Plan(run.task.id, (release,))
+    secrets = secrets_of(len(points))
+    (played,) = play_values(run, points, plan, secrets=secrets)
+    found = collected_mean(run.partition, played.closed, release)
+    given = played.given
+    assert release.mechanism is not None
+    assert found.value == pytest.approx(np.mean(given.low + given.width * release.mechanism.decode(given.outputs)))
+    assert found.participants == len(points)
+    assert found.regions.responders.tolist() == run.partition.crowds.tolist()
+    ours = mean(run, points, functions.coordinate(0), epsilon=2.0, rng=np.random.default_rng(1))
+    assert found.shift == ours.shift
+    assert found.stderr == pytest.approx(ours.stderr, rel=0.05)
+    assert found.spent == ours.spent
+    assert not found.simulated
 
 
 def test_where_nobody_can_be_moved_there_is_no_bias() -> None:

@@ -101,8 +101,9 @@ def _write(client: AdminClient, task: str, folder: Path) -> None:
     print(f"{len(document['regions'])} regions with {sum(crowds)} participants (public by design)")
     for release in document["releases"]:
         if release["kind"] == "mean" and release["mean"] is not None:
+            low, high = release["interval"]
             print(
-                f"mean of {release['function']} = {release['mean']:.6g} ± {release['stderr']:.2g} "
-                f"(one standard error at most; epsilon = {release['epsilon']:g} for {release['adjacency']}, delta 0)"
+                f"mean of {release['function']} = {release['mean']:.6g}, {100 * release['level']:g} % interval "
+                f"{low:.6g} to {high:.6g} (epsilon = {release['epsilon']:g} for {release['adjacency']}, delta 0)"
             )
     print("wrote " + ", ".join(str(folder / name) for name in files))

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
+from ...errors import InvalidInput
 from ...protocol.messages import decode_query, encode
 from .. import rounds
+from ..campaign import Phase
 from ..http import (
     Request,
     Response,
+    decode_form,
     immutable_response,
     json_response,
     number_of,
+    read_request,
     round_of,
     task_of,
 )
 from ..problems import Problem
-from ..results import geojson, results
+from ..results import Findings
 from ..stores.base import What
 from ..worker import poll_after
 from .table import BYTES, JSON, TASK_PROBLEMS, TEXT, Context, Handler, Operation
@@ -28,6 +30,16 @@ from .table import BYTES, JSON, TASK_PROBLEMS, TEXT, Context, Handler, Operation
 __all__ = ["OPERATIONS"]
 
 PAGE = 1000
+LEVEL = 0.95
+MOST_BOXES = 10_000
+COUNTS_BYTES = 4 << 20
+
+
+class CountsForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a request for counts: boxes as lower and upper corners, and the level of the intervals."""
+
+    boxes: list[list[list[float]]]
+    level: float = LEVEL
 
 
 async def list_tasks(context: Context, request: Request) -> Response:
@@ -85,7 +97,9 @@ async def list_reports(context: Context, request: Request) -> Response:
 
 async def show_results(context: Context, request: Request) -> Response:
     """Regions, crowds and releases of a finished campaign."""
-    return await _published(context, request, results, "application/json")
+    found = await _findings(context, request, phases=("finished",))
+    document = await context.service.work(lambda: found.document)
+    return immutable_response(request, document, media_type="application/json")
 
 
 async def show_geojson(context: Context, request: Request) -> Response:
@@ -93,19 +107,48 @@ async def show_geojson(context: Context, request: Request) -> Response:
     live = await context.service.campaign(task_of(request.path_params))
     if live.campaign.task.box.dimensions != 2 or live.campaign.task.rule == "each":
         raise Problem("no-such-route", 'GeoJSON needs two dimensions and rule "all" or "trim"')
-    return await _published(context, request, geojson, "application/geo+json")
+    found = await _findings(context, request, phases=("finished",))
+    document = await context.service.work(lambda: found.geojson)
+    return immutable_response(request, document, media_type="application/geo+json")
 
 
-async def _published(
-    context: Context, request: Request, make: Callable[..., dict[str, Any]], media_type: str
-) -> Response:
+async def count_box(context: Context, request: Request) -> Response:
+    """How many participants are in one box."""
+    numbers = request.query_params.get("box", "").split(",")
+    try:
+        corners = [float(number) for number in numbers]
+        level = float(request.query_params.get("level", str(LEVEL)))
+    except ValueError:
+        raise Problem("malformed", "box takes numbers with commas, all lower ends, then all upper ends") from None
+    half = len(corners) // 2
+    return await _count(context, request, CountsForm([[corners[:half], corners[half:]]], level))
+
+
+async def count_boxes(context: Context, request: Request) -> Response:
+    """How many participants are in each of many boxes."""
+    return await _count(context, request, decode_form(await read_request(request, COUNTS_BYTES), CountsForm))
+
+
+async def _count(context: Context, request: Request, form: CountsForm) -> Response:
+    live = await context.service.campaign(task_of(request.path_params))
+    if live.campaign.task.rule == "each":
+        raise Problem("no-such-route", 'counts need rule "all" or "trim": with rule "each" crowds are not public')
+    if not 0 < len(form.boxes) <= MOST_BOXES:
+        raise Problem("malformed", f"ask for 1 to {MOST_BOXES:,} boxes at once; got {len(form.boxes):,}")
+    found = await _findings(context, request, phases=("releasing", "finished"))
+    try:
+        return json_response(await context.service.work(found.count, form.boxes, form.level))
+    except InvalidInput as error:
+        raise Problem("malformed", str(error)) from None
+
+
+async def _findings(context: Context, request: Request, *, phases: tuple[Phase, ...]) -> Findings:
     service, task = context.service, task_of(request.path_params)
     live = await service.fresh(task)
-    if live.status.phase != "finished":
+    if live.status.phase not in phases:
         wait = poll_after(live.status, service.clock())
         raise Problem("not-closed-yet", f"the campaign is {live.status.phase}", retry_after=wait)
-    document = await service.work(make, service.store, task)
-    return immutable_response(request, msgspec.json.encode(document), media_type=media_type)
+    return await service.work(context.published.findings, task)
 
 
 _TASK, _ROUND = "/tasks/{task}", "/tasks/{task}/rounds/{round}"
@@ -145,5 +188,13 @@ OPERATIONS = (
     Operation(
         "get", f"{_TASK}/regions.geojson", show_geojson, "The regions (two dimensions); immutable", _GOOD,
         "application/geo+json", _OF_RESULTS,
+    ),
+    Operation(
+        "get", f"{_TASK}/counts", count_box, "Participants in a box, with an interval", (200,), JSON,
+        (*_OF_RESULTS, "malformed"), query=("box", "level"),
+    ),
+    Operation(
+        "post", f"{_TASK}/counts", count_boxes, "Participants in many boxes, with intervals", (200,), JSON,
+        (*_OF_RESULTS, "malformed", "too-large"), body=JSON,
     ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..http import Request, Response
 from ..limits import RateLimit
 from ..metrics import Metrics
+from ..results import Published
 from ..worker import Service
 
 __all__ = ["BYTES", "JSON", "TASK_PROBLEMS", "TEXT", "Context", "Handler", "Operation"]
@@ -26,6 +27,7 @@ class Context(NamedTuple):
     ----------
     service : Service
     metrics : Metrics
+    published : Published
     admin : bytes
         ``admin_hash`` of the admin token.
     by_key, by_token : RateLimit
@@ -36,6 +38,7 @@ class Context(NamedTuple):
 
     service: Service
     metrics: Metrics
+    published: Published
     admin: bytes
     by_key: RateLimit
     by_token: RateLimit

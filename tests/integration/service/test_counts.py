@@ -1,0 +1,124 @@
+"""Counts of a live campaign: what the release says, refused before there are regions, computed once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from semilocal.protocol.messages import Closed, decode_closed
+from semilocal.protocol.partition import Partition
+from semilocal.protocol.plan import Release
+from semilocal.release import counts
+from semilocal.service import results
+from semilocal.service.app import App
+from semilocal.service.campaign import Status
+from semilocal.service.rounds import start
+from semilocal.service.stores.base import Store
+from semilocal.service.stores.sqlite import SQLiteStore
+from semilocal.service.worker import Service
+from semilocal.testing import cluster, secrets_of
+from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task
+from tests.integration.service import test_app
+from tests.integration.service.test_app import problem, run
+
+sqlite = test_app.sqlite  # the fixture
+TASK = sample_task()
+BASE = f"/tasks/{TASK.id.hex()}"
+BOXES = [[[0.1, 0.2], [0.4, 0.9]], [[0.0, 0.0], [1.0, 1.0]], [[0.7, 0.7], [0.7, 0.7]]]
+
+
+async def finished(client: httpx.AsyncClient, service: Service, store: SQLiteStore, **options: Any) -> None:
+    campaign = open_campaign(TASK, **options)
+    devices = await enrolled(client, store, campaign, cluster(60), secrets_of(60))
+    problem(await client.get(f"{BASE}/counts?box=0,0,1,1"), "not-closed-yet")
+    start(store, TASK.id, service.clock())
+    problem(await client.post(f"{BASE}/counts", json={"boxes": BOXES}), "not-closed-yet")
+    state = await follow_campaign(client, devices, service=service)
+    assert state["phase"] == "finished"
+
+
+async def partition_of(client: httpx.AsyncClient, rounds: int) -> Partition:
+    closings = [
+        decode_closed((await client.get(f"{BASE}/rounds/{number}/closed")).content) for number in range(1, rounds + 1)
+    ]
+    return Partition.from_closings(TASK, [closed for closed in closings if isinstance(closed, Closed)])
+
+
+def test_counts_are_those_that_everybody_computes_from_the_transcript(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await finished(client, service, sqlite, releases=(Release("counts"),))
+        document = (await client.get(f"{BASE}/results")).json()
+        expected = counts(await partition_of(client, document["rounds"])).query(BOXES)
+        many = (await client.post(f"{BASE}/counts", json={"boxes": BOXES, "level": 0.8})).json()
+        assert [row["value"] for row in many["counts"]] == expected.value.tolist()
+        assert [row["stderr"] for row in many["counts"]] == expected.stderr.tolist()
+        assert [row["interval"] for row in many["counts"]] == expected.interval(0.8).tolist()
+        assert (many["level"], many["total"]) == (0.8, 60)
+        assert many["counts"][1]["value"] == pytest.approx(60)
+        assert many["privacy"] == document["privacy"]
+        one = await client.get(f"{BASE}/counts", params={"box": "0.1,0.2,0.4,0.9"})
+        assert one.headers["cache-control"] == "no-store"
+        assert one.json()["counts"] == [
+            {"value": expected.value[0], "stderr": expected.stderr[0], "interval": expected.interval()[0].tolist()}
+        ]
+
+    run(sqlite, scenario)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "?box=", "?box=0,0,1", "?box=0,0,1,1,1,1", "?box=0.5,0,0.1,1", "?box=0,0,nan,1", "?box=a,b,c,d",
+     "?box=0,0,1,1&level=0", "?box=0,0,1,1&level=95", "?box=0,0,1,1&level=x", "?box=0,0,1,1&level=nan"],
+)  # fmt: skip
+def test_what_is_no_box_or_no_level_is_refused(sqlite: SQLiteStore, query: str) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await finished(client, service, sqlite)
+        problem(await client.get(f"{BASE}/counts{query}"), "malformed")
+
+    run(sqlite, scenario)
+
+
+def test_bad_bodies_are_refused_with_a_reason(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await finished(client, service, sqlite)
+        bodies: list[dict[str, Any]] = [
+            {},
+            {"boxes": []},
+            {"boxes": [[[0, 0], [1]]]},
+            {"boxes": "x"},
+            {"boxes": BOXES, "more": 1},
+        ]
+        for body in bodies:
+            problem(await client.post(f"{BASE}/counts", json=body), "malformed")
+        problem(await client.post(f"{BASE}/counts", json={"boxes": BOXES[:1] * 10_001}), "malformed")
+        problem(await client.post(f"{BASE}/counts", content=b"[" * (5 << 20)), "too-large")
+        problem(await client.get(f"/tasks/{'0' * 64}/counts?box=0,0,1,1"), "no-such-task")
+
+    run(sqlite, scenario)
+
+
+def test_findings_are_computed_once_per_closed_round(sqlite: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: an empty memory is filled by reading once more."""
+    reads: list[bytes] = []
+    read = results.Findings.read
+
+    def noted(store: Store, task: bytes, status: Status) -> results.Findings:
+        reads.append(task)
+        return read(store, task, status)
+
+    monkeypatch.setattr(results.Findings, "read", noted)
+
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await finished(client, service, sqlite)
+        for _ in range(3):
+            assert (await client.get(f"{BASE}/counts?box=0,0,1,1")).status_code == 200
+            assert (await client.get(f"{BASE}/results")).status_code == 200
+            assert (await client.get(f"{BASE}/regions.geojson")).status_code == 200
+        assert len(reads) == 1
+        app.context.published._kept.clear()
+        assert (await client.get(f"{BASE}/counts?box=0,0,1,1")).status_code == 200
+        assert len(reads) == 2
+
+    run(sqlite, scenario)
