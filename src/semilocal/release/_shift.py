@@ -3,7 +3,7 @@
 Whoever was moved gave the value of a place drawn evenly from the part that was kept. The people of a trimmed part
 would have given others: f over the part instead of f over all places they can have been sent to.
 
-Knows a partition and a function. Knows no noise of values.
+Knows a partition and a function. Knows no mechanism.
 """
 
 from __future__ import annotations

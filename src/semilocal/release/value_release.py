@@ -5,7 +5,7 @@ sends it through a value mechanism that costs ``epsilon`` for any two positions 
 how often each output was sent from each region. The mean is computed from that alone, whether devices sent it
 (:func:`collected_mean`) or a simulation made it (:func:`mean`).
 
-Knows partitions, runs, functions and mechanisms. Knows no budget split.
+Knows partitions, runs, functions and mechanisms.
 """
 
 from __future__ import annotations

@@ -81,8 +81,7 @@ def _simulated(args: argparse.Namespace) -> int:
         print(f"\nTrust {trust}: {TRUSTS[trust]}.")
         count = f"{answer.value[0]:.0f}, 95 % interval {first:.0f} to {last:.0f}"
         print(f"  {len(counted.partition):,} regions; in the box {count}")
-        shift = f"; moved participants may shift it by {middle.bias_bound:.2g}" if middle.biased else ""
-        print(f"  mean latitude {middle.value:.4f}, 95 % interval {low:.4f} to {high:.4f}{shift}")
+        print(f"  mean latitude {middle.value:.4f}, 95 % interval {low:.4f} to {high:.4f}")
         print(f"  promised, for the counts: {counted.guarantee.sentence()}")
         print(f"  promised, for the mean: {middle.guarantee.sentence()}")
         write_regions(counted.partition, args.out / f"{trust}.geojson")

@@ -56,7 +56,7 @@ def _found(f: BoundedFunction, result: MeanRelease | PooledMean, level: float) -
     return {
         "function": f.name, "value": result.value, "stderr": result.stderr, "interval": list(result.interval(level)),
         "level": level, "bias_bound": result.bias_bound,
-        "interval_with_bias": list(result.interval(level, widen=True)),
+        "interval_of_noise": list(result.interval(level, widen=False)),
     }  # fmt: skip
 
 
@@ -72,14 +72,14 @@ def _from_regions(job: jobs.Job, f: BoundedFunction) -> Outcome:
     args = job.args
     run, split, ledger = job.partition_for_values()
     result = release.mean(run, job.points, f, epsilon=split.value, rng=job.rng, ledger=ledger)
-    wide = result.interval(args.level, widen=True)
+    narrow = result.interval(args.level, widen=False)
     found = _found(f, result, args.level)
     found |= {"regions": len(run.partition), "epsilon_partition": split.tree, "epsilon_values": split.value}
     words = [_sentence(f, result, args.level)]
     if result.biased:
         words.append(
-            f"Moved participants count where they were moved to: that may shift the mean by up to about "
-            f"{result.bias_bound:.2g}; with it the interval is {wide[0]:.6g} to {wide[1]:.6g}."
+            "Moved participants count where they were moved to; the interval takes in what that can have done. Noise "
+            f"alone gives {narrow[0]:.6g} to {narrow[1]:.6g}."
         )
     if not split.tree:
         words.append(
