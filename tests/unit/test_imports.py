@@ -268,7 +268,6 @@ VOCABULARY: dict[str, set[str]] = {
     "mechanisms": MECHANISMS,
     "messages": {"protocol.messages"},
     "method": {"experiments.methods", "experiments.ways", "baselines"},
-    "moves": {"hierarchy"},
     "noise": {"randomizer", "pooled.noise", *RANDOM},
     "participants": {"protocol.participant", "device.agent", "device.vault"},
     "partition": {"protocol.partition"},
