@@ -10,9 +10,9 @@ The last two need the datasets (SEMILOCAL_DATA). "pooled" compares the pooled tr
 same: epsilon if a participant is added or removed (delta = 0; the pooled tree's N is public), 2 epsilon for any move.
 "choice" chooses the rule's constants on three datasets at a time and shows what they give on the fourth.
 
-Losses are inside a participant's region, delta = 0.05 for the crowd of k = 20 (a research setting). With accounting
-"core" epsilon is for participants who are never moved; the shares of those who are moved, and so lose more, stand in
-each row. With "uniform" epsilon bounds everybody's loss.
+Losses have delta = 0; delta = 0.05 is for the crowd of k = 20 (a research setting). With accounting "core" epsilon is
+between two positions inside a region; a moved position against those inside costs (1 + T) reports, and the shares of
+moved participants stand in each row. With "uniform" epsilon is for a moved position against any inside.
 """
 
 from __future__ import annotations
