@@ -66,7 +66,12 @@ def population(tree: Tree) -> Population:
             below = tree.children[level[stay], child]
             visitors[below] = ((visitors[level] + leaving) / ways)[stay]
             doubt[below] = ((doubt[level] + unsure) / ways**2)[stay]
-    return Population(_settle(tree, people, visitors), noise, visitors, doubt, common)
+    rate = _settle(tree, visitors)
+    people *= rate
+    regions = tree.is_region
+    people[regions] = tree.acting[regions] - rate[regions] * visitors[regions]
+    tree.add_up(people)
+    return Population(people, noise, visitors, doubt, common * rate)
 
 
 def few_people(estimate: Floats, noise: Floats, most: Floats) -> tuple[Floats, Floats, Floats]:
@@ -103,19 +108,18 @@ def few_people(estimate: Floats, noise: Floats, most: Floats) -> tuple[Floats, F
     return full * middle, np.maximum(squares * middle - (full * middle) ** 2, 0.0), 0.5 * full * (1.0 - view)
 
 
-def _settle(tree: Tree, parts: Floats, visitors: Floats) -> Floats:
-    """People per cell, so that they add up: what the crowds of regions cannot give back to parts stays in regions."""
+def _settle(tree: Tree, visitors: Floats) -> Floats:
+    """Part of the visitors that regions can give back to trimmed parts, since they cannot exceed a crowd: float64[n].
+
+    That of a trimmed part is the mean over the places its people were sent to.
+    """
     regions = np.flatnonzero(tree.is_region)
-    crowds = tree.acting[regions]
-    given = np.minimum(visitors[regions], crowds)
-    rate = np.zeros(len(parts))
+    given = np.minimum(visitors[regions], tree.acting[regions])
+    rate = np.zeros(len(visitors))
     rate[regions] = np.divide(given, visitors[regions], out=np.zeros(len(given)), where=visitors[regions] > 0)
     for level in reversed(tree.levels):
         children, kept = tree.children[level], tree.kept[level]
         rate[level] = np.where(kept, rate[children], 0.0).sum(axis=1) / kept.sum(axis=1)
         parents, which = np.nonzero(~kept)
         rate[children[parents, which]] = rate[level[parents]]
-    people = parts * rate
-    people[regions] = crowds - given
-    tree.add_up(people)
-    return people
+    return rate

@@ -23,20 +23,20 @@ from ._visitors import Population, population
 
 __all__ = ["Counted", "Walk"]
 
-_QUERIES_AT_ONCE = 1 << 12  # working arrays stay in the processor's cache
+_QUERIES_AT_ONCE = 1 << 13  # working arrays stay in the processor's cache
 
 
 class Counted(NamedTuple):
     """Answers to q queries: float64[q] each.
 
-    ``value`` is expected, with ``variance``; ``common`` is the doubt between two views of trimmed parts (see
-    ``_visitors``); there cannot be more than ``most``, all who act from cells that the query meets, or infinitely many
-    where it meets trimmed parts.
+    ``value`` is expected if trimmed parts are empty unless their estimates say otherwise, ``other`` if none is, both
+    with ``variance`` (see ``_visitors``); there cannot be more than ``most``, all who act from cells that the query
+    meets, or infinitely many where it meets trimmed parts.
     """
 
     value: Floats
     variance: Floats
-    common: Floats
+    other: Floats
     most: Floats
 
 
@@ -90,8 +90,8 @@ class Walk:
         for start in range(0, len(boxes), _QUERIES_AT_ONCE):
             some = nearby[start : start + _QUERIES_AT_ONCE]
             answer[:, some] = self._answer(boxes[some])
-        value, variance, common, most = answer
-        return Counted(value, variance, np.abs(common), most)
+        middle, variance, common, most = answer
+        return Counted(np.maximum(middle - common, 0.0), variance, middle + common, most)
 
     def _answer(self, queries: Floats) -> Floats:
         answer = np.zeros((4, len(queries)))

@@ -35,18 +35,19 @@ class CountAnswers(Answers):
     Attributes
     ----------
     value : float64[q]
+        If trimmed parts are empty unless their estimates say otherwise, as seas and deserts are.
     stderr : float64[q]
         Noise of the reports, chance, and people who lie unevenly; 0 where the answer is exact.
     uncertain : bool
         Whether anybody may have been moved.
-    common : float64[q]
-        Half the distance between two views of trimmed parts: that all of them are empty unless their estimate says
-        otherwise, or that none is. Chance does not average it out, so it is not part of the standard error.
+    other : float64[q]
+        If no trimmed part is empty. Nobody knows which is true, and chance does not average it out: intervals hold
+        both.
     most : float64[q]
         Upper limits that hold for certain: all who act from regions that the box meets, or all participants.
     """
 
-    common: Floats = field(kw_only=True)
+    other: Floats = field(kw_only=True)
     most: Floats = field(kw_only=True)
 
     __repr__ = short_repr
@@ -55,16 +56,17 @@ class CountAnswers(Answers):
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
 
         The lower end is a normal one. The upper end is that of somebody who knows a person in the box, as people do
-        who ask: a person makes ``stderr ** 2 / value`` more people expected there, because people lie in clumps. It
+        who ask: a person makes ``stderr ** 2 / expected`` more people expected there, because people lie in clumps. It
         makes no difference where many are expected. How often intervals hold the truth, by kind of box and
         population, is measured in bench/RESULTS.md.
         """
         width, variance = standard_errors(level), self.stderr**2
-        seen = np.divide(variance, self.value, out=np.zeros(len(self)), where=self.value > 0)
-        low = self.value - self.common - width * self.stderr
-        high = self.value + self.common + seen + width * np.sqrt(variance + seen**2)
+        fewer, more = np.minimum(self.value, self.other), np.maximum(self.value, self.other)
+        seen = np.divide(variance, more, out=np.zeros(len(self)), where=more > 0)
+        low = fewer - width * self.stderr
+        high = more + seen + width * np.sqrt(variance + seen**2)
         ends: Floats = np.rint(np.clip(np.stack([low, high], axis=1), 0.0, self.most[:, None]))
-        exact = (self.stderr == 0) & (self.common == 0)
+        exact = (self.stderr == 0) & (fewer == more)
         ends[exact] = self.value[exact, None]
         ends[:, 0], ends[:, 1] = np.minimum(ends[:, 0], self.value), np.maximum(ends[:, 1], self.value)
         return ends
@@ -110,7 +112,7 @@ class CountsRelease(Promised):
         """
         found = self._walk.query(as_boxes(boxes, dimensions=self.partition.task.box.dimensions, infinite=True))
         return CountAnswers(
-            found.value, np.sqrt(found.variance), len(self.partition.trims.cells) > 0, common=found.common,
+            found.value, np.sqrt(found.variance), len(self.partition.trims.cells) > 0, other=found.other,
             most=np.minimum(found.most, float(self.total)),
         )  # fmt: skip
 

@@ -83,7 +83,7 @@ class PooledCounts(Mapped):
         checked = as_boxes(boxes, dimensions=self.published.task.box.dimensions, infinite=True)
         value, variance = self._walk.query(checked)
         most = np.full(len(value), float(self.total))
-        return CountAnswers(value, np.sqrt(variance), False, common=np.zeros(len(value)), most=most)
+        return CountAnswers(value, np.sqrt(variance), False, other=value, most=most)
 
     def density(self, grid: tuple[int, ...]) -> Floats:
         """Expected number of reports in each cell of an even grid over the domain: float64[grid]."""
