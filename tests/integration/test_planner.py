@@ -17,8 +17,9 @@ import semilocal as sl
 from semilocal.cli.main import main
 from semilocal.errors import InvalidInput
 from semilocal.experiments import workloads
+from semilocal.experiments.datasets.load import load
 from semilocal.geometry.index import count_points
-from semilocal.planner import Forecast, cheapest, density_of, forecast, resampled
+from semilocal.planner import Density, Forecast, cheapest, density_of, forecast, resampled
 from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
 
@@ -59,8 +60,7 @@ def test_the_error_of_range_counts_in_the_papers_second_experiment(epsilon: floa
     """
     n = 20_000
     plan = forecast(
-        density_of("clustered", SQUARE), SQUARE, n=n, epsilon=epsilon, delta=0.05, k=20, rng=np.random.default_rng(1),
-        plays=60,
+        synthetic.clusters, SQUARE, n=n, epsilon=epsilon, delta=0.05, k=20, rng=np.random.default_rng(1), plays=60,
     )  # fmt: skip
     rng, errors, regions, moved = np.random.default_rng(2), [], [], []
     for _ in range(60):
@@ -163,3 +163,32 @@ def test_the_command_takes_public_positions_and_refuses_nonsense(
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1") == 2
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1,one") == 2
     assert command(*words, "--want", "error=0.0001", "--bounds", "0,0,1,1") == 1
+
+
+def within(predicted: float, found: float, factor: float = 1.5) -> bool:
+    return found / factor <= predicted <= found * factor
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "k"), [(1.0, 1e-3, 50), (2.0, 0.05, 20)])
+def test_the_default_density_forecasts_regions_and_crowds_of_real_maps(epsilon: float, delta: float, k: int) -> None:
+    """California always; New York and Porto where the data is. Planted bug: people who lie evenly."""
+    n, plays = 20_000, 3
+    square = synthetic.UNIT_SQUARE
+
+    def plan(density: Density) -> Forecast:
+        rng = np.random.default_rng(4)
+        return forecast(density, square, n=n, epsilon=epsilon, delta=delta, k=k, rng=rng, plays=plays)
+
+    guess, even = plan(density_of("clustered", square)), plan(density_of("uniform", square))
+    for name in ("california_housing", "gowalla_nyc", "porto"):
+        try:
+            source = load(name)
+        except InvalidInput:
+            assert name != "california_housing"
+            continue
+        lower, upper = np.array(source.box.lower), np.array(source.box.upper)
+        real = plan(resampled((source.points - lower) / (upper - lower), square))
+        assert within(guess.regions, real.regions), name
+        assert within(guess.crowd, real.crowd), name
+        assert within(guess.rounds, real.rounds, 2.0), name
+        assert not within(even.rounds, real.rounds), name

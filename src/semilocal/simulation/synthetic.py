@@ -1,4 +1,4 @@
-"""Synthetic populations: uniform, Gaussian, clusters.
+"""Synthetic populations: uniform, Gaussian, clusters, a country of towns.
 
 Knows distributions and boxes. Knows no mechanisms.
 """
@@ -11,7 +11,10 @@ from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
 
-__all__ = ["CLUSTERS", "UNIT_SQUARE", "clipped_gaussian", "clusters", "truncated_gaussian", "uniform"]
+__all__ = [
+    "CLUSTERS", "TOGETHER", "UNIT_SQUARE", "clipped_gaussian", "clusters", "towns",
+    "truncated_gaussian", "uniform",
+]  # fmt: skip
 
 
 UNIT_SQUARE = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
@@ -24,6 +27,10 @@ CLUSTERS = (
     ((0.2, 0.8), 0.04),
     ((0.8, 0.2), 0.04),
 )
+
+# Chance that two people of a cell are in the same half: 0.6 to 0.85 on maps of homes, check-ins and taxis.
+TOGETHER = 0.72
+_HALVINGS = 40
 
 INSIDE = 1e-9  # how far the authors' code keeps clipped points from the upper bounds
 PATIENCE = 1_000  # rounds of candidates before a population is called impossible
@@ -93,3 +100,31 @@ def clusters(n: int, rng: np.random.Generator) -> Floats:
         for share, (centre, spread) in zip(shares, CLUSTERS, strict=True)
     ]
     return rng.permutation(np.concatenate(drawn))
+
+
+def towns(n: int, rng: np.random.Generator, *, box: Box = UNIT_SQUARE, together: float = TOGETHER) -> Floats:
+    """Return n points of a country that is drawn anew each time: towns in regions, streets in towns: float64[n, d].
+
+    The box is halved along one axis after the other; at every halving the people divide by a random share, however few
+    they are, so that places are crowded or empty at every scale.
+
+    Parameters
+    ----------
+    together : float
+        Chance that two people of a cell are in the same half of it, from 1/2 (even) to below 1.
+    """
+    if not 0.5 < together < 1.0:
+        raise InvalidInput(f"together must be above 0.5 and below 1; got {together!r}")
+    evenness = (1.0 - together) / (2.0 * together - 1.0)
+    lower, size, people = np.zeros((1, box.dimensions)), np.ones(box.dimensions), np.array([n])
+    for halving in range(_HALVINGS):
+        axis = halving % box.dimensions
+        size[axis] /= 2
+        upper = lower.copy()
+        upper[:, axis] += size[axis]
+        first = rng.binomial(people, rng.beta(evenness, evenness, len(people)))
+        lower, people = np.concatenate([lower, upper]), np.concatenate([first, people - first])
+        lower, people = lower[people > 0], people[people > 0]
+    unit = rng.permutation(np.repeat(lower, people, axis=0) + rng.random((n, box.dimensions)) * size)
+    low, high = np.array(box.lower), np.array(box.upper)
+    return np.asarray(np.clip(low + unit * (high - low), low, high))

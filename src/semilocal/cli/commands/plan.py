@@ -24,8 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_task(parser, delta=DELTA, searched=True)
     parser.add_argument("--bounds", metavar="BOX", required=True, help=f"the public domain: {BOX_HELP}")
     parser.add_argument(
-        "--density", default="uniform", help="uniform, clustered, gaussian, or a file of PUBLIC positions (%(default)s)"
-    )
+        "--density",
+        default="clustered",
+        help="uniform, clustered, gaussian, or a file of PUBLIC positions (%(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--want", type=_wanted, metavar="error=X", help="smallest epsilon for error=0.1 (of counts) or mean=0.5"
     )
