@@ -62,7 +62,8 @@ class CountAnswers(Answers):
         """
         width, variance = standard_errors(level), self.stderr**2
         fewer, more = np.minimum(self.value, self.other), np.maximum(self.value, self.other)
-        seen = np.divide(variance, more, out=np.zeros(len(self)), where=more > 0)
+        middle = (fewer + more) / 2
+        seen = np.divide(variance, middle, out=np.zeros(len(self)), where=middle > 0)
         low = fewer - width * self.stderr
         high = more + seen + width * np.sqrt(variance + seen**2)
         ends: Floats = np.rint(np.clip(np.stack([low, high], axis=1), 0.0, self.most[:, None]))
