@@ -104,9 +104,7 @@ POPULATIONS: dict[str, tuple[sl.Box, Callable[[np.random.Generator], Floats]]] =
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 @pytest.mark.parametrize("population", POPULATIONS)
-def test_intervals_of_counts_hold_the_truth_in_nine_of_ten_boxes_that_cut_regions(
-    population: str, epsilon: float
-) -> None:
+def test_intervals_of_counts_hold_the_truth_in_nine_of_ten_cut_boxes(population: str, epsilon: float) -> None:
     """Ordinary boxes and halves of regions. Other kinds are in bench/RESULTS.md: not all of them reach 90 % while moved
     participants act from the nearest edge, because the model takes them to be spread over the kept part.
 
