@@ -1,6 +1,6 @@
 """How far moved participants can have shifted a mean, by the public transcript alone.
 
-Whoever was moved gave the value of a place drawn evenly from the part that was kept. The people of a trimmed part
+A person who was moved gave the value of a place drawn evenly from the part that was kept. The people of a trimmed part
 would have given others: f over the part instead of f over all places they can have been sent to.
 
 Knows a partition and a function. Knows no mechanism.

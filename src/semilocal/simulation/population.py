@@ -51,7 +51,7 @@ class Population(Protocol):
         """Count the answers of a round, with their noise."""
 
     def follow(self, ruling: Ruling) -> None:
-        """Go on in the kept children, and move whoever is in a child that is not kept."""
+        """Go on in the kept children, and move those who are in a child that is not kept."""
 
     def regions(self, cells: Cells) -> npt.NDArray[np.int32]:
         """Index of each participant's region among the given cells, in the order of the curve: int32[n].
@@ -214,7 +214,7 @@ class SortedPopulation:
     # -- going on ------------------------------------------------------------------------------------------
 
     def follow(self, ruling: Ruling) -> None:
-        """Go on in the kept children, and move whoever is in a child that is not kept."""
+        """Go on in the kept children, and move those who are in a child that is not kept."""
         self._end(ruling)
         if not len(ruling.frontier.cells):
             return
