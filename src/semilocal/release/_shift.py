@@ -1,7 +1,8 @@
 """How far moved participants can have shifted a mean, by the public transcript alone.
 
-A person who was moved gave the value of a place drawn evenly from the part that was kept. The people of a trimmed part
-would have given others: f over the part instead of f over all places they can have been sent to.
+The model: a moved person gave the value of a place drawn evenly from the part that was kept, where the people of a
+trimmed part would have given others. The protocol moves people to the nearest point of the kept part, so this is a
+model of where they went; how often the intervals hold the truth is measured in bench/RESULTS.md.
 
 Knows a partition and a function. Knows no mechanism.
 """
