@@ -132,7 +132,7 @@ def test_the_page_says_what_a_reader_must_know(tmp_path: Path) -> None:
         "not protected",
         REGION,
         "0.05 per participant",
-        "at most 4 ε",
+        "moved (1 + T) ε, T ≤ 3",
         "✗ not kept",
         "✓ kept",
         "21 %",
