@@ -14,7 +14,7 @@ __all__ = ["DELTA", "TRUSTS", "K", "crowd_of", "pooled_options", "which_trust"]
 
 TRUSTS: dict[Trust, str] = {
     "nobody": "every device randomizes its own answers; regions are public, and epsilon protects the place inside a "
-    "region that k people share",
+    "region that k participants are published in",
     "two-servers": "two operators who do not collude see noisy counts only; epsilon protects any change of a person's "
     "position anywhere",
     "curator": "one party holds all positions and adds the noise; epsilon protects any change of a person's position "
