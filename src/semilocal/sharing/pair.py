@@ -1,0 +1,200 @@
+"""The public task of two servers: what is counted, and who the two operators are.
+
+Experimental: nobody independent has reviewed this mode yet. Everything that a device must know before it uploads is
+here, and its SHA-256 is the pair's id: it names the routes, binds the envelopes and fixes the keys of the point
+function. A device refuses a pair whose operators are the same by name, key or origin.
+
+Knows parameters and the promise. Knows no server, clock or file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ..errors import InvalidInput
+from ..geometry.box import Box
+from ..hierarchy.dyadic import ROOT, BinaryTree
+from ..pooled.loss import guarantee
+from ..pooled.task import PooledTask
+from .envelope import Role
+from .report import Shape
+from .signing import KEY
+
+__all__ = ["COLLUSION", "EXPERIMENTAL", "Operator", "PairTask", "check_origin"]
+
+MAX_NAME = 200
+MAX_BUCKET_DEPTH = 16
+EXPERIMENTAL = "Experimental: nobody independent has reviewed the two-servers mode yet."
+COLLUSION = "If both operators work together they have every position, to the resolution of the upload."
+_ORIGIN = re.compile(r"(https?)://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:([1-9][0-9]{0,4}))?")
+_USUAL_PORT = {"http": "80", "https": "443"}
+
+
+class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of the two servers, as devices know it.
+
+    Attributes
+    ----------
+    name : str
+        Of the person or organisation that runs the server; 1 to 200 printable characters.
+    origin : str
+        Where the server is, such as ``https://counts.example``: scheme, host and port, nothing else.
+    signing_key : bytes
+        Ed25519 public key: signs receipts, transcripts and what the servers send each other.
+    sealing_key : bytes
+        X25519 public key: envelopes for this server are sealed with it. Made for one task; its secret is deleted when
+        the task ends.
+    """
+
+    name: str
+    origin: str
+    signing_key: bytes
+    sealing_key: bytes
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.name) <= MAX_NAME or not self.name.isprintable() or self.name != self.name.strip():
+            raise InvalidInput(
+                f"an operator's name must be 1 to {MAX_NAME} printable characters; got {self.name[:MAX_NAME]!r}"
+            )
+        check_origin(self.origin)
+        for word, key in (("signing", self.signing_key), ("sealing", self.sealing_key)):
+            if len(key) != KEY:
+                raise InvalidInput(f"a {word} key has {KEY} bytes; got {len(key)}")
+
+
+def check_origin(origin: str) -> None:
+    """Refuse what is not ``http(s)://host`` or ``http(s)://host:port`` in its one canonical spelling.
+
+    Examples
+    --------
+    >>> check_origin("https://counts.example")
+    >>> check_origin("https://counts.example:443")
+    Traceback (most recent call last):
+    ...
+    semilocal.errors.InvalidInput: an origin is scheme://host or scheme://host:port, in lower case, without a path and \
+without the scheme's usual port; got 'https://counts.example:443'
+    """
+    found = _ORIGIN.fullmatch(origin)
+    if found is None or found[5] == _USUAL_PORT[found[1]] or int(found[5] or 1) > 65535:
+        raise InvalidInput(
+            "an origin is scheme://host or scheme://host:port, in lower case, without a path and without the scheme's "
+            f"usual port; got {origin!r}"
+        )
+
+
+class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", forbid_unknown_fields=True):
+    """One collection with two servers.
+
+    Attributes
+    ----------
+    pooled : PooledTask
+        What is counted and what it costs; its trust is "two-servers".
+    leader, helper : Operator
+        Server 0 and server 1. They must differ in name, keys and origin.
+    bucket_depth : int
+        0: nobody's place is known at all. Above 0: every device names its cell of this depth, its *bucket*, in the
+        open; the promise holds for changes of position inside the bucket only. A multiple of the dimensions.
+    """
+
+    pooled: PooledTask
+    leader: Operator
+    helper: Operator
+    bucket_depth: int = 0
+
+    def __post_init__(self) -> None:
+        if self.pooled.trust != "two-servers":
+            raise InvalidInput(f"a pair plays tasks with trust 'two-servers'; got {self.pooled.trust!r}")
+        _check_different(self.leader, self.helper)
+        dimensions, depth = self.pooled.box.dimensions, self.pooled.hierarchy.max_depth
+        most = min(MAX_BUCKET_DEPTH, depth - 1)
+        if not 0 <= self.bucket_depth <= most or self.bucket_depth % dimensions:
+            raise InvalidInput(
+                f"bucket_depth must be 0, or a multiple of the {dimensions} dimensions up to {most}; "
+                f"got {self.bucket_depth}"
+            )
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PairTask:
+        """The pair that these canonical bytes stand for; refuses all others."""
+        try:
+            pair = msgspec.msgpack.decode(data, type=cls)
+        except (msgspec.DecodeError, InvalidInput, RecursionError) as error:
+            raise InvalidInput(f"these bytes are no pair task: {error}") from None
+        if pair.to_bytes() != data:
+            raise InvalidInput("these bytes are not the canonical bytes of a pair task")
+        return pair
+
+    @property
+    def id(self) -> bytes:
+        """SHA-256 of the canonical bytes (32 bytes): the task's id everywhere in this mode."""
+        return hashlib.sha256(self.to_bytes()).digest()
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of all reports: the levels below a bucket."""
+        return Shape(self.pooled.hierarchy.max_depth - self.bucket_depth)
+
+    def operator(self, role: Role) -> Operator:
+        """The leader or the helper."""
+        return self.leader if role == "leader" else self.helper
+
+    def place(self, code: int) -> tuple[int, tuple[int, ...]]:
+        """Bucket and path of a deepest cell, as a device sends them: the path has ``shape.levels`` steps 0 or 1.
+
+        Parameters
+        ----------
+        code : int
+            A cell of the deepest level, as from ``pooled.hierarchy.codes``.
+        """
+        levels = self.shape.levels
+        return code >> levels, tuple(code >> shift & 1 for shift in reversed(range(levels)))
+
+    def check_bucket(self, bucket: int) -> None:
+        """Refuse a number that is no bucket of this pair; without buckets it must be 1, the root."""
+        if bucket >> self.bucket_depth != int(ROOT):
+            raise InvalidInput(f"a bucket is a cell of depth {self.bucket_depth}; got {bucket}")
+
+    def tree_task(self, bucket: int) -> PooledTask:
+        """The task that is played in a bucket, with the bucket as its domain; without buckets, ``pooled`` itself."""
+        self.check_bucket(bucket)
+        if not self.bucket_depth:
+            return self.pooled
+        whole = self.pooled.hierarchy
+        (lower, upper), names = whole.boxes(np.array([bucket], dtype=np.uint64))[0].tolist(), whole.box.names
+        box = Box(tuple(lower), tuple(upper), names)
+        changed: dict[str, Any] = {"hierarchy": BinaryTree(box, self.shape.levels)}
+        return msgspec.structs.replace(self.pooled, **changed)
+
+    def statement(self) -> str:
+        """What everybody should read before uploading: who could learn what, and the promise."""
+        lines = [COLLUSION, EXPERIMENTAL]
+        for role, operator in (("Leader", self.leader), ("Helper", self.helper)):
+            lines.append(f"{role}: {operator.name} at {operator.origin}, key {operator.signing_key.hex()}")
+        if self.bucket_depth:
+            lines.append(
+                f"Everybody learns which of {1 << self.bucket_depth} buckets (cells of depth {self.bucket_depth}) you "
+                "are in. What follows holds for any change of position inside that bucket, not for leaving it."
+            )
+        return "\n".join([*lines, guarantee(self.pooled).text()])
+
+
+def _check_different(leader: Operator, helper: Operator) -> None:
+    for word, same in (
+        ("name", leader.name.casefold() == helper.name.casefold()),
+        ("signing key", leader.signing_key == helper.signing_key),
+        ("sealing key", leader.sealing_key == helper.sealing_key),
+        ("origin", leader.origin == helper.origin),
+    ):
+        if same:
+            raise InvalidInput(
+                f"the two operators have the same {word}; the promise needs two operators who do not work together"
+            )

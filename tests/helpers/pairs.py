@@ -1,0 +1,86 @@
+"""Pairs of two servers for tests: fixed keys, small tasks, honest uploads."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semilocal import Box
+from semilocal.pooled import PooledTask
+from semilocal.sharing.envelope import public_key, seal
+from semilocal.sharing.pair import Operator, PairTask
+from semilocal.sharing.report import SharedReport, make_report
+from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.wire import Upload
+
+SIGNING = (hashlib.sha256(b"leader signs").digest(), hashlib.sha256(b"helper signs").digest())
+SEALING = (hashlib.sha256(b"leader opens").digest(), hashlib.sha256(b"helper opens").digest())
+
+
+def operator(server: int, **changes: Any) -> Operator:
+    """Operator 0 or 1 of the tests."""
+    fields: dict[str, Any] = {
+        "name": ("City of Ay", "Bee University")[server],
+        "origin": ("https://ay.example", "https://bee.example")[server],
+        "signing_key": verifying_key(SIGNING[server]),
+        "sealing_key": public_key(SEALING[server]),
+    }
+    return Operator(**(fields | changes))
+
+
+def pooled_task(**changes: Any) -> PooledTask:
+    """A task that opens a few levels with a few hundred people."""
+    options: dict[str, Any] = {"epsilon": 40.0, "trust": "two-servers", "max_depth": 9}
+    return PooledTask.build(Box((0, 0), (1, 1)), **(options | changes))
+
+
+def pair_task(**changes: Any) -> PairTask:
+    """A pair of the two operators of the tests."""
+    bucket_depth = changes.pop("bucket_depth", 0)
+    return PairTask(pooled_task(**changes), operator(0), operator(1), bucket_depth)
+
+
+def crowd(n: int, seed: int = 4) -> npt.NDArray[np.float64]:
+    """Positions in the unit square: float64[n, 2]."""
+    rng = np.random.default_rng(seed)
+    return np.clip(rng.normal(0.3, 0.12, size=(n, 2)), 0, 1)
+
+
+def report_id(number: int) -> bytes:
+    """The id of a test device's report."""
+    return hashlib.sha256(b"report %d" % number).digest()[:16]
+
+
+def shared_report(pair: PairTask, code: int, number: int) -> tuple[int, SharedReport]:
+    """A device's bucket and report, always the same."""
+    bucket, path = pair.place(code)
+    entropy = hashlib.shake_256(b"device %d" % number).digest(2 * pair.shape.private_bytes)
+    return bucket, make_report(pair.id, pair.shape, path, entropy)
+
+
+def sealed_upload(
+    pair: PairTask, report: SharedReport, number: int, *, bucket: int = 1, token: str | None = None
+) -> Upload:
+    """An upload of a report, honest or not, in good envelopes."""
+    name = report_id(number)
+    first, second = (
+        seal(
+            report.private[server],
+            pair.operator(role).sealing_key,
+            role=role,
+            task=pair.id,
+            report=name,
+            public=report.public,
+        )
+        for server, role in enumerate(("leader", "helper"))
+    )
+    return Upload(name, report.public, first, second, token, bucket)
+
+
+def upload_of(pair: PairTask, code: int, number: int, *, token: str | None = None) -> Upload:
+    """An honest upload for a deepest cell."""
+    bucket, report = shared_report(pair, code, number)
+    return sealed_upload(pair, report, number, bucket=bucket, token=token)

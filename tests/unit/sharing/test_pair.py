@@ -1,0 +1,120 @@
+"""The pair task: canonical bytes, different operators, buckets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.pooled import PooledTask
+from semilocal.sharing.pair import COLLUSION, EXPERIMENTAL, PairTask, check_origin
+from tests.helpers.pairs import crowd, operator, pair_task, pooled_task
+
+
+def test_bytes_come_back_and_give_the_id() -> None:
+    pair = pair_task()
+    assert PairTask.from_bytes(pair.to_bytes()) == pair
+    assert PairTask.from_bytes(pair.to_bytes()).id == pair.id
+    assert pair.id != pair_task(label="another run").id
+
+
+@pytest.mark.parametrize("field", ["name", "origin", "signing_key", "sealing_key"])
+def test_operators_who_share_anything_are_refused(field: str) -> None:
+    with pytest.raises(InvalidInput, match="two operators"):
+        PairTask(pooled_task(), operator(0), operator(1, **{field: getattr(operator(0), field)}))
+
+
+def test_names_that_differ_in_case_only_are_the_same() -> None:
+    with pytest.raises(InvalidInput, match="same name"):
+        PairTask(pooled_task(), operator(0), operator(1, name="CITY OF AY"))
+
+
+def test_a_curators_task_is_no_pair() -> None:
+    task = PooledTask.build(pooled_task().box, epsilon=1.0, trust="curator", max_depth=5)
+    with pytest.raises(InvalidInput, match="two-servers"):
+        PairTask(task, operator(0), operator(1))
+
+
+def test_a_task_deeper_than_40_levels_or_than_floats_can_tell_is_refused_by_who_reads_it() -> None:
+    data = pair_task().to_bytes()
+    changed = data.replace(b"\xa9max_depth\x09", b"\xa9max_depth\x29")
+    assert changed != data
+    with pytest.raises(InvalidInput, match="40"):
+        PairTask.from_bytes(changed)
+    with pytest.raises(InvalidInput, match="floats"):
+        PooledTask.build(
+            type(pooled_task().box)((1e6, 1e6), (1e6 + 1e-6, 1e6 + 1e-6)),
+            epsilon=1.0,
+            trust="two-servers",
+            max_depth=40,
+        )
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"\x93\x01\x02\x03", pair_task().to_bytes() + b"\x00"])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        PairTask.from_bytes(data)
+
+
+@pytest.mark.parametrize("origin", ["https://a.example", "http://127.0.0.1:8000", "http://[::1]:81", "https://x"])
+def test_origins(origin: str) -> None:
+    check_origin(origin)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["a.example", "https://a.example/", "https://A.example", "https://a:443", "http://a:80", "ftp://a", "http://a:0",
+     "http://a:99999", "https://u@a", "https://a?x", "https://", "http://-a"],
+)  # fmt: skip
+def test_other_spellings_of_an_origin_are_refused(origin: str) -> None:
+    with pytest.raises(InvalidInput, match="origin"):
+        check_origin(origin)
+
+
+def test_the_statement_begins_with_what_both_operators_together_can_do() -> None:
+    text = pair_task().statement()
+    assert text.startswith(COLLUSION)
+    assert EXPERIMENTAL in text
+    assert "City of Ay" in text
+    assert "Bee University" in text
+    assert "epsilon = 40" in text
+    assert "delta = 0" in text
+    assert "inside that bucket" not in text
+    assert "inside that bucket" in pair_task(bucket_depth=2).statement()
+
+
+def test_bucket_and_path_join_to_the_cell() -> None:
+    pair = pair_task(bucket_depth=4)
+    for code in pair.pooled.hierarchy.codes(crowd(20)).tolist():
+        bucket, path = pair.place(code)
+        pair.check_bucket(bucket)
+        assert len(path) == pair.shape.levels == 5
+        joined = bucket
+        for step in path:
+            joined = 2 * joined + step
+        assert joined == code
+
+
+def test_a_buckets_tree_has_the_cells_of_the_whole_tree() -> None:
+    pair = pair_task(bucket_depth=4)
+    points = crowd(200)
+    codes = pair.pooled.hierarchy.codes(points)
+    for bucket in set((codes >> np.uint64(5)).tolist()):
+        inside = points[(codes >> np.uint64(5)) == bucket]
+        tree = pair.tree_task(bucket).hierarchy
+        found = [pair.place(code)[1] for code in pair.pooled.hierarchy.codes(inside).tolist()]
+        expected = [tuple(int(step) for step in f"{code:b}"[1:]) for code in tree.codes(inside).tolist()]
+        assert found == expected
+
+
+@pytest.mark.parametrize("depth", [-1, 1, 3, 10, 18])
+def test_bucket_depths_that_do_not_fit_are_refused(depth: int) -> None:
+    with pytest.raises(InvalidInput, match="bucket_depth"):
+        pair_task(bucket_depth=depth)
+
+
+def test_a_bucket_of_another_depth_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="bucket"):
+        pair_task().check_bucket(2)
+    with pytest.raises(InvalidInput, match="bucket"):
+        pair_task(bucket_depth=2).check_bucket(1)
