@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from semilocal import Box
 from semilocal.pooled import PooledTask
-from semilocal.sharing.envelope import public_key, seal
+from semilocal.sharing.envelope import Role, public_key, seal
 from semilocal.sharing.pair import Operator, PairTask
 from semilocal.sharing.report import SharedReport, make_report
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Upload
 
+ROLES: tuple[Role, Role] = ("leader", "helper")
 SIGNING = (hashlib.sha256(b"leader signs").digest(), hashlib.sha256(b"helper signs").digest())
 SEALING = (hashlib.sha256(b"leader opens").digest(), hashlib.sha256(b"helper opens").digest())
 
@@ -75,7 +76,7 @@ def sealed_upload(
             report=name,
             public=report.public,
         )
-        for server, role in enumerate(("leader", "helper"))
+        for server, role in enumerate(ROLES)
     )
     return Upload(name, report.public, first, second, token, bucket)
 
