@@ -7,7 +7,6 @@ its own in the table, and from its own layer.
 from __future__ import annotations
 
 import ast
-import pathlib
 import re
 import subprocess
 import sys
@@ -16,8 +15,7 @@ from functools import cache
 import pytest
 
 import semilocal
-
-ROOT = pathlib.Path(semilocal.__file__).parent
+from tests.helpers.sources import MODULES, ROOT, header, tree
 
 # Lowest first. Every module is in one of these packages, or is one of these root modules. It may import from lower
 # layers and, without cycles between packages, from its own.
@@ -47,22 +45,10 @@ CORE = {"accounting", "arrays", "errors", "functions", "release", "pooled", *PUR
 LIGHT = {"numpy", "scipy", "msgspec", "semilocal"}
 
 
-def modules() -> dict[str, pathlib.Path]:
-    """Dotted names inside the package and their files."""
-    out = {}
-    for path in sorted(ROOT.rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        out[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return out
-
-
-MODULES = modules()
-
-
 @cache
 def nodes(name: str) -> tuple[ast.AST, ...]:
     """All nodes of a module but those that only type checkers see."""
-    pending: list[ast.AST] = [ast.parse(MODULES[name].read_text(encoding="utf-8"))]
+    pending: list[ast.AST] = [tree(name)]
     out = []
     while pending:
         node = pending.pop()
@@ -92,6 +78,7 @@ def absolute(name: str, node: ast.AST) -> list[str]:
     return inside or [base]
 
 
+@cache
 def imports(name: str) -> set[str]:
     return {target for node in nodes(name) for target in absolute(name, node)}
 
@@ -121,10 +108,9 @@ def wrong_directions(name: str, targets: set[str]) -> list[str]:
 INSIDE = [name for name in MODULES if name not in FRONT]
 
 
-@pytest.mark.parametrize("name", INSIDE)
-def test_every_module_has_a_layer_and_imports_only_downwards(name: str) -> None:
-    assert layer_of(name) is not None, f"{name}: give its package a layer"
-    assert wrong_directions(name, own_imports(name)) == []
+def test_every_module_has_a_layer_and_imports_only_downwards() -> None:
+    assert [name for name in INSIDE if layer_of(name) is None] == [], "give their packages a layer"
+    assert {name: wrong for name in INSIDE if (wrong := wrong_directions(name, own_imports(name)))} == {}
 
 
 def test_a_wrong_direction_would_be_seen() -> None:
@@ -173,25 +159,45 @@ def test_the_root_holds_few_modules() -> None:
     assert len(list(ROOT.glob("*.py"))) <= 10
 
 
-@pytest.mark.parametrize("name", [name for name in INSIDE if package_of(name) in PURE])
-def test_the_core_knows_no_clock_socket_file_or_random_generator(name: str) -> None:
-    assert {target.split(".")[0] for target in imports(name)} & WORLD == set()
-    for node in nodes(name):
-        if isinstance(node, ast.Attribute) and ast.unparse(node).startswith(("np.random.", "numpy.random.")):
+def drawn(name: str) -> set[str]:
+    """What a module uses of numpy's module of random numbers, and of the standard library's."""
+    attributes = [node for node in nodes(name) if isinstance(node, ast.Attribute)]
+    owners = [ast.unparse(node.value) if dotted(node.value) else "" for node in attributes]
+    found = zip(attributes, owners, strict=True)
+    return {f"{owner}.{node.attr}" for node, owner in found if owner in ("np.random", "numpy.random", "random")}
+
+
+def dotted(node: ast.AST) -> bool:
+    """Whether a node is a name such as ``np.random``; the others are not worth writing out."""
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
+
+
+def opens(name: str) -> bool:
+    calls = [node.func for node in nodes(name) if isinstance(node, ast.Call)]
+    return any(isinstance(called, ast.Name) and called.id == "open" for called in calls)
+
+
+def test_the_core_knows_no_clock_socket_file_or_random_generator() -> None:
+    for name in INSIDE:
+        if package_of(name) in PURE:
+            assert {target.split(".")[0] for target in imports(name)} & WORLD == set(), name
             # A generator is an argument: its type may be named, nothing may be drawn from the module.
-            assert node.attr == "Generator", ast.unparse(node)
-            assert package_of(name) != "protocol", ast.unparse(node)
-        assert not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open")
+            assert drawn(name) <= (set() if package_of(name) == "protocol" else {"np.random.Generator"}), name
+            assert not opens(name), name
 
 
-@pytest.mark.parametrize("name", INSIDE)
-def test_no_module_uses_the_global_random_state(name: str) -> None:
+def test_no_module_uses_the_global_random_state() -> None:
     state = {"seed", "rand", "randn", "randint", "random", "choice", "shuffle", "normal", "uniform", "laplace"}
-    for node in nodes(name):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("np.random", "numpy.random"):
-            assert node.attr not in state, ast.unparse(node)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "random":
-            assert node.attr == "SystemRandom", ast.unparse(node)  # the operating system's, for jitter
+    for name in INSIDE:
+        for used in drawn(name):
+            owner, _, attribute = used.rpartition(".")
+            assert attribute not in state, (name, used)
+            assert owner != "random" or attribute == "SystemRandom", (name, used)  # the system's, for jitter
+
+
+def test_a_draw_from_a_random_module_would_be_seen() -> None:
+    assert "np.random.default_rng" in drawn("testing")
+    assert opens("transcript.file")
 
 
 @pytest.mark.parametrize("outer", ["service", "device"])
@@ -205,9 +211,8 @@ def test_server_and_device_do_not_know_each_other(outer: str) -> None:
 def test_modules_do_not_import_each_other_in_a_circle() -> None:
     """Follows the imports that run when a module is loaded; a package stands for its ``__init__``."""
     loads = {}
-    for name, path in MODULES.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        targets = {target for node in tree.body for target in absolute(name, node)}
+    for name in MODULES:
+        targets = {target for node in tree(name).body for target in absolute(name, node)}
         inside = {target.removeprefix("semilocal").lstrip(".") for target in targets if target.startswith("semilocal")}
         loads[name] = {target for target in inside if target in MODULES and target}
     done: set[str] = set()
@@ -304,36 +309,31 @@ VOCABULARY: dict[str, set[str]] = {
 
 def unknown_things(name: str) -> list[str]:
     """The words after "Knows no" in the header of a module."""
-    header = " ".join((ast.get_docstring(ast.parse(MODULES[name].read_text(encoding="utf-8"))) or "").split())
-    found = re.findall(r"Knows no ([^.;:(]*)", header)
+    found = re.findall(r"Knows no ([^.;:(]*)", header(name))
     return [word.strip() for phrase in found for word in re.split(r",? (?:and|or) (?:no )?|, (?:no )?", phrase)]
 
 
 def known_things(name: str) -> set[str]:
     """Everything that a module imports, with the packages above; ``open`` and ``numpy.random`` where they are used."""
     found = {target.removeprefix("semilocal.") for target in imports(name)}
-    for node in nodes(name):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "open":
-            found.add("open")
-        if isinstance(node, ast.Attribute) and re.match(r"(np|numpy)\.random\.(?!Generator)", ast.unparse(node)):
-            found.add("numpy.random")
+    if opens(name):
+        found.add("open")
+    if drawn(name) - {"np.random.Generator"}:
+        found.add("numpy.random")
     return {".".join(full.split(".")[:size]) for full in found for size in range(1, full.count(".") + 2)}
 
 
-@pytest.mark.parametrize("name", INSIDE)
-def test_a_module_does_not_import_what_its_header_says_it_does_not_know(name: str) -> None:
-    for word in unknown_things(name):
-        assert word in VOCABULARY, f"{name}: add {word!r} to the vocabulary, or reword the header"
-        assert VOCABULARY[word] & known_things(name) == set(), f"{name} says: Knows no {word}"
+def test_a_module_does_not_import_what_its_header_says_it_does_not_know() -> None:
+    for name in INSIDE:
+        for word in unknown_things(name):
+            assert word in VOCABULARY, f"{name}: add {word!r} to the vocabulary, or reword the header"
+            assert VOCABULARY[word] & known_things(name) == set(), f"{name} says: Knows no {word}"
 
 
-@pytest.mark.parametrize("name", INSIDE)
-def test_headers_deny_in_one_way_that_can_be_checked(name: str) -> None:
-    header = ast.get_docstring(ast.parse(MODULES[name].read_text(encoding="utf-8"))) or ""
-    assert header, f"{name} has no docstring"
-    assert not re.search(r"Must not|[Kk]nows nothing|knows no ", " ".join(header.split())), (
-        f"{name}: say 'Knows no ...'"
-    )
+def test_headers_deny_in_one_way_that_can_be_checked() -> None:
+    assert [name for name in INSIDE if not header(name)] == [], "write a docstring"
+    others = re.compile(r"Must not|[Kk]nows nothing|knows no ")
+    assert [name for name in INSIDE if others.search(header(name))] == [], "say 'Knows no ...'"
 
 
 def test_a_false_header_would_be_seen() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from itertools import combinations, product
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
 from semilocal.baselines.oracles import GeneralizedResponse, Oracle, UnaryEncoding, best_oracle, estimate, variance
 from semilocal.errors import InvalidInput
@@ -55,40 +54,6 @@ def test_the_loss_of_a_report_is_exactly_epsilon(
         assert sum(table.values()) == pytest.approx(1.0, rel=1e-12)
     worst = max(a[report] / b[report] for a in tables for b in tables for report in a)
     assert math.log(worst) == pytest.approx(epsilon, rel=1e-9)
-
-
-def sampled_statistic(oracle: Oracle, holders: list[int], draws: list[tuple[int, ...]]) -> tuple[float, float]:
-    """Pearson's statistic of drawn tallies against the exact ones, and its 1 - 1e-6 quantile."""
-    exact = tally_probabilities(oracle, holders)
-    seen = Counter(draws)
-    if not set(seen) <= set(exact):
-        return math.inf, 0.0
-    frequent = [tally for tally, chance in exact.items() if chance * len(draws) >= 20]
-    rest = 1 - sum(exact[tally] for tally in frequent)
-    expected = np.array([exact[tally] * len(draws) for tally in frequent] + [rest * len(draws)])
-    found = np.array([seen[tally] for tally in frequent] + [len(draws) - sum(seen[t] for t in frequent)])
-    kept = expected > 0.5
-    statistic = float(np.sum((found[kept] - expected[kept]) ** 2 / expected[kept]))
-    return statistic, float(chi2.ppf(1 - 1e-6, int(kept.sum()) - 1))
-
-
-@pytest.mark.parametrize("kind", [GeneralizedResponse, UnaryEncoding])
-def test_tallies_have_the_exact_joint_distribution(kind: Callable[[int, float], Oracle]) -> None:
-    """Chi-square test with false-alarm rate 1e-6 (up to its usual approximation; cells expect at least 20).
-
-    Planted bugs that it must catch: reports that ignore the dependence between items (for randomized
-    response), and a flip probability that is off by a tenth (for unary encoding).
-    """
-    rng = np.random.default_rng(1)
-    oracle, holders = kind(3, 1.0), [3, 1, 0]
-    counts = np.array(holders)
-    draws = [tuple(oracle.draw_tally(counts, rng=rng).tolist()) for _ in range(20_000)]
-    statistic, limit = sampled_statistic(oracle, holders, draws)
-    assert statistic < limit
-    other = oracle.other if isinstance(oracle, GeneralizedResponse) else 1.1 * oracle.other
-    planted = rng.binomial(counts, oracle.true, (20_000, 3)) + rng.binomial(4 - counts, other, (20_000, 3))
-    statistic, limit = sampled_statistic(oracle, holders, [tuple(row) for row in planted.tolist()])
-    assert statistic > limit
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)

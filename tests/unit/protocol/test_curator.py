@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -138,6 +139,7 @@ def test_a_roll_call_takes_presence_only() -> None:
         curator.close([50, 49], np.empty((2, 0), dtype=np.int64))
 
 
+@cache
 def events() -> list[Any]:
     return play(TASK, participants_at(TASK, cluster(60, 2))).events
 
@@ -292,12 +294,19 @@ def test_expected_counts_those_whose_cell_goes_on(task: Task) -> None:
         assert task.rule == "each" or curator.expected == len(reports)
 
 
+PLAN = Plan(TASK.id, (Release("mean", TwoPoint(1.0), "coordinate", (0.0,)), Release("counts"),
+                      Release("values", DiscreteLaplaceValue(2.0, 4), "coordinate", (1.0,))))  # fmt: skip
+
+
+@cache
+def campaign() -> list[Any]:
+    return play(TASK, participants_at(TASK, cluster(60, 2), plan=PLAN), plan=PLAN).events
+
+
 def values() -> tuple[Curator, Plan, list[Any]]:
     """A curator that asks for the first of two values, its plan, and a whole play."""
-    plan = Plan(TASK.id, (Release("mean", TwoPoint(1.0), "coordinate", (0.0,)), Release("counts"),
-                          Release("values", DiscreteLaplaceValue(2.0, 4), "coordinate", (1.0,))))  # fmt: skip
-    history = play(TASK, participants_at(TASK, cluster(60, 2), plan=plan), plan=plan).events
-    return Curator.replay(TASK, [event for event in history if isinstance(event, Closed)], plan), plan, history
+    history = campaign()
+    return Curator.replay(TASK, [event for event in history if isinstance(event, Closed)], PLAN), PLAN, history
 
 
 def test_a_campaign_replayed_equals_the_live_one_after_every_closing() -> None:

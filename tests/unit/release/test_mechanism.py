@@ -164,7 +164,7 @@ def test_hardly_any_epsilon_is_left_unused(epsilon: float) -> None:
     for kind, slack in (("two-point", 1e-7), ("sliding-window", 1e-7), ("discrete-laplace", 1e-3)):
         mechanism = build(kind, epsilon)
         ends = zip(mechanism.probabilities(0.0), mechanism.probabilities(1.0), strict=True)
-        loss = max(float((Decimal(one) / Decimal(other)).ln()) for one, other in ends)
+        loss = float(max(Decimal(one) / Decimal(other) for one, other in ends).ln())
         assert epsilon * (1 - slack) <= loss <= epsilon * (1 + 1e-15)
 
 
@@ -288,7 +288,7 @@ def least_worst_variance(epsilon: float, *, inputs: int = 12, outputs: int = 40)
     return float(found.fun) / 4
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 0.9, 1.3, 1.8, 2.3, 2.8, 3.3, 4.0, 4.7, 5.5])
+@pytest.mark.parametrize("epsilon", [0.1, 0.9, 1.3, 2.0, 2.8, 4.0, 5.5])
 def test_best_is_within_five_per_cent_of_the_optimum_over_all_mechanisms(epsilon: float) -> None:
     optimum = least_worst_variance(epsilon)
     assert 0.98 * optimum <= best(epsilon).worst_variance <= 1.05 * optimum

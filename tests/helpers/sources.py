@@ -1,0 +1,33 @@
+"""The package's sources, each read and parsed once."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+from functools import cache
+
+import semilocal
+
+ROOT = pathlib.Path(semilocal.__file__).parent
+
+
+def _modules() -> dict[str, pathlib.Path]:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = _modules()  # dotted names inside the package and their files
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
+def header(name: str) -> str:
+    """The docstring of a module, in one line."""
+    return " ".join((ast.get_docstring(tree(name)) or "").split())
