@@ -249,23 +249,31 @@ class FakeServer:
         self.curator.check(report)
 
     async def __call__(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Any]) -> None:
-        body, more = b"", True
-        while more:
-            event = await receive()
-            body, more = body + event.get("body", b""), event.get("more_body", False)
-        headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
-        extra: list[tuple[bytes, bytes]] = []
-        try:
-            status, data = self.answer(scope["method"], scope["path"], headers, body)
-        except Problem as problem:
-            status = problem.status
-            data = problem_body(status, problem.token, f"because {problem.token}")
-            if problem.retry_after is not None:
-                extra = [(b"retry-after", str(problem.retry_after).encode())]
-        kind = "problem+json" if status >= 400 else "json" if data[:1] in (b"{", b"[") else "msgpack"
-        fixed = [(b"content-length", str(len(data)).encode()), (b"content-type", f"application/{kind}".encode())]
-        await send({"type": "http.response.start", "status": status, "headers": [*fixed, *extra]})
-        await send({"type": "http.response.body", "body": data})
+        await answer_asgi(self.answer, scope, receive, send)
+
+
+async def answer_asgi(
+    answer: Callable[[str, str, dict[str, str], bytes], tuple[int, bytes]], scope: Any,
+    receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Any],
+) -> None:  # fmt: skip
+    """Answer one request with (method, path, headers, body) -> (status, body), or a Problem."""
+    body, more = b"", True
+    while more:
+        event = await receive()
+        body, more = body + event.get("body", b""), event.get("more_body", False)
+    headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
+    extra: list[tuple[bytes, bytes]] = []
+    try:
+        status, data = answer(scope["method"], scope["path"], headers, body)
+    except Problem as problem:
+        status = problem.status
+        data = problem_body(status, problem.token, f"because {problem.token}")
+        if problem.retry_after is not None:
+            extra = [(b"retry-after", str(problem.retry_after).encode())]
+    kind = "problem+json" if status >= 400 else "json" if data[:1] in (b"{", b"[") else "msgpack"
+    fixed = [(b"content-length", str(len(data)).encode()), (b"content-type", f"application/{kind}".encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *extra]})
+    await send({"type": "http.response.body", "body": data})
 
 
 def acknowledgement(body: bytes) -> bytes:

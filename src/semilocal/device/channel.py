@@ -184,7 +184,7 @@ class Channel:
 
         Lost connections, time-outs, what is no answer of the server, 429 and 5xx are tried again, "not yet" too if
         there is content to deliver. ``accept`` is the media type of a good answer, and ``check`` raises ValueError if
-        its body is none; content is acknowledged by its digest in JSON.
+        its body is none. Without a check, content must be acknowledged by its digest in JSON.
 
         Raises
         ------
@@ -240,10 +240,10 @@ class Channel:
             return Answer(response.status, b"", problem.token, problem.detail, wait)
         if response.status in (200, 201) and response.media_type == accept:
             try:
-                if content is not None:
-                    _check_acknowledgement(response.body, content)
                 if check is not None:
                     check(response.body)
+                elif content is not None:
+                    _check_acknowledgement(response.body, content)
                 return Answer(response.status, response.body)
             except _MALFORMED:
                 pass

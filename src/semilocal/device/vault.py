@@ -5,7 +5,8 @@ Everything is saved as one value in one step, so a crash at any moment leaves th
 
 What makes a device keep its word after a crash is in here before anything leaves: the worst case is in the ledger
 before the device enrols, and the digest of a question is in the state before its answer is sent. Answers themselves
-are never stored: they are derived from the secret, the same bytes every time.
+are never stored: they are derived from the secret, the same bytes every time. An upload for two servers is stored until
+it is acknowledged, because its envelopes cannot be sealed twice to the same bytes.
 
 A vault that is lost or wiped means a new secret, and so a new participant: the device must enrol anew, with a new
 token. Knows bytes and promises. Knows no sockets and no clock.
@@ -33,11 +34,7 @@ from ..transcript.findings import Own
 from .budget import Amount, Budget
 from .disk import Disk, FileDisk, replace_file
 
-__all__ = [
-    "Contents",
-    "Membership",
-    "Vault",
-]
+__all__ = ["Contents", "Membership", "PairUpload", "Vault"]
 
 MAGIC = b"semilocal vault\n"
 VERSION = 1
@@ -104,12 +101,44 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return Released(self.values_from, self.released)
 
 
+class PairUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The one upload of a device for a task of two servers. The position is not in it.
+
+    Attributes
+    ----------
+    task : bytes
+        Canonical bytes of the pair task, pinned: both operators with their keys.
+    digest : bytes
+        SHA-256 of the upload.
+    upload : bytes
+        What is sent, until the leader has acknowledged it; then empty.
+    receipt : bytes
+        The leader's signed receipt; empty until it is there.
+    refusal : str
+        Why the device stopped; empty if it did not.
+    """
+
+    task: bytes
+    digest: bytes
+    upload: bytes
+    receipt: bytes = b""
+    refusal: str = ""
+
+    __repr__ = short_repr
+
+    @property
+    def task_id(self) -> bytes:
+        """SHA-256 of the task's bytes."""
+        return hashlib.sha256(self.task).digest()
+
+
 class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that a vault holds."""
 
     secret: bytes
     ledger: Budget = Budget()
     memberships: tuple[Membership, ...] = ()
+    uploads: tuple[PairUpload, ...] = ()
 
     __repr__ = short_repr
 
@@ -130,13 +159,23 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def without(self, task: bytes, ledger: Budget) -> Contents:
         """The contents without a task that was never answered."""
         others = tuple(entry for entry in self.memberships if entry.task_id != task)
-        return Contents(secret=self.secret, ledger=ledger, memberships=others)
+        return msgspec.structs.replace(self, ledger=ledger, memberships=others)
 
     def with_membership(self, membership: Membership, ledger: Budget | None = None) -> Contents:
         """The contents with one task, and perhaps the ledger, replaced."""
         others = tuple(entry for entry in self.memberships if entry.task != membership.task)
         kept = self.ledger if ledger is None else ledger
-        return Contents(secret=self.secret, ledger=kept, memberships=(*others, membership))
+        return msgspec.structs.replace(self, ledger=kept, memberships=(*others, membership))
+
+    def upload(self, task: bytes) -> PairUpload | None:
+        """The upload for the pair task with this id, or None."""
+        return next((entry for entry in self.uploads if entry.task_id == task), None)
+
+    def with_upload(self, upload: PairUpload, ledger: Budget | None = None) -> Contents:
+        """The contents with one upload, and perhaps the ledger, replaced."""
+        others = tuple(entry for entry in self.uploads if entry.task != upload.task)
+        kept = self.ledger if ledger is None else ledger
+        return msgspec.structs.replace(self, ledger=kept, uploads=(*others, upload))
 
 
 class Vault:

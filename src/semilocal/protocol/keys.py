@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-__all__ = ["SECRET_BYTES", "access_key", "derive", "pseudonym", "report_entropy", "value_entropy"]
+__all__ = ["SECRET_BYTES", "access_key", "derive", "pseudonym", "report_entropy", "upload_entropy", "value_entropy"]
 
 SECRET_BYTES = 32
 _REPORT = b"semilocal/1/report"
 _VALUE = b"semilocal/1/value"
+_UPLOAD = b"semilocal/1/upload"
 _KEY = b"semilocal/1/key"
 _PSEUDONYM = b"semilocal/1/pseudonym"
 
@@ -36,6 +37,11 @@ def report_entropy(secret: bytes, task: bytes, round_: int, cell: int, words: in
 def value_entropy(secret: bytes, task: bytes, plan: bytes, index: int, region: int, words: int) -> bytes:
     """Entropy of the one value a device ever gives for this plan (digest), release and region: ``8 * words`` bytes."""
     return derive(secret, _VALUE + task + plan + index.to_bytes(4, "big") + region.to_bytes(8, "big"), 8 * words)
+
+
+def upload_entropy(secret: bytes, task: bytes, code: int, length: int) -> bytes:
+    """Entropy of the one upload a device ever makes for this task of two servers and this deepest cell."""
+    return derive(secret, _UPLOAD + task + code.to_bytes(8, "big"), length)
 
 
 def pseudonym(secret: bytes, task: bytes) -> bytes:

@@ -7,34 +7,24 @@ position: never use it with positions that are not yours.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ...arrays import short_repr
-from ...errors import InvalidInput, SemilocalError
-from ...io.progress import Progress, duration
 from ...protocol.participant import Policy
 from ...protocol.promise import crowds_words, losses_words
 from ..agent import Agent
 from ..channel import Channel, split_url
-from ..disk import Disk, FileDisk, MemoryDisk
 from ..summary import Summary
 from ..transport import LeanWire
-from ..vault import Vault
+from .many import AT_ONCE, run_many, story
 from .verdict_cache import Verdicts
 
-__all__ = ["SwarmResult", "run_swarm"]
-
-TICK = 0.2  # seconds between two looks at the counter
-AT_ONCE = 32  # requests in flight: more only makes the pool of connections slower
+__all__ = ["AT_ONCE", "SwarmResult", "run_swarm"]
 
 
 class SwarmResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,17 +50,7 @@ class SwarmResult(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """Regions, crowds and losses, in plain words."""
-        outcomes = Counter(summary.outcome for summary in self.summaries)
-        counts = ", ".join(f"{number:,} {outcome}" for outcome, number in outcomes.most_common())
-        rate = self.reports / self.seconds if self.seconds else 0.0
-        lines = [
-            f"{len(self.summaries) + len(self.failures):,} devices: {counts or 'none'}"
-            + (f", {len(self.failures):,} failed" if self.failures else "")
-            + f"; {self.reports:,} requests accepted in {duration(self.seconds)} ({rate:,.0f}/s)."
-        ]
-        lines += [f"Failed: {count:,} x {text}" for text, count in Counter(self.failures).most_common(5)]
-        refusals = Counter(f"{s.reason} [{s.token}]" for s in self.summaries if s.outcome == "refused")
-        lines += [f"Refused: {count:,} x {text}" for text, count in refusals.most_common(5)]
+        lines = story(self.summaries, self.failures, self.reports, self.seconds)
         done = [summary for summary in self.summaries if summary.outcome == "finished"]
         if done:
             lines += _losses(done)
@@ -121,59 +101,23 @@ async def run_swarm(
     show : bool
         Whether to show progress on stderr.
     """
-    positions = np.atleast_2d(np.asarray(points, dtype=np.float64)).tolist()
-    if tokens and len(tokens) < len(positions):
-        raise InvalidInput(f"every device needs its own token; got {len(tokens)} tokens for {len(positions)} devices")
     own: LeanWire | None = None
     if channel is None:
         server = split_url(url)[0]
         own = LeanWire(server)
         channel = Channel(server, own, at_once=AT_ONCE)
-    disk: Disk = MemoryDisk() if folder is None else FileDisk()
-    place = Path("memory" if folder is None else folder)
-    paths = [place / f"device-{number:06d}" for number in range(len(positions))]
-    vaults = [Vault.open(path, disk=disk, entropy=entropy) for path in paths]
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    done = asyncio.Event()
-    watcher = asyncio.ensure_future(_watch(channel, done, show))
+    shared, verdicts = channel, Verdicts()
     try:
-        verdicts = Verdicts()
-        given = list(tokens) or [""] * len(positions)
-        agents = [
-            Agent(url, vault, position=position, policy=policy, channel=channel, token=token, verdicts=verdicts)
-            for vault, position, token in zip(vaults, positions, given, strict=False)
-        ]
-        ends = await asyncio.gather(*(_run(agent) for agent in agents))
+        ends = await run_many(
+            lambda vault, position, token: Agent(
+                url, vault, position=position, policy=policy, channel=shared, token=token, verdicts=verdicts
+            ),
+            points, tokens, delivered=lambda: shared.delivered, folder=folder, entropy=entropy, show=show,
+        )  # fmt: skip
     finally:
-        done.set()
-        await watcher
-        for vault in vaults:
-            vault.close()
         if own is not None:
             await channel.aclose()
             await own.aclose()
     return SwarmResult(
-        summaries=tuple(end for end in ends if isinstance(end, Summary)),
-        failures=tuple(end for end in ends if isinstance(end, str)),
-        reports=channel.delivered,
-        seconds=loop.time() - began,
+        summaries=tuple(ends.summaries), failures=tuple(ends.failures), reports=shared.delivered, seconds=ends.seconds
     )
-
-
-async def _run(agent: Agent) -> Summary | str:
-    """The end of one device; an error ends that device alone."""
-    try:
-        return await agent.run()
-    except SemilocalError as error:
-        return f"{type(error).__name__}: {error}"
-
-
-async def _watch(channel: Channel, done: asyncio.Event, show: bool) -> None:
-    with Progress(None, "enrolments and reports", show=show) as progress:
-        seen = 0
-        while not done.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(done.wait(), TICK)
-            progress.advance(channel.delivered - seen)
-            seen = channel.delivered

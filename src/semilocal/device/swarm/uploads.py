@@ -1,0 +1,129 @@
+"""A whole crowd of devices that upload to two servers, in one process, for tests, demonstrations and measurements.
+
+Every device has its own vault and secret and seals its own upload; they share connections and one copy of the task. It
+holds everybody's position: never use it with positions that are not yours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy.typing as npt
+
+from ...arrays import short_repr
+from ...protocol.policy import Policy
+from ...protocol.promise import anywhere_words
+from ...sharing.pair import COLLUSION, EXPERIMENTAL
+from ..channel import Channel
+from ..transport import LeanWire
+from ..upload import Uploader
+from ..upload_summary import UploadSummary
+from .many import AT_ONCE, run_many, story
+
+__all__ = ["Channels", "UploadsResult", "run_uploads"]
+
+
+class Channels:
+    """Channels to origins on lean connections, one each; close them at the end.
+
+    Parameters
+    ----------
+    notify : callable
+        As for :class:`Channel`.
+    """
+
+    def __init__(self, *, notify: Callable[[str], None] = lambda line: None) -> None:
+        self._notify = notify
+        self._open: dict[str, tuple[Channel, LeanWire]] = {}
+
+    def __call__(self, origin: str) -> Channel:
+        """The channel to an origin."""
+        if origin not in self._open:
+            wire = LeanWire(origin)
+            self._open[origin] = Channel(origin, wire, at_once=AT_ONCE, notify=self._notify), wire
+        return self._open[origin][0]
+
+    @property
+    def delivered(self) -> int:
+        """Requests with content that were accepted."""
+        return sum(channel.delivered for channel, _ in self._open.values())
+
+    async def aclose(self) -> None:
+        """Close all of them."""
+        for channel, wire in self._open.values():
+            await channel.aclose()
+            await wire.aclose()
+
+
+class UploadsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a crowd of uploads ended.
+
+    Attributes
+    ----------
+    summaries : tuple of UploadSummary
+        One per device, in the order of the points.
+    failures : tuple of str
+        Devices that ended with an error, in words.
+    seconds : float
+    """
+
+    summaries: tuple[UploadSummary, ...]
+    failures: tuple[str, ...]
+    seconds: float
+
+    __repr__ = short_repr
+
+    @property
+    def uploaded(self) -> int:
+        """Devices that hold a signed receipt."""
+        return sum(summary.outcome == "uploaded" for summary in self.summaries)
+
+    def text(self) -> str:
+        """Outcomes and losses, in plain words."""
+        lines = story(self.summaries, self.failures, self.uploaded, self.seconds)
+        losses = [summary.epsilon for summary in self.summaries if summary.outcome == "uploaded"]
+        if losses:
+            lines.append(f"Loss of every device: {anywhere_words(max(losses))}, against either operator alone.")
+            lines += [COLLUSION, EXPERIMENTAL]
+        return "\n".join(lines)
+
+
+async def run_uploads(
+    url: str, points: npt.ArrayLike, *, policy: Policy, tokens: Sequence[str] = (), connect: Channels | None = None,
+    folder: str | os.PathLike[str] | None = None, entropy: Callable[[int], bytes] = os.urandom, show: bool = True,
+) -> UploadsResult:  # fmt: skip
+    """Run one device per point until all of them have uploaded.
+
+    Parameters
+    ----------
+    url : str
+        ``https://server/tasks/{id}`` of either operator.
+    points : array_like, shape (n, d)
+        In the order of the task's axes.
+    policy : Policy
+        The same for all.
+    tokens : sequence of str
+        One per point, or none where enrolment is open.
+    connect : Channels, optional
+        Made and closed here if left out.
+    folder : path, optional
+        Where the vaults lie; in memory if left out.
+    entropy : callable
+        Gives n secret random bytes.
+    show : bool
+        Whether to show progress on stderr.
+    """
+    channels = Channels() if connect is None else connect
+    try:
+        ends = await run_many(
+            lambda vault, position, token: Uploader(
+                url, vault, connect=channels, position=position, policy=policy, token=token
+            ),
+            points, tokens, delivered=lambda: channels.delivered, folder=folder, entropy=entropy, show=show,
+        )  # fmt: skip
+    finally:
+        if connect is None:
+            await channels.aclose()
+    return UploadsResult(summaries=tuple(ends.summaries), failures=tuple(ends.failures), seconds=ends.seconds)

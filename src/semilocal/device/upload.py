@@ -1,0 +1,305 @@
+"""One upload to two servers: checked against the owner's policy, sealed, stored, sent until it is acknowledged.
+
+    it does                         and before that, the vault has
+    send the upload                 the pair task pinned, the sealed upload, and the loss booked in the ledger
+    stop                            the leader's signed receipt, or the reason
+
+After a crash at any moment the next run sends the same bytes. The report is derived from the secret, the task and the
+deepest cell; its envelopes are sealed once and stored. Whether, when and how often something is sent depends on the
+task, the policy and the servers' answers, never on the position.
+
+Experimental: nobody independent has reviewed this mode yet. Knows the order of things. Knows no sockets
+(``channel.py``) and no files (``vault.py``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from ..arrays import Floats, exact
+from ..errors import InvalidInput, ServerViolation
+from ..geometry.sides import side_unit, sides
+from ..protocol.keys import pseudonym, upload_entropy
+from ..protocol.policy import Policy
+from ..protocol.promise import anywhere_words
+from ..protocol.task import Task
+from ..sharing.envelope import Role, seal
+from ..sharing.pair import PairTask
+from ..sharing.report import make_report
+from ..sharing.wire import Receipt, Upload
+from .budget import Budget
+from .channel import MSGPACK, Answer, Channel, split_url
+from .upload_summary import UploadSummary, summarise_upload
+from .vault import PairUpload, Vault, pinned_task
+
+__all__ = ["Uploader", "check_pair", "fetch_both", "make_upload", "read_task", "smallest_sides"]
+
+_PAIR = b"\xa4type\xa9pair-task"  # how the bytes of a pair task begin, after the number of fields
+
+
+def make_upload(pair: PairTask, position: Sequence[float], secret: bytes, *, token: str = "") -> Upload:
+    """The upload of one person: the position in two shares, each sealed for its operator.
+
+    The public part and the seeds follow from the secret, the task and the deepest cell that holds the position. The
+    envelopes differ every time, so an upload is stored before it is sent.
+
+    Parameters
+    ----------
+    pair : PairTask
+    position : sequence of float
+        In the order of the task's axes, inside the domain.
+    secret : bytes
+        The device's.
+    token : str
+        The one-time enrolment token; empty where enrolment is open.
+    """
+    code = int(pair.pooled.hierarchy.codes([position])[0])
+    bucket, path = pair.place(code)
+    entropy = upload_entropy(secret, pair.id, code, 2 * pair.shape.private_bytes)
+    report = make_report(pair.id, pair.shape, path, entropy)
+    name = pseudonym(secret, pair.id)
+    roles: tuple[Role, Role] = ("leader", "helper")
+    leader, helper = (
+        seal(plain, pair.operator(role).sealing_key, role=role, task=pair.id, report=name, public=report.public)
+        for plain, role in zip(report.private, roles, strict=True)
+    )
+    return Upload(name, report.public, leader, helper, token or None, bucket)
+
+
+def check_pair(pair: PairTask, policy: Policy) -> None:
+    """Refuse a pair task that the owner's policy forbids. Nothing here depends on the position.
+
+    Raises
+    ------
+    ServerViolation
+    """
+    if pair.bucket_depth and not policy.allow_bucket:
+        raise ServerViolation(
+            "public-bucket",
+            f"the task makes every device's cell of depth {pair.bucket_depth} public; the owner does not allow that",
+        )
+    epsilon = pair.pooled.epsilon
+    for limit, name in ((policy.max_epsilon, "max_epsilon"), (policy.max_exposure, "max_exposure")):
+        if limit is not None and not epsilon <= limit:
+            raise ServerViolation(
+                "over-budget", f"the task costs {anywhere_words(epsilon)}; your {name} allows {limit:g}"
+            )
+    if policy.min_side:
+        found = smallest_sides(pair)
+        if len(policy.min_side) not in (1, len(found)):
+            raise InvalidInput(
+                f"min_side must have one number, or one for each of the {len(found)} axes; got {policy.min_side}"
+            )
+        least = np.broadcast_to(np.array(policy.min_side), found.shape)
+        if not (found >= least * (1 - 1e-9)).all():
+            unit = f" {side_unit(pair.pooled.box)}".rstrip()
+            raise ServerViolation(
+                "small-cell",
+                f"the upload holds the position to {_by(found)}{unit}, which both operators together could read; the "
+                f"owner allows nothing below {_by(least)}{unit}",
+            )
+
+
+def smallest_sides(pair: PairTask) -> Floats:
+    """Sides of the smallest cell that an upload can hold: float64[d], in kilometres where the axes are degrees.
+
+    The same for every position: a degree of longitude counts where it is shortest in the domain.
+    """
+    tree, box = pair.pooled.hierarchy, pair.pooled.box
+    corners = np.stack(np.meshgrid(*zip(box.lower, box.upper, strict=True)), axis=-1).reshape(-1, box.dimensions)
+    return np.asarray(sides(tree.boxes(tree.codes(corners)), box).min(axis=0))
+
+
+async def fetch_both(name: str, server: str, connect: Callable[[str], Channel]) -> PairTask:
+    """The pair task as both operators show it, each at its own origin.
+
+    Parameters
+    ----------
+    name : str
+        The task's id, 64 hex digits.
+    server : str
+        The address that the owner gave: one of the two operators'.
+    connect : callable
+        Gives the channel to an origin.
+
+    Raises
+    ------
+    ServerViolation
+        If one of them has no such task or another one, or is not where the task says.
+    """
+    pair = await _fetch(name, connect(server))
+    if server not in (pair.leader.origin, pair.helper.origin):
+        raise ServerViolation(
+            "other-origin",
+            f"the task names {pair.leader.origin} and {pair.helper.origin}, but it was found at {server}; use the "
+            "address of one of the operators",
+        )
+    for operator in (pair.leader, pair.helper):
+        if await _fetch(name, connect(operator.origin)) != pair:
+            raise ServerViolation("other-task", f"{operator.name} at {operator.origin} shows another task")
+    return pair
+
+
+async def _fetch(name: str, channel: Channel) -> PairTask:
+    found = await channel.message(f"/tasks/{name}", lambda data: read_task(data, name))
+    if not isinstance(found, PairTask):
+        raise ServerViolation("malformed", f"{channel.url} shows no task of two servers")
+    return found
+
+
+def read_task(data: bytes, name: str) -> Task | PairTask:
+    """The task of either kind in these bytes; its id must be the one that was asked for.
+
+    Raises
+    ------
+    ServerViolation, InvalidInput
+    """
+    if data[1 : 1 + len(_PAIR)] != _PAIR:
+        return pinned_task(data, name)
+    if hashlib.sha256(data).hexdigest() != name:
+        raise ServerViolation("other-task", "the task's bytes do not have the id that was asked for")
+    return PairTask.from_bytes(data)
+
+
+class Uploader:
+    """One device and its one upload.
+
+    Parameters
+    ----------
+    url : str
+        ``https://server/tasks/{id}`` of either operator.
+    vault : Vault
+        Open, and not used by another agent.
+    connect : callable
+        Gives the channel to an origin; the same one every time. The caller closes it.
+    position : sequence of float
+        In the order of the task's axes. It leaves in shares only.
+    policy : Policy
+        What the owner allows.
+    token : str
+        The one-time token; empty where enrolment is open.
+    notify : callable
+        Takes a sentence for the owner now and then.
+    spread : float
+        The upload is sent up to this many seconds late, by jitter.
+    """
+
+    def __init__(
+        self, url: str, vault: Vault, *, connect: Callable[[str], Channel], position: Sequence[float], policy: Policy,
+        token: str = "", notify: Callable[[str], None] = lambda line: None, spread: float = 0.0,
+    ) -> None:  # fmt: skip
+        self._server, self._name = split_url(url)
+        if not self._name:
+            raise InvalidInput(f"give the URL of the task, https://server/tasks/ID; got {url!r}")
+        self._vault, self._connect = vault, connect
+        self._position = tuple(float(number) for number in position)
+        self._policy, self._token = policy, token
+        self._notify, self._spread = notify, spread
+        self._pair: PairTask | None = None
+
+    async def run(self) -> UploadSummary:
+        """Upload, and keep the receipt. Running it again is safe at any moment; a second time nothing is sent.
+
+        Raises
+        ------
+        InvalidInput, OutsideDomain
+            If the position does not fit the task, or is not the one that was sealed.
+        BudgetExceeded
+            If the vault's caps do not allow the task.
+        Unreachable
+            If a server is away for too long.
+        """
+        try:
+            entry = await self._prepare()
+            if not entry.receipt:
+                await self._send(entry)
+        except ServerViolation as refusal:
+            return self._refuse(refusal)
+        return self.summary()
+
+    def summary(self) -> UploadSummary:
+        """What the vault knows of this upload now."""
+        entry = self._vault.contents.upload(bytes.fromhex(self._name))
+        return UploadSummary(outcome="unfinished") if entry is None else summarise_upload(self._vault.contents, entry)
+
+    # -- steps -------------------------------------------------------------------------------------------------
+
+    async def _prepare(self) -> PairUpload:
+        """The upload as it is stored: made, booked and saved now, or by an earlier run."""
+        entry = self._vault.contents.upload(bytes.fromhex(self._name))
+        if entry is None:
+            self._pair = await fetch_both(self._name, self._server, self._connect)
+            check_pair(self._pair, self._policy)
+            return self._store(self._pair)
+        self._pair = PairTask.from_bytes(entry.task)
+        return entry if entry.receipt else self._resumed(self._pair, entry)
+
+    def _store(self, pair: PairTask) -> PairUpload:
+        """Seal, book and save, before anything leaves."""
+        data = make_upload(pair, self._position, self._vault.contents.secret, token=self._token).to_bytes()
+        cost = exact(pair.pooled.epsilon)
+        ledger = self._vault.contents.ledger.reserve(pair.id, epsilon=cost, exposure=cost)
+        ledger = ledger.spend(pair.id, epsilon=cost, exposure=cost).settle(pair.id)
+        entry = PairUpload(task=pair.to_bytes(), digest=hashlib.sha256(data).digest(), upload=data)
+        self._save(entry, ledger)
+        self._notify(f"Sealed one upload for {pair.leader.name} and {pair.helper.name}; the loss is booked.")
+        return entry
+
+    def _resumed(self, pair: PairTask, entry: PairUpload) -> PairUpload:
+        """The stored upload, with another token if the owner gives one."""
+        kept = Upload.from_bytes(entry.upload)
+        if make_upload(pair, self._position, self._vault.contents.secret).public != kept.public:
+            raise InvalidInput(
+                "this vault holds an upload for the task with another position; a position is fixed for a task, or two "
+                "uploads could be compared. Give the same one"
+            )
+        if self._token and self._token != kept.token:
+            data = msgspec.structs.replace(kept, token=self._token).to_bytes()
+            entry = msgspec.structs.replace(entry, upload=data, digest=hashlib.sha256(data).digest())
+            self._save(entry)
+        return entry
+
+    async def _send(self, entry: PairUpload) -> None:
+        assert self._pair is not None
+        channel = self._connect(self._pair.leader.origin)
+        if self._spread:
+            await channel.clock.sleep(self._spread * channel.jitter())
+        answer = await channel.send(
+            "PUT", f"/tasks/{self._name}/uploads/{Upload.from_bytes(entry.upload).id.hex()}", content=entry.upload,
+            headers={"Content-Type": MSGPACK}, accept=MSGPACK, check=Receipt.from_bytes,
+        )  # fmt: skip
+        if answer.status not in (200, 201):
+            raise ServerViolation(answer.token, _advice(answer))
+        if not Receipt.from_bytes(answer.body).is_good(self._pair, entry.upload):
+            raise ServerViolation("bad-receipt", "the receipt is not for this upload, or not signed by the leader")
+        self._save(msgspec.structs.replace(entry, upload=b"", receipt=answer.body, refusal=""))
+
+    def _save(self, entry: PairUpload, ledger: Budget | None = None) -> None:
+        self._vault.save(self._vault.contents.with_upload(entry, ledger))
+
+    def _refuse(self, refusal: ServerViolation) -> UploadSummary:
+        self._notify(f"Refused: {refusal.reason} [{refusal.token}]")
+        entry = self._vault.contents.upload(bytes.fromhex(self._name))
+        if entry is None:
+            return UploadSummary(outcome="refused", token=refusal.token, reason=refusal.reason, task=self._pair)
+        # The loss stays booked: the leader has seen the upload, and an honest answer cannot be told from a lie.
+        self._save(msgspec.structs.replace(entry, refusal=f"{refusal.token}: {refusal.reason}"))
+        return self.summary()
+
+
+def _advice(answer: Answer) -> str:
+    """Why the leader did not take the upload, and what to do."""
+    advice = {
+        "bad-token": "the leader does not know this token; ask the campaign's administrator for one and join again",
+        "token-used": "the token was used for another upload; ask the campaign's administrator for a new one and join "
+        "again",
+    }
+    return advice.get(answer.token, f"the leader refused the upload: {answer.detail}")
+
+
+def _by(lengths: Floats) -> str:
+    return " x ".join(f"{length:.3g}" for length in lengths.tolist())

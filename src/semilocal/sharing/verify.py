@@ -1,0 +1,183 @@
+"""Verification of a pair's transcript: everything that anybody can check without the shares.
+
+    what is checked              tokens of differences
+    the bytes                    unreadable, unreadable-task, unreadable-tree
+    both signatures              bad-signature
+    one tree per bucket          wrong-buckets
+    trees of the pinned task     other-task, simulated
+    the rule and the budgets     wrong-cells
+    rejected reports             wrong-rejected
+    the other server's copy      other-history
+    an owner's pinned task       not-a-member, other-keys
+
+That the numbers are honest counts with honest noise, no transcript can show: that is what the two operators are trusted
+for. Knows the public transcript, and pinned tasks if it is given some. Knows no states and no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..arrays import short_repr
+from ..errors import InvalidInput
+from ..pooled.play import Published, Tree, replay
+from ..pooled.task import UNITS
+from ..transcript.findings import Difference
+from .envelope import Role
+from .pair import PairTask
+from .wire import BucketTree, SignedTree
+
+__all__ = ["PairVerification", "is_signed_tree", "verify_pair"]
+
+_ROLES: tuple[Role, Role] = ("leader", "helper")
+_START = b"signed-tree"
+
+
+@dataclass(eq=False)
+class PairVerification:
+    """What was checked and what is different.
+
+    Attributes
+    ----------
+    pair : PairTask or None
+        None if the transcript cannot be read.
+    published : list of Published
+        One per bucket, as far as they follow the rule.
+    trees : list of Tree
+        The same, replayed.
+    differences : list of Difference
+    """
+
+    pair: PairTask | None = None
+    published: list[Published] = field(default_factory=list)
+    trees: list[Tree] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+    __repr__ = short_repr
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is different."""
+        return not self.differences
+
+    def add(self, token: str, what: str) -> None:
+        """Note a difference."""
+        self.differences.append(Difference(token, None, what))
+
+    def lines(self) -> list[str]:
+        """For a person: what was checked, then every difference."""
+        out = []
+        if self.pair is not None and self.trees:
+            cells, people = sum(len(tree.cells) for tree in self.trees), sum(tree.people for tree in self.trees)
+            out += [
+                "Checked:",
+                f"  the rule gives the same {cells:,} final cells from the same published numbers; {people:,} reports, "
+                f"task {self.pair.id.hex()[:16]}",
+                f"  no path costs more than its budget, epsilon / 2 = {self.pair.pooled.path_budget:g} (delta = 0)",
+                f"  signatures of {self.pair.leader.name} and {self.pair.helper.name}, by the keys that the task names",
+            ]
+        out += [f"{len(self.differences)} differences:" if self.differences else "No difference."]
+        return out + [f"  {difference}" for difference in self.differences]
+
+
+def is_signed_tree(data: bytes) -> bool:
+    """Whether bytes begin like the transcript of a pair."""
+    return data[2 : 2 + len(_START)] == _START
+
+
+def verify_pair(data: bytes, *, other: bytes | None = None, pinned: Sequence[bytes] | None = None) -> PairVerification:
+    """Replay a pair's transcript and name everything that does not follow.
+
+    Parameters
+    ----------
+    data : bytes
+        Canonical bytes of :class:`SignedTree`.
+    other : bytes, optional
+        The transcript as the other server shows it: it must be the same.
+    pinned : sequence of bytes, optional
+        Canonical bytes of the pair tasks that a device pinned: the transcript must be of one of them.
+    """
+    found = PairVerification()
+    try:
+        signed = SignedTree.from_bytes(data)
+    except InvalidInput as error:
+        found.add("unreadable", str(error))
+        return found
+    try:
+        found.pair = pair = signed.task
+    except InvalidInput as error:
+        found.add("unreadable-task", str(error))
+        return found
+    for role in _ROLES:
+        if not signed.is_signed_by(role):
+            name = pair.operator(role).name
+            found.add("bad-signature", f"the {role}'s signature is not that of {name} over this task and these numbers")
+    _check_buckets(found, pair, signed.trees)
+    for tree in signed.trees:
+        _check_tree(found, pair, tree)
+    if other is not None and other != data:
+        found.add("other-history", "the two servers show different transcripts of the same task")
+    if pinned is not None:
+        _check_pins(found, pair, pinned)
+    return found
+
+
+def _check_buckets(found: PairVerification, pair: PairTask, trees: Sequence[BucketTree]) -> None:
+    if not pair.bucket_depth and [tree.bucket for tree in trees] != [1]:
+        found.add("wrong-buckets", f"the task has no buckets, but the transcript has {len(trees)} trees")
+        return
+    for tree in trees:
+        try:
+            pair.check_bucket(tree.bucket)
+        except InvalidInput as error:
+            found.add("wrong-buckets", str(error))
+
+
+def _check_tree(found: PairVerification, pair: PairTask, tree: BucketTree) -> None:
+    where = f"bucket {tree.bucket}: " if pair.bucket_depth else ""
+    try:
+        published = Published.from_bytes(tree.published)
+    except InvalidInput as error:
+        found.add("unreadable-tree", f"{where}{error}")
+        return
+    try:
+        expected = pair.tree_task(tree.bucket)
+    except InvalidInput:
+        return  # noted before
+    if published.task != expected:
+        found.add("other-task", f"{where}the published numbers belong to another task")
+        return
+    if published.simulated:
+        found.add("simulated", f"{where}the numbers are marked as a simulation: their noise protects nobody")
+    try:
+        replayed = replay(published)
+    except InvalidInput as error:
+        found.add("wrong-cells", f"{where}{error}")
+        return
+    if not (replayed.units.min(initial=UNITS) > 0 and replayed.units.max(initial=0) <= UNITS):
+        found.add("wrong-cells", f"{where}a path costs more than its budget")
+    levels = max(len(published.opened), 1)
+    if len(tree.rejected) != levels:
+        found.add(
+            "wrong-rejected",
+            f"{where}reports were checked on {levels} levels; rejected reports are given for {len(tree.rejected)}",
+        )
+    found.published.append(published)
+    found.trees.append(replayed)
+
+
+def _check_pins(found: PairVerification, pair: PairTask, pinned: Sequence[bytes]) -> None:
+    if pair.to_bytes() in pinned:
+        return
+    for data in pinned:
+        known = PairTask.from_bytes(data)
+        for role in _ROLES:
+            for mine in (known.leader, known.helper):
+                theirs = pair.operator(role)
+                if mine.origin == theirs.origin and mine.signing_key != theirs.signing_key:
+                    found.add(
+                        "other-keys",
+                        f"your device pinned another key of {mine.origin} than the transcript's {role} has",
+                    )
+    found.add("not-a-member", "your device uploaded nothing for this task")
