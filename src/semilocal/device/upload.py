@@ -70,14 +70,21 @@ def make_upload(pair: PairTask, position: Sequence[float], secret: bytes, *, tok
     return Upload(name, report.public, leader, helper, token or None, bucket)
 
 
-def check_pair(pair: PairTask, policy: Policy) -> None:
-    """Refuse a pair task that the owner's policy forbids. Nothing here depends on the position.
+def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) -> None:
+    """Refuse a pair task that the owner forbids. Nothing here depends on the position.
+
+    Parameters
+    ----------
+    policy : Policy
+        Its limits on losses and on the smallest cell; there are no crowds to limit.
+    allow_bucket : bool
+        Whether the task may make a coarse cell of every participant public.
 
     Raises
     ------
     ServerViolation
     """
-    if pair.bucket_depth and not policy.allow_bucket:
+    if pair.bucket_depth and not allow_bucket:
         raise ServerViolation(
             "public-bucket",
             f"the task makes every device's cell of depth {pair.bucket_depth} public; the owner does not allow that",
@@ -182,6 +189,8 @@ class Uploader:
         What the owner allows.
     token : str
         The one-time token; empty where enrolment is open.
+    allow_bucket : bool
+        Whether the owner allows a task that makes a coarse cell of every participant public.
     notify : callable
         Takes a sentence for the owner now and then.
     spread : float
@@ -190,14 +199,15 @@ class Uploader:
 
     def __init__(
         self, url: str, vault: Vault, *, connect: Callable[[str], Channel], position: Sequence[float], policy: Policy,
-        token: str = "", notify: Callable[[str], None] = lambda line: None, spread: float = 0.0,
+        token: str = "", allow_bucket: bool = False, notify: Callable[[str], None] = lambda line: None,
+        spread: float = 0.0,
     ) -> None:  # fmt: skip
         self._server, self._name = split_url(url)
         if not self._name:
             raise InvalidInput(f"give the URL of the task, https://server/tasks/ID; got {url!r}")
         self._vault, self._connect = vault, connect
         self._position = tuple(float(number) for number in position)
-        self._policy, self._token = policy, token
+        self._policy, self._token, self._allow_bucket = policy, token, allow_bucket
         self._notify, self._spread = notify, spread
         self._pair: PairTask | None = None
 
@@ -233,7 +243,7 @@ class Uploader:
         entry = self._vault.contents.upload(bytes.fromhex(self._name))
         if entry is None:
             self._pair = await fetch_both(self._name, self._server, self._connect)
-            check_pair(self._pair, self._policy)
+            check_pair(self._pair, self._policy, allow_bucket=self._allow_bucket)
             return self._store(self._pair)
         self._pair = PairTask.from_bytes(entry.task)
         return entry if entry.receipt else self._resumed(self._pair, entry)

@@ -54,8 +54,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         Largest chance of missing that crowd.
     allow_no_crowd, allow_simulation : bool
         Whether to join tasks that keep no crowd (as with rule "each"), or whose noise is for simulation only.
-    allow_bucket : bool
-        Whether to join tasks of two servers that make a coarse cell of every participant public.
     min_side : tuple of float
         Sides of the smallest cell that the device ever names: one number per axis, or one for all, in units of the
         axes (kilometres where they are longitude and latitude); empty for no limit. A server that lies can lead a
@@ -68,7 +66,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_delta: float = MAX_DELTA
     allow_no_crowd: bool = False
     allow_simulation: bool = False
-    allow_bucket: bool = False
     min_side: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ from semilocal.sharing.pair import PairTask
 from semilocal.sharing.report import make_report
 from semilocal.sharing.wire import Receipt, Upload
 from semilocal.testing import secret
-from tests.helpers.fake_pair import POLICY, POOLED, SEALING, SIGNING, FakePair, PairWorld, sample_pair
+from tests.helpers.fake_pair import POOLED, SEALING, SIGNING, FakePair, PairWorld, sample_pair
 from tests.helpers.fake_server import DeviceDies, refusal
 
 POSITION = (0.3, 0.7)
@@ -282,7 +282,7 @@ def test_a_public_bucket_needs_the_owners_word() -> None:
     world = PairWorld(FakePair(sample_pair(bucket_depth=2)))
     assert run(world).token == "public-bucket"
     assert nothing_happened(world)
-    assert run(world, policy=msgspec.structs.replace(POLICY, allow_bucket=True)).outcome == "uploaded"
+    assert run(world, allow_bucket=True).outcome == "uploaded"
     assert Upload.from_bytes(world.uploads()[0]).bucket == int(POOLED.hierarchy.locate([POSITION], 2)[0])
 
 
