@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .protocol.partition import Partition
     from .protocol.task import Task
     from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
-    from .release.onecall import counts, mean, partition, points, values
+    from .release.onecall import cell_means, counts, mean, partition, points, values
     from .simulation.people import draw_rows
     from .simulation.run import Run
     from .simulation.simulate import simulate
@@ -46,6 +46,7 @@ __all__ = [
     "Run",
     "Task",
     "__version__",
+    "cell_means",
     "counts",
     "draw_rows",
     "functions",
@@ -68,7 +69,7 @@ _HOMES = {
     "protocol.partition": ("Partition",),
     "protocol.task": ("Task",),
     "randomizer": ("DiscreteLaplace", "PaperLaplace", "RandomizedResponse"),
-    "release.onecall": ("counts", "mean", "partition", "points", "values"),
+    "release.onecall": ("cell_means", "counts", "mean", "partition", "points", "values"),
     "simulation.people": ("draw_rows",),
     "simulation.run": ("Run",),
     "simulation.simulate": ("simulate",),

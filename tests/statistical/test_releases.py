@@ -10,7 +10,7 @@ import pytest
 import semilocal as sl
 from semilocal import functions
 from semilocal.arrays import Floats
-from semilocal.pooled import noise
+from semilocal.pooled import PooledTask
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, TwoPoint
 from semilocal.release import mean, values
 from semilocal.release.pooled_mean import pooled_mean
@@ -84,11 +84,8 @@ DRAWS = 4_000
 
 
 def errors(trust: Any, *, epsilon: float = 0.5) -> Floats:
-    words = noise.from_generator(np.random.default_rng(2))
-    found = [
-        pooled_mean(POINTS, functions.coordinate(0), BOX, epsilon=epsilon, trust=trust, words=words, simulated=True)
-        for _ in range(DRAWS)
-    ]
+    task, rng = PooledTask.build(BOX, epsilon=epsilon, trust=trust, max_depth=2), np.random.default_rng(2)
+    found = [pooled_mean(task, POINTS, functions.coordinate(0), rng=rng) for _ in range(DRAWS)]
     assert len({one.stderr for one in found}) == 1
     # values are moved into the range of f; with 50 people that hardly ever happens at this epsilon
     return np.asarray(np.array([one.value for one in found]) - POINTS[:, 0].mean())

@@ -133,15 +133,20 @@ class Job:
         """Options of ``Task.build``, with their defaults."""
         return crowd_of(None, None) | task_options(self.args)
 
+    def pooled_task(self) -> PooledTask:
+        """The task where somebody is trusted."""
+        args = self.args
+        return PooledTask.build(
+            self.box, epsilon=args.epsilon, trust=args.trust, resolution=args.resolution, max_reports=args.rows_per_user
+        )
+
     def counted(self) -> tuple[Run | PooledCounts, CountsRelease | PooledCounts]:
         """Counts, and what they come from; all of epsilon goes to the map."""
         args = self.args
         if not self.pooled:
             run, ledger = self.partition()
             return run, release.counts(run, ledger=ledger)
-        task = PooledTask.build(
-            self.box, epsilon=args.epsilon, trust=args.trust, resolution=args.resolution, max_reports=args.rows_per_user
-        )
+        task = self.pooled_task()
         cost = Ledger(cap=None if args.cap is None else exact(args.cap)).pooled(task)  # refuses before counting
         result = pooled_counts(run_pooled(task, self.points, rng=self.noise_rng), ledger=cost)
         return result, result

@@ -19,12 +19,13 @@ from ..accounting import Ledger
 from ..arrays import Floats, Integers
 from ..functions import BoundedFunction, squared_norm
 from ..geometry.box import Box
-from ..pooled import MemoryCounter, PooledTask, estimate, play, replay, spread_inside
-from ..pooled.noise import from_generator
-from ..pooled.task import Trust
+from ..pooled.task import PooledTask, Trust
 from ..protocol.promise import Guarantee, promise
 from ..protocol.task import Accounting, Task
 from ..release.boxes import Answers, BoxCounts
+from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
+from ..release.pooled_mean import pooled_mean
+from ..release.pooled_points import pooled_points
 from ..release.split import Split, partition_for_values, plan_split
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
@@ -277,34 +278,22 @@ class Pooled:
 
     def count(self, points: Floats, at: At) -> tuple[Queries, Run | None]:
         """Something that answers range queries."""
-        boxes, counts = self._cells(points, at)
-        return BoxCounts(boxes, counts).query, None
+        return self._counted(points, at).query, None
 
     def mean(self, points: Floats, f: BoundedFunction, at: At) -> Mean:
         """The mean of a function: one sum, with each party's noise for the function's range over the domain."""
-        low, high = f.range_over(np.array([[at.box.lower, at.box.upper]]))[0]
-        scale, parties = (high - low) / (at.epsilon * len(points)), 2 if self.trust == "two-servers" else 1
-        noise = float(at.rng.laplace(scale=scale, size=parties).sum())
-        return Mean(float(np.mean(f(points))) + noise, 2.0 * parties * scale**2, None)
+        found = pooled_mean(PooledTask.build(at.box, epsilon=at.epsilon, trust=self.trust), points, f, rng=at.rng)
+        return Mean(found.value, found.stderr**2, None)
 
     def labelled(self, points: Floats, labels: Integers, at: At) -> tuple[Floats, Integers]:
         """Synthetic points of every class, drawn from that class's own tree; labels are public in this experiment."""
-        drawn, classes = [], []
-        for label in np.unique(labels):
-            own = points[labels == label]
-            boxes, counts = self._cells(own, at)
-            rows = at.rng.choice(len(boxes), size=len(own), p=counts / counts.sum())
-            drawn.append(at.rng.uniform(boxes[rows, 0], boxes[rows, 1]))
-            classes.append(np.full(len(own), label))
-        return np.concatenate(drawn), np.concatenate(classes)
+        classes = np.unique(labels)
+        drawn = [pooled_points(self._counted(points[labels == one], at), rng=at.rng).points for one in classes]
+        return np.concatenate(drawn), np.repeat(classes, [len(rows) for rows in drawn])
 
-    def _cells(self, points: Floats, at: At) -> tuple[Floats, Floats]:
-        """Boxes float64[m, 2, d] that cover the domain, and their estimated counts float64[m]."""
+    def _counted(self, points: Floats, at: At) -> PooledCounts:
         task = PooledTask.build(at.box, epsilon=2 * at.epsilon, trust=self.trust)
-        counter = MemoryCounter(task, points, from_generator(at.rng))
-        tree = replay(play(task, counter, simulated=True))
-        hierarchy, cells, counts = spread_inside(task.hierarchy, tree.cells, estimate(tree).counts)
-        return hierarchy.boxes(cells), counts
+        return pooled_counts(run_pooled(task, points, rng=at.rng))
 
 
 # -- points ----------------------------------------------------------------------------------------------------------

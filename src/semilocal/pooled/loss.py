@@ -111,23 +111,37 @@ def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
     return (*rungs, Rung("anywhere in the domain", task.epsilon, task.epsilon))
 
 
-def guarantee(task: PooledTask, rungs: Sequence[Rung] = (), *, simulated: bool = False) -> Guarantee:
-    """The promise of a task, with the ladder of a finished run if there is one."""
-    steps = [(rung.words, rung) for rung in rungs]
+def guarantee(
+    task: PooledTask,
+    rungs: Sequence[Rung] = (),
+    *,
+    releases: tuple[tuple[str, float], ...] = (),
+    simulated: bool = False,
+) -> Guarantee:
+    """The promise of a task, with the ladder of a finished run if there is one.
+
+    Parameters
+    ----------
+    releases : tuple of (str, float)
+        What else is published about the same reports, with its loss for any change of one person's position, near or
+        far; half of it if a person is added or removed.
+    """
+    more = sum(loss for _, loss in releases)
     return Guarantee.plain(
         task.trust,
-        task.epsilon,
+        task.epsilon + more,
         ladder=tuple(
-            (f"{words} (for {people})", loss)
-            for words, rung in steps
+            (f"{rung.words} (for {people})", loss + more)
+            for rung in rungs
             for people, loss in (("half of the people", rung.half), ("95 in 100 people", rung.most))
         ),
+        releases=releases,
         rows=task.max_reports,
         simulated=simulated,
         about=f"Domain: {task.box}. Counts of a public tree of cells, at most {task.hierarchy.max_depth} levels.",
         notes=(
-            f"If one person is added or removed: epsilon = {task.path_budget:g} (delta = 0) for everything but the "
-            "number of reports, which is public.",
+            f"If one person is added or removed: epsilon = {task.path_budget + more / 2:g} (delta = 0) for everything "
+            "but the number of reports, which is public.",
         ),
     )
 

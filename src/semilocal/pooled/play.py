@@ -10,7 +10,7 @@ Knows the rule and published numbers. Knows no data: a counter holds them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -24,7 +24,7 @@ from ..hierarchy.dyadic import Cells
 from .rule import Level, next_level, root_level
 from .task import PooledTask
 
-__all__ = ["Counter", "Published", "Tree", "play", "replay"]
+__all__ = ["Counter", "Published", "Tree", "play", "replay", "unrefined"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -191,6 +191,13 @@ def replay(published: Published) -> Tree:
             f"{len(published.opened)} and {len(published.differences)}"
         )
     return tree
+
+
+def unrefined(task: PooledTask, people: int) -> Tree:
+    """The tree of which nothing was asked: one cell, the whole domain, whose count is public."""
+    root = root_level(task, people)
+    root = replace(root, price=np.zeros_like(root.price))
+    return Tree(task, people, (root,), (), root.cells, root.left, np.array([people], dtype=np.int64))
 
 
 def _grow(task: PooledTask, counter: Counter) -> Tree:

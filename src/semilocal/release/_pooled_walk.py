@@ -23,6 +23,7 @@ from ..arrays import Flags, Floats, Integers
 from ..pooled import noise
 from ..pooled.estimate import Estimates, final_places
 from ..pooled.spread import spread_inside
+from ._walk import Counted
 from .spread import Spread, fit
 
 __all__ = ["PooledWalk"]
@@ -102,14 +103,14 @@ class PooledWalk:
             _fitted(estimates, people, below, starts),
         )  # fmt: skip
 
-    def query(self, boxes: Floats) -> tuple[Floats, Floats]:
-        """Expected people in boxes float64[q, 2, d] and the variances: float64[q] each."""
+    def query(self, boxes: Floats) -> Counted:
+        """People in boxes float64[q, 2, d]."""
         value, variance = np.zeros((2, len(boxes)))
         nearby = np.argsort(boxes[:, 0, 0])  # neighbours follow the same cells: better use of the cache
         for start in range(0, len(boxes), _QUERIES_AT_ONCE):
             some = nearby[start : start + _QUERIES_AT_ONCE]
             value[some], variance[some] = self._answer(np.moveaxis(boxes[some], 0, 2))
-        return value, np.maximum(variance, 0.0)
+        return Counted(value, np.maximum(variance, 0.0), value, np.full(len(boxes), self.people[0]))
 
     def _answer(self, queries: Floats) -> tuple[Floats, Floats]:
         """Corners of queries: float64[2, d, q]."""

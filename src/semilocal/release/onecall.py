@@ -5,9 +5,9 @@ Counts, means, points and regions answer the same calls in all three modes. Ever
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,49 +18,63 @@ from ..arrays import Floats, exact
 from ..errors import InvalidInput
 from ..functions import as_function
 from ..geometry.box import Box
-from ..pooled.partition import PooledPartition
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
-from ..protocol.partition import Partition
 from ..protocol.promise import Trust
 from ..protocol.task import Task
 from ..simulation.people import draw_rows
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
-from .pooled_counts import PooledCounts, is_simulated, pooled_counts, run_pooled, words_from
-from .pooled_mean import PooledMean, pooled_mean
+from . import pooled_mean as pooled
+from .pooled_counts import PooledCounts, pooled_counts, run_pooled
+from .pooled_mean import CellMeans, PooledMean, region_means
 from .pooled_points import PooledPoints, pooled_points
-from .split import partition_for_values, plan_values
+from .split import Split, partition_for_values, plan_values
 from .whom import crowd_of, pooled_options, which_trust
 
-__all__ = ["counts", "mean", "partition", "points", "values"]
+__all__ = ["Options", "cell_means", "counts", "mean", "partition", "points", "values"]
+
+
+class Options(TypedDict, total=False):
+    """What every job may be given; see :func:`mean`. The second part is for :meth:`Task.build` and its pooled twin."""
+
+    delta: float | None
+    k: int | None
+    rng: np.random.Generator | None
+    cap: float | None
+    ledger: Ledger | None
+    users: npt.ArrayLike | None
+    rows_per_user: int
+
+    resolution: float | tuple[float, ...] | None
+    max_depth: int | None
+    label: str
+    rule: str
+    accounting: str
+    max_trims: int | None
+    tau: float
+    tree: str
+    randomizer: str
+    max_rounds: int | None
+    quorum: float
+    window: int
+    tolerate_liars: int
 
 
 @overload
 def mean(
-    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Literal["nobody"], **named: Any
+    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
 ) -> release.MeanRelease: ...
 @overload
-def mean(points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Pooled, **named: Any) -> PooledMean: ...
+def mean(
+    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
+) -> PooledMean: ...
 @overload
 def mean(
-    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Any
+    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.MeanRelease | PooledMean: ...
 def mean(
-    points: npt.ArrayLike,
-    f: Any,
-    box: Box,
-    *,
-    epsilon: float,
-    trust: Trust | None = None,
-    delta: float | None = None,
-    k: int | None = None,
-    rng: np.random.Generator | None = None,
-    cap: float | None = None,
-    ledger: Ledger | None = None,
-    users: npt.ArrayLike | None = None,
-    rows_per_user: int = 1,
-    **options: Any,
+    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.MeanRelease | PooledMean:
     """The mean of f over a population.
 
@@ -95,15 +109,15 @@ def mean(
         those; :func:`semilocal.draw_rows` draws them beforehand where it matters which. Without it every row counts
         as another person.
     rows_per_user : int
-        With "nobody" a person with M rows loses M times what is promised to one row; with the others the noise grows
-        by M instead. ``spent`` and ``guarantee`` say what a person loses.
-    **options
+        1 if left out. With "nobody" a person with M rows loses M times what is promised to one row; with the others
+        the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.
+    **named
         Further options of :meth:`Task.build` ("nobody") or of :meth:`PooledTask.build` (resolution, max_depth, label).
 
     Returns
     -------
     MeanRelease or PooledMean
-        ``value``, ``stderr``, ``interval(level)``, ``spent``, ``guarantee``.
+        ``value``, ``stderr``, ``interval(level)`` and all that :class:`semilocal.release.promised.Mapped` answers.
 
     Examples
     --------
@@ -118,124 +132,117 @@ def mean(
     >>> bool(abs(result.value - (points**2).sum(axis=1).mean()) < 0.02)
     True
     """
-    whom = which_trust(trust)
-    if whom != "nobody":
-        pooled_options(whom, delta, k, options)
-        _pooled_task(box, epsilon, whom, rows_per_user, options)  # checks the parameters
-        cost = Ledger().spend(f"mean of {as_function(f).name}", epsilon, anywhere=True)
-        _afford(cost, cap, ledger)
-        chosen, _ = _people(points, box, users, rows_per_user, None, rng)
-        found = pooled_mean(
-            chosen, f, box, epsilon=epsilon, trust=whom, words=words_from(rng), simulated=is_simulated(whom, rng),
-            max_reports=rows_per_user,
-        )  # fmt: skip
-        return replace(found, spent=replace(found.spent, cap=_exact(cap)))
-    draws, crowd = _generator(rng), crowd_of(delta, k)
-    chosen, cap = _people(points, box, users, rows_per_user, cap, draws)
-    if ledger is not None:
-        planned = plan_values(chosen, box, epsilon=epsilon, **crowd, **options)[1]
-        ledger + planned.spend(f"mean of {as_function(f).name}", exact(epsilon) - planned.epsilon).times(rows_per_user)
-    run, split, spent = partition_for_values(chosen, box, epsilon=epsilon, rng=draws, cap=cap, **crowd, **options)
-    result = release.mean(run, chosen, f, epsilon=split.value, rng=draws, ledger=spent)
-    return replace(result, spent=result.spent.times(rows_per_user))
+    asked, what = _asked(box, epsilon, trust, **named), f"mean of {as_function(f).name}"
+    if asked.trust == "nobody":
+        run, chosen, split, spent = asked.run_for_values(points, what)
+        result = release.mean(run, chosen, f, epsilon=split.value, rng=asked.draws, ledger=spent)
+        return replace(result, spent=result.spent.times(asked.rows))
+    task = asked.pooled_task()
+    asked.afford(Ledger().spend(what, epsilon, anywhere=True))
+    found = pooled.pooled_mean(task, asked.people(points), f, rng=asked.rng)
+    return replace(found, spent=asked.capped(found.spent))
+
+
+def cell_means(
+    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
+) -> CellMeans:
+    """The mean of f in every region of the map. Parameters are those of :func:`mean`.
+
+    With "nobody" these are the means that :func:`mean` rests on. With the others half of epsilon is spent on the map
+    and half on one noisy sum per final cell. For the mean over everybody use :func:`mean`: the errors of many small
+    cells add up.
+
+    Returns
+    -------
+    CellMeans
+        ``value`` and ``stderr`` float64[m], ``interval(level)`` float64[m, 2], in the order of ``partition``, and all
+        that :class:`semilocal.release.promised.Mapped` answers.
+
+    Examples
+    --------
+    >>> import semilocal as sl
+    >>> rng = np.random.default_rng(3)
+    >>> homes = rng.beta(2, 5, (20_000, 2))
+    >>> unit, height = sl.Box((0, 0), (1, 1)), sl.functions.coordinate(1)
+    >>> found = sl.cell_means(homes, height, unit, epsilon=2.0, trust="curator", rng=rng)
+    >>> len(found.value) == len(found.partition), float(found.spent.epsilon)
+    (True, 2.0)
+    """
+    asked, what = _asked(box, epsilon, trust, **named), f"mean of {as_function(f).name} per cell"
+    if asked.trust == "nobody":
+        return region_means(mean(points, f, box, epsilon=epsilon, trust="nobody", **named), f)
+    asked.pooled_task()  # checks all of epsilon
+    task = asked.pooled_task(epsilon / 2)
+    cost = Ledger().pooled(task)
+    asked.afford(cost.spend(what, epsilon / 2, anywhere=True))
+    chosen = asked.people(points)
+    counted = pooled_counts(run_pooled(task, chosen, rng=asked.rng), ledger=asked.capped(cost))
+    return pooled.cell_means(counted, chosen, f, epsilon=epsilon / 2, rng=asked.rng)
 
 
 def values(
-    points: npt.ArrayLike,
-    f: Any,
-    box: Box,
-    *,
-    epsilon: float,
-    delta: float | None = None,
-    k: int | None = None,
-    rng: np.random.Generator | None = None,
-    cap: float | None = None,
-    users: npt.ArrayLike | None = None,
-    rows_per_user: int = 1,
-    **options: Any,
+    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, **named: Unpack[Options]
 ) -> release.ValuesRelease:
     """One noisy value of f per participant; only where nobody is trusted is there such a thing.
 
     Parameters are those of :func:`mean`.
     """
-    draws, crowd = _generator(rng), crowd_of(delta, k)
-    chosen, cap = _people(points, box, users, rows_per_user, cap, draws)
-    run, split, ledger = partition_for_values(chosen, box, epsilon=epsilon, rng=draws, cap=cap, **crowd, **options)
-    result = release.values(run, chosen, f, epsilon=split.value, rng=draws, ledger=ledger)
-    return replace(result, spent=result.spent.times(rows_per_user))
+    asked = _asked(box, epsilon, "nobody", **named)
+    run, chosen, split, spent = asked.run_for_values(points, f"values of {as_function(f).name}")
+    result = release.values(run, chosen, f, epsilon=split.value, rng=asked.draws, ledger=spent)
+    return replace(result, spent=result.spent.times(asked.rows))
 
 
 @overload
 def points(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Literal["nobody"], **named: Any
+    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
 ) -> release.PointsRelease: ...
 @overload
-def points(points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Pooled, **named: Any) -> PooledPoints: ...
+def points(
+    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
+) -> PooledPoints: ...
 @overload
 def points(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Any
+    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.PointsRelease | PooledPoints: ...
 def points(
-    points: npt.ArrayLike,
-    box: Box,
-    *,
-    epsilon: float,
-    trust: Trust | None = None,
-    delta: float | None = None,
-    k: int | None = None,
-    rng: np.random.Generator | None = None,
-    cap: float | None = None,
-    ledger: Ledger | None = None,
-    users: npt.ArrayLike | None = None,
-    rows_per_user: int = 1,
-    **options: Any,
+    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.PointsRelease | PooledPoints:
     """Positions that may be published instead of the true ones. Parameters are those of :func:`mean`.
 
     With "nobody": each position replaced by the centre of its region. With the others: as many synthetic positions,
     drawn from the estimated counts; none belongs to anybody.
     """
-    whom = which_trust(trust)
-    if whom == "nobody":
-        run, chosen, spent = _run(points, box, epsilon, delta, k, rng, cap, ledger, users, rows_per_user, options)
+    asked = _asked(box, epsilon, trust, **named)
+    if asked.trust == "nobody":
+        run, chosen, spent = asked.run(points)
         result = release.quantize(run, chosen, ledger=spent)
-        return replace(result, spent=result.spent.times(rows_per_user))
-    counted = _pooled(points, box, epsilon, whom, delta, k, rng, cap, ledger, users, rows_per_user, options)
-    return pooled_points(counted, rng=rng)
+        return replace(result, spent=result.spent.times(asked.rows))
+    return pooled_points(asked.count(points), rng=asked.rng)
 
 
 @overload
 def counts(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Literal["nobody"], **named: Any
+    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
 ) -> release.CountsRelease: ...
 @overload
-def counts(points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Pooled, **named: Any) -> PooledCounts: ...
+def counts(
+    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
+) -> PooledCounts: ...
 @overload
 def counts(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Any
+    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.CountsRelease | PooledCounts: ...
 def counts(
-    points: npt.ArrayLike,
-    box: Box,
-    *,
-    epsilon: float,
-    trust: Trust | None = None,
-    delta: float | None = None,
-    k: int | None = None,
-    rng: np.random.Generator | None = None,
-    cap: float | None = None,
-    ledger: Ledger | None = None,
-    users: npt.ArrayLike | None = None,
-    rows_per_user: int = 1,
-    **options: Any,
+    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.CountsRelease | PooledCounts:
     """Counts in boxes, with intervals, and the map they come from. Parameters are those of :func:`mean`.
 
     Returns
     -------
     CountsRelease or PooledCounts
-        Both have ``query(boxes)``, ``density(grid)``, ``partition``, ``plot()``, ``to_geojson()``, ``to_table()``,
-        ``total``, ``spent`` and ``guarantee``.
+        Both have ``query(boxes)``, ``density(grid)``, ``interval(level)``, ``partition``, ``plot()``,
+        ``to_geojson()``, ``to_table()``, ``total``, ``spent`` and ``guarantee``.
 
     Examples
     --------
@@ -247,113 +254,111 @@ def counts(
     >>> bool(low <= np.count_nonzero((homes < 0.25).all(axis=1)) <= high)
     True
     """
-    whom = which_trust(trust)
-    if whom == "nobody":
-        run, _, spent = _run(points, box, epsilon, delta, k, rng, cap, ledger, users, rows_per_user, options)
+    asked = _asked(box, epsilon, trust, **named)
+    if asked.trust == "nobody":
+        run, _, spent = asked.run(points)
         result = release.counts(run, ledger=spent)
-        return replace(result, spent=result.spent.times(rows_per_user))
-    return _pooled(points, box, epsilon, whom, delta, k, rng, cap, ledger, users, rows_per_user, options)
+        return replace(result, spent=result.spent.times(asked.rows))
+    return asked.count(points)
 
 
-@overload
-def partition(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Literal["nobody"], **named: Any
-) -> Partition: ...
-@overload
-def partition(points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Pooled, **named: Any) -> PooledPartition: ...
-@overload
-def partition(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Any
-) -> Partition | PooledPartition: ...
-def partition(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Any
-) -> Partition | PooledPartition:
-    """The regions alone: :func:`counts` without its counts, cost and promise. Parameters are those of :func:`mean`.
-
-    Returns
-    -------
-    Partition or PooledPartition
-        Both have ``boxes``, ``crowds``, ``locate``, ``plot()``, ``to_geojson()`` and ``to_table()``.
-    """
-    return counts(points, box, epsilon=epsilon, trust=trust, **named).partition
+# The same run and the same result, read as a map: ``boxes``, ``crowds``, ``locate`` and the ways out.
+partition = counts
 
 
-def _run(
-    points: npt.ArrayLike,
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """One call, without the positions and the function. Checks, refuses, runs."""
+
+    box: Box
+    epsilon: float
+    trust: Trust
+    delta: float | None
+    k: int | None
+    rng: np.random.Generator | None
+    cap: float | None
+    ledger: Ledger | None
+    users: npt.ArrayLike | None
+    rows: int
+    options: dict[str, Any]
+
+    @property
+    def draws(self) -> np.random.Generator:
+        """The generator, or one that the operating system seeds."""
+        return np.random.default_rng() if self.rng is None else self.rng
+
+    def people(self, points: npt.ArrayLike) -> Floats:
+        """The rows that stand for people."""
+        positions = self.box.check(points)
+        if self.users is None:
+            if self.rows != 1:
+                raise InvalidInput("rows_per_user needs users, which say whose row it is")
+            return positions
+        return positions[draw_rows(self.users, rows=len(positions), rows_per_user=self.rows, rng=self.draws)]
+
+    def afford(self, cost: Ledger) -> None:
+        """Refuse what the cap or the ledger does not allow."""
+        self.capped(cost)
+        if self.ledger is not None:
+            self.ledger + cost
+
+    def capped(self, cost: Ledger) -> Ledger:
+        """The same with the cap; refused if it is exceeded."""
+        return Ledger(cap=None if self.cap is None else exact(self.cap)) + cost
+
+    # -- nobody is trusted ---------------------------------------------------------------------------------
+
+    @property
+    def row_cap(self) -> Fraction | None:
+        """The most that one row may lose, of those that a person has."""
+        return None if self.cap is None else exact(self.cap) / self.rows
+
+    def run(self, points: npt.ArrayLike) -> tuple[Run, Floats, Ledger]:
+        """A run of the protocol that spends everything on the partition, its people, and what one row of them lost."""
+        task = Task.build(self.box, epsilon=self.epsilon, **crowd_of(self.delta, self.k), **self.options)
+        self.afford(Ledger.of(task).times(self.rows))
+        chosen = self.people(points)
+        return simulate(chosen, task, rng=self.draws), chosen, Ledger.of(task, cap=self.row_cap)
+
+    def run_for_values(self, points: npt.ArrayLike, what: str) -> tuple[Run, Floats, Split, Ledger]:
+        """A run that leaves a part of epsilon for values."""
+        chosen, named = self.people(points), {**crowd_of(self.delta, self.k), **self.options}
+        split, cost, _ = plan_values(chosen, self.box, epsilon=self.epsilon, **named)
+        self.afford(cost.spend(what, split.value).times(self.rows))
+        run, split, spent = partition_for_values(
+            chosen, self.box, epsilon=self.epsilon, rng=self.draws, cap=self.row_cap, **named
+        )
+        return run, chosen, split, spent
+
+    # -- somebody is trusted -------------------------------------------------------------------------------
+
+    def pooled_task(self, epsilon: float | None = None) -> PooledTask:
+        """The pooled task of this call, or one with a part of its epsilon."""
+        whom: Pooled = "curator" if self.trust == "curator" else "two-servers"
+        options = pooled_options(self.trust, self.delta, self.k, self.options)
+        loss = self.epsilon if epsilon is None else epsilon
+        return PooledTask.build(self.box, epsilon=loss, trust=whom, max_reports=self.rows, **options)
+
+    def count(self, points: npt.ArrayLike) -> PooledCounts:
+        """A pooled run."""
+        task = self.pooled_task()
+        cost = Ledger().pooled(task)
+        self.afford(cost)
+        return pooled_counts(run_pooled(task, self.people(points), rng=self.rng), ledger=self.capped(cost))
+
+
+def _asked(
     box: Box,
     epsilon: float,
-    delta: float | None,
-    k: int | None,
-    rng: np.random.Generator | None,
-    cap: float | None,
-    ledger: Ledger | None,
-    users: npt.ArrayLike | None,
-    rows_per_user: int,
-    options: dict[str, Any],
-) -> tuple[Run, Floats, Ledger]:
-    """A run of the protocol that spends everything on the partition; refuses before anybody is asked."""
-    draws = _generator(rng)
-    task = Task.build(box, epsilon=epsilon, **crowd_of(delta, k), **options)
-    _afford(Ledger.of(task).times(rows_per_user), cap, ledger)
-    chosen, cap = _people(points, box, users, rows_per_user, cap, draws)
-    return simulate(chosen, task, rng=draws), chosen, Ledger.of(task, cap=cap)
-
-
-def _pooled(
-    points: npt.ArrayLike,
-    box: Box,
-    epsilon: float,
-    trust: Trust,
-    delta: float | None,
-    k: int | None,
-    rng: np.random.Generator | None,
-    cap: float | None,
-    ledger: Ledger | None,
-    users: npt.ArrayLike | None,
-    rows_per_user: int,
-    options: dict[str, Any],
-) -> PooledCounts:
-    """A pooled run; refuses before anything is counted."""
-    task = _pooled_task(box, epsilon, trust, rows_per_user, pooled_options(trust, delta, k, options))
-    cost = Ledger().pooled(task)
-    _afford(cost, cap, ledger)
-    chosen, _ = _people(points, box, users, rows_per_user, None, rng)
-    return pooled_counts(run_pooled(task, chosen, rng=rng), ledger=replace(cost, cap=_exact(cap)))
-
-
-def _pooled_task(box: Box, epsilon: float, trust: Trust, rows_per_user: int, options: dict[str, Any]) -> PooledTask:
-    whom: Pooled = "curator" if trust == "curator" else "two-servers"
-    return PooledTask.build(box, epsilon=epsilon, trust=whom, max_reports=rows_per_user, **options)
-
-
-def _afford(cost: Ledger, cap: float | None, ledger: Ledger | None) -> None:
-    """Refuse what a cap or a ledger does not allow."""
-    Ledger(cap=_exact(cap)) + cost
-    if ledger is not None:
-        ledger + cost
-
-
-def _generator(rng: np.random.Generator | None) -> np.random.Generator:
-    return np.random.default_rng() if rng is None else rng  # seeded by the operating system
-
-
-def _exact(cap: float | None) -> Fraction | None:
-    return None if cap is None else exact(cap)
-
-
-def _people(
-    points: npt.ArrayLike,
-    box: Box,
-    users: npt.ArrayLike | None,
-    rows_per_user: int,
-    cap: float | None,
-    rng: np.random.Generator | None,
-) -> tuple[Floats, float | None]:
-    """The rows that stand for people, and the most that one of them may lose."""
-    positions = box.check(points)
-    if users is None:
-        if rows_per_user != 1:
-            raise InvalidInput("rows_per_user needs users, which say whose row it is")
-        return positions, cap
-    rows = draw_rows(users, rows=len(positions), rows_per_user=rows_per_user, rng=_generator(rng))
-    return positions[rows], None if cap is None else cap / rows_per_user
+    trust: Trust | None,
+    *,
+    delta: float | None = None,
+    k: int | None = None,
+    rng: np.random.Generator | None = None,
+    cap: float | None = None,
+    ledger: Ledger | None = None,
+    users: npt.ArrayLike | None = None,
+    rows_per_user: int = 1,
+    **options: Any,
+) -> _Asked:
+    return _Asked(box, epsilon, which_trust(trust), delta, k, rng, cap, ledger, users, rows_per_user, options)

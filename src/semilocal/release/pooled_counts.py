@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, as_boxes, short_repr
+from ..arrays import short_repr
 from ..pooled import noise
 from ..pooled.counter import MemoryCounter
 from ..pooled.estimate import estimate
-from ..pooled.loss import guarantee, ladder
 from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, play, replay
 from ..pooled.task import PooledTask
-from ..protocol.promise import Guarantee
-from ._pooled_walk import PooledWalk
-from .count_release import CountAnswers
 from .promised import Mapped
 
 __all__ = ["PooledCounts", "is_simulated", "pooled_counts", "run_pooled", "words_from"]
@@ -51,47 +46,9 @@ class PooledCounts(Mapped):
     __repr__ = short_repr
 
     @property
-    def total(self) -> int:
+    def participants(self) -> int:
         """All accepted reports; exact."""
         return self.published.people
-
-    @property
-    def participants(self) -> int:
-        """The same as ``total``."""
-        return self.total
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """What is promised, with the loss by distance; print its ``text()``."""
-        estimates = self.partition.estimates
-        return guarantee(self.published.task, ladder(estimates.tree, estimates.counts), simulated=self.simulated)
-
-    def query(self, boxes: npt.ArrayLike) -> CountAnswers:
-        """Number of reports in boxes, with standard errors and intervals.
-
-        Parameters
-        ----------
-        boxes : array_like, shape (q, 2, d)
-            Lower and upper corners, half-open.
-
-        Returns
-        -------
-        CountAnswers
-            ``value`` float64[q], ``stderr`` float64[q], ``interval(level)`` float64[q, 2]. The standard error holds
-            the noise, exactly, and how people may lie inside cells that a box cuts.
-        """
-        checked = as_boxes(boxes, dimensions=self.published.task.box.dimensions, infinite=True)
-        value, variance = self._walk.query(checked)
-        most = np.full(len(value), float(self.total))
-        return CountAnswers(value, np.sqrt(variance), False, other=value, most=most)
-
-    def density(self, grid: tuple[int, ...]) -> Floats:
-        """Expected number of reports in each cell of an even grid over the domain: float64[grid]."""
-        return self.query(self.published.task.box.grid(grid)).value.reshape(grid)
-
-    @cached_property
-    def _walk(self) -> PooledWalk:
-        return PooledWalk.of(self.partition.estimates)
 
 
 def pooled_counts(published: Published, *, ledger: Ledger | None = None, simulated: bool | None = None) -> PooledCounts:

@@ -14,6 +14,7 @@ Knows positions while it adds up: who runs it is a curator.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,21 +24,25 @@ from ..accounting import Ledger
 from ..arrays import Floats, Integers, exact, short_repr
 from ..errors import InvalidInput
 from ..functions import as_function, check_values
-from ..geometry.box import Box
 from ..pooled import noise
+from ..pooled.estimate import estimate
 from ..pooled.partition import PooledPartition
-from ..protocol.promise import Guarantee, Trust
+from ..pooled.play import unrefined
+from ..pooled.task import PooledTask
+from ..protocol.partition import Partition
+from ..protocol.promise import Guarantee
 from .intervals import standard_errors
-from .pooled_counts import PooledCounts
-from .promised import Mapped
+from .pooled_counts import PooledCounts, is_simulated, words_from
+from .promised import Mapped, promise_of
+from .value_release import MeanRelease
 
-__all__ = ["SCALE", "CellMeans", "PooledMean", "cell_means", "pooled_mean"]
+__all__ = ["SCALE", "CellMeans", "PooledMean", "cell_means", "pooled_mean", "region_means"]
 
 SCALE = 1 << 24  # steps of the fixed-point grid: rounding adds at most 1/4 step² per report, noise at least SCALE²
 
 
 @dataclass(frozen=True, eq=False)
-class PooledMean:
+class PooledMean(Mapped):
     """A mean with its error, under plain differential privacy.
 
     Attributes
@@ -46,25 +51,20 @@ class PooledMean:
         Unbiased, then moved into the range of f.
     stderr : float
         From noise and rounding.
-    participants : int
-        Accepted reports; exact.
-    trust : {"curator", "two-servers"}
-    spent : Ledger
-    rows : int
-        Reports that one person may have.
     range : (float, float)
         Of f over the domain.
+    partition : PooledPartition
+        One cell, the whole domain: nothing but the number of reports is known about where people are.
+    spent : Ledger
     simulated : bool
         Whether the noise was seeded, or one program played both servers.
     """
 
     value: float
     stderr: float
-    participants: int
-    trust: Trust
-    spent: Ledger
-    rows: int
     range: tuple[float, float]
+    partition: PooledPartition
+    spent: Ledger
     simulated: bool
 
     __repr__ = short_repr
@@ -72,104 +72,115 @@ class PooledMean:
     bias_bound = 0.0  # nobody is moved
     biased = False
 
+    @property
+    def participants(self) -> int:
+        """Accepted reports; exact."""
+        return self.total
+
     def interval(self, level: float = 0.95, *, widen: bool = False) -> tuple[float, float]:
         """Interval for the mean of f; ``widen`` changes nothing here, because nobody is moved."""
         half = standard_errors(level) * self.stderr
         low, high = self.range
         return max(self.value - half, low), min(self.value + half, high)
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """What is promised; print its ``text()``."""
+        task = self.partition.task
+        releases = _losses(self.spent)
         return Guarantee.plain(
-            self.trust,
-            float(self.spent.epsilon),
-            releases=tuple((entry.what, float(entry.epsilon)) for entry in self.spent.entries),
-            rows=self.rows,
-            simulated=self.simulated,
+            task.trust, task.epsilon, releases=releases, rows=task.max_reports, simulated=self.simulated
         )
 
 
 @dataclass(frozen=True, eq=False)
 class CellMeans(Mapped):
-    """The mean of f in every final cell.
+    """The mean of f in every region of a map.
 
     Attributes
     ----------
     value, stderr : float64[m]
-        In the order of ``partition``. The middle of the range where nobody is expected.
+        In the order of ``partition``. Pooled: the middle of the range where nobody is expected; public regions: NaN
+        where nobody answered, and moved participants count where they were moved to.
     ranges : float64[m, 2]
-        Of f over the cells.
-    partition : PooledPartition
+        Of f over the regions.
+    partition : Partition or PooledPartition
     spent : Ledger
-        Of the partition and of the sums.
+        Of the map and of the values.
+    simulated : bool
     """
 
     value: Floats
     stderr: Floats
     ranges: Floats
-    partition: PooledPartition
+    partition: Partition | PooledPartition
     spent: Ledger
+    simulated: bool
 
     __repr__ = short_repr
 
+    @property
+    def participants(self) -> int:
+        """All who took part; exact."""
+        return self.total
+
     def interval(self, level: float = 0.95) -> Floats:
-        """Interval for each mean, inside the range of f over the cell: float64[m, 2]."""
+        """Interval for each mean, inside the range of f over the region: float64[m, 2]."""
         half = standard_errors(level) * self.stderr
         ends = np.stack([self.value - half, self.value + half], axis=1)
         return np.clip(ends, self.ranges[:, :1], self.ranges[:, 1:])
 
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What is promised about map and values together; print its ``text()``."""
+        return promise_of(self.partition, self.spent, releases=_losses(self.spent)[1:], simulated=self.simulated)
+
 
 def pooled_mean(
-    points: npt.ArrayLike,
-    f: Any,
-    box: Box,
-    *,
-    epsilon: float,
-    trust: Trust,
-    words: noise.Words,
-    simulated: bool,
-    max_reports: int = 1,
+    task: PooledTask, points: npt.ArrayLike, f: Any, *, rng: np.random.Generator | None = None
 ) -> PooledMean:
-    """The mean of f, epsilon-differentially private for any change of one person's position (pure).
+    """The mean of f, ``task.epsilon``-differentially private for any change of one person's position (pure).
 
     Parameters
     ----------
+    task : PooledTask
+        Its domain, epsilon, trust and ``max_reports`` count; its hierarchy is not used. The range of f over the domain
+        sets the noise.
     points : array_like, shape (n, d)
+        At most ``task.max_reports`` rows of every person.
     f : BoundedFunction
-    box : Box
-        The public domain; the range of f over it sets the noise.
-    epsilon : float
-    trust : {"curator", "two-servers"}
-    words : Words
-        Where rounding and noise come from.
-    simulated : bool
-        Set it if the words are seeded, or one program plays both servers.
-    max_reports : int
-        Rows that one person may have.
+    rng : numpy.random.Generator, optional
+        Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
     """
-    bounded = as_function(f)
+    bounded, box, words = as_function(f), task.box, words_from(rng)
     positions = box.check(points)
     if not len(positions):
         raise InvalidInput("there is nobody to take the mean of")
-    spent = Ledger().spend(f"mean of {bounded.name}", epsilon, anywhere=True)
     values, ranges = check_values(bounded, positions, np.array([[box.lower, box.upper]]))
     low, high = map(float, ranges[0])
     width = high - low
     steps = _steps((values - low) / width if width > 0 else np.zeros(len(values)), words)
-    noises = 2 if trust == "two-servers" else 1
-    rate, once = exact(epsilon) / (SCALE * max_reports), np.ones(noises, dtype=np.int64)
-    total = int(steps.sum()) + int(noise.draw(rate, once, words).sum())
-    variance = noises * float(noise.variance(rate, 1)) + len(steps) / 4
+    rate = exact(task.epsilon) / (SCALE * task.max_reports)
+    total = int(steps.sum()) + int(noise.draw(rate, np.ones(task.noises, dtype=np.int64), words).sum())
+    variance = task.noises * float(noise.variance(rate, 1)) + len(steps) / 4
     unit = width / (SCALE * len(steps))
-    value = min(max(low + total * unit, low), high)
     return PooledMean(
-        value, float(np.sqrt(variance)) * unit, len(steps), trust, spent, max_reports, (low, high), simulated
-    )  # fmt: skip
+        min(max(low + total * unit, low), high),
+        float(np.sqrt(variance)) * unit,
+        (low, high),
+        PooledPartition(estimate(unrefined(task, len(steps)))),
+        Ledger().spend(f"mean of {bounded.name}", task.epsilon, anywhere=True),
+        is_simulated(task.trust, rng),
+    )
 
 
 def cell_means(
-    counted: PooledCounts, points: npt.ArrayLike, f: Any, *, epsilon: float, words: noise.Words
+    counted: PooledCounts,
+    points: npt.ArrayLike,
+    f: Any,
+    *,
+    epsilon: float,
+    rng: np.random.Generator | None = None,
 ) -> CellMeans:
     """The mean of f in every final cell of a pooled run; ``epsilon`` comes on top of what the run cost.
 
@@ -180,10 +191,11 @@ def cell_means(
     points : array_like, shape (n, d)
     f : BoundedFunction
     epsilon : float
-        Loss of the sums for any change of one person's position.
-    words : Words
+        Loss of the sums for any change of one person's position (pure).
+    rng : numpy.random.Generator, optional
+        As for :func:`pooled_mean`.
     """
-    bounded, partition, task = as_function(f), counted.partition, counted.published.task
+    bounded, partition, task, words = as_function(f), counted.partition, counted.published.task, words_from(rng)
     spent = counted.spent.spend(f"mean of {bounded.name} per cell", epsilon, anywhere=True)
     positions = task.box.check(points)
     if len(positions) != counted.total:
@@ -205,7 +217,20 @@ def cell_means(
     noisy = task.noises * float(noise.variance(rate, 1)) / SCALE**2
     error = np.minimum(np.sqrt(noisy + offset**2 * doubt) / people, 1.0)
     middle = (low + high) / 2
-    return CellMeans(middle + offset * width, error * width, ranges, partition, spent)
+    simulated = counted.simulated or rng is not None
+    return CellMeans(middle + offset * width, error * width, ranges, partition, spent, simulated)
+
+
+def region_means(found: MeanRelease, f: Any) -> CellMeans:
+    """The means of single regions that a mean over all rests on; they cost nothing beyond it."""
+    ranges = np.asarray(as_function(f).range_over(found.partition.boxes), dtype=np.float64)
+    regions = found.regions
+    value = np.clip(regions.value, ranges[:, 0], ranges[:, 1])
+    return CellMeans(value, regions.stderr, ranges, found.partition, found.spent, found.simulated)
+
+
+def _losses(spent: Ledger) -> tuple[tuple[str, float], ...]:
+    return tuple((entry.what, float(entry.epsilon)) for entry in spent.entries)
 
 
 def _steps(unit: Floats, words: noise.Words) -> Integers:

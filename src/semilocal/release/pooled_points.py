@@ -5,62 +5,36 @@ Knows estimates. Knows no positions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..accounting import Ledger
 from ..arrays import Floats, short_repr
-from ..pooled.partition import PooledPartition
 from ..pooled.spread import spread_inside
-from ..protocol.promise import Guarantee
+from .point_release import check_level
 from .pooled_counts import PooledCounts
-from .promised import Mapped
 
 __all__ = ["PooledPoints", "pooled_points"]
 
 
 @dataclass(frozen=True, eq=False)
-class PooledPoints(Mapped):
-    """As many made-up positions as there were reports; none belongs to anybody.
+class PooledPoints(PooledCounts):
+    """As many made-up positions as there were reports; none belongs to anybody. Also the counts they are drawn from.
 
     Attributes
     ----------
     points : float64[n, d]
         In the order of the domain.
-    counts : PooledCounts
-        The run that they are drawn from.
     """
 
-    points: Floats
-    counts: PooledCounts
+    points: Floats = field(kw_only=True)
 
     __repr__ = short_repr
 
-    @property
-    def partition(self) -> PooledPartition:  # type: ignore[override]
-        """The final cells."""
-        return self.counts.partition
-
-    @property
-    def spent(self) -> Ledger:
-        """What the run cost."""
-        return self.counts.spent
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the run is marked as a simulation."""
-        return self.counts.simulated
-
-    @property
-    def participants(self) -> int:
-        """As many as there are points."""
-        return self.counts.total
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised; print its ``text()``."""
-        return self.counts.guarantee
+    def interval(self, level: float = 1.0) -> Floats:
+        """The final cell that each point was drawn in, whatever the level: float64[n, 2, d]."""
+        check_level(level)
+        return self.boxes[self.locate(self.points)]
 
 
 def pooled_points(counted: PooledCounts, *, rng: np.random.Generator | None = None) -> PooledPoints:
@@ -84,4 +58,5 @@ def pooled_points(counted: PooledCounts, *, rng: np.random.Generator | None = No
     numbers = np.diff(np.floor(passed + draws.random()))
     boxes = deeper.boxes(np.repeat(cells, numbers.astype(np.int64)))
     lower, upper = boxes[:, 0], boxes[:, 1]
-    return PooledPoints(np.minimum(lower + draws.random(lower.shape) * (upper - lower), upper), counted)
+    drawn = np.minimum(lower + draws.random(lower.shape) * (upper - lower), upper)
+    return PooledPoints(counted.published, partition, counted.spent, counted.simulated, points=drawn)

@@ -1,31 +1,133 @@
-"""What every release carries: the partition it rests on, what it cost, and the promise that follows from both."""
+"""What every release answers, whatever the job and in every mode of trust.
+
+A release rests on a map (``partition``), which says how many people are in boxes. It cost something (``spent``), and a
+promise follows from both (``guarantee``). Means and points override ``interval`` with that of their own answer.
+"""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
+from ..arrays import Floats, Integers, as_boxes
+from ..pooled.loss import guarantee, ladder
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
+from ._pooled_walk import PooledWalk
+from ._tree import Tree
+from ._walk import Walk
+from .boxes import CountAnswers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Mapped", "Promised"]
+__all__ = ["Mapped", "Promised", "promise_of"]
+
+
+def promise_of(
+    partition: Partition | PooledPartition,
+    spent: Ledger,
+    *,
+    releases: tuple[tuple[str, float], ...] = (),
+    simulated: bool,
+) -> Guarantee:
+    """What is promised about a map and the releases on it.
+
+    Parameters
+    ----------
+    spent : Ledger
+        Of the map and the releases; only its numbers for a :class:`Partition` are read.
+    releases : tuple of (str, float)
+        What was released beside a :class:`PooledPartition`, and its loss for any change of one person's position.
+    """
+    if isinstance(partition, Partition):
+        return spent.guarantee(partition, simulated=simulated)
+    estimates = partition.estimates
+    rungs = ladder(estimates.tree, estimates.counts)
+    return guarantee(partition.task, rungs, releases=releases, simulated=simulated)
 
 
 class Mapped:
-    """A release that has a map, in every mode of trust.
+    """A release on one map.
 
     Attributes
     ----------
     partition : Partition or PooledPartition
+    spent : Ledger
+    simulated : bool
+        Whether one program played all participants, or the noise was seeded.
     """
 
     partition: Partition | PooledPartition
+    spent: Ledger
+    simulated: bool
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What is promised; print its ``text()``."""
+        return promise_of(self.partition, self.spent, simulated=self.simulated)
+
+    # -- how many people -----------------------------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        """All participants that the map knows; exact, because their number is public."""
+        return int(np.rint(self.partition.crowds.sum()))
+
+    def query(self, boxes: npt.ArrayLike) -> CountAnswers:
+        """Number of participants in boxes, with standard errors and intervals. It costs nothing beyond the map.
+
+        Parameters
+        ----------
+        boxes : array_like, shape (q, 2, d)
+            Lower and upper corners, half-open.
+
+        Returns
+        -------
+        CountAnswers
+            ``value`` float64[q], ``stderr`` float64[q], ``interval(level)`` float64[q, 2]. The standard error holds
+            noise, and how people may lie inside cells that a box cuts. ``uncertain`` is set if anybody may have been
+            moved by a TRIM; without TRIMs, public regions answer boxes along their edges exactly (standard error 0).
+        """
+        found = self._walk.query(as_boxes(boxes, dimensions=self.partition.task.box.dimensions, infinite=True))
+        moved = len(self.partition.trimmed_cells) > 0
+        most = np.minimum(found.most, float(self.total))
+        return CountAnswers(found.value, np.sqrt(found.variance), moved, other=found.other, most=most)
+
+    def density(self, grid: tuple[int, ...]) -> Floats:
+        """Expected number of participants in each cell of an even grid over the domain: float64[grid]."""
+        return self.query(self.partition.task.box.grid(grid)).value.reshape(grid)
+
+    def interval(self, level: float = 0.95) -> Any:
+        """Intervals for the number of people in each region of the map, in its order: float64[m, 2]."""
+        return self.query(self.partition.boxes).interval(level)
+
+    @cached_property
+    def _walk(self) -> Walk | PooledWalk:
+        if isinstance(self.partition, Partition):
+            return Walk.of(Tree.of(self.partition))
+        return PooledWalk.of(self.partition.estimates)
+
+    # -- the map -------------------------------------------------------------------------------------------
+
+    @property
+    def boxes(self) -> Floats:
+        """Lower and upper corner of each region: float64[m, 2, d]."""
+        return self.partition.boxes
+
+    @property
+    def crowds(self) -> npt.NDArray[Any]:
+        """Participants of each region: exact where regions are public, else estimated. int64[m] or float64[m]."""
+        return self.partition.crowds
+
+    def locate(self, points: npt.ArrayLike) -> Integers:
+        """Which region a participant at each point ends in: int64[n]."""
+        return self.partition.locate(points)
 
     def to_table(self) -> dict[str, npt.NDArray[Any]]:
         """The regions as columns."""
@@ -45,21 +147,11 @@ class Mapped:
 
 
 class Promised(Mapped):
-    """A release on one partition.
+    """A release on public regions.
 
     Attributes
     ----------
     partition : Partition
-    spent : Ledger
-    simulated : bool
-        Whether one program played all participants.
     """
 
     partition: Partition
-    spent: Ledger
-    simulated: bool
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised; print its ``text()``."""
-        return self.spent.guarantee(self.partition, simulated=self.simulated)

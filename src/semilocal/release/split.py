@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def partition_for_values(
     delta: float,
     k: int,
     rng: np.random.Generator,
-    cap: float | None = None,
+    cap: float | Fraction | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> tuple[Run, Split, Ledger]:
@@ -104,7 +105,14 @@ def partition_for_values(
 
 
 def plan_values(
-    positions: Floats, box: Box, *, epsilon: float, delta: float, k: int, cap: float | None = None, **options: Any
+    positions: Floats,
+    box: Box,
+    *,
+    epsilon: float,
+    delta: float,
+    k: int,
+    cap: float | Fraction | None = None,
+    **options: Any,
 ) -> tuple[Split, Ledger, Task]:
     """The split, what the partition will cost (refused if it is too much), and its task; nobody was asked."""
     epsilon = as_number(epsilon, "epsilon", positive=True)

@@ -57,7 +57,7 @@ def test_variances_of_any_box_are_exact_noise_and_what_cut_cells_add(dimensions:
     )  # fmt: skip
     boxes = np.sort(np.random.default_rng(9).random((40, 2, dimensions)), axis=1)
     shares = weights_of(boxes, cells, evenly=True)
-    value, variance = walk.query(boxes)
+    value, variance, *_ = walk.query(boxes)
     assert np.allclose(value, shares @ estimates.counts)
     chance = (shares * (1 - shares)) @ estimates.counts
     assert np.allclose(variance, estimates.variance_of(shares) + chance)

@@ -7,7 +7,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
-from semilocal.pooled import noise
+from semilocal.pooled import PooledTask
 from semilocal.release.pooled_counts import words_from
 from semilocal.release.pooled_mean import SCALE, _steps, cell_means, pooled_mean
 
@@ -16,9 +16,12 @@ POINTS = np.random.default_rng(1).random((50, 2)) * [2, 1]
 F = sl.functions.coordinate(0)
 
 
+def task(epsilon: float) -> PooledTask:
+    return PooledTask.build(BOX, epsilon=epsilon, trust="curator", max_depth=2)
+
+
 def test_the_stated_error_is_the_true_one() -> None:
-    words = noise.from_generator(np.random.default_rng(3))
-    result = pooled_mean(POINTS, F, BOX, epsilon=0.5, trust="curator", words=words, simulated=True)
+    result = pooled_mean(task(0.5), POINTS, F, rng=np.random.default_rng(3))
     assert result.stderr == pytest.approx(np.sqrt(2.0) * 2.0 / (len(POINTS) * 0.5), rel=1e-6)
 
 
@@ -34,9 +37,9 @@ def test_nobody_changes_the_sum_by_more_than_the_noise_is_for() -> None:
 
 
 def test_an_interval_holds_its_value_and_stays_in_the_range() -> None:
-    words = noise.from_generator(np.random.default_rng(5))
+    rng = np.random.default_rng(5)
     for _ in range(50):
-        result = pooled_mean(POINTS, F, BOX, epsilon=0.01, trust="curator", words=words, simulated=True)
+        result = pooled_mean(task(0.01), POINTS, F, rng=rng)
         low, high = result.interval()
         assert 0 <= low <= result.value <= high <= 2
 
@@ -51,7 +54,7 @@ def test_means_per_cell_add_their_cost_and_hold_the_truth() -> None:
     rng = np.random.default_rng(6)
     points = rng.beta(2, 5, (20_000, 2)) * [2, 1]
     counted = sl.counts(points, BOX, epsilon=2.0, trust="curator", rng=rng)
-    found = cell_means(counted, points, F, epsilon=2.0, words=words_from(rng))
+    found = cell_means(counted, points, F, epsilon=2.0, rng=rng)
     assert found.spent.epsilon_anywhere == 4
     cells = counted.partition.locate(points)
     number = np.bincount(cells, minlength=len(counted.partition))

@@ -21,6 +21,7 @@ JOBS: dict[str, Callable[..., Any]] = {
     "points": lambda **named: sl.points(named.pop("points", POINTS), BOX, **named),
     "partition": lambda **named: sl.partition(named.pop("points", POINTS), BOX, **named),
     "mean": lambda **named: sl.mean(named.pop("points", POINTS), F, BOX, **named),
+    "cell_means": lambda **named: sl.cell_means(named.pop("points", POINTS), F, BOX, **named),
 }
 POOLED = ("curator", "two-servers")
 
@@ -84,15 +85,32 @@ def test_a_spent_budget_refuses_before_anything_is_computed(
     monkeypatch.setattr(MemoryCounter, "__init__", never)
     monkeypatch.setattr("semilocal.release.onecall.simulate", never)
     monkeypatch.setattr("semilocal.release.split.simulate", never)
-    monkeypatch.setattr("semilocal.release.onecall.pooled_mean", never)
+    monkeypatch.setattr("semilocal.release.pooled_mean.pooled_mean", never)
     ledger = sl.Ledger(cap=sl.Ledger().spend("before", 1.5).epsilon).spend("before", 1.0)
     rng = generator()
     before = rng.bit_generator.state
-    with pytest.raises(BudgetExceeded, match=r"1 is spent and the cap is 1\.5"):
+    with pytest.raises(BudgetExceeded, match=r"is spent and the cap is 1\.5"):
         JOBS[name](epsilon=1.0, trust=trust, rng=rng, ledger=ledger)
     with pytest.raises(BudgetExceeded, match=r"cap is 0\.5"):
         JOBS[name](epsilon=1.0, trust=trust, rng=rng, cap=0.5)
     assert rng.bit_generator.state == before
+
+
+@pytest.mark.parametrize("job", [sl.mean, sl.values, sl.cell_means])
+def test_a_cap_that_the_map_alone_would_fit_refuses_before_the_map_is_made(
+    job: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("something was computed")
+
+    monkeypatch.setattr("semilocal.release.split.simulate", never)
+    whom = {} if job is sl.values else {"trust": "nobody"}
+    given: dict[str, Any] = {"epsilon": 12.0, "accounting": "uniform", "rng": generator(), **whom}
+    with pytest.raises(BudgetExceeded, match=r"of .*: 5\.4 is spent and the cap is 6"):
+        job(POINTS, F, BOX, cap=6.0, **given)
+    ledger = sl.Ledger(cap=sl.Ledger().spend("", 15).epsilon).spend("before", 9)
+    with pytest.raises(BudgetExceeded, match=r"14\.4 is spent and the cap is 15"):
+        job(POINTS, F, BOX, ledger=ledger, **given)
 
 
 def test_a_ledger_adds_up_all_modes_and_says_what_holds_anywhere() -> None:
@@ -106,23 +124,6 @@ def test_a_ledger_adds_up_all_modes_and_says_what_holds_anywhere() -> None:
     assert ledger.epsilon == sl.Ledger().spend("", 3.5).epsilon
     assert ledger.epsilon_anywhere is None
     assert "epsilon = 3.5 (delta = 0) between any two positions inside a participant's published region" in str(ledger)
-
-
-@pytest.mark.parametrize("trust", [*POOLED, "nobody"])
-def test_counts_of_all_three_answer_the_same_calls(trust: Any) -> None:
-    result = sl.counts(POINTS, BOX, epsilon=1.0, trust=trust, rng=generator())
-    answers = result.query([*WHOLE, [[0, 0], [0.3, 0.3]]])
-    assert answers.value[0] == pytest.approx(3_000)
-    assert answers.interval(0.9).shape == (2, 2)
-    assert result.density((4, 4)).sum() == pytest.approx(3_000)
-    assert result.total == 3_000
-    assert result.guarantee.trust == trust
-    assert result.guarantee.simulated
-    assert float(result.spent.epsilon) == result.guarantee.epsilon == 1.0
-    assert len(result.to_table()["cell"]) == len(result.partition) == len(result.partition.boxes)
-    kinds = {feature["properties"]["kind"] for feature in result.to_geojson()["features"]}
-    assert kinds <= {"cell", "region", "trimmed"}
-    assert result.plot() is not None
 
 
 @pytest.mark.parametrize("name", ["counts", "points", "mean"])

@@ -10,7 +10,6 @@ from ...accounting import Ledger
 from ...arrays import exact
 from ...errors import InvalidInput
 from ...functions import BoundedFunction
-from ...release.pooled_counts import is_simulated, words_from
 from ...release.pooled_mean import PooledMean, pooled_mean
 from ...release.value_release import MeanRelease
 from .. import jobs
@@ -43,12 +42,10 @@ def _mean(job: jobs.Job) -> Outcome:
 
 def _pooled(job: jobs.Job, f: BoundedFunction) -> Outcome:
     args = job.args
+    task = job.pooled_task()
     limit = Ledger(cap=None if args.cap is None else exact(args.cap))
     limit.spend(f"mean of {f.name}", args.epsilon, anywhere=True)  # refuses before anything is added up
-    result = pooled_mean(
-        job.points, f, job.box, epsilon=args.epsilon, trust=args.trust, words=words_from(job.noise_rng),
-        simulated=is_simulated(args.trust, job.noise_rng), max_reports=args.rows_per_user,
-    )  # fmt: skip
+    result = pooled_mean(task, job.points, f, rng=job.noise_rng)
     return Outcome(result, result.spent, _found(f, result, args.level), [_sentence(f, result, args.level)])
 
 
