@@ -25,7 +25,7 @@ from semilocal.testing import MockClock, Server, build_app
 from tests.helpers.service import open_campaign, sample_task
 
 REQUEST = b"GET /tasks HTTP/1.1\r\nHost: x\r\n\r\n"
-SOON = 30.0  # seconds after which a test gives up waiting for what must come
+SOON = 120.0  # seconds after which a test gives up waiting for what must come
 
 
 @contextlib.contextmanager

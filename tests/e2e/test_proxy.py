@@ -23,6 +23,7 @@ from semilocal.device.vault import Vault
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ALLOW_ALL, Server, cluster, free_port, running_server
+from tests.helpers import HANG
 from tests.helpers.service import open_campaign, sample_task, unmet
 from tests.helpers.stored import verify
 
@@ -64,10 +65,10 @@ def nginx(home: Path, server: Server) -> Iterator[str]:
     (home / "nginx.conf").write_text(CONFIGURATION.format(home=home, port=port, url=server.url, user=user))
     process = subprocess.Popen([program, "-c", str(home / "nginx.conf"), "-g", "daemon off;"])
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + HANG
         while True:
             with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"http://127.0.0.1:{port}/tasks", timeout=5).status_code == 200:
+                if httpx.get(f"http://127.0.0.1:{port}/tasks", timeout=HANG).status_code == 200:
                     break
             assert process.poll() is None, (home / "error.log").read_text()
             assert time.monotonic() < deadline
@@ -90,7 +91,7 @@ def test_a_proxy_that_answers_for_the_server_expels_nobody(tmp_path: Path, stray
     ):
         store = open_store(server.database, worker="test")
         create_campaign(store, open_campaign(task, capacity=DEVICES), now=0)
-        outcomes = asyncio.run(asyncio.wait_for(campaign(url, task.id.hex(), home / f"answer-{stray}", lean), 120))
+        outcomes = asyncio.run(asyncio.wait_for(campaign(url, task.id.hex(), home / f"answer-{stray}", lean), HANG))
         assert outcomes == ["finished"] * DEVICES
         status = store.status(task.id)
         assert status is not None

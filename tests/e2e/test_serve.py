@@ -17,6 +17,7 @@ import pytest
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secrets_of
+from tests.helpers import HANG
 from tests.helpers.service import Device, follow_campaign, open_campaign, sample_task
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
@@ -34,7 +35,7 @@ def serve(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 def refused(*arguments: str, **environment: str) -> str:
     """What a server that does not start says; nothing on its standard output."""
     process = serve(*arguments, **environment)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG)
     assert process.returncode == 2, err
     assert out == ""
     assert "Traceback" not in err
@@ -85,10 +86,10 @@ def test_the_first_line_is_true_and_a_second_server_on_the_file_is_refused(tmp_p
         match = re.fullmatch(r"semilocal serves at (http://127\.0\.0\.1:\d+) with 1 worker on sqlite\n", line)
         assert match is not None
         assert "admin token (shown once" in token
-        assert httpx.get(match[1] + "/healthz", timeout=30).status_code == 200
+        assert httpx.get(match[1] + "/healthz", timeout=HANG).status_code == 200
         said = refused("--db", database, "--port", "0")
         assert f"is served by another process ({first.pid}); stop it first" in said
-        assert httpx.get(match[1] + "/tasks", timeout=30).json() == []
+        assert httpx.get(match[1] + "/tasks", timeout=HANG).json() == []
         for path in (tmp_path / "new").iterdir():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
         assert {path.name for path in (tmp_path / "new").iterdir()} >= {"a.db", "a.db-wal", "a.db-shm"}
@@ -101,7 +102,7 @@ def test_the_first_line_is_true_and_a_second_server_on_the_file_is_refused(tmp_p
         assert "semilocal serves at" in first_lines(again, 1)[0]
     finally:
         again.terminate()
-        out, _ = again.communicate(timeout=30)
+        out, _ = again.communicate(timeout=HANG)
     assert out == ""  # the token is shown once
 
 
@@ -125,7 +126,7 @@ def test_the_log_has_a_line_per_event_and_closed_round_and_requests_only_if_aske
     task = sample_task(max_depth=3)
 
     async def main() -> int:
-        async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=HANG) as client:
             store = open_store(server.database, worker="test")
             create_campaign(store, open_campaign(task, capacity=30), now=0)
             store.close()

@@ -20,6 +20,7 @@ from semilocal.protocol.plan import Plan
 from semilocal.service.rounds import advance
 from semilocal.service.stores.base import Enrolment, Incoming, open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secrets_of
+from tests.helpers import HANG
 from tests.helpers.service import Device, follow_campaign
 
 CREATE = [
@@ -46,7 +47,7 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
         assert len(set(tokens)) == 60
 
         async def devices() -> None:
-            async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+            async with httpx.AsyncClient(base_url=server.url, timeout=HANG) as client:
                 (row,) = (await client.get("/tasks")).json()
                 task = decode((await client.get(f"/tasks/{row['task']}")).content, Task)
                 plan = decode((await client.get(f"/tasks/{row['task']}/plan")).content, Plan)

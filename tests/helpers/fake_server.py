@@ -30,6 +30,7 @@ from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, de
 from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import ALLOW_ALL, MockClock
 from semilocal.transcript.merkle import leaf_hash, merkle_root
+from tests.helpers import HANG
 
 BOX = Box((0.0, 0.0), (1.0, 1.0), names=("lat", "lon"))
 TASK = Task.build(BOX, epsilon=6.0, delta=0.1, k=2, max_depth=6, max_trims=8)
@@ -396,7 +397,7 @@ async def run_agents(world: World, points: list[Point]) -> list[Summary]:
     vaults = [world.vault(f"device{number}") for number in range(len(points))]
     agents = [world.agent(vault, point, channel=channel) for vault, point in zip(vaults, points, strict=True)]
     try:
-        return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), 60)
+        return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), HANG)
     finally:
         await channel.aclose()
         for vault in vaults:

@@ -28,6 +28,7 @@ from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.worker import Service
 from semilocal.testing import ALLOW_ALL, Postgres, unit_box
+from tests.helpers import HANG
 
 
 def unmet(reason: str) -> None:
@@ -117,7 +118,7 @@ async def follow_campaign(
         else:
             await asyncio.sleep(0.005)  # in one process the server must get its turn
         wait = f"?after={done}&wait=5" if service is None and answered > done else ""
-        state = (await client.get(f"{base}/state{wait}", timeout=30)).json()
+        state = (await client.get(f"{base}/state{wait}", timeout=HANG)).json()
         while done < state["closed"]:
             done += 1
             data = (await client.get(f"{base}/rounds/{done}/closed")).content

@@ -17,6 +17,7 @@ from semilocal.simulation.values import play_values, value_events
 from semilocal.testing import Postgres, Server, cluster, secrets_of
 from semilocal.transcript.checkpoints import Checkpoint
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
+from tests.helpers import HANG
 from tests.helpers.service import Device, follow_campaign, open_campaign, postgres, sample_task, transcript  # fmt: skip
 from tests.helpers.stored import verify
 
@@ -34,7 +35,7 @@ async def scenario(server: Server, count: int) -> None:
     create_campaign(store, campaign, now=0)
     points, secrets = cluster(count), secrets_of(count)
     limits = httpx.Limits(max_connections=32)
-    async with httpx.AsyncClient(base_url=server.url, limits=limits, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=server.url, limits=limits, timeout=HANG) as client:
         devices = [
             Device(client, task, point, secret, plan=campaign.plan)
             for point, secret in zip(points, secrets, strict=True)

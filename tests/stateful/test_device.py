@@ -30,6 +30,7 @@ from semilocal.errors import Unreachable
 from semilocal.protocol.keys import pseudonym
 from semilocal.protocol.messages import Report, ValueReport, decode, encode
 from semilocal.testing import MockClock
+from tests.helpers import HANG
 from tests.helpers.fake_server import MEAN, SMALL, DeviceDies, FakeServer, Network, World, crowd
 
 DEVICES = 7
@@ -190,7 +191,7 @@ def misfortunes(seed: int, disk: MemoryDisk) -> tuple[Misfortune, list[Summary]]
                 vault.close()
 
     async def story() -> list[Summary]:
-        return await asyncio.wait_for(asyncio.gather(*(life(number) for number in range(DEVICES))), 60)
+        return await asyncio.wait_for(asyncio.gather(*(life(number) for number in range(DEVICES))), HANG)
 
     return network, asyncio.run(story())
 

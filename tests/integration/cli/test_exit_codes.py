@@ -20,6 +20,7 @@ from semilocal.audit.cases import Finding
 from semilocal.cli.exits import BAD_INPUT, DONE, EXIT_CODES, FOUND, FOUND_MEANS, STOPPED
 from semilocal.cli.main import COMMANDS, main
 from semilocal.testing import ADMIN_TOKEN, Server, cluster
+from tests.helpers import HANG
 from tests.helpers.commands import UNIT, crowd, write_people
 
 PEOPLE = 12
@@ -129,7 +130,7 @@ def interrupted_server(folder: Path) -> int:
         assert "serves at" in output.readline()
         process.send_signal(signal.SIGINT)
         output.read()
-        return process.wait(60)
+        return process.wait(HANG)
 
 
 def test_the_table_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from semilocal.protocol.messages import Report, ValueClosed, ValueQuery, ValueRe
 from semilocal.protocol.participant import Participant, State
 from semilocal.testing import ALLOW_ALL
 from semilocal.transcript.merkle import transcript_root
+from tests.helpers import HANG
 from tests.helpers.fake_server import MEAN, SMALL, TASK, URL, DeviceDies, FakeServer, Point, World, crowd, run_agents
 
 SIZE = 24
@@ -240,7 +241,7 @@ async def play_with_deaths(
     shared = world.channel()
     vaults = [world.vault(name) for name in names if name != "device0"]
     others = [world.agent(vault, point, channel=shared).run() for vault, point in zip(vaults, points[1:], strict=True)]
-    summaries = await asyncio.wait_for(asyncio.gather(immortal(), *others), 60)
+    summaries = await asyncio.wait_for(asyncio.gather(immortal(), *others), HANG)
     await shared.aclose()
     return list(summaries), requests
 
@@ -543,7 +544,7 @@ def timeline(position: tuple[float, ...]) -> tuple[list[tuple[str, str, bytes, f
     async def all_at_once() -> list[Summary]:
         vaults = [world.vault(f"device{number}") for number in range(FEW)]
         agents = [world.agent(vault, point, spread=1.0) for vault, point in zip(vaults, points, strict=True)]
-        return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), 60)
+        return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), HANG)
 
     summaries = asyncio.run(all_at_once())
     sent = [(s.method, s.url, s.headers, s.time, len(s.body)) for s in world.network.sent]

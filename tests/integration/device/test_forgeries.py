@@ -17,6 +17,7 @@ from semilocal.protocol.keys import pseudonym
 from semilocal.protocol.messages import AnyReport, ValueClosed, ValueQuery, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import ALLOW_ALL
+from tests.helpers import HANG
 from tests.helpers.fake_server import BOX, MEAN, SMALL, DeviceDies, FakeServer, World, crowd, refusal
 
 OTHER = Task.build(BOX, epsilon=1.0, delta=0.1, k=2, max_depth=6)
@@ -51,7 +52,7 @@ def forged_run(
             for number, (vault, point) in enumerate(zip(vaults, points, strict=True))
         ]
         tasks = [asyncio.ensure_future(agent.run()) for agent in agents]
-        summary = await asyncio.wait_for(tasks[0], 60)
+        summary = await asyncio.wait_for(tasks[0], HANG)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

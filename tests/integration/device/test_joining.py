@@ -23,6 +23,7 @@ from semilocal.errors import BudgetExceeded
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ALLOW_ALL, Server, running_server
+from tests.helpers import HANG
 from tests.helpers.service import open_campaign
 
 SIZE = 24
@@ -62,7 +63,7 @@ async def join_next(server: Server, folder: Path, cap: Fraction) -> list[str]:
             except BudgetExceeded:
                 return "stayed out"
 
-    ends = await asyncio.wait_for(asyncio.gather(one(MOVED), one(STAYED)), 120)
+    ends = await asyncio.wait_for(asyncio.gather(one(MOVED), one(STAYED)), HANG)
     await channel.aclose()
     await wire.aclose()
     return list(ends)

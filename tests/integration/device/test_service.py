@@ -27,6 +27,7 @@ from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, cluster, running_app, secrets_of
 from semilocal.transcript.merkle import transcript_root
+from tests.helpers import HANG
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
 
@@ -119,7 +120,7 @@ def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path
         return result
 
     try:
-        result = asyncio.run(asyncio.wait_for(scene(), 300))
+        result = asyncio.run(asyncio.wait_for(scene(), HANG))
         root = verify(store, task.id).root
     finally:
         server.kill()
@@ -164,7 +165,7 @@ def test_join_and_swarm_from_the_command_line(
     join = ["join", server.url, "--token", tokens[-1], "--position", "0.3,0.31", "--vault", vault]
     join += ["--spread", "0", "--yes", "--min-k", "2", "--max-delta", "0.1"]
     code = commands(*join)
-    swarm.join(60)
+    swarm.join(HANG)
     assert not swarm.is_alive()
     assert (code, codes) == (0, [0])
     said = capsys.readouterr().out
@@ -186,23 +187,27 @@ def test_a_token_enrols_one_vault_only_and_its_retry_is_safe(server: Server) -> 
     store.close()
     url, disk = f"{server.url}/tasks/{task.id.hex()}", MemoryDisk()
 
-    async def start(name: str, token: str, seconds: float) -> str:
+    async def start(name: str, token: str, *, leave: bool = False) -> str:
+        """To the end, or until it has enrolled."""
         with Vault.open(name, disk=disk) as vault:
             agent = Agent(url, vault, position=(0.3, 0.3), policy=ALLOW_ALL, token=token)
-            try:
-                summary = await asyncio.wait_for(agent.run(), seconds)
-            except TimeoutError:
+            running_agent = asyncio.ensure_future(agent.run())
+            while leave and not running_agent.done() and not any(m.enrolled for m in vault.contents.memberships):
+                await asyncio.sleep(0.01)
+            if leave and running_agent.cancel():
+                await asyncio.wait([running_agent])
                 return agent.summary().outcome
+            summary = await asyncio.wait_for(running_agent, HANG)
             return f"{summary.outcome} {summary.token}".strip()
 
     async def scene() -> list[str]:
-        said = [await start("first", token, 1.0)]
+        said = [await start("first", token, leave=True)]
         with Vault.open("first", disk=disk) as vault:  # as if the answer to the enrolment had been lost
             entry = vault.contents.memberships[0]
             vault.put(msgspec.structs.replace(entry, enrolled=False))
-        said.append(await start("wiped", token, 1.0))
-        said.append(await start("first", token, 1.0))
-        both = await asyncio.gather(start("first", token, 30), start("second", other, 30))
+        said.append(await start("wiped", token, leave=True))
+        said.append(await start("first", token, leave=True))
+        both = await asyncio.gather(start("first", token), start("second", other))
         return [*said, *both]
 
     assert asyncio.run(scene()) == ["unfinished", "refused token-used", "unfinished", "finished", "finished"]
@@ -218,9 +223,10 @@ def test_a_campaign_that_the_administrator_cancels_ends_for_the_device(server: S
         with Vault.open("device", disk=MemoryDisk()) as vault:
             url = f"{server.url}/tasks/{task.id.hex()}"
             running_agent = asyncio.ensure_future(Agent(url, vault, position=(0.3, 0.3), policy=ALLOW_ALL).run())
-            await asyncio.sleep(1.0)
+            while not any(membership.enrolled for membership in vault.contents.memberships):
+                await asyncio.sleep(0.01)
             async with httpx.AsyncClient(headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}) as client:
                 assert (await client.post(f"{url}/close")).status_code == 200
-            return (await asyncio.wait_for(running_agent, 30)).outcome
+            return (await asyncio.wait_for(running_agent, HANG)).outcome
 
     assert asyncio.run(scene()) == "cancelled"

@@ -12,6 +12,7 @@ import pytest
 
 from semilocal.device.channel import LONGEST_WAIT, Retry
 from semilocal.errors import Unreachable
+from tests.helpers import HANG
 from tests.helpers.fake_server import MEAN, SMALL, FakeServer, World, crowd, run_agents
 
 HTML = {"content-type": "text/html; charset=utf-8"}
@@ -93,7 +94,7 @@ def test_a_portal_that_never_ends_costs_patience_and_no_budget(name: str) -> Non
         assert (await world.agent(vault, (0.4, 0.4)).run()).outcome == "finished"
 
     world.network.fate = lambda number, request: STRAYS[name]()
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), HANG))
     vault.close()
 
 
@@ -122,7 +123,7 @@ def test_poll_after_is_bounded_both_ways(poll_after: float) -> None:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), HANG))
     assert min(world.clock.slept) >= 0.1
     assert max(world.clock.slept) <= 1.5 * LONGEST_WAIT
     vault.close()
@@ -138,7 +139,7 @@ def test_a_refusal_that_nobody_knows_ends_the_device_instead_of_a_loop() -> None
         return ""
 
     world.network.fate = fate
-    summary = asyncio.run(asyncio.wait_for(world.agent(vault, (0.4, 0.4)).run(), 60))
+    summary = asyncio.run(asyncio.wait_for(world.agent(vault, (0.4, 0.4)).run(), HANG))
     assert (summary.outcome, summary.token) == ("refused", "too-hot")
     assert len(world.network.sent) < 20
     vault.close()

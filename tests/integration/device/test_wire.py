@@ -10,6 +10,7 @@ import pytest
 from semilocal.device import transport as wire_module
 from semilocal.device.transport import LeanWire, Response
 from semilocal.errors import InvalidInput, Lost, ServerViolation
+from tests.helpers import HANG
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
@@ -31,7 +32,7 @@ async def with_server(handler: Handler, client: Callable[[LeanWire, str], Awaita
     port = server.sockets[0].getsockname()[1]
     wire = LeanWire(f"http://127.0.0.1:{port}")
     try:
-        await asyncio.wait_for(client(wire, f"http://127.0.0.1:{port}"), 20)
+        await asyncio.wait_for(client(wire, f"http://127.0.0.1:{port}"), HANG)
     finally:
         await wire.aclose()
         server.close()

@@ -17,6 +17,7 @@ import pytest
 from semilocal.errors import ChecksumMismatch, DownloadFailed, InvalidInput
 from semilocal.experiments.datasets import fetch as module
 from semilocal.experiments.datasets.fetch import download
+from tests.helpers import HANG
 
 CONTENT = bytes(range(256)) * 5000
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -76,7 +77,7 @@ def home() -> Iterator[Home]:
 
 
 def get(home: Home, path: Path, *, sha256: str | None = SHA) -> str:
-    return download(home.url, path, sha256=sha256, show=False, timeout=5)
+    return download(home.url, path, sha256=sha256, show=False, timeout=HANG)
 
 
 def test_a_whole_download_is_checked_and_not_repeated(home: Home, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from semilocal.errors import InvalidInput
 from semilocal.experiments.harness import style
 from semilocal.experiments.harness.report import Claim, FigureReport, Line, write_report
 from semilocal.experiments.methods import look
+from tests.helpers import HANG
 
 pytest.importorskip("matplotlib")
 
@@ -182,7 +183,7 @@ def test_a_real_browser_shows_both_pictures(tmp_path: Path, dark: bool) -> None:
     flags += [f"--user-data-dir={tmp_path / 'profile'}", "--hide-scrollbars", "--window-size=1200,1900"]
     flags += ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else []
     command = [str(CHROMIUM), *flags, f"--screenshot={shot}", path.as_uri()]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=HANG)
     from matplotlib.image import imread
 
     pixels = (imread(shot)[..., :3] * 255).round().astype(int)

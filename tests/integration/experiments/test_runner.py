@@ -26,8 +26,8 @@ from semilocal.experiments.harness.runner import run
 from semilocal.experiments.harness.tables import summarise, table, write_csv
 from semilocal.experiments.harness.trial import Trial, stream
 from semilocal.experiments.harness.version import source_version
+from tests.helpers import HANG
 
-HANG = 600  # seconds: no machine takes that long by being busy
 CALLS = Path(os.environ.get("SEMILOCAL_TEST_CALLS", os.devnull))
 
 
@@ -39,9 +39,11 @@ def draw(trial: Trial) -> list[dict[str, Any]]:
 
 
 def slow_draw(trial: Trial) -> list[dict[str, Any]]:
+    """Writes the call down; later trials wait while there is a file beside that list."""
     with CALLS.open("a") as calls:
         calls.write(f"{trial.run}\n")
-    time.sleep(0.1)
+    while trial.run >= 12 and CALLS.with_suffix(".wait").exists():
+        time.sleep(0.02)
     return draw(trial)
 
 
@@ -164,7 +166,8 @@ def test_a_line_cut_off_by_a_crash_is_computed_again(tmp_path: Path) -> None:
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """A real process with real workers, killed in the middle with Ctrl-C; the second run computes only the
     rest."""
-    calls = tmp_path / "calls"
+    calls, wait = tmp_path / "calls", tmp_path / "calls.wait"
+    wait.touch()
     script = (
         "from pathlib import Path\n"
         "import tests.integration.experiments.test_runner as t\n"
@@ -187,6 +190,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
         while time.monotonic() < deadline and not (cache.exists() and cache.read_bytes().count(b"\n") >= 5):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
+        wait.unlink()
         _, said = process.communicate(timeout=HANG)
         assert process.returncode != 0
     assert "stopped at" in said

@@ -24,6 +24,7 @@ from semilocal.service.problems import PROBLEMS
 from semilocal.service.rounds import start
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
+from tests.helpers import HANG
 from tests.helpers.service import enrolled, open_campaign, sample_task
 from tests.helpers.stored import verify
 
@@ -119,7 +120,7 @@ class Bare:
             "type": "http", "method": method, "path": path, "raw_path": path.encode("utf-8", "surrogateescape"),
             "query_string": query, "headers": headers, "http_version": "1.1", "scheme": "http", "root_path": "",
         }  # fmt: skip
-        await asyncio.wait_for(self.app(scope, receive, send), 20)
+        await asyncio.wait_for(self.app(scope, receive, send), HANG)
         assert answers[0]["type"] == "http.response.start"
         return answers[0]["status"], b"".join(message.get("body", b"") for message in answers[1:])
 

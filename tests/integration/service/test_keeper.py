@@ -9,7 +9,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from semilocal.errors import StoreUnavailable
 from semilocal.service.rounds import start
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import MockClock, build_app, client_of, cluster, running_app, secrets_of
+from tests.helpers import HANG
 from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task
 
 BROKEN, WHOLE = sample_task(delta=0.04, max_depth=3), sample_task(max_depth=3)
@@ -109,7 +110,7 @@ def test_one_broken_campaign_does_not_stop_the_other(
             state = await client.get(f"{broken[0].base}/state")
             assert state.status_code == 503 or state.json()["fault"], state.text
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), HANG))
     store.close()
     lines = [record.getMessage() for record in caplog.records if BROKEN.id.hex()[:12] in record.getMessage()]
     assert len([line for line in lines if "cannot go on" in line]) == 1
@@ -132,7 +133,7 @@ def test_a_campaign_that_is_whole_again_goes_on(tmp_path: Path, caplog: pytest.L
             assert not service.faults
             assert (await client.get(f"{devices[0].base}/state")).json()["fault"] is None
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), HANG))
     store.close()
     assert any("goes on" in record.getMessage() for record in caplog.records)
 
@@ -156,17 +157,17 @@ def health(store: SQLiteStore, spoil: Callable[[Any, Any], Any]) -> httpx.Respon
         finally:
             await service.stop()
 
-    return asyncio.run(asyncio.wait_for(main(), 60))
+    return asyncio.run(asyncio.wait_for(main(), HANG))
 
 
 async def end_keeper(service: Any, store: Any) -> None:
     service._keeper.cancel()
-    await asyncio.sleep(0.05)
+    await asyncio.wait([service._keeper])
 
 
 async def end_writer(service: Any, store: Any) -> None:
     service.writer._task.cancel()
-    await asyncio.sleep(0.05)
+    await asyncio.wait([service.writer._task])
 
 
 def full_disk(service: Any, store: SQLiteStore) -> None:
@@ -177,8 +178,16 @@ def full_disk(service: Any, store: SQLiteStore) -> None:
 
 
 def hung_database(service: Any, store: SQLiteStore) -> None:
+    """Until the service stops."""
+    stopped, stop = threading.Event(), service.stop
     service.health.patience = 0.2
-    store.check_writing = lambda: time.sleep(2)  # type: ignore[method-assign]
+    store.check_writing = lambda: stopped.wait(HANG)  # type: ignore[assignment, method-assign]
+
+    def let_stop() -> Any:
+        stopped.set()
+        return stop()
+
+    service.stop = let_stop
 
 
 @pytest.mark.parametrize(
@@ -251,6 +260,6 @@ def test_everything_a_campaign_needs_is_loaded_at_the_start() -> None:
     """A server whose descriptors ran out cannot open a file, not even a module's."""
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(
-        [sys.executable, "-c", WHOLE_CAMPAIGN], capture_output=True, text=True, check=False, cwd=root, timeout=120
+        [sys.executable, "-c", WHOLE_CAMPAIGN], capture_output=True, text=True, check=False, cwd=root, timeout=HANG
     )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

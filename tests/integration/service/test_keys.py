@@ -16,6 +16,7 @@ from semilocal.service.keys import Keyring, key_file, open_keys, registered_key
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import MockClock, cluster, running_app, secrets_of
 from semilocal.transcript.checkpoints import check_signature, public_key
+from tests.helpers import HANG
 from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task
 
 
@@ -159,5 +160,5 @@ def test_a_campaign_whose_key_is_gone_is_a_fault_and_no_other_waits_for_it(tmp_p
             others = await enrolled(client, store, open_campaign(kept, capacity=20), cluster(20), secrets_of(20))
             assert (await follow_campaign(client, others))["phase"] == "finished"
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), HANG))
     store.close()
