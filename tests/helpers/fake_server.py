@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import msgspec
 import numpy as np
 
 from semilocal import Box, Closed, Curator, Query, Report, Task
@@ -29,6 +28,7 @@ from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, decode_report, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import ALLOW_ALL, MockClock
+from semilocal.transcript.checkpoints import Checkpoint, Seal, seal_round
 from semilocal.transcript.merkle import leaf_hash, merkle_root
 from tests.helpers import HANG
 
@@ -61,6 +61,7 @@ class FakeServer:
     participants: dict[str, str] = field(default_factory=dict)
     cancelled: bool = False
     expected: int | None = None  # reports that close the open round; None: from those who go on
+    signing_key: bytes | None = None  # private half of the key that signs seals
 
     def __post_init__(self) -> None:
         self.plan = Plan(self.task.id, self.releases)
@@ -145,6 +146,18 @@ class FakeServer:
     def root(self) -> bytes:
         return merkle_root([leaf_hash(event) for event in self.events(len(self.closings))])
 
+    def checkpoint(self, number: int) -> Checkpoint:
+        events = self.events(number)
+        return Checkpoint(self.task.id, number, len(events), merkle_root([leaf_hash(event) for event in events]))
+
+    def seals(self) -> list[Seal]:
+        """The seals of all closed rounds."""
+        out: list[Seal] = []
+        for number in range(1, len(self.closings) + 1):
+            head = out[-1].head if out else self.task.id
+            out.append(seal_round(head, self.checkpoint(number), key=self.signing_key))
+        return out
+
     # -- routes ------------------------------------------------------------------------------------------------
 
     def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
@@ -177,9 +190,11 @@ class FakeServer:
             case ["GET", "rounds", number, "checkpoint"]:
                 if int(number) > len(self.closings):
                     raise Problem(404, "not-closed-yet", retry_after=1)
-                events = self.events(int(number))
-                root = merkle_root([leaf_hash(event) for event in events])
-                return 200, msgspec.msgpack.encode(["checkpoint", self.task.id, int(number), len(events), root])
+                return 200, self.checkpoint(int(number)).to_bytes()
+            case ["GET", "rounds", number, "seal"]:
+                if int(number) > len(self.closings):
+                    raise Problem(404, "not-closed-yet", retry_after=1)
+                return 200, self.seals()[int(number) - 1].to_bytes()
             case ["PUT", "rounds", number, "reports", who]:
                 return self.report(int(number), who, headers.get("authorization", ""), body), acknowledgement(body)
         raise Problem(404, "no-such-route")

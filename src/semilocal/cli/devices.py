@@ -20,7 +20,7 @@ from .arguments import number
 if TYPE_CHECKING:
     from ..device.channel import Channel
 
-__all__ = ["URL_HELP", "add_patience", "find_task", "reach", "say", "server_of", "warn_plain_http"]
+__all__ = ["URL_HELP", "add_new_server", "add_patience", "find_task", "reach", "say", "server_of", "warn_plain_http"]
 
 URL_HELP = "the task, https://server/tasks/ID, or a server with one open task"
 FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
@@ -35,6 +35,15 @@ def add_patience(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="give up if the server does not answer at all for so many seconds (%(default)g)",
     )
+
+
+def add_new_server(parser: argparse.ArgumentParser) -> None:
+    """The option ``--new-server``."""
+    parser.add_argument(
+        "--new-server", action="store_true",
+        help="take part at an address, or under a signing key, that the vault does not know: only if the operator "
+        "told you that it changed, or if you mean to join at a second server",
+    )  # fmt: skip
 
 
 def say(line: str) -> None:

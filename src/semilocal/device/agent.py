@@ -31,9 +31,11 @@ from ..protocol.participant import Participant, Policy
 from ..protocol.plan import Plan
 from ..protocol.promise import promise
 from ..protocol.task import Task
+from .binding import check_address, check_server
 from .budget import spent, worst_case
 from .channel import LONGEST_WAIT, Answer, Channel, Status, only_task, split_url
-from .summary import Outcome, Summary, summarise
+from .seals import follow_seals
+from .summary import Outcome, Summary, enrolment_advice, summarise
 from .swarm.verdict_cache import SharedParticipant, Verdicts
 from .transport import new_client
 from .vault import Membership, Vault, pinned_plan, pinned_task
@@ -75,12 +77,15 @@ class Agent:
         Answers are sent up to this many seconds late, by jitter, so that their time tells nothing about the device.
     verdicts : Verdicts, optional
         Shared by many agents of one process, so that equal checks are made once.
+    new_server : bool
+        Whether the owner allows an address or a signing key that the vault does not know (``binding.py``).
     """
 
     def __init__(
         self, url: str, vault: Vault, *, position: Sequence[float], policy: Policy, token: str = "",
         client: httpx.AsyncClient | None = None, channel: Channel | None = None,
         notify: Callable[[str], None] = lambda line: None, spread: float = 0.0, verdicts: Verdicts | None = None,
+        new_server: bool = False,
     ) -> None:  # fmt: skip
         self._server, self._name = split_url(url)
         self._vault = vault
@@ -91,6 +96,7 @@ class Agent:
         self._channel = channel
         self._notify = notify
         self._spread = spread
+        self._new_server = new_server
         self._verdicts = Verdicts(size=4) if verdicts is None else verdicts
         self._entry: Membership | None = None
         self._task: Task | None = None
@@ -161,6 +167,8 @@ class Agent:
             path = f"/tasks/{self._name}"
             self._task = task = await self._read(path, lambda data: pinned_task(data, self._name))
             plan = await self._read(f"{path}/plan", lambda data: decode(data, Plan))
+            if not self._new_server:
+                check_server(self._vault.contents, self._server, task)
             self._resume(self._new_entry(task, plan))
             self._notify(f"Joined task {self._name[:12]}…: {promise(task, plan).sentence().rstrip('.')}")
             return
@@ -170,6 +178,11 @@ class Agent:
                 "this vault joined the task with another position; a position is fixed for a task, or two answers "
                 "could be compared. Give the same one"
             )
+        if not self._new_server:
+            check_address(entry, self._server)
+        elif entry.server != self._server:
+            entry = msgspec.structs.replace(entry, server=self._server)
+            self._vault.put(entry)
         self._resume(entry)
 
     def _resume(self, entry: Membership) -> None:
@@ -230,7 +243,7 @@ class Agent:
             ledger = self._vault.contents.ledger.cancel(bytes.fromhex(self._name))
             self._vault.save(self._vault.contents.without(bytes.fromhex(self._name), ledger))
             self._entry = None
-            raise ServerViolation(answer.token, _advice(answer))
+            raise ServerViolation(answer.token, enrolment_advice(answer.token, answer.detail))
         self._save(enrolled=True, token="")
         self._notify("Enrolled; waiting for the first round.")
 
@@ -286,8 +299,13 @@ class Agent:
             self._status = None
             return
         message, digest = closed
+        task, chain = self._participant.task, self._joined.seals
+        followed = await follow_seals(self._link, task, chain, number) if task.server_key else chain
+        if followed is None:
+            self._status = None
+            return
         self._participant.receive(message)
-        self._save(closings=(*self._joined.closings, digest))
+        self._save(closings=(*self._joined.closings, digest), seals=followed)
 
     # -- releases ----------------------------------------------------------------------------------------------
 
@@ -370,7 +388,10 @@ class Agent:
         return message
 
     async def _pin_checkpoint(self) -> None:
-        """Pin the transcript's root after the round in which this device's region was fixed."""
+        """Pin the transcript's root: the last sealed one, or that of the round in which the region was fixed."""
+        if self._joined.seals.round:
+            self._save(checkpoint=self._joined.seals.root)
+            return
         number = self._participant.state.round
         point = await self._link.message(f"{self._rounds(number)}/checkpoint", lambda data: decode(data, Checkpoint))
         if point is None:
@@ -423,15 +444,3 @@ class Agent:
 def _read_closed(data: bytes) -> tuple[AnyClosed, bytes]:
     """A closing of either kind and its SHA-256."""
     return decode_closed(data), hashlib.sha256(data).digest()
-
-
-def _advice(answer: Answer) -> str:
-    """Why the server did not enrol the device, and what to do."""
-    advice = {
-        "bad-token": "the server does not know this token; ask the campaign's administrator for one",
-        "token-used": "the token has enrolled someone else. If your vault was wiped, this device is a new participant "
-        "and needs a new token",
-        "pseudonym-taken": "this participant is enrolled with another key; use the vault it enrolled with",
-        "enrolment-closed": "enrolment is over; nobody may join after the first round has begun",
-    }
-    return advice.get(answer.token, f"the server refused the enrolment: {answer.detail}")

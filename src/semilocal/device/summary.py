@@ -15,7 +15,7 @@ from ..protocol.promise import crowds_words, losses_words
 from ..protocol.task import Task
 from .vault import Contents, Membership, pinned_plan, pinned_task
 
-__all__ = ["Outcome", "Summary", "summarise"]
+__all__ = ["Outcome", "Summary", "enrolment_advice", "summarise"]
 
 Outcome = Literal["finished", "lost", "cancelled", "refused", "unfinished"]
 
@@ -143,3 +143,15 @@ def summarise(contents: Contents, entry: Membership) -> Summary:
         exposure=float(line.spent("exposure")) if line else 0.0,
         values=tuple(str(plan.releases[index]) for index, _ in entry.released), checkpoint=entry.checkpoint,
     )  # fmt: skip
+
+
+def enrolment_advice(token: str, detail: str) -> str:
+    """Why the server did not enrol the device, and what to do."""
+    advice = {
+        "bad-token": "the server does not know this token; ask the campaign's administrator for one",
+        "token-used": "the token has enrolled someone else. If your vault was wiped, this device is a new participant "
+        "and needs a new token",
+        "pseudonym-taken": "this participant is enrolled with another key; use the vault it enrolled with",
+        "enrolment-closed": "enrolment is over; nobody may join after the first round has begun",
+    }
+    return advice.get(token, f"the server refused the enrolment: {detail}")

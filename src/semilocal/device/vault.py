@@ -33,6 +33,7 @@ from ..protocol.task import Task
 from ..transcript.findings import Own
 from .budget import Amount, Budget
 from .disk import Disk, FileDisk, replace_file
+from .seals import Chain
 
 __all__ = ["Contents", "Membership", "PairUpload", "Vault"]
 
@@ -66,6 +67,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         The first round that asks for values; 0 until it is known.
     released : tuple of (int, bytes)
         Index in the plan and SHA-256 of every question for a value that was answered.
+    seals : Chain
+        How far the server's seals were followed, if the task pins a key.
     checkpoint : bytes
         The last checkpoint that the server published, pinned; empty until the task is over.
     over : bool
@@ -84,6 +87,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     closings: tuple[bytes, ...] = ()
     values_from: int = 0
     released: tuple[tuple[int, bytes], ...] = ()
+    seals: Chain = Chain()
     checkpoint: bytes = b""
     over: bool = False
     refusal: str = ""

@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays import Flags, Integers
 from ..protocol.messages import Closed, ValueClosed
 from ..protocol.task import Task
-from .checkpoints import Seal, check_signature, next_head
+from .checkpoints import Seal, next_head, signature_fault
 
 __all__ = ["check_seal", "compare_counts", "compare_values", "not_ascending", "published"]
 
@@ -71,12 +71,9 @@ def check_seal(seal: Seal, task: Task, head: bytes, *, size: int, root: bytes) -
         yield "wrong-root", "the checkpoint's root is not that of the events before it"
     if seal.head != next_head(head, point):
         yield "wrong-chain", "the checkpoint does not continue the one before"
-    if task.server_key and not seal.signature:
-        yield "not-signed", "the task pins a key, but the checkpoint is not signed"
-    elif task.server_key and not check_signature(seal, task):
-        yield "bad-signature", "the checkpoint is not signed with the key that the task pins"
-    elif seal.signature and not task.server_key:
-        yield "bad-signature", "the checkpoint is signed, but the task pins no key"
+    fault = signature_fault(seal, task)
+    if fault is not None:
+        yield fault
 
 
 def not_ascending(names: list[bytes]) -> Iterator[tuple[bytes, bytes]]:

@@ -190,3 +190,40 @@ def test_a_campaign_is_shown_in_words(capsys: pytest.CaptureFixture[str], campai
     assert out.startswith("enrolling: 0 enrolled; round 1 opens when the administrator starts it\n")
     assert "Protected:" in out
     assert '"phase": "enrolling"' in run(capsys, "campaign", "show", "walkers", "--url", campaign, "--json")[1]
+
+
+def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_word(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One vault, three real servers: the first, one with another key at the same address, one at another address."""
+    monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN_TOKEN)
+    vault = tmp_path / "vault"
+    allow = ("--yes", "--min-k", "1", "--max-delta", "1", "--max-epsilon", "1000", "--spread", "0")
+
+    def joins(name: str, port: int | None, *more: str) -> tuple[int, str, str, int]:
+        """Start a server with one campaign for one device, and join it."""
+        server = Server(f"sqlite:///{tmp_path / name}.db", port=port, log=tmp_path / "log.txt")
+        server.start()
+        try:
+            create = ["campaign", "create", "--name", name, "--bounds", "0,0,1,1", "--epsilon", "8", "--delta", "0.4"]
+            create += ["--k", "1", "--max-trims", "2", "--max-depth", "2", "--enrolment", "open", "--capacity", "1"]
+            assert main([*create, "--url", server.url, "--names", f"x,{name}"]) == 0
+            done = run(capsys, "join", server.url, *POSITION, *allow, "--vault", vault, *more)
+            return (*done, server.port)
+        finally:
+            server.kill()
+
+    code, out, _, port = joins("first", None)
+    assert (code, "You have a region." in out) == (0, True)
+    monkeypatch.setattr("semilocal.testing._SIGNING_KEY", bytes(range(32)))
+    code, out, err, _ = joins("second", port)
+    assert (code, out) == (2, "")
+    assert "signs with another key" in err
+    assert "--new-server" in err
+    code, out, err, other = joins("third", None)
+    assert (code, other != port) == (2, True)
+    assert f"http://127.0.0.1:{other} is not the server this vault belongs to (http://127.0.0.1:{port})" in err
+    code, out, _, _ = joins("fourth", port, "--new-server")
+    assert (code, "You have a region." in out) == (0, True)
+    with Vault.open(vault) as opened:
+        assert len(opened.contents.memberships) == 2

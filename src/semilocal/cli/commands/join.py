@@ -18,7 +18,7 @@ from ...protocol.plan import Plan
 from ...protocol.policy import MAX_DELTA, MAX_EXPOSURE, MIN_K, Policy
 from ...protocol.task import Task
 from ..arguments import describe_position, number, parse_position, server_url, whole
-from ..devices import URL_HELP, add_patience, find_task, reach, say, server_of, warn_plain_http
+from ..devices import URL_HELP, add_new_server, add_patience, find_task, reach, say, server_of, warn_plain_http
 from ..exits import DONE, FOUND
 from ..hidden import HIDDEN_HELP, read_hidden
 
@@ -65,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "latitude, else in units of the axes (no limit)",
     )  # fmt: skip
     parser.add_argument("--allow-no-crowd", action="store_true", help="join tasks that keep no crowd, too")
+    add_new_server(parser)
     parser.add_argument("--spread", type=number(0), default=1.0, metavar="S", help="send up to S seconds late (1)")
     add_patience(parser)
 
@@ -104,6 +105,7 @@ async def _follow(args: argparse.Namespace, place: Path) -> int:
 
 async def _join(args: argparse.Namespace, vault: Vault, channel: Channel) -> int:
     from ...device.agent import Agent
+    from ...device.binding import check_server
 
     running = [entry for entry in vault.contents.memberships if entry.server == channel.url and not entry.over]
     url = args.url
@@ -112,6 +114,8 @@ async def _join(args: argparse.Namespace, vault: Vault, channel: Channel) -> int
     name, task, plan = await find_task(channel, url)
     position = parse_position(args.position, task.box)
     if vault.contents.membership(bytes.fromhex(name)) is None:
+        if not args.new_server:
+            check_server(vault.contents, channel.url, task)  # before the owner reads and decides
         print(_preview(task, plan, position, channel.url), flush=True)
         if not args.yes and not _agreed():
             print("Nothing was sent.")
@@ -121,6 +125,7 @@ async def _join(args: argparse.Namespace, vault: Vault, channel: Channel) -> int
     agent = Agent(
         f"{channel.url}/tasks/{name}", vault, position=position, policy=_policy(args, vault), token=args.token,
         channel=channel, notify=lambda line: print(line, flush=True), spread=args.spread,
+        new_server=args.new_server,
     )  # fmt: skip
     summary = await agent.run()
     print(summary.text())

@@ -20,7 +20,7 @@ from ...io.positions import fit, inside, read_for_box
 from ...protocol.participant import Policy
 from .. import people
 from ..arguments import add_seed, existing_file, number, server_url, whole
-from ..devices import URL_HELP, add_patience, find_task, reach, say, server_of
+from ..devices import URL_HELP, add_new_server, add_patience, find_task, reach, say, server_of
 from ..exits import DONE, FOUND
 
 __all__ = ["add_arguments", "run"]
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-k", type=whole(1), default=2, metavar="K", help="smallest crowd to accept (%(default)s)")
     parser.add_argument("--max-delta", type=number(0), metavar="D", help="largest chance of missing that crowd (any)")
     parser.add_argument("--allow-no-crowd", action="store_true", help="join tasks that keep no crowd, too")
+    add_new_server(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_patience(parser)
 
@@ -76,7 +77,7 @@ async def _crowd(args: argparse.Namespace) -> int:
         points = _positions(args, task.box)
         result = await run_swarm(
             f"{channel.url}/tasks/{name}", points, policy=policy, tokens=tokens, channel=channel, folder=args.vaults,
-            show=not args.quiet,
+            show=not args.quiet, new_server=args.new_server,
         )  # fmt: skip
         await channel.aclose()
     finally:

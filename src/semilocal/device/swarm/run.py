@@ -78,7 +78,7 @@ def _losses(done: list[Summary]) -> list[str]:
 async def run_swarm(
     url: str, points: npt.ArrayLike, *, policy: Policy, tokens: Sequence[str] = (),
     channel: Channel | None = None, folder: str | os.PathLike[str] | None = None,
-    entropy: Callable[[int], bytes] = os.urandom, show: bool = True,
+    entropy: Callable[[int], bytes] = os.urandom, show: bool = True, new_server: bool = False,
 ) -> SwarmResult:  # fmt: skip
     """Run one agent per point until all of them are done.
 
@@ -100,6 +100,8 @@ async def run_swarm(
         Gives n secret random bytes.
     show : bool
         Whether to show progress on stderr.
+    new_server : bool
+        Whether vaults that were kept may join at a server that they do not know.
     """
     own: LeanWire | None = None
     if channel is None:
@@ -110,7 +112,8 @@ async def run_swarm(
     try:
         ends = await run_many(
             lambda vault, position, token: Agent(
-                url, vault, position=position, policy=policy, channel=shared, token=token, verdicts=verdicts
+                url, vault, position=position, policy=policy, channel=shared, token=token, verdicts=verdicts,
+                new_server=new_server,
             ),
             points, tokens, delivered=lambda: shared.delivered, folder=folder, entropy=entropy, show=show,
         )  # fmt: skip
