@@ -1,7 +1,7 @@
 """Seals as a device follows them: every round of a task that pins a key, in one chain, each with its signature.
 
 A server that shows two histories has to sign both, so a device that follows the chain holds half of the proof. Knows
-seals and where they are published. Knows no vault and no participant.
+seals and where they are published. Keeps nothing itself: the caller saves how far it came.
 """
 
 from __future__ import annotations
