@@ -1,0 +1,144 @@
+"""Populations from seeds, and a whole campaign without a network. Knows the protocol's machines."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats
+from ..geometry.box import Box
+from ..protocol.curator import Curator, count_reports
+from ..protocol.messages import AnyClosed, AnyQuery, AnyReport, Closed, Event, Query, ValueClosed, ValueQuery
+from ..protocol.participant import Participant, Policy, Released, State
+from ..protocol.plan import Plan
+from ..protocol.task import Task
+
+ALLOW_ALL = Policy(
+    max_epsilon=1e9, max_exposure=None, min_k=1, max_delta=float("inf"), allow_no_crowd=True, allow_simulation=True
+)
+
+
+def unit_box(dimensions: int = 2) -> Box:
+    """The unit square, or a cube of another number of dimensions."""
+    return Box((0.0,) * dimensions, (1.0,) * dimensions)
+
+
+def cluster(size: int, dimensions: int = 2, *, seed: int = 1, strays: float = 0.05) -> Floats:
+    """A dense cluster and a few strays in the unit box, so that splits, stops and trims all happen.
+
+    Parameters
+    ----------
+    size : int
+    dimensions : int
+    seed : int
+    strays : float
+        Share of the participants who are anywhere in the box.
+
+    Returns
+    -------
+    float64[size, dimensions]
+
+    Examples
+    --------
+    >>> cluster(100).shape, float(cluster(100).max()) <= 1.0
+    ((100, 2), True)
+    """
+    rng = np.random.default_rng(seed)
+    points = np.clip(rng.normal(0.3, 0.1, (size, dimensions)), 0.0, 1.0)
+    count = int(strays * size)
+    points[:count] = rng.random((count, dimensions))
+    return points
+
+
+def secret(number: int, *, seed: int = 0) -> bytes:
+    """The secret of a test participant: 32 bytes, the same for the same numbers."""
+    return hashlib.sha256(b"test participant %d of %d" % (number, seed)).digest()
+
+
+def secrets_of(count: int, *, seed: int = 0) -> list[bytes]:
+    """One secret per participant."""
+    return [secret(number, seed=seed) for number in range(count)]
+
+
+class Played(NamedTuple):
+    """A finished play: all messages in transcript order, and the participants at the end."""
+
+    events: list[Event]
+    participants: list[Participant]
+
+    @property
+    def closings(self) -> list[Closed]:
+        """The closings, in order."""
+        return [event for event in self.events if isinstance(event, Closed)]
+
+    @property
+    def values(self) -> list[ValueClosed]:
+        """The closings of rounds of values, in order."""
+        return [event for event in self.events if isinstance(event, ValueClosed)]
+
+    @property
+    def queries(self) -> list[Query]:
+        """The queries, in order."""
+        return [event for event in self.events if isinstance(event, Query)]
+
+
+def participants_at(
+    task: Task, points: npt.ArrayLike, policy: Policy = ALLOW_ALL, *, plan: Plan | None = None
+) -> list[Participant]:
+    """One participant per point."""
+    return [
+        Participant(task, point, secret(number), policy, plan=plan) for number, point in enumerate(np.asarray(points))
+    ]
+
+
+def play(
+    task: Task,
+    participants: Sequence[Participant],
+    *,
+    plan: Plan | None = None,
+    answers: Callable[[int, int], bool] = lambda number, participant: True,
+    deliver: Callable[[Participant, AnyQuery | AnyClosed], AnyReport | None] = Participant.receive,
+) -> Played:
+    """Play a campaign to its end: participants against a curator, one message at a time, without a network.
+
+    Parameters
+    ----------
+    plan : Plan, optional
+        The same that the participants pinned.
+    answers : callable
+        (round, participant's index) -> whether the query reaches the participant; who misses a round is lost.
+    deliver : callable
+        How a message reaches a participant; tests put retries, restarts and lies here.
+    """
+    curator = Curator(task, plan)
+    events: list[Event] = [task]
+    while (query := curator.query()) is not None:
+        if isinstance(query, ValueQuery) and not curator.values:
+            events.append(curator.plan)
+        reports = []
+        for index, participant in enumerate(participants):
+            if answers(query.round, index):
+                report = deliver(participant, query)
+                if report is not None:
+                    curator.check(report)
+                    reports.append(report)
+        reports.sort(key=lambda report: report.pseudonym)
+        closed = curator.close(*count_reports(curator, reports))
+        for participant in participants:
+            deliver(participant, closed)
+        events += [query, *reports, closed]
+    return Played(events, list(participants))
+
+
+def restart(
+    participant: Participant, point: npt.ArrayLike, number: int, state: State, released: Released | None = None
+) -> Participant:
+    """The same device after a crash: all it kept is its position, its secret and its state."""
+    return Participant(
+        participant.task, point, secret(number), participant.policy, plan=participant.plan, state=state,
+        released=released,
+    )  # fmt: skip
