@@ -24,7 +24,7 @@ from tests.helpers import HANG
 from tests.helpers.service import Device, follow_campaign
 
 CREATE = [
-    "campaign", "create", "--name", "walkers", "--lower=0,0", "--upper", "1,1", "--names", "longitude,latitude",
+    "campaign", "create", "--name", "walkers", "--bounds=0,0,1,1", "--names", "longitude,latitude",
     "--epsilon", "4", "--delta", "0.05", "--k", "5", "--max-depth", "6", "--window", "60", "--max-trims", "8",
     "--release", "mean:coordinate(0):2.0", "--release", "counts",
 ]  # fmt: skip
@@ -171,7 +171,7 @@ def test_show_says_how_many_are_missing_and_how_long_it_takes(
             "--release must be counts, points, mean:",
         ),
         ([*CREATE, "--capacity", "4", "--db", "sqlite:///{tmp}/a.db"], "4 participants are no crowd of k = 5"),
-        ([*CREATE, "--lower=a,b", "--db", "sqlite:///{tmp}/a.db"], "--lower must be numbers"),
+        ([*CREATE, "--bounds=a,b,c,d", "--db", "sqlite:///{tmp}/a.db"], "bounds must be numbers"),
     ],
 )
 def test_wrong_arguments_are_refused_with_a_sentence(

@@ -128,25 +128,13 @@ def add_trust(parser: argparse._ActionsContainer) -> None:
     words = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
     parser.add_argument("--trust", metavar="WHOM", help=f"whom the participants trust, required. {words}")
     parser.add_argument(
-        "--epsilon",
-        type=number(0, above=True),
-        required=True,
+        "--epsilon", type=number(0, above=True), required=True,
         help="loss in all: between two positions inside a region (nobody), or for any change of position (the others)",
-    )
+    )  # fmt: skip
     parser.add_argument("--k", type=whole(1), help=f"nobody: the smallest crowd of a region ({K})")
     parser.add_argument("--delta", type=share, help=f"nobody: chance that a crowd is below k ({DELTA:g})")
-    parser.add_argument(
-        "--accounting",
-        choices=("core", "uniform"),
-        help="nobody: what epsilon is for, positions inside a region or moved positions against those inside (core)",
-    )
-    parser.add_argument(
-        "--rule",
-        choices=("trim", "all", "each"),
-        help="nobody: what happens in sparse parts; trim moves people, all stops splitting, each exposes people (trim)",
-    )
-    parser.add_argument("--max-trims", type=whole(0), metavar="M", help="nobody: the most moves that anybody can have")
-    parser.add_argument("--tau", type=share, metavar="SHARE", help="nobody: the largest share of a cell that may move")
+    _add_accounting(parser, words="nobody: ")
+    add_rule(parser, words="nobody: ")
     parser.add_argument(
         "--resolution", type=number(0, above=True), metavar="LENGTH", help="the others: the narrowest cell"
     )
@@ -154,33 +142,29 @@ def add_trust(parser: argparse._ActionsContainer) -> None:
 
 def add_task(parser: argparse._ActionsContainer, *, delta: float | None = None, searched: bool = False) -> None:
     """The numbers of a task: ``--epsilon``, ``--k``, ``--delta`` (required without a default) and ``--accounting``."""
-    words = "loss between two positions inside a region" + (
-        ", in all; left out with --want" if searched else ", in all"
-    )
+    words = "loss between two positions inside a region, in all" + ("; left out with --want" if searched else "")
     parser.add_argument("--epsilon", type=number(0, above=True), required=not searched, help=words)
     parser.add_argument("--k", type=whole(1), required=True, help="the smallest crowd of a region")
     shown = "well below 1/N" if delta is None else "%(default)s"
     parser.add_argument(
         "--delta", type=share, default=delta, required=delta is None, help=f"chance that a crowd is below k ({shown})"
     )
-    parser.add_argument(
-        "--accounting",
-        choices=("core", "uniform"),
-        default="core",
-        help="what epsilon is for: positions inside a region, or moved positions against those inside (%(default)s)",
-    )
+    _add_accounting(parser, default="core")
 
 
-def add_rule(parser: argparse._ActionsContainer) -> None:
-    """How cells are split: ``--rule``, ``--max-trims`` and ``--tau``."""
+def _add_accounting(parser: argparse._ActionsContainer, *, words: str = "", default: str | None = None) -> None:
+    words += "what epsilon is for, positions inside a region or moved positions against those inside (core)"
+    parser.add_argument("--accounting", choices=("core", "uniform"), default=default, help=words)
+
+
+def add_rule(parser: argparse._ActionsContainer, *, words: str = "") -> None:
+    """How cells are split: ``--rule``, ``--max-trims`` and ``--tau``; ``words`` go before what each means."""
+    sparse = "what happens in sparse parts; trim moves people, all stops splitting, each exposes people (trim)"
+    parser.add_argument("--rule", choices=("trim", "all", "each"), help=words + sparse)
+    parser.add_argument("--max-trims", type=whole(0), metavar="M", help=f"{words}the most moves that anybody can have")
     parser.add_argument(
-        "--rule",
-        choices=("trim", "all", "each"),
-        default="trim",
-        help="what happens in sparse parts: trim moves people, all stops splitting, each exposes people (%(default)s)",
+        "--tau", type=share, metavar="SHARE", help=f"{words}the largest share of a cell that may be moved"
     )
-    parser.add_argument("--max-trims", type=whole(0), metavar="M", help="the most moves that anybody can have")
-    parser.add_argument("--tau", type=share, metavar="SHARE", help="the largest share of a cell that may be moved")
 
 
 def task_options(args: argparse.Namespace) -> dict[str, Any]:

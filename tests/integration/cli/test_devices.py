@@ -215,7 +215,7 @@ def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_wor
 
     code, out, _, port = joins("first", None)
     assert (code, "You have a region." in out) == (0, True)
-    monkeypatch.setattr("semilocal.testing._SIGNING_KEY", bytes(range(32)))
+    monkeypatch.setattr("semilocal.testing.processes.SIGNING_KEY", bytes(range(32)))
     code, out, err, _ = joins("second", port)
     assert (code, out) == (2, "")
     assert "signs with another key" in err

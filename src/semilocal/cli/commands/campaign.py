@@ -8,9 +8,6 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InvalidInput
-from ...geometry.box import Box
-from ...geometry.places import parse_numbers
 from ...io.progress import duration
 from ...protocol.policy import Policy, refusals, stops_early
 from ...protocol.task import Task
@@ -56,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     server.add_arguments(listing)
     for name, run, words in (
         ("show", run_show, "where a campaign stands, and its promise"),
-        ("start", run_start, "end enrolment and open round 1"),
-        ("close", run_close, "cancel a running campaign"),
+        ("start", run_move, "end enrolment and open round 1"),
+        ("close", run_move, "cancel a running campaign"),
     ):
         action = actions.add_parser(name, help=words)
         action.add_argument("campaign", metavar="CAMPAIGN", help=server.CAMPAIGN_HELP)
@@ -69,9 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", required=True, help="for people")
-    parser.add_argument("--bounds", metavar="BOX", help=f"the public domain, required: {BOX_HELP}")
-    parser.add_argument("--lower", help=argparse.SUPPRESS)  # an older spelling of --bounds
-    parser.add_argument("--upper", help=argparse.SUPPRESS)
+    parser.add_argument("--bounds", metavar="BOX", required=True, help=f"the public domain: {BOX_HELP}")
     parser.add_argument("--names", default="", metavar="A,B", help="names of the axes, such as longitude,latitude")
     add_task(parser)
     add_rule(parser)
@@ -100,10 +95,10 @@ def run_create(args: argparse.Namespace) -> int:
     """Create a campaign."""
     from ...service.campaign import CampaignForm, ReleaseForm
 
-    box = _box(args)
+    box = parse_box(args.bounds, names=[name.strip() for name in args.names.split(",") if name.strip()])
     releases = [parse_release(text, box.names) for text in args.release]
     options = task_options(args)
-    if args.rule == "trim" and args.accounting == "core":
+    if args.rule in (None, "trim") and args.accounting == "core":
         options.setdefault("max_trims", CAMPAIGN_TRIMS)
     with server.connect(args) as client:
         task = Task.build(
@@ -119,17 +114,6 @@ def run_create(args: argparse.Namespace) -> int:
     print(f"task {identity}")
     print(f"devices join at {(args.url or server.DEFAULT_URL).rstrip('/')}/tasks/{identity}")
     return DONE
-
-
-def _box(args: argparse.Namespace) -> Box:
-    names = tuple(name.strip() for name in args.names.split(",") if name.strip())
-    if args.bounds is not None:
-        if args.lower is not None or args.upper is not None:
-            raise InvalidInput("give --bounds, or --lower and --upper; not both")
-        return parse_box(args.bounds, names=names)
-    if args.lower is None or args.upper is None:
-        raise InvalidInput(f"--bounds is missing: the public domain, {BOX_HELP}")
-    return Box(parse_numbers(args.lower, "--lower"), parse_numbers(args.upper, "--upper"), names)
 
 
 def _warn_about_devices(campaign: Campaign) -> None:
@@ -196,19 +180,10 @@ def run_show(args: argparse.Namespace) -> int:
     return DONE
 
 
-def run_start(args: argparse.Namespace) -> int:
-    """End enrolment."""
+def run_move(args: argparse.Namespace) -> int:
+    """End the enrolment of a campaign, or cancel it."""
     with server.connect(args) as client:
         task = client.find(args.campaign)
-        client.start(task)
-        print(f"task {task} is {client.state(task)['phase']}")
-    return DONE
-
-
-def run_close(args: argparse.Namespace) -> int:
-    """Cancel a campaign."""
-    with server.connect(args) as client:
-        task = client.find(args.campaign)
-        client.close(task)
+        {"start": client.start, "close": client.close}[args.action](task)
         print(f"task {task} is {client.state(task)['phase']}")
     return DONE
