@@ -248,13 +248,13 @@ def retries(runs: int, rng: np.random.Generator) -> list[Finding]:
         hits = 0
         for _ in range(size):
             secret = rng.bytes(32)
-            said = set()
+            answers = set()
             for attempt in range(3):
                 key = hashlib.sha256(secret + bytes([attempt])).digest() if fresh else secret
                 report = Participant(task, [where], key, policy).receive(query)
                 assert report is not None
-                said.add(report.answer)
-            hits += said == {0}
+                answers.add(report.answer)
+            hits += answers == {0}
         return hits
 
     out = []
@@ -334,8 +334,11 @@ def _inside(task: Task, share: float) -> tuple[float, ...]:
 
 def _crowd_share(task: Task, name: str, runs: int, rng: np.random.Generator, broken: bool = False) -> Finding:
     """k - 1 participants, the victim among them, in a child of a cell with forty crowds."""
-    few, many = np.full((task.k - 2, 2), 0.9), np.column_stack([rng.random(39 * task.k) * 0.5, rng.random(39 * task.k)])
-    pair = Pair(task, np.concatenate([few, many]), (0.9, 0.9), (0.9, 0.9))
+    near, many = (
+        np.full((task.k - 2, 2), 0.9),
+        np.column_stack([rng.random(39 * task.k) * 0.5, rng.random(39 * task.k)]),
+    )
+    pair = Pair(task, np.concatenate([sparse, many]), (0.9, 0.9), (0.9, 0.9))
     hits = int((play(pair, runs=runs, rng=rng).crowds < task.k).sum())
     low, high = share_bounds(hits, runs)
     return Finding(name, "share", task.delta, low, f"{_percent(CONFIDENCE)}, {runs} plays", broken, high)

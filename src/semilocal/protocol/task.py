@@ -294,6 +294,6 @@ class Task(
         return promise(self).text()
 
 
-def _check(fine: bool, name: str, allowed: str, got: Any) -> None:
-    if not fine:
+def _check(good: bool, name: str, allowed: str, got: Any) -> None:
+    if not good:
         raise InvalidInput(f"{name} must be {allowed}; got {got!r}")

@@ -2,7 +2,7 @@
 
 One answer for devices, simulations and planners to both questions:
 
-- cells are half-open, and so is the region that a participant was moved into: it acts from the nearest point that is
+- cells are half-open, and so is the region that a participant was moved into: it gives f at the nearest point that is
   *in* the region, which is the double just below an upper edge (unless that is the upper edge of the domain);
 - where f is constant on a region there is nothing to tell, and the scaled value is 1/2.
 

@@ -172,18 +172,18 @@ class SortedPopulation:
             there = np.flatnonzero(np.isin(rows, members)) if len(members) < len(asked.cells) else slice(None)
             if self._secrets is None:
                 assert self._rng is not None
-                said = randomizer.respond_many(children[there], self._rng)
+                given = randomizer.respond_many(children[there], self._rng)
             else:
                 entropy = b"".join(
                     report_entropy(self._secrets[person], task.id, asked.number, cell, randomizer.words)
                     for person, cell in zip(who[there].tolist(), asked.cells[rows[there]].tolist(), strict=True)
                 )
                 words = np.frombuffer(entropy, dtype=">u8").astype(np.uint64)
-                said = randomizer.answers(children[there], words.reshape(len(children[there]), randomizer.words))
+                given = randomizer.answers(children[there], words.reshape(len(children[there]), randomizer.words))
             if wide:
-                answers[there, : randomizer.fanout] = said.reshape(len(said), randomizer.fanout)
+                answers[there, : randomizer.fanout] = given.reshape(len(given), randomizer.fanout)
             else:
-                answers[there] = said
+                answers[there] = given
         return Reports(who, rows, answers)
 
     def _add_up(self, reports: Reports, cells: Cells) -> Integers:
@@ -192,8 +192,8 @@ class SortedPopulation:
         for members, randomizer in randomizers(task, cells):
             columns = slice(randomizer.fanout)
             there = np.isin(reports.rows, members)
-            said = reports.answers[there] if reports.answers.ndim == 1 else reports.answers[there, columns]
-            tally[members, columns] = randomizer.tally(said, reports.rows[there], len(cells))[members]
+            given = reports.answers[there] if reports.answers.ndim == 1 else reports.answers[there, columns]
+            tally[members, columns] = randomizer.tally(given, reports.rows[there], len(cells))[members]
         return tally
 
     def _in_ranges(self, start: Integers, stop: Integers, rows: Integers) -> tuple[Integers, Integers]:
@@ -249,13 +249,13 @@ class SortedPopulation:
         left = ~ruling.kept & self.task.hierarchy.child_mask(self._asked.cells) & ruling.trimmed[:, None]
         rows, children = np.nonzero(left)
         aside = self._aside
-        again = np.flatnonzero(left[aside.rows, self._aside_children()])
+        twice = np.flatnonzero(left[aside.rows, self._aside_children()])
         codes = aside.codes.copy()
-        codes[again] = self._moved_codes(codes[again], aside.rows[again], ruling)
+        codes[twice] = self._moved_codes(codes[twice], aside.rows[twice], ruling)
         ranks, rows = self._in_ranges(self._bounds[rows, children], self._bounds[rows, children + 1], rows)
         who = self.participants[ranks].astype(np.int64)
         self.moves[who] += 1
-        self.moves[aside.who[again]] += 1
+        self.moves[aside.who[twice]] += 1
         self._aside = _Aside(
             np.concatenate([aside.who, who]),
             np.concatenate([codes, self._moved_codes(self.codes[ranks], rows, ruling)]),
