@@ -334,11 +334,9 @@ def _inside(task: Task, share: float) -> tuple[float, ...]:
 
 def _crowd_share(task: Task, name: str, runs: int, rng: np.random.Generator, broken: bool = False) -> Finding:
     """k - 1 participants, the victim among them, in a child of a cell with forty crowds."""
-    near, many = (
-        np.full((task.k - 2, 2), 0.9),
-        np.column_stack([rng.random(39 * task.k) * 0.5, rng.random(39 * task.k)]),
-    )
-    pair = Pair(task, np.concatenate([sparse, many]), (0.9, 0.9), (0.9, 0.9))
+    near = np.full((task.k - 2, 2), 0.9)
+    many = np.column_stack([rng.random(39 * task.k) * 0.5, rng.random(39 * task.k)])
+    pair = Pair(task, np.concatenate([near, many]), (0.9, 0.9), (0.9, 0.9))
     hits = int((play(pair, runs=runs, rng=rng).crowds < task.k).sum())
     low, high = share_bounds(hits, runs)
     return Finding(name, "share", task.delta, low, f"{_percent(CONFIDENCE)}, {runs} plays", broken, high)
