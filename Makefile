@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test unit lint format bench vectors system clean
+.PHONY: demo test unit lint format bench vectors vendor system clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -43,6 +43,10 @@ bench: $(VENV)/.test
 vectors: $(VENV)/.test
 	$(BIN)/python spec/make_vectors.py
 
+# What the page ships from elsewhere, at pinned versions, with its list of licences and hashes. Needs npm.
+vendor: $(VENV)/.test
+	$(BIN)/python tools/vendor.py
+
 # What tests need from the system, where it can be installed; elsewhere those tests skip and say why.
 system:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -51,6 +55,7 @@ system:
 	  command -v nginx >/dev/null || test -x /usr/sbin/nginx || missing="$$missing nginx-light"; \
 	  command -v wrk >/dev/null || missing="$$missing wrk"; \
 	  command -v chromium >/dev/null || missing="$$missing chromium"; \
+	  command -v node >/dev/null || missing="$$missing nodejs"; \
 	  if [ -n "$$missing" ]; then echo "installing:$$missing"; \
 	    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $$missing; } \
 	      >/dev/null 2>&1 || echo "could not install:$$missing; the tests that need it will skip"; fi; fi

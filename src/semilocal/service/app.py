@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from ..errors import MissingExtra, Overloaded, Refused, StoreUnavailable
 from .admin import admin_hash
@@ -51,15 +51,21 @@ class App:
         ``admin_hash`` of the admin token.
     access_log : bool
         Whether to log method, path and status of every request.
+    more : sequence of Operation
+        Routes of other parts, such as the page; they are not in the description for programs.
     """
 
-    def __init__(self, service: Service, *, admin: bytes, access_log: bool = False) -> None:
+    def __init__(
+        self, service: Service, *, admin: bytes, access_log: bool = False, more: Sequence[Operation] = ()
+    ) -> None:
         self.service, self._access_log = service, access_log
         self.context = Context(
             service, Metrics(), Published(service.store), admin, RateLimit(rate=20.0, burst=60),
             RateLimit(rate=2.0, burst=20), describe(OPERATIONS),
         )  # fmt: skip
-        self.router = Router(list(_routes(self.context)), redirect_slashes=False, default=no_such_route)
+        self.router = Router(
+            list(_routes(self.context, (*OPERATIONS, *more))), redirect_slashes=False, default=no_such_route
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -70,6 +76,7 @@ class App:
             await send({"type": "websocket.close", "code": 1000})
             return
         watched = Watched(send, self.context.metrics)
+        report = None
         try:
             if len(scope["query_string"]) > QUERY_BYTES:
                 raise Problem("too-large", f"a query string has at most {QUERY_BYTES} bytes")
@@ -84,6 +91,8 @@ class App:
             return
         except Exception as error:
             problem = _problem(error)
+            if report is not None:
+                self.context.metrics.refused(report[0], problem.token)
             if not watched.status:
                 await send_answer(watched, problem.status, problem.headers, problem.body, scope["method"])
         if self._access_log:
@@ -105,10 +114,10 @@ class App:
                 return
 
 
-def _routes(context: Context) -> Iterable[Route]:
+def _routes(context: Context, operations: Iterable[Operation]) -> Iterable[Route]:
     """One route per path, with all methods of the path, so that a refused method is told which are allowed."""
     paths: dict[str, dict[str, Operation]] = {}
-    for operation in OPERATIONS:
+    for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.upper()] = operation
     for path, methods in paths.items():
         yield Route(path, _endpoint(context, methods), methods=list(methods))
@@ -150,6 +159,6 @@ def _problem(error: Exception) -> Problem:
     return Problem("unavailable", "an unexpected fault; it was logged")
 
 
-def create_app(service: Service, *, admin: bytes, access_log: bool = False) -> App:
+def create_app(service: Service, *, admin: bytes, access_log: bool = False, more: Sequence[Operation] = ()) -> App:
     """The application over a service; see :class:`App`."""
-    return App(service, admin=admin, access_log=access_log)
+    return App(service, admin=admin, access_log=access_log, more=more)

@@ -20,6 +20,7 @@ class Metrics:
     def __init__(self) -> None:
         self._answers: Counter[int] = Counter()
         self._outcomes: Counter[str] = Counter()
+        self._refused: dict[bytes, Counter[str]] = {}
 
     def answered(self, status: int) -> None:
         """Count an answer."""
@@ -28,6 +29,15 @@ class Metrics:
     def judged(self, outcome: str) -> None:
         """Count what became of a report or an enrolment."""
         self._outcomes[outcome] += 1
+
+    def refused(self, task: bytes, token: str) -> None:
+        """Count a report that was refused."""
+        if token != "no-such-task":  # anybody can make up names
+            self._refused.setdefault(task, Counter())[token] += 1
+
+    def refusals(self, task: bytes) -> dict[str, int]:
+        """Refused reports of a campaign by the token of the reason."""
+        return dict(self._refused.get(task, ()))
 
     def text(
         self, statuses: Iterable[Status], *, waiting: int, batches: int, written: int, closings: int, at_fault: int,

@@ -1,7 +1,7 @@
 """Running the service: one process, or several workers on one PostgreSQL database.
 
 The address is bound and the database is locked before anything is printed, so a line that says "serves at" is true.
-Addresses of devices are never written down. Knows uvicorn, sockets and the environment. Knows no routes.
+Addresses of devices are never written down. Knows uvicorn, sockets and the environment. Knows no campaigns.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
 from .door import RESERVE, Door, Limits, raise_file_limit
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys
+from .routes.table import Operation
 from .stores.base import check_url, open_store
 from .worker import Service
 
 __all__ = ["LOG_LEVELS", "app_from_environment", "build_app", "serve"]
 
 _DATABASE, _ADMIN, _ADMIN_HASH = "SEMILOCAL_DB", "SEMILOCAL_ADMIN_TOKEN", "SEMILOCAL_ADMIN_HASH"
-_LOG_LEVEL, _ACCESS_LOG = "SEMILOCAL_LOG_LEVEL", "SEMILOCAL_ACCESS_LOG"
+_LOG_LEVEL, _ACCESS_LOG, _MORE = "SEMILOCAL_LOG_LEVEL", "SEMILOCAL_ACCESS_LOG", "SEMILOCAL_MORE_ROUTES"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_WORKERS = 64
 BACKLOG = 4096
@@ -44,8 +45,10 @@ PRELOADED = (
 log = logging.getLogger("semilocal.service")
 
 
-def build_app(database: str, *, admin: bytes, keys: Keyring, worker: str = "0", access_log: bool = False) -> App:
-    """The application on a database; ``admin`` is the hash of the admin token."""
+def build_app(
+    database: str, *, admin: bytes, keys: Keyring, worker: str = "0", access_log: bool = False, more: str = ""
+) -> App:
+    """The application on a database; ``admin`` is the hash of the admin token, ``more`` names further routes."""
     # The writer's thread releases the interpreter's lock for every statement. A busy event loop gives it back only
     # after this interval, 5 ms by default, and a batch would take as many of them as it has statements.
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -54,7 +57,7 @@ def build_app(database: str, *, admin: bytes, keys: Keyring, worker: str = "0", 
     most = max(raise_file_limit() - RESERVE, RESERVE)
     Door.limits = Limits(connections=most)
     service = Service(open_store(database, worker=worker), clock=time.time, keys=keys, max_waiters=most * 4 // 5)
-    return create_app(service, admin=admin, access_log=access_log)
+    return create_app(service, admin=admin, access_log=access_log, more=_operations(more))
 
 
 def app_from_environment() -> App:
@@ -63,13 +66,19 @@ def app_from_environment() -> App:
     seeds = [bytes.fromhex(word) for word in os.environ[ENVIRONMENT].split(",")]
     return build_app(
         os.environ[_DATABASE], admin=bytes.fromhex(os.environ[_ADMIN_HASH]), worker=secrets.token_hex(8),
-        access_log=os.environ[_ACCESS_LOG] == "1", keys=Keyring.of(seeds),
+        access_log=os.environ[_ACCESS_LOG] == "1", keys=Keyring.of(seeds), more=os.environ[_MORE],
     )  # fmt: skip
+
+
+def _operations(name: str) -> tuple[Operation, ...]:
+    """Routes by their name, "package.module:NAME"; workers are started with names, not with objects."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute) if name else ()
 
 
 def serve(
     database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1, log_level: str = "info",
-    access_log: bool = False, keys_in: str | None = None, new_key: bool = False,
+    access_log: bool = False, keys_in: str | None = None, new_key: bool = False, more: str = "",
 ) -> None:  # fmt: skip
     """Serve until stopped.
 
@@ -91,6 +100,8 @@ def serve(
         File of the signing keys; see ``keys.key_file`` for the default.
     new_key : bool
         Make a new signing key for campaigns that are created from now on.
+    more : str
+        Routes of other parts, as "package.module:NAME" of a tuple of operations.
 
     Raises
     ------
@@ -152,12 +163,12 @@ def serve(
         }  # fmt: skip
         if workers == 1:
             worker = "0" if kind == "sqlite" else secrets.token_hex(8)
-            app = build_app(database, admin=admin, keys=keys, worker=worker, access_log=access_log)
+            app = build_app(database, admin=admin, keys=keys, worker=worker, access_log=access_log, more=more)
             uvicorn.Server(uvicorn.Config(app, **options)).run(sockets=[listener])
         else:
             os.environ |= {
                 _DATABASE: database, _ADMIN_HASH: admin.hex(), _LOG_LEVEL: log_level,
-                _ACCESS_LOG: "1" if access_log else "0",
+                _ACCESS_LOG: "1" if access_log else "0", _MORE: more,
                 ENVIRONMENT: ",".join(seed.hex() for seed in keys.private.values()),
             }  # fmt: skip
             _run_workers(

@@ -10,6 +10,7 @@ from ..exits import DONE
 __all__ = ["DEFAULT_DB", "add_arguments", "run"]
 
 DEFAULT_DB = "sqlite:///semilocal.db"
+PAGE = "semilocal.page.routes:OPERATIONS"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +35,6 @@ def run(args: argparse.Namespace) -> int:
 
     serve(
         args.db, host=args.host, port=args.port, workers=args.workers, log_level=args.log_level,
-        access_log=args.access_log, keys_in=args.key_file, new_key=args.new_key,
+        access_log=args.access_log, keys_in=args.key_file, new_key=args.new_key, more=PAGE,
     )  # fmt: skip
     return DONE

@@ -67,7 +67,7 @@ async def show_progress(context: Context, request: Request) -> Response:
         "task": task.hex(), "name": live.campaign.name, "phase": status.phase, "round": status.round,
         "closed": status.closed, "enrolled": status.enrolled, "received": status.received, "expected": expected,
         "needed": status.needed, "deadline": status.deadline, "now": int(service.clock()),
-        "fault": service.faults.public(task),
+        "fault": service.faults.public(task), "refused": context.metrics.refusals(task),
     }  # fmt: skip
     return json_response(document)
 

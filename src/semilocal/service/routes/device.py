@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
 import msgspec
 
@@ -31,13 +32,14 @@ from ..http import (
 )
 from ..problems import Problem
 from ..stores.base import Enrolment, Incoming
-from ..worker import poll_after
+from ..worker import LiveCampaign, Service, poll_after
 from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
 
-__all__ = ["OPERATIONS", "put_report"]
+__all__ = ["OPERATIONS", "put_report", "state_document"]
 
 REPORT_BYTES = 4096
 LONGEST_WAIT = 25
+_KINDS = {"collecting": "query", "releasing": "value-query"}
 
 _MAX_CELL = 2**62  # what a database's integer holds, and more than any hierarchy has
 _encode = msgspec.msgpack.Encoder().encode
@@ -89,14 +91,17 @@ async def show_state(context: Context, request: Request) -> Response:
         live = await while_connected(request, service.wait(task, after=after, seconds=seconds))
     else:
         live = await service.fresh(task)
-    status, now = live.status, service.clock()
-    kind = {"collecting": "query", "releasing": "value-query"}.get(status.phase)
-    document = {
-        "task": task.hex(), "phase": status.phase, "round": status.round, "kind": kind, "closed": status.closed,
-        "enrolled": status.enrolled, "deadline": status.deadline, "poll_after": poll_after(status, now),
-        "now": int(now), "fault": service.faults.public(task),
+    return json_response(state_document(service, live))
+
+
+def state_document(service: Service, live: LiveCampaign) -> dict[str, Any]:
+    """Where a campaign stands, for everybody."""
+    status, task, now = live.status, live.campaign.task.id, service.clock()
+    return {
+        "task": task.hex(), "phase": status.phase, "round": status.round, "kind": _KINDS.get(status.phase),
+        "closed": status.closed, "enrolled": status.enrolled, "deadline": status.deadline,
+        "poll_after": poll_after(status, now), "now": int(now), "fault": service.faults.public(task),
     }  # fmt: skip
-    return json_response(document)
 
 
 async def put_report(

@@ -1,0 +1,98 @@
+// What part of the domain is seen: a point in the middle of the picture, and how many pixels a unit takes.
+// Lengths look alike in both directions: a degree of latitude is longer than one of longitude by 1 / cos(latitude).
+// Knows numbers. Knows no cells and no browser.
+
+/**
+ * @typedef {{lower: number[], upper: number[], names: string[], geographic: boolean, unit: string}} Domain
+ * @typedef {{x: number, y: number, scale: number, aspect: number, width: number, height: number}} Camera
+ * @typedef {{x0: number, y0: number, x1: number, y1: number}} Rect
+ */
+
+const CLOSEST = 1e6; // times the whole domain
+
+/** The domain's corners; one dimension is a strip from 0 to 1. @param {Domain} domain @returns {Rect} */
+export function bounds(domain) {
+  const [x0, y0 = 0] = domain.lower;
+  const [x1, y1 = 1] = domain.upper;
+  return { x0, y0, x1, y1 };
+}
+
+/** Pixels of a unit of y over those of a unit of x. @param {Domain} domain @param {number} width @param {number} height */
+export function aspectOf(domain, width, height) {
+  const { x0, y0, x1, y1 } = bounds(domain);
+  if (domain.geographic) return 1 / Math.max(Math.cos((((y0 + y1) / 2) * Math.PI) / 180), 0.1);
+  if (domain.lower.length === 1) return (((x1 - x0) / (y1 - y0)) * (height * 0.4)) / width;
+  const ratio = (x1 - x0) / (y1 - y0); // axes in other units, such as years and metres, fill the picture
+  return ratio > 20 || ratio < 0.05 ? (ratio * height) / width : 1;
+}
+
+/**
+ * A camera that sees the whole domain with a margin.
+ * @param {Domain} domain @param {number} width @param {number} height @param {number} [margin] pixels
+ * @returns {Camera}
+ */
+export function fit(domain, width, height, margin = 24) {
+  const { x0, y0, x1, y1 } = bounds(domain);
+  const aspect = aspectOf(domain, width, height);
+  const room = [Math.max(width - 2 * margin, 40), Math.max(height - 2 * margin, 40)];
+  const scale = Math.min(room[0] / (x1 - x0), room[1] / ((y1 - y0) * aspect));
+  return { x: (x0 + x1) / 2, y: (y0 + y1) / 2, scale, aspect, width, height };
+}
+
+/** @param {Camera} camera @param {number} x @param {number} y @returns {[number, number]} */
+export function toScreen(camera, x, y) {
+  const { scale, aspect, width, height } = camera;
+  return [(x - camera.x) * scale + width / 2, (camera.y - y) * scale * aspect + height / 2];
+}
+
+/** @param {Camera} camera @param {number} left @param {number} top @returns {[number, number]} */
+export function toWorld(camera, left, top) {
+  const { scale, aspect, width, height } = camera;
+  return [camera.x + (left - width / 2) / scale, camera.y - (top - height / 2) / (scale * aspect)];
+}
+
+/** Move by pixels; the middle stays inside the domain. @param {Camera} camera @param {Domain} domain
+ * @param {number} right @param {number} down @returns {Camera} */
+export function pan(camera, domain, right, down) {
+  return inside({ ...camera, x: camera.x - right / camera.scale, y: camera.y + down / (camera.scale * camera.aspect) }, domain);
+}
+
+/** Zoom around a pixel. @param {Camera} camera @param {Domain} domain @param {number} factor
+ * @param {number} [left] @param {number} [top] @returns {Camera} */
+export function zoom(camera, domain, factor, left = camera.width / 2, top = camera.height / 2) {
+  const whole = fit(domain, camera.width, camera.height);
+  const scale = Math.min(Math.max(camera.scale * factor, whole.scale * 0.8), whole.scale * CLOSEST);
+  const [x, y] = toWorld(camera, left, top);
+  const ratio = camera.scale / scale;
+  return inside({ ...camera, scale, x: x + (camera.x - x) * ratio, y: y + (camera.y - y) * ratio }, domain);
+}
+
+/** The same view in a picture of another size. @param {Camera} camera @param {Domain} domain
+ * @param {number} width @param {number} height @returns {Camera} */
+export function resize(camera, domain, width, height) {
+  const before = fit(domain, camera.width, camera.height);
+  const after = fit(domain, width, height);
+  return { ...after, x: camera.x, y: camera.y, scale: (after.scale * camera.scale) / before.scale };
+}
+
+/** @param {Camera} camera @param {Domain} domain @returns {Camera} */
+function inside(camera, domain) {
+  const { x0, y0, x1, y1 } = bounds(domain);
+  return { ...camera, x: Math.min(Math.max(camera.x, x0), x1), y: Math.min(Math.max(camera.y, y0), y1) };
+}
+
+/** The part of the domain between two pixels, or null if there is none.
+ * @param {Camera} camera @param {Domain} domain @param {[number, number]} from @param {[number, number]} to
+ * @returns {Rect | null} */
+export function selection(camera, domain, from, to) {
+  const whole = bounds(domain);
+  const [ax, ay] = toWorld(camera, ...from);
+  const [bx, by] = toWorld(camera, ...to);
+  const rect = {
+    x0: Math.max(Math.min(ax, bx), whole.x0),
+    y0: Math.max(Math.min(ay, by), whole.y0),
+    x1: Math.min(Math.max(ax, bx), whole.x1),
+    y1: Math.min(Math.max(ay, by), whole.y1),
+  };
+  return rect.x1 > rect.x0 && rect.y1 > rect.y0 ? rect : null;
+}

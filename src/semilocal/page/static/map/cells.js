@@ -1,0 +1,121 @@
+// The cells of a map, round by round, as columns of numbers. See io/frames.py, which makes them.
+// A round asks about every open cell: a frame is all rows of its round, and the rows of earlier rounds that had ended.
+// Knows columns. Knows no browser.
+
+/**
+ * @typedef {{cell: string[], x0: number[], y0: number[], x1: number[], y1: number[], area: number[], depth: number[],
+ *   state: number[], crowd: number[], low: number[], high: number[], reason: string[]}} Rows
+ * @typedef {{round: number, kind: string, rows: Rows | null, received?: number, expected?: number | null, what?: string}} RoundDocument
+ * @typedef {"density" | "crowd" | "depth" | "uncertainty"} Colour
+ */
+
+export const OPEN = 0;
+export const REGION = 1;
+export const TRIMMED = 2;
+const NUMBERS = /** @type {const} */ (["x0", "y0", "x1", "y1", "area", "depth", "state", "crowd", "low", "high"]);
+
+/** Columns of a frame. Numbers are Float64Arrays; names and reasons are looked up by row. */
+export class Frame {
+  /** @param {{rows: Rows, keep: number[] | null}[]} parts rows of rounds, and which of them are shown (null: all) */
+  constructor(parts) {
+    this.size = parts.reduce((sum, { rows, keep }) => sum + (keep ? keep.length : rows.cell.length), 0);
+    /** @type {Record<string, Float64Array>} */
+    this.columns = Object.fromEntries(NUMBERS.map((name) => [name, new Float64Array(this.size)]));
+    let start = 0;
+    /** @type {{start: number, rows: Rows, keep: number[] | null}[]} */
+    this.parts = [];
+    for (const { rows, keep } of parts) {
+      const count = keep ? keep.length : rows.cell.length;
+      for (const name of NUMBERS) {
+        const [from, to] = [rows[name], this.columns[name]];
+        if (keep) for (let place = 0; place < count; place++) to[start + place] = from[keep[place]];
+        else to.set(from, start);
+      }
+      this.parts.push({ start, rows, keep });
+      start += count;
+    }
+  }
+
+  /** The text of a row. @param {number} row @param {"cell" | "reason"} name @returns {string} */
+  text(row, name) {
+    let part = this.parts[0];
+    for (const one of this.parts) if (one.start <= row) part = one;
+    const place = row - part.start;
+    return part.rows[name][part.keep ? part.keep[place] : place];
+  }
+
+  /** Corners and numbers of a row. @param {number} row @returns {Record<string, number>} */
+  row(row) {
+    return Object.fromEntries(NUMBERS.map((name) => [name, this.columns[name][row]]));
+  }
+
+  /** Value of every row for a colour; NaN for trimmed parts, and for what is not known. @param {Colour} colour */
+  values(colour) {
+    const { area, crowd, depth, low, high, state } = this.columns;
+    const out = new Float64Array(this.size);
+    for (let row = 0; row < this.size; row++) {
+      if (state[row] === TRIMMED) out[row] = NaN;
+      else if (colour === "density") out[row] = crowd[row] / area[row];
+      else if (colour === "crowd") out[row] = crowd[row];
+      else if (colour === "depth") out[row] = depth[row];
+      else out[row] = (100 * (high[row] - low[row])) / Math.max(crowd[row], 1);
+    }
+    return out;
+  }
+
+  /** How many rows have a state. @param {number} state */
+  count(state) {
+    return this.columns.state.reduce((sum, one) => sum + (one === state ? 1 : 0), 0);
+  }
+
+  /** The row that holds a point, or -1. @param {number} x @param {number} y */
+  find(x, y) {
+    const { x0, y0, x1, y1 } = this.columns;
+    for (let row = 0; row < this.size; row++) {
+      if (x >= x0[row] && x < x1[row] && y >= y0[row] && y < y1[row]) return row;
+    }
+    return -1;
+  }
+}
+
+/** All closed rounds of a campaign that have cells, in order. */
+export class Timeline {
+  /** @param {import("#map/camera.js").Domain} domain */
+  constructor(domain) {
+    this.domain = domain;
+    /** @type {RoundDocument[]} */
+    this.rounds = [];
+    /** @type {number[][]} rows that are not open, by round */
+    this.ended = [];
+  }
+
+  /** Add the next round. @param {RoundDocument} document */
+  add(document) {
+    if (document.round !== this.rounds.length + 1) throw new Error(`round ${document.round} does not come next`);
+    this.rounds.push(document);
+    const ended = [];
+    if (document.rows) for (const [row, state] of document.rows.state.entries()) if (state !== OPEN) ended.push(row);
+    this.ended.push(ended);
+  }
+
+  /** Number of rounds that changed the map. */
+  get last() {
+    return this.rounds.filter((one) => one.rows).length;
+  }
+
+  /** The map after a round; before the first the whole domain is one open cell. @param {number} number @returns {Frame} */
+  frame(number) {
+    if (number < 1) return new Frame([{ rows: this.#whole(), keep: null }]);
+    const before = this.rounds.slice(0, number - 1).map((one, index) => ({ rows: one.rows, keep: this.ended[index] }));
+    const parts = [...before, { rows: this.rounds[number - 1].rows, keep: null }];
+    return new Frame(/** @type {{rows: Rows, keep: number[] | null}[]} */ (parts.filter((part) => part.rows)));
+  }
+
+  /** @returns {Rows} */
+  #whole() {
+    const [x0, y0 = 0] = this.domain.lower;
+    const [x1, y1 = 1] = this.domain.upper;
+    const nothing = { area: [1], depth: [0], state: [OPEN], crowd: [NaN], low: [NaN], high: [NaN], reason: [""] };
+    return { cell: ["1"], x0: [x0], y0: [y0], x1: [x1], y1: [y1], ...nothing };
+  }
+}

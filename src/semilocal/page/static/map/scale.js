@@ -1,0 +1,130 @@
+// Colours of a map: a range that ignores extremes, and a ramp whose lightness only goes one way.
+// Knows numbers and colours. Knows no cells and no browser.
+
+/**
+ * @typedef {{low: number, high: number, log: boolean, integer: boolean}} Scale
+ * @typedef {"light" | "dark"} Theme
+ */
+
+const ANCHORS = {
+  light: ["#f3f0e3", "#bcdcc4", "#63b0ab", "#2d7796", "#213a6b"],
+  dark: ["#152430", "#1c4b60", "#2c8288", "#7cc08f", "#f4f3b0"],
+};
+
+/** Sorted finite values. @param {ArrayLike<number>} values */
+function sorted(values) {
+  return Float64Array.from(values).filter(Number.isFinite).sort();
+}
+
+/**
+ * The value below which a share of the others lies.
+ * @param {ArrayLike<number>} ascending @param {number} share
+ */
+export function quantile(ascending, share) {
+  if (!ascending.length) return NaN;
+  const place = share * (ascending.length - 1);
+  const below = Math.floor(place);
+  const above = Math.min(below + 1, ascending.length - 1);
+  return ascending[below] + (ascending[above] - ascending[below]) * (place - below);
+}
+
+/**
+ * The range of colours for values: from their 2nd to their 98th percentile, on a log scale where they span a lot.
+ * @param {ArrayLike<number>} values @param {{log?: boolean, integer?: boolean}} [options]
+ * @returns {Scale}
+ */
+export function robustScale(values, { log = true, integer = false } = {}) {
+  const all = sorted(values);
+  const positive = all.filter((value) => value > 0);
+  const used = log ? positive : all;
+  if (!used.length) return { low: 0, high: 1, log: false, integer };
+  let low = quantile(used, integer ? 0 : 0.02);
+  let high = quantile(used, integer ? 1 : 0.98);
+  if (integer) return { low, high: Math.max(high, low + 1), log: false, integer };
+  if (low > 0 && high / low < 2) {
+    const middle = Math.sqrt(low * high); // small differences get similar colours
+    [low, high] = [middle / Math.SQRT2, middle * Math.SQRT2];
+  }
+  if (!(high > low)) high = low + 1;
+  return { low, high, log: log && high / low > 4, integer };
+}
+
+/** Where a value is in the range: 0 to 1. @param {Scale} scale @param {number} value */
+export function position(scale, value) {
+  const { low, high, log } = scale;
+  if (log && value <= 0) return 0;
+  const at = log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+  return Math.min(1, Math.max(0, at));
+}
+
+/** Round numbers within the range, for a legend. @param {Scale} scale @param {number} [most] @returns {number[]} */
+export function ticks(scale, most = 5) {
+  const { low, high, log, integer } = scale;
+  if (log) {
+    for (const steps of [[1, 2, 5], [1, 3], [1]]) {
+      const found = [];
+      for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
+        for (const step of steps) {
+          const value = step * 10 ** power;
+          if (value >= low * 0.999 && value <= high * 1.001) found.push(value);
+        }
+      }
+      if (found.length <= most) return found;
+      if (steps.length === 1) {
+        const every = Math.ceil(found.length / most);
+        return found.filter((_, index) => index % every === 0);
+      }
+    }
+  }
+  const step = niceStep((high - low) / most, integer);
+  const found = [];
+  for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + step * 1e-9; value += step) found.push(value);
+  return found;
+}
+
+/** The smallest of 1, 2, 5 times a power of ten that is not below. @param {number} rough @param {boolean} [integer] */
+export function niceStep(rough, integer = false) {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((one) => one * power >= rough * 0.9999) ?? 10;
+  return integer ? Math.max(1, Math.round(step * power)) : step * power;
+}
+
+/** @param {string} hex @returns {[number, number, number]} */
+function fromHex(hex) {
+  const number = parseInt(hex.slice(1), 16);
+  return [(number >> 16) & 255, (number >> 8) & 255, number & 255];
+}
+
+/** @param {number} value */
+const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+/** @param {number} value */
+const gamma = (value) => (value <= 0.0031308 ? value * 12.92 : 1.055 * value ** (1 / 2.4) - 0.055);
+
+/** How light a colour looks, 0 to 1. @param {[number, number, number]} rgb */
+export function luminance([red, green, blue]) {
+  return 0.2126 * linear(red / 255) + 0.7152 * linear(green / 255) + 0.0722 * linear(blue / 255);
+}
+
+/**
+ * A ramp of 256 colours: the anchors joined in linear light. @param {Theme} theme
+ * @returns {[number, number, number][]}
+ */
+export function ramp(theme) {
+  const anchors = ANCHORS[theme].map(fromHex);
+  return Array.from({ length: 256 }, (_, index) => {
+    const place = (index / 255) * (anchors.length - 1);
+    const below = Math.min(Math.floor(place), anchors.length - 2);
+    const share = place - below;
+    return /** @type {[number, number, number]} */ (
+      anchors[below].map((value, channel) => {
+        const other = anchors[below + 1][channel];
+        return Math.round(255 * gamma(linear(value / 255) * (1 - share) + linear(other / 255) * share));
+      })
+    );
+  });
+}
+
+/** A colour as a pixel: bytes red, green, blue, alpha. @param {[number, number, number]} rgb */
+export function pixel([red, green, blue]) {
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}

@@ -1,0 +1,131 @@
+// What needs the admin token: the token itself, starting and cancelling a campaign, tokens for participants, and how
+// many have reported in the open round. Every action asks before it is done.
+
+import { html } from "#vendor/lit-html.js";
+import * as api from "#views/api.js";
+import { count } from "#views/format.js";
+
+/** A dialog that asks before something is done. @param {string} question @param {string} yes @returns {Promise<boolean>} */
+export function confirmed(question, yes) {
+  return new Promise((resolve) => {
+    const dialog = document.createElement("dialog");
+    const words = dialog.appendChild(document.createElement("p"));
+    words.textContent = question;
+    const form = dialog.appendChild(document.createElement("form"));
+    form.method = "dialog";
+    for (const [value, text] of [["no", "Cancel"], ["yes", yes]]) {
+      const button = form.appendChild(document.createElement("button"));
+      [button.value, button.textContent] = [value, text];
+    }
+    dialog.setAttribute("aria-label", question);
+    dialog.addEventListener("close", () => {
+      resolve(dialog.returnValue === "yes");
+      dialog.remove();
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** The field for the token. @param {() => void} changed */
+export function tokenForm(changed) {
+  return html`<form class="token" @submit=${(/** @type {Event} */ event) => {
+    event.preventDefault();
+    const form = /** @type {HTMLFormElement} */ (event.target);
+    api.setToken(String(new FormData(form).get("token") ?? "").trim());
+    form.reset();
+    changed();
+  }}>
+    <label>admin token <input name="token" type="password" required autocomplete="off" /></label>
+    <button>Use</button>
+    <p class="quiet">Kept in this tab until it is closed or reloaded; sent to this server only.</p>
+  </form>`;
+}
+
+/** The administrator's part of a campaign. */
+export class Admin {
+  /** @param {string} task @param {() => void} changed */
+  constructor(task, changed) {
+    this.task = task;
+    this.changed = changed;
+    this.error = "";
+    /** @type {string[]} */
+    this.tokens = [];
+    /** @type {{received: number, expected: number | null, needed: number | null, refused: Record<string, number>} | null} */
+    this.progress = null;
+    this.timer = setInterval(() => void this.look(), 2000);
+  }
+
+  close() {
+    clearInterval(this.timer);
+  }
+
+  async look() {
+    if (!api.hasToken()) return;
+    try {
+      this.progress = await api.json(`/tasks/${this.task}/progress`, { admin: true });
+      this.error = "";
+    } catch (error) {
+      this.#failed(error);
+    }
+    this.changed();
+  }
+
+  /** @param {unknown} error */
+  #failed(error) {
+    this.error = /** @type {Error} */ (error).message;
+    if (this.error.startsWith("no valid key")) {
+      api.setToken("");
+      this.progress = null;
+    }
+  }
+
+  /** @param {string} action @param {string} question @param {string} yes */
+  async #act(action, question, yes) {
+    if (!(await confirmed(question, yes))) return;
+    try {
+      await api.json(`/tasks/${this.task}/${action}`, { method: "POST", admin: true });
+      this.error = "";
+    } catch (error) {
+      this.#failed(error);
+    }
+    await this.look();
+    this.changed();
+  }
+
+  /** @param {Event} event */
+  async #makeTokens(event) {
+    event.preventDefault();
+    const number = Number(new FormData(/** @type {HTMLFormElement} */ (event.target)).get("count"));
+    if (!(await confirmed(`Make ${number} one-time tokens? They are shown once.`, "Make tokens"))) return;
+    try {
+      this.tokens = (await api.json(`/tasks/${this.task}/tokens`, { method: "POST", admin: true, body: { count: number } })).tokens;
+      this.error = "";
+    } catch (error) {
+      this.#failed(error);
+    }
+    this.changed();
+  }
+
+  /** @param {string} phase @param {string} enrolment */
+  card(phase, enrolment) {
+    const over = phase === "finished" || phase === "cancelled";
+    const enrolling = phase === "enrolling";
+    return html`<section class="card admin" aria-labelledby="admin-title">
+      <h2 id="admin-title">Administrator</h2>
+      ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
+      ${!api.hasToken() ? html`<details><summary>Start, close, make tokens</summary>${tokenForm(() => void this.look())}</details>` : html`
+        <p class="buttons">
+          ${enrolling ? html`<button @click=${() => this.#act("start", "End enrolment and open round 1?", "Start")}>Start</button>` : ""}
+          ${over ? html`<span class="quiet">The campaign is ${phase}: there is nothing left to do.</span>` : html`
+            <button class="danger" @click=${() => this.#act("close", "Cancel this campaign? Closed rounds stay public; it cannot be resumed.", "Cancel the campaign")}>Cancel the campaign</button>`}
+          <button class="plain" @click=${() => { api.setToken(""); this.progress = null; this.changed(); }}>Forget the token</button>
+        </p>
+        ${enrolling && enrolment === "tokens" ? html`<form @submit=${(/** @type {Event} */ event) => void this.#makeTokens(event)}>
+          <label>tokens <input name="count" type="number" min="1" max="10000" value="10" required /></label><button>Make</button></form>` : ""}
+        ${this.tokens.length ? html`<p class="buttons"><span>${count(this.tokens.length)} tokens, shown once.</span>
+          <button @click=${() => api.save("tokens.txt", `${this.tokens.join("\n")}\n`)}>Save</button>
+          <button class="plain" @click=${() => { this.tokens = []; this.changed(); }}>Done</button></p>` : ""}`}
+    </section>`;
+  }
+}

@@ -1,0 +1,55 @@
+// Requests to this server. Every failure becomes an Error with the server's own words.
+// Knows routes. The admin token is held in memory only and forgotten with the page.
+
+let token = "";
+
+/** @param {string} value */
+export function setToken(value) {
+  token = value;
+}
+
+export function hasToken() {
+  return token !== "";
+}
+
+/** @param {string} path @param {{method?: string, body?: unknown, admin?: boolean}} [options] */
+async function request(path, { method = "GET", body, admin = false } = {}) {
+  /** @type {Record<string, string>} */
+  const headers = {};
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (admin) headers.authorization = `Bearer ${token}`;
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), redirect: "error" });
+  } catch {
+    throw new Error("the server does not answer");
+  }
+  if (answer.ok) return answer;
+  let words = `the server answered ${answer.status}`;
+  try {
+    const problem = await answer.json();
+    words = `${problem.title}: ${problem.detail}`;
+  } catch {
+    // not a problem document; the status has to do
+  }
+  throw new Error(words);
+}
+
+/** @param {string} path @param {{method?: string, body?: unknown, admin?: boolean}} [options] */
+export async function json(path, options) {
+  return (await request(path, options)).json();
+}
+
+/** @param {string} path */
+export async function text(path) {
+  return (await request(path)).text();
+}
+
+/** Offer a file to save. @param {string} name @param {Blob | string} content @param {string} [type] */
+export function save(name, content, type = "text/plain") {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

@@ -1,0 +1,102 @@
+// Ask the map: rectangles, the server's counts with intervals, a list with names, files to save.
+// The server answers; nothing is counted here.
+
+import { html } from "#vendor/lit-html.js";
+import { boxOf, csvOf, geojsonOf } from "#views/answers.js";
+import * as api from "#views/api.js";
+import { corners, count, interval } from "#views/format.js";
+
+/**
+ * @typedef {import("#map/camera.js").Rect} Rect
+ * @typedef {import("#views/answers.js").Answer} Answer
+ */
+
+/** Questions to one campaign. */
+export class Ask {
+  /** @param {string} task @param {import("#map/camera.js").Domain} domain @param {() => void} changed */
+  constructor(task, domain, changed) {
+    this.task = task;
+    this.domain = domain;
+    this.changed = changed;
+    /** @type {Answer[]} */
+    this.answers = [];
+    this.error = "";
+    this.note = "";
+    this.promise = "";
+    this.milliseconds = 0;
+    this.next = 1;
+  }
+
+  /** @param {Rect} rect @param {string} [name] */
+  async ask(rect, name) {
+    const began = performance.now();
+    try {
+      const answer = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: { boxes: [boxOf(rect, this.domain)] } });
+      const [{ value, stderr, interval: [low, high] }] = answer.counts;
+      this.answers = [...this.answers, { name: name || `place ${this.next++}`, rect, value, stderr, low, high }];
+      this.note = answer.note;
+      this.promise = answer.privacy.sentence;
+      this.error = "";
+    } catch (error) {
+      this.error = /** @type {Error} */ (error).message;
+    }
+    this.milliseconds = performance.now() - began;
+    this.changed();
+  }
+
+  /** @param {number} place */
+  remove(place) {
+    this.answers = this.answers.filter((_, index) => index !== place);
+    this.changed();
+  }
+
+  /** @param {Event} event */
+  submit(event) {
+    event.preventDefault();
+    const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
+    const [x0, y0, x1, y1] = ["x0", "y0", "x1", "y1"].map((name) => Number(form.get(name)));
+    const flat = this.domain.lower.length === 1;
+    if (!(x1 > x0) || (!flat && !(y1 > y0))) {
+      this.error = "each upper end must be above its lower end";
+      this.changed();
+      return;
+    }
+    void this.ask({ x0, y0: flat ? 0 : y0, x1, y1: flat ? 1 : y1 }, String(form.get("name") ?? "").trim());
+  }
+
+  /** @param {boolean} ready whether the campaign has regions */
+  card(ready) {
+    const { domain, answers } = this;
+    const words = domain.geographic ? ["west", "south", "east", "north"] : [
+      `${domain.names[0]} from`, `${domain.names[1] ?? ""} from`, `${domain.names[0]} to`, `${domain.names[1] ?? ""} to`];
+    const fields = /** @type {[string, string, number][]} */ ([
+      ["x0", words[0], domain.lower[0]], ["y0", words[1], domain.lower[1]], ["x1", words[2], domain.upper[0]],
+      ["y1", words[3], domain.upper[1]]]).filter(([name]) => domain.lower.length > 1 || name.startsWith("x"));
+    return html`<section class="card ask" aria-labelledby="ask-title">
+      <h2 id="ask-title">Ask the map</h2>
+      ${ready ? html`
+        <p class="quiet">Choose “Ask” above the map and drag a rectangle, or type one:</p>
+        <form @submit=${(/** @type {Event} */ event) => this.submit(event)}>
+          <label class="wide">name <input name="name" maxlength="80" autocomplete="off" /></label>
+          ${fields.map(([name, word, value]) => html`<label>${word}
+            <input name=${name} type="number" step="any" required value=${value} min=${/x/.test(name) ? domain.lower[0] : domain.lower[1]}
+              max=${/x/.test(name) ? domain.upper[0] : domain.upper[1]} /></label>`)}
+          <button class="wide">Count</button>
+        </form>` : html`<p class="quiet">Counts can be asked when all regions are found.</p>`}
+      ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
+      ${answers.length ? html`
+        <div class="scroll"><table>
+          <thead><tr><th>place</th><th class="number">participants</th><th class="number">95 % interval</th><th><span class="hidden">remove</span></th></tr></thead>
+          <tbody>${answers.map(({ name, rect, value, low, high }, place) => html`<tr>
+            <td title=${corners(rect, domain)}>${place + 1}. ${name}</td><td class="number"><strong>${count(value)}</strong></td>
+            <td class="number">${interval(low, high)}</td>
+            <td><button class="plain" aria-label=${`remove ${name}`} @click=${() => this.remove(place)}>×</button></td></tr>`)}
+          </tbody></table></div>
+        <p class="note">${this.note}</p>
+        <p class="buttons">
+          <button @click=${() => api.save("counts.csv", csvOf(answers, domain), "text/csv")}>CSV</button>
+          ${domain.lower.length === 2 ? html`<button @click=${() => api.save("counts.geojson", geojsonOf(answers, this.promise), "application/geo+json")}>GeoJSON</button>` : ""}
+        </p>` : ""}
+    </section>`;
+  }
+}

@@ -1,0 +1,241 @@
+// One campaign: its map as rounds close, where it stands, what is promised. Server-sent events say when to look.
+// Knows what everybody may know; views/admin.js has the rest.
+
+import { html } from "#vendor/lit-html.js";
+import { Timeline } from "#map/cells.js";
+import { legend } from "#map/legend.js";
+import { MapView } from "#map/view.js";
+import { Admin } from "#views/admin.js";
+import * as api from "#views/api.js";
+import { Ask } from "#views/ask.js";
+import { cellCard } from "#views/cellcard.js";
+import { PHASES, count, duration } from "#views/format.js";
+import { promiseCard } from "#views/promise.js";
+
+/**
+ * @typedef {{phase: keyof typeof PHASES, round: number, closed: number, enrolled: number, deadline: number | null, now: number, fault: string | null}} State
+ */
+
+const COLOURS = /** @type {const} */ ([["density", "density"], ["crowd", "crowd"], ["depth", "depth"], ["uncertainty", "uncertainty"]]);
+
+export class CampaignView {
+  /** @param {string} task @param {() => void} changed @param {() => "light" | "dark"} theme */
+  constructor(task, changed, theme) {
+    this.task = task;
+    this.changed = changed;
+    this.theme = theme;
+    /** @type {any} */
+    this.about = null;
+    /** @type {State | null} */
+    this.state = null;
+    /** @type {any} */
+    this.results = null;
+    this.error = "";
+    this.lost = false;
+    this.shown = 0;
+    this.following = true;
+    this.loading = false;
+    this.asking = false;
+    this.offset = 0;
+    this.updateMilliseconds = 0;
+    this.admin = new Admin(task, changed);
+    this.clock = setInterval(changed, 1000);
+    void this.#open();
+  }
+
+  async #open() {
+    try {
+      this.about = await api.json(`/tasks/${this.task}/overview`);
+    } catch (error) {
+      this.error = /** @type {Error} */ (error).message;
+      this.changed();
+      return;
+    }
+    if (this.closed) return;
+    const { domain } = this.about;
+    this.timeline = new Timeline(domain);
+    this.ask = new Ask(this.task, domain, () => {
+      this.map?.setMarks(this.ask?.answers.map(({ rect }) => rect) ?? []);
+      this.changed();
+    });
+    if (domain.lower.length <= 2) {
+      this.map = new MapView(domain, { theme: this.theme(), onHover: () => this.changed(), onSelect: (rect) => void this.ask?.ask(rect) });
+      this.map.show(this.timeline.frame(0));
+      if (domain.geographic) void api.json(`/tasks/${this.task}/coast`).then((lines) => this.map?.setCoast(lines)).catch(() => {});
+    }
+    this.events = new EventSource(`/tasks/${this.task}/events`);
+    this.events.addEventListener("state", (event) => {
+      this.lost = false;
+      this.state = JSON.parse(/** @type {MessageEvent} */ (event).data);
+      this.offset = /** @type {State} */ (this.state).now - Date.now() / 1000;
+      if (this.state?.phase === "finished" || this.state?.phase === "cancelled") this.events?.close();
+      void this.#follow();
+      this.changed();
+    });
+    this.events.addEventListener("error", () => {
+      this.lost = true;
+      this.changed();
+    });
+    this.changed();
+  }
+
+  /** Fetch the rounds that have closed since. */
+  async #follow() {
+    if (this.loading || !this.timeline || !this.state) return;
+    this.loading = true;
+    try {
+      while (this.timeline.rounds.length < this.state.closed) {
+        const number = this.timeline.rounds.length + 1;
+        this.timeline.add(await api.json(`/tasks/${this.task}/rounds/${number}/cells`));
+        if (this.closed) return;
+        if (this.following && (number === this.state.closed || number % 4 === 0)) this.#show(this.timeline.last);
+      }
+      if (this.state.phase === "finished" && !this.results && this.about.rule !== "each") {
+        this.results = await api.json(`/tasks/${this.task}/results`);
+      }
+      this.error = "";
+    } catch (error) {
+      this.error = /** @type {Error} */ (error).message;
+    } finally {
+      this.loading = false;
+      this.changed();
+    }
+  }
+
+  /** @param {number} number */
+  #show(number) {
+    const began = performance.now();
+    this.shown = number;
+    if (this.map && this.timeline) {
+      this.map.show(this.timeline.frame(number));
+      this.map.drawNow();
+    }
+    this.updateMilliseconds = performance.now() - began;
+    this.changed();
+  }
+
+  close() {
+    this.closed = true;
+    clearInterval(this.clock);
+    this.events?.close();
+    this.admin.close();
+  }
+
+  title() {
+    return this.about?.name ?? "Campaign";
+  }
+
+  /** @param {"light" | "dark"} theme */
+  setTheme(theme) {
+    this.map?.setTheme(theme);
+  }
+
+  get #ready() {
+    const phase = this.state?.phase;
+    return this.about.rule !== "each" && (phase === "finished" || phase === "releasing");
+  }
+
+  render() {
+    const { about, state } = this;
+    if (!about) return html`<main id="main"><p class=${this.error ? "error" : "quiet"} role="status">${this.error || "Loading…"}</p></main>`;
+    return html`<main class="campaign" id="main">
+      <header class="title">
+        <h1>${about.name}</h1>
+        ${state ? html`<span class=${`phase ${state.phase}`}>${PHASES[state.phase] ?? state.phase}</span>` : ""}
+        ${this.lost && state?.phase !== "finished" ? html`<span class="error" role="status">connection lost, trying again</span>` : ""}
+      </header>
+      ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
+      <div class="columns">
+        <div class="picture">${this.map ? this.#mapPart() : html`<p class="card">${about.domain.lower.length} dimensions have no map; the numbers are on the right.</p>`}</div>
+        <div class="facts">
+          ${state ? this.#status(state) : ""}
+          ${promiseCard(this.results?.privacy ?? about.promise, about.public)}
+          ${this.ask?.card(this.#ready)}
+          ${this.#rounds()}
+          ${state ? this.admin.card(state.phase, about.enrolment) : ""}
+          ${this.#files(state)}
+        </div>
+      </div>
+    </main>`;
+  }
+
+  #mapPart() {
+    const map = /** @type {MapView} */ (this.map);
+    const last = this.timeline?.last ?? 0;
+    return html`
+      <div class="toolbar" role="toolbar" aria-label="Map">
+        <label>colour <select @change=${(/** @type {Event} */ event) => {
+          map.setColour(/** @type {any} */ (/** @type {HTMLSelectElement} */ (event.target).value));
+          this.changed();
+        }}>${COLOURS.map(([value, words]) => html`<option value=${value} ?selected=${map.colour === value}>${words}</option>`)}</select></label>
+        <span class="group">
+          <button aria-label="zoom in" @click=${() => map.zoom(1.5)}>+</button><button aria-label="zoom out" @click=${() => map.zoom(1 / 1.5)}>−</button>
+          <button @click=${() => map.home()}>All</button></span>
+        <button class="toggle" aria-pressed=${this.asking} ?disabled=${!this.#ready} @click=${() => {
+          this.asking = !this.asking;
+          map.setAsking(this.asking);
+          this.changed();
+        }}>Ask</button>
+        <button @click=${() => void map.picture().then((blob) => api.save("map.png", blob))}>PNG</button>
+      </div>
+      <div class="over">${map.element}${cellCard(map, this.about.domain)}</div>
+      <div class="under">
+        ${legend(map, this.about.domain.unit)}
+        <div class="keys"><span class="key open"></span> open <span class="key trimmed"></span> trimmed: moved to the nearest region</div>
+        <label class="slider">after round <output>${this.shown}</output> of ${last}
+          <input type="range" min="0" max=${last} .value=${String(this.shown)} ?disabled=${!last} @input=${(/** @type {Event} */ event) => {
+            const number = Number(/** @type {HTMLInputElement} */ (event.target).value);
+            this.following = number === last;
+            this.#show(number);
+          }} /></label>
+      </div>`;
+  }
+
+  /** @param {State} state */
+  #status(state) {
+    const { progress } = this.admin;
+    const left = state.deadline === null ? null : state.deadline - (Date.now() / 1000 + this.offset);
+    const open = state.phase === "collecting" || state.phase === "releasing";
+    const latest = this.timeline?.rounds.at(-1);
+    const expected = latest ? (latest.expected ?? state.enrolled) : null;
+    return html`<section class="card status" aria-labelledby="status-title">
+      <h2 id="status-title">Where it stands</h2>
+      <dl>
+        <dt>enrolled</dt><dd><strong>${count(state.enrolled)}</strong>${this.about.capacity ? html` <small>of ${count(this.about.capacity)}</small>` : ""}</dd>
+        ${open ? html`<dt>open round</dt><dd><strong>${state.round}</strong> <small>of at most ${this.about.max_rounds}</small></dd>` : html`<dt>closed rounds</dt><dd><strong>${state.closed}</strong></dd>`}
+        ${left !== null && (open || state.phase === "enrolling") ? html`<dt>time left</dt><dd>${duration(left)}</dd>` : ""}
+        ${open && progress ? html`<dt>received now</dt><dd><strong>${count(progress.received)}</strong> <small>of ${count(progress.expected)}, ${count(Math.max(0, (progress.expected ?? 0) - progress.received))} missing</small></dd>` : ""}
+        ${progress && Object.keys(progress.refused).length ? html`<dt>refused</dt><dd>${Object.entries(progress.refused).map(([token, number]) => html`<div>${count(number)} <small>${token.replaceAll("-", " ")}</small></div>`)}</dd>` : ""}
+        ${latest ? html`<dt>last closed round</dt><dd><strong>${count(latest.received)}</strong> <small>of ${count(expected)} answered, ${count(Math.max(0, (expected ?? 0) - (latest.received ?? 0)))} missing</small></dd>` : ""}
+        ${this.map && this.timeline?.last ? html`<dt>cells shown</dt><dd>${count(this.map.frame.size)}</dd>` : ""}
+      </dl>
+      ${state.fault ? html`<p class="error">${state.fault}</p>` : ""}
+      ${open && !progress ? html`<p class="quiet">How many have answered the open round is not public: it would tell when reports come in.</p>` : ""}
+    </section>`;
+  }
+
+  #rounds() {
+    const rounds = this.timeline?.rounds ?? [];
+    if (!rounds.length) return "";
+    return html`<section class="card"><details><summary><h2>Rounds</h2></summary><div class="scroll"><table>
+      <thead><tr><th class="number">round</th><th>asks for</th><th class="number">received</th><th class="number">expected</th><th class="number">missing</th></tr></thead>
+      <tbody>${rounds.map((one) => {
+        const expected = one.expected ?? this.state?.enrolled ?? 0;
+        return html`<tr><td class="number">${one.round}</td><td>${one.what ?? "parts of cells"}</td><td class="number">${count(one.received)}</td>
+          <td class="number">${count(expected)}</td><td class="number">${count(Math.max(0, expected - (one.received ?? 0)))}</td></tr>`;
+      })}</tbody></table></div></details></section>`;
+  }
+
+  /** @param {State | null} state */
+  #files(state) {
+    if (state?.phase !== "finished") return "";
+    const base = `/tasks/${this.task}`;
+    const means = (this.results?.releases ?? []).filter((/** @type {any} */ one) => one.kind === "mean" && one.mean !== null);
+    return html`<section class="card"><h2>Results</h2>
+      ${means.map((/** @type {any} */ one) => html`<p>mean of ${one.function}: <strong>${one.mean.toPrecision(5)}</strong>
+        <small>${one.interval.map((/** @type {number} */ end) => end.toPrecision(5)).join(" to ")}, 95 %; epsilon = ${one.epsilon}, delta = 0 between ${one.adjacency}</small></p>`)}
+      <p class="buttons"><a class="button" href=${`${base}/results`} download="results.json">JSON</a>
+        ${this.about.domain.lower.length === 2 && this.about.rule !== "each" ? html`<a class="button" href=${`${base}/regions.geojson`} download="regions.geojson">GeoJSON</a>` : ""}
+        <a class="button" href=${`${base}/statement`} download="statement.txt">Statement</a></p></section>`;
+  }
+}

@@ -1,0 +1,56 @@
+// Numbers and times as people read them. Knows words. Knows no browser.
+
+const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
+
+/** @param {number | null | undefined} value */
+export function count(value) {
+  return value === null || value === undefined || Number.isNaN(value) ? "not known" : whole.format(value);
+}
+
+/** A number of people with its word. @param {number} value @param {string} [word] */
+export function people(value, word = "participant") {
+  return `${count(value)} ${word}${Math.round(value) === 1 ? "" : "s"}`;
+}
+
+/** Three digits that matter. @param {number} value */
+export function digits(value) {
+  if (!Number.isFinite(value)) return "not known";
+  const size = Math.abs(value);
+  if (size >= 1000) return whole.format(value);
+  return size !== 0 && size < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
+}
+
+/** @param {number} seconds */
+export function duration(seconds) {
+  const left = Math.max(0, Math.round(seconds));
+  const [hours, minutes] = [Math.floor(left / 3600), Math.floor(left / 60) % 60];
+  if (left >= 86400) return `${Math.floor(left / 86400)} d ${Math.floor(left / 3600) % 24} h`;
+  if (hours) return `${hours} h ${minutes} min`;
+  return minutes ? `${minutes} min ${left % 60} s` : `${left} s`;
+}
+
+/** A share in percent. @param {number} part @param {number} all */
+export function percent(part, all) {
+  return all > 0 ? `${digits((100 * part) / all)} %` : "not known";
+}
+
+/** @param {number} low @param {number} high */
+export function interval(low, high) {
+  return Math.round(low) === Math.round(high) ? `exactly ${count(low)}` : `${count(low)} to ${count(high)}`;
+}
+
+/** A rectangle in words. @param {import("#map/camera.js").Rect} rect @param {import("#map/camera.js").Domain} domain */
+export function corners(rect, domain) {
+  const places = Math.max(0, Math.min(8, Math.ceil(3 - Math.log10(domain.upper[0] - domain.lower[0]))));
+  const text = (/** @type {number} */ value) => value.toFixed(places);
+  const across = `${text(rect.x0)} to ${text(rect.x1)}`;
+  return domain.lower.length === 1 ? across : `${across}, ${text(rect.y0)} to ${text(rect.y1)}`;
+}
+
+export const PHASES = {
+  enrolling: "enrolling",
+  collecting: "finding regions",
+  releasing: "collecting values",
+  finished: "finished",
+  cancelled: "cancelled",
+};

@@ -1,0 +1,225 @@
+"""The page's routes over a real store: what everybody sees is a function of closed rounds, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from semilocal.page.documents import round_document
+from semilocal.page.routes import OPERATIONS
+from semilocal.protocol.curator import Curator
+from semilocal.protocol.messages import decode_closed
+from semilocal.protocol.plan import Release
+from semilocal.service.admin import admin_hash, create_campaign
+from semilocal.service.app import App, create_app
+from semilocal.service.campaign import Campaign
+from semilocal.service.stores.base import Store, open_store
+from semilocal.service.worker import Service
+from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
+from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task
+
+ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Any:
+    store = open_store(f"sqlite:///{tmp_path / 'page.db'}", worker="test")
+    yield store
+    store.close()
+
+
+@contextlib.asynccontextmanager
+async def running(store: Store) -> AsyncIterator[tuple[httpx.AsyncClient, Service, App]]:
+    _, service = build_app(store, MockClock())
+    app = create_app(service, admin=admin_hash(ADMIN_TOKEN), more=OPERATIONS)
+    await service.start()
+    try:
+        async with client_of(app) as client:
+            yield client, service, app
+    finally:
+        await service.stop()
+
+
+async def finished(client: httpx.AsyncClient, service: Service, store: Store, campaign: Campaign) -> list[Device]:
+    devices = await enrolled(client, store, campaign, cluster(60), secrets_of(60))
+    await client.post(f"{devices[0].base}/start", headers=ADMIN)
+    await follow_campaign(client, devices, service=service)
+    return devices
+
+
+def test_a_finished_campaign_can_be_drawn_round_by_round(sqlite: Store) -> None:
+    async def body() -> None:
+        campaign = open_campaign(
+            sample_task(), releases=(Release.ask("mean", "coordinate", epsilon=1.0, parameters=(0.0,)),)
+        )
+        async with running(sqlite) as (client, service, _):
+            base = (await finished(client, service, sqlite, campaign))[0].base
+            state = (await client.get(f"{base}/state")).json()
+            closings = [
+                decode_closed((await client.get(f"{base}/rounds/{n}/closed")).content)
+                for n in range(1, state["closed"] + 1)
+            ]
+            curator = Curator.replay(campaign.task, closings, campaign.plan)
+            for number in range(1, state["closed"]):
+                answer = await client.get(f"{base}/rounds/{number}/cells")
+                assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+                assert answer.json() == json.loads(json.dumps(round_document(curator, number)))
+            values = (await client.get(f"{base}/rounds/{state['closed']}/cells")).json()
+            assert (values["kind"], values["rows"], values["received"]) == ("values", None, 60)
+            plain = await client.get(f"{base}/rounds/1/cells", headers={"accept-encoding": "identity"})
+            assert "content-encoding" not in plain.headers
+            assert plain.json()["received"] == 60
+            about = (await client.get(f"{base}/overview")).json()
+            assert about["promise"]["text"] == campaign.statement()
+            assert about["domain"]["lower"] == [0.0, 0.0]
+
+    asyncio.run(body())
+
+
+def test_an_open_round_shows_nothing_of_its_reports(sqlite: Store) -> None:
+    """Events, overview and cells are the same bytes whether one device has reported in the open round or none."""
+
+    async def body() -> None:
+        async with running(sqlite) as (client, service, _):
+            devices = await enrolled(client, sqlite, open_campaign(sample_task()), cluster(20), secrets_of(20))
+            base = devices[0].base
+            await client.post(f"{base}/start", headers=ADMIN)
+            refused = await client.get(f"{base}/rounds/1/cells")
+            assert refused.status_code == 404
+            assert refused.json()["token"] == "not-closed-yet"
+
+            async def seen() -> list[bytes]:
+                return [(await client.get(f"{base}/{what}")).content for what in ("overview", "state")] + [
+                    await first_event(service, base)
+                ]
+
+            before = await seen()
+            query = (await client.get(f"{base}/rounds/1/query")).content
+            answer = await devices[0].answer(query)
+            assert answer is not None
+            assert answer.status_code == 201
+            await service.refresh(bytes.fromhex(base.rsplit("/", 1)[1]))
+            assert await seen() == before
+            assert (await client.get(f"{base}/progress")).status_code == 401
+            assert (await client.get(f"{base}/progress", headers=ADMIN)).json()["received"] == 1
+
+    asyncio.run(body())
+
+
+async def first_event(service: Service, base: str) -> bytes:
+    from semilocal.page.routes import _events
+
+    stream = _events(service, await service.fresh(bytes.fromhex(base.rsplit("/", 1)[1])))
+    try:
+        return await anext(stream)
+    finally:
+        await stream.aclose()  # type: ignore[attr-defined]
+
+
+def test_events_say_where_the_campaign_stands_whenever_that_changes_and_end_with_the_server(sqlite: Store) -> None:
+    async def body() -> None:
+        from semilocal.page.routes import _events, _viewers
+
+        async with running(sqlite) as (client, service, _):
+            devices = await enrolled(client, sqlite, open_campaign(sample_task()), cluster(20), secrets_of(20))
+            task = devices[0].task.id
+            stream = _events(service, await service.fresh(task))
+            first = await asyncio.wait_for(anext(stream), 10)
+            assert first.startswith(b"event: state\ndata: ")
+            assert json.loads(first.split(b"data: ")[1])["phase"] == "enrolling"
+            assert _viewers[service] == 1
+            await client.post(f"{devices[0].base}/start", headers=ADMIN)
+            second = await asyncio.wait_for(anext(stream), 10)
+            assert json.loads(second.split(b"data: ")[1])["phase"] == "collecting"
+            service.leave()
+            with pytest.raises(StopAsyncIteration):
+                await asyncio.wait_for(anext(stream), 10)
+            assert _viewers[service] == 0
+
+    asyncio.run(body())
+
+
+def test_refused_reports_are_counted_by_reason_for_the_administrator(sqlite: Store) -> None:
+    async def body() -> None:
+        async with running(sqlite) as (client, _, _):
+            devices = await enrolled(client, sqlite, open_campaign(sample_task()), cluster(20), secrets_of(20))
+            await client.post(f"{devices[0].base}/start", headers=ADMIN)
+            await client.put(devices[0].path(1), content=b"nonsense", headers=devices[0].headers)
+            await client.put(devices[0].path(1), content=b"nonsense")
+            found = (await client.get(f"{devices[0].base}/progress", headers=ADMIN)).json()
+            assert found["refused"] == {"not-canonical": 1, "unauthorized": 1}
+
+    asyncio.run(body())
+
+
+def test_the_page_and_its_files_come_with_a_strict_policy(sqlite: Store) -> None:
+    async def body() -> None:
+        async with running(sqlite) as (client, _, _):
+            page = await client.get("/")
+            assert page.status_code == 200
+            assert "default-src 'none'" in page.headers["content-security-policy"]
+            for name, kind in (
+                ("views/main.js", "text/javascript"),
+                ("style.css", "text/css"),
+                ("icon.svg", "image/svg+xml"),
+            ):
+                file = await client.get(f"/static/{name}")
+                assert file.headers["content-type"].startswith(kind)
+                assert file.headers["x-content-type-options"] == "nosniff"
+                again = await client.get(f"/static/{name}", headers={"if-none-match": file.headers["etag"]})
+                assert again.status_code == 304
+            for name in ("../routes.py", "nothing.js", "views", ""):
+                assert (await client.get(f"/static/{name}")).status_code in (404, 405), name
+            described = (await client.get("/openapi.json")).json()["paths"]
+            assert "/" not in described
+
+    asyncio.run(body())
+
+
+def test_a_draft_needs_the_token_says_the_promise_and_creates_the_campaign_it_describes(sqlite: Store) -> None:
+    async def body() -> None:
+        async with running(sqlite) as (client, _, _):
+            asked = {
+                "name": "<b>x</b>",
+                "bounds": "california",
+                "epsilon": 1.0,
+                "k": 50,
+                "delta": 1e-6,
+                "capacity": 1000,
+            }
+            assert (await client.post("/drafts", json=asked)).status_code == 401
+            bad = await client.post("/drafts", json=asked | {"bounds": "atlantis"}, headers=ADMIN)
+            assert bad.status_code == 400
+            assert "atlantis" in bad.json()["detail"]
+            few = await client.post("/drafts", json=asked | {"capacity": 3}, headers=ADMIN)
+            assert "capacity must be at least k" in few.json()["detail"]
+            draft = (await client.post("/drafts", json=asked, headers=ADMIN)).json()
+            created = await client.post("/tasks", json=draft["form"], headers=ADMIN)
+            assert created.status_code == 201, created.text
+            about = (await client.get(f"/tasks/{created.json()['task']}/overview")).json()
+            assert about["promise"] == draft["promise"]
+            assert about["name"] == "<b>x</b>"
+            coast = (await client.get(f"/tasks/{created.json()['task']}/coast")).json()
+            assert np.shape(coast[0])[0] >= 4
+
+    asyncio.run(body())
+
+
+def test_only_so_many_watch_at_once(sqlite: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        monkeypatch.setattr("semilocal.page.routes.VIEWERS", 0)
+        async with running(sqlite) as (client, _, _):
+            campaign = open_campaign(sample_task())
+            assert create_campaign(sqlite, campaign, now=0.0)
+            answer = await client.get(f"/tasks/{campaign.task.id.hex()}/events")
+            assert (answer.status_code, answer.json()["token"]) == (503, "overloaded")
+
+    asyncio.run(body())

@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Frame, OPEN, REGION, TRIMMED, Timeline } from "../../src/semilocal/page/static/map/cells.js";
+import { fit } from "../../src/semilocal/page/static/map/camera.js";
+import { NOTHING, locate, paint } from "../../src/semilocal/page/static/map/raster.js";
+
+const square = { lower: [0, 0], upper: [1, 1], names: ["x", "y"], geographic: false, unit: "unit area" };
+
+/** Rows from [x0, y0, x1, y1, state, crowd]. */
+function rows(...list) {
+  const out = { cell: [], x0: [], y0: [], x1: [], y1: [], area: [], depth: [], state: [], crowd: [], low: [], high: [], reason: [] };
+  list.forEach(([x0, y0, x1, y1, state, crowd], index) => {
+    const row = { cell: String(index), x0, y0, x1, y1, area: (x1 - x0) * (y1 - y0), depth: 1, state, crowd, low: crowd, high: crowd, reason: `why ${x0}` };
+    for (const [name, value] of Object.entries(row)) out[name].push(value);
+  });
+  return out;
+}
+
+function story() {
+  const timeline = new Timeline(square);
+  timeline.add({ round: 1, kind: "cells", rows: rows([0, 0, 0.5, 1, OPEN, 60], [0.5, 0, 1, 1, TRIMMED, 3]) });
+  timeline.add({ round: 2, kind: "cells", rows: rows([0, 0, 0.5, 0.5, REGION, 33], [0, 0.5, 0.5, 1, OPEN, 30]) });
+  timeline.add({ round: 3, kind: "cells", rows: rows([0, 0.5, 0.5, 1, REGION, 30]) });
+  timeline.add({ round: 4, kind: "values", rows: null, what: "mean" });
+  return timeline;
+}
+
+test("every frame covers the domain once", () => {
+  const timeline = story();
+  assert.equal(timeline.last, 3);
+  for (let round = 0; round <= timeline.last; round++) {
+    const { x0, y0, x1, y1 } = timeline.frame(round).columns;
+    const area = x0.reduce((sum, _, row) => sum + (x1[row] - x0[row]) * (y1[row] - y0[row]), 0);
+    assert.ok(Math.abs(area - 1) < 1e-12, `round ${round}: ${area}`);
+  }
+});
+
+test("a frame can be shown again after later rounds came: the past does not change", () => {
+  const timeline = story();
+  const frame = timeline.frame(2);
+  assert.deepEqual([...frame.columns.state], [TRIMMED, REGION, OPEN]);
+  assert.equal(frame.text(0, "reason"), "why 0.5");
+  assert.equal(frame.find(0.75, 0.5), 0);
+  assert.equal(frame.find(2, 2), -1);
+});
+
+test("rounds come in order", () => {
+  assert.throws(() => new Timeline(square).add({ round: 2, kind: "cells", rows: null }), /does not come next/);
+});
+
+test("trimmed parts have no colour, and densities are crowds over areas", () => {
+  const values = story().frame(3).values("density");
+  assert.ok(Number.isNaN(values[0]));
+  assert.deepEqual([...values.slice(1)], [33 / 0.25, 30 / 0.25]);
+});
+
+test("every pixel shows the cell that holds its middle", () => {
+  const frame = story().frame(3);
+  const camera = fit(square, 90, 70, 5);
+  const index = new Int32Array(90 * 70);
+  locate(index, frame, camera);
+  for (let y = 0; y < 70; y++) {
+    for (let x = 0; x < 90; x++) {
+      const at = [camera.x + (x + 0.5 - 45) / camera.scale, camera.y - (y + 0.5 - 35) / (camera.scale * camera.aspect)];
+      assert.equal(index[y * 90 + x], frame.find(at[0], at[1]), `${x}, ${y}`);
+    }
+  }
+  assert.equal(index[0], NOTHING);
+});
+
+test("cells smaller than a pixel are seen", () => {
+  const frame = new Frame([{ rows: rows([0, 0, 1, 1, REGION, 1], [0.5, 0.5, 0.5001, 0.5001, REGION, 9]), keep: null }]);
+  const index = new Int32Array(100 * 100);
+  locate(index, frame, fit(square, 100, 100));
+  assert.ok(index.includes(1));
+});
+
+test("pixels take the colour of their row, hatching where participants were moved, an outline between cells", () => {
+  const frame = story().frame(3);
+  const camera = fit(square, 60, 60, 0);
+  const [index, pixels] = [new Int32Array(3600), new Uint32Array(3600)];
+  locate(index, frame, camera);
+  const style = { background: 1, edge: 2, open: 3, hatch: 4, hollow: 5 };
+  paint(pixels, index, frame, camera, Uint32Array.from([10, 11, 12]), style);
+  assert.equal(pixels[45 * 60 + 10], 11);
+  assert.equal(pixels[10 * 60 + 10], 12);
+  assert.equal(pixels[29 * 60 + 10], 2);
+  assert.ok([4, 5].includes(pixels[10 * 60 + 45]));
+  assert.deepEqual(new Set(pixels), new Set([2, 4, 5, 11, 12]));
+});

@@ -1,0 +1,128 @@
+"""What maps show: every frame covers the domain once, and the reasons say what the rule did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from semilocal import Box, Task, simulate
+from semilocal.geometry.earth import areas, aspect, is_geographic
+from semilocal.geometry.places import named_box
+from semilocal.hierarchy.base import ROOT
+from semilocal.io.frames import OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
+from semilocal.io.verdicts import child_spread, part_names
+from semilocal.pooled.task import PooledTask
+from semilocal.protocol.rule import Played, decide, first_frontier
+from semilocal.release.pooled_counts import pooled_counts, run_pooled
+from semilocal.simulation.run import Run
+from semilocal.testing import cluster, unit_box
+
+
+def played_run(rule: str, tree: str = "binary", *, dimensions: int = 2, size: int = 4000) -> Run:
+    task = Task.build(unit_box(dimensions), epsilon=2.0, delta=1e-3, k=20, rule=rule, tree=tree)  # type: ignore[arg-type]
+    return simulate(cluster(size, dimensions), task, rng=np.random.default_rng(3))
+
+
+@pytest.mark.parametrize("tree", ["binary", "quad"])
+@pytest.mark.parametrize("rule", ["all", "trim", "each"])
+def test_every_frame_covers_the_domain_once_and_the_last_one_has_the_partition(rule: str, tree: str) -> None:
+    run = played_run(rule, tree)
+    rounds = [round_rows(run.task, played) for played in run.rounds]
+    for number in range(1, len(rounds) + 1):
+        shown = frame(rounds, number)
+        assert areas(shown.boxes, geographic=False).sum() == pytest.approx(1.0)
+        assert len(set(shown.cells.tolist())) == len(shown)
+    regions = shown.state == REGION
+    assert set(shown.cells[regions].tolist()) == set(run.partition.cells.tolist())
+    assert not np.any(shown.state == OPEN)
+    if rule != "each":
+        assert shown.crowd[regions].sum() == run.partition.crowds.sum()
+        assert set(shown.cells[shown.state == TRIMMED].tolist()) == set(run.partition.trimmed_cells.tolist())
+
+
+@pytest.mark.parametrize("rule", ["all", "trim", "each"])
+def test_everything_that_is_not_open_has_a_reason_and_the_reason_names_k(rule: str) -> None:
+    run = played_run(rule)
+    for played in run.rounds:
+        rows = round_rows(run.task, played)
+        for state, reason in zip(rows.state.tolist(), rows.reason, strict=True):
+            assert (reason == "") == (state == OPEN)
+            if reason and played.tally.shape[1]:
+                assert f"k = {run.task.k}" in reason
+                assert reason.startswith(("Not split", "Left behind") if state == REGION else "Trimmed")
+
+
+def test_the_needed_estimate_is_the_one_that_the_rule_measures_against() -> None:
+    """For all tallies of a cell: a child goes on exactly if its estimate reaches what the words call needed."""
+    for liars in (0, 3):
+        task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.05, k=20, rule="each", tolerate_liars=liars)
+        for responders in (10, 60, 200):
+            for left in range(responders + 1):
+                sums = np.array([[left, responders - left]])
+                ruling = decide(task, first_frontier(), [responders], sums)
+                played = Played(1, first_frontier(), np.array([responders]), sums, ruling)
+                needed = child_spread(task, played).needed
+                assert np.array_equal(ruling.kept, ruling.estimates >= needed[:, None] - 1e-9), (responders, left)
+
+
+def test_intervals_hold_the_estimate_and_stay_within_what_is_possible() -> None:
+    run = played_run("trim")
+    for played in run.rounds[:5]:
+        spread = child_spread(run.task, played)
+        inside = np.clip(played.ruling.estimates, 0, played.responders[:, None])
+        assert np.all((spread.low <= inside + 1e-9) & (inside <= spread.high + 1e-9))
+        assert np.all((spread.low >= 0) & (spread.high <= played.responders[:, None]))
+
+
+def test_parts_are_named_by_where_they_are() -> None:
+    root = np.array([ROOT, ROOT], dtype=np.uint64)
+    globe = Task.build(named_box("california"), epsilon=1.0, delta=1e-3, k=20).hierarchy
+    assert part_names(globe, root, np.array([0, 1])) == ["west half", "east half"]
+    halves = globe.child(root, np.array([0, 0]))
+    assert part_names(globe, halves, np.array([0, 1])) == ["south half", "north half"]
+    plain = Task.build(unit_box(), epsilon=1.0, delta=1e-3, k=20, tree="quad").hierarchy
+    assert part_names(plain, root, np.array([0, 3])) == [
+        "quarter of lower x0, lower x1",
+        "quarter of upper x0, upper x1",
+    ]
+
+
+def test_one_dimension_is_a_strip_and_three_are_no_map() -> None:
+    run = played_run("trim", dimensions=1, size=500)
+    columns = round_rows(run.task, run.rounds[0]).to_json(run.task.box)
+    assert set(columns["y0"]) == {0.0}
+    assert set(columns["y1"]) == {1.0}
+    assert min(columns["x0"]) == 0.0
+
+
+def test_columns_are_ready_for_json_and_as_long_as_the_rows() -> None:
+    run = played_run("trim")
+    rows = round_rows(run.task, run.rounds[3])
+    columns: dict[str, Any] = rows.to_json(run.task.box)
+    assert {len(column) for column in columns.values()} == {len(rows)}
+    assert all(type(value) in (int, float, str) for column in columns.values() for value in column)
+
+
+def test_a_finished_partition_is_a_frame_in_every_mode_of_trust() -> None:
+    run = played_run("trim")
+    rows = partition_rows(run.partition)
+    assert np.array_equal(rows.crowd[rows.state == REGION], run.partition.crowds)
+    assert areas(rows.boxes, geographic=False).sum() == pytest.approx(1.0)
+    pooled = run_pooled(
+        PooledTask.build(unit_box(), epsilon=1.0, trust="curator"), cluster(2000), rng=np.random.default_rng(1)
+    )
+    cells = partition_rows(pooled_counts(pooled).partition)
+    assert np.all((cells.low <= cells.crowd) & (cells.crowd <= cells.high))
+    assert np.any(cells.low < cells.high)
+
+
+def test_areas_on_the_globe_are_square_kilometres() -> None:
+    box = named_box("world")
+    assert is_geographic(box)
+    assert areas(np.array([[[0.0, 0.0], [1.0, 1.0]]]), geographic=True)[0] == pytest.approx(12_364, rel=1e-3)
+    assert not is_geographic(unit_box())
+    assert not is_geographic(Box((0, 0), (1, 100), names=("lon", "lat")))
+    assert aspect(Box((0, 59), (1, 61), names=("lon", "lat"))) == pytest.approx(2.0)
+    assert domain_json(box)["unit"] == "km²"

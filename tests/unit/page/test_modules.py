@@ -1,0 +1,104 @@
+"""The page's files: what is shipped, how modules find each other, and that its own tests pass in Node."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import semilocal
+from semilocal.page.assets import content_security_policy, import_map, index_html, module_urls, static_files
+from tests.helpers.service import unmet
+
+ROOT = Path(semilocal.__file__).parent
+TESTS = Path(__file__).parents[2] / "page"
+MODULES = {name: data.decode() for name, data in static_files().items() if name.endswith(".js")}
+OWN = {name: text for name, text in MODULES.items() if not name.startswith("vendor/")}
+
+
+def imports(text: str) -> list[str]:
+    return re.findall(r'^import [^;]*?"([^"]+)";', text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_module_imports_files_that_are_shipped(name: str) -> None:
+    for target in imports(OWN[name]):
+        assert target.startswith("#"), f"{name}: import {target} by its name, so that single files work"
+        assert target[1:] in MODULES, f"{name} imports {target}"
+
+
+def test_a_missing_import_would_be_seen() -> None:
+    assert imports('import { a } from "#map/b.js";\nimport * as c from "./d.js";') == ["#map/b.js", "./d.js"]
+
+
+def test_the_map_knows_no_views_and_the_device_knows_neither() -> None:
+    for name, text in OWN.items():
+        folders = {target[1:].split("/")[0] for target in imports(text)}
+        if name.startswith("map/"):
+            assert "views" not in folders, name
+        if name.startswith("device/"):
+            assert folders <= {"device"}, name
+
+
+def test_page_and_scripts_are_under_150_kilobytes() -> None:
+    shipped = sum(len(data) for name, data in static_files().items() if name.endswith((".js", ".css", ".html", ".svg")))
+    assert shipped < 150_000
+
+
+def test_no_file_names_another_host() -> None:
+    for name, data in static_files().items():
+        if name.endswith((".js", ".css", ".html")) and not name.startswith("vendor/"):
+            assert not re.search(rb"https?://|//[a-z]+\.[a-z]", data), name
+
+
+def test_the_policy_lets_nothing_run_but_our_files_and_the_import_map() -> None:
+    policy = content_security_policy()
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert import_map().encode() in index_html()
+    inline = re.findall(rb"<script(?![^>]*src=)[^>]*>(.*?)</script>", index_html(), flags=re.DOTALL)
+    assert inline == [import_map().encode()]
+    assert not re.search(rb"\son[a-z]+=|\sstyle=", index_html())
+
+
+def test_templates_hold_no_inline_styles_or_handlers_and_nothing_is_set_as_html() -> None:
+    for name, text in OWN.items():
+        assert not re.search(
+            r"[\s<]style=[\"'$]|\son[a-z]+=[\"']|innerHTML|insertAdjacentHTML|unsafeHTML|eval\(", text
+        ), name
+
+
+def test_what_comes_from_elsewhere_is_listed_with_version_licence_and_hash() -> None:
+    listed = json.loads(static_files()["vendor/sbom.json"])["components"]
+    files = {row["properties"][0]["value"]: row for row in listed}
+    shipped = {f"page/static/{name}" for name in static_files() if name.startswith("vendor/")}
+    assert shipped - {"page/static/vendor/sbom.json"} <= set(files)
+    for name, row in files.items():
+        assert hashlib.sha256((ROOT / name).read_bytes()).hexdigest() == row["hashes"][0]["content"], name
+        assert row["version"]
+        assert row["licenses"]
+
+
+def test_a_single_file_finds_every_module() -> None:
+    urls = module_urls()
+    for text in OWN.values():
+        assert set(imports(text)) <= set(urls)
+
+
+def test_the_modules_pass_their_own_tests_in_node() -> None:
+    node = shutil.which("node")
+    if node is None:
+        unmet("node is not installed")
+    assert node is not None
+    files = sorted(map(str, TESTS.glob("*.test.js")))
+    assert files
+    done = subprocess.run([node, "--test", *files], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-4000:]
+    passed = re.search(r"^# pass (\d+)$", done.stdout, flags=re.MULTILINE)
+    assert passed is not None
+    assert int(passed[1]) >= 25
