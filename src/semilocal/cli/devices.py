@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import ServerViolation
@@ -19,8 +19,20 @@ from .arguments import number
 
 if TYPE_CHECKING:
     from ..device.channel import Channel
+    from ..sharing.pair import PairTask
 
-__all__ = ["URL_HELP", "add_new_server", "add_patience", "find_task", "reach", "say", "server_of", "warn_plain_http"]
+__all__ = [
+    "URL_HELP", "Found", "add_new_server", "add_patience", "find_task", "reach", "say", "server_of", "warn_plain_http",
+]  # fmt: skip
+
+
+class Found(NamedTuple):
+    """What a URL leads to: the id, the task, and the plan of releases, which a task of two servers does not have."""
+
+    name: str
+    task: Task | PairTask
+    plan: Plan | None
+
 
 URL_HELP = "the task, https://server/tasks/ID, or a server with one open task"
 FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
@@ -85,17 +97,20 @@ async def reach(server: str, *, patience: float) -> None:
             pause = min(2 * pause, 5.0)
 
 
-async def find_task(channel: Channel, url: str) -> tuple[str, Task, Plan]:
-    """Id, task and plan behind a URL; the agent checks them again, and pins them."""
+async def find_task(channel: Channel, url: str) -> Found:
+    """Id, task and plan behind a URL; the device checks them again, and pins them. A pair task has no plan."""
     from ..device.channel import only_task, split_url
-    from ..device.vault import pinned_task
+    from ..device.upload import read_task
 
     name = split_url(url)[1] or await only_task(channel)
-    task = await channel.message(f"/tasks/{name}", lambda data: pinned_task(data, name))
-    plan = await channel.message(f"/tasks/{name}/plan", lambda data: decode(data, Plan))
-    if task is None or plan is None:
-        raise ServerViolation("malformed", "the server does not show its task and its plan")
-    return name, task, plan
+    task = await channel.message(f"/tasks/{name}", lambda data: read_task(data, name))
+    if isinstance(task, Task):
+        plan = await channel.message(f"/tasks/{name}/plan", lambda data: decode(data, Plan))
+        if plan is not None:
+            return Found(name, task, plan)
+    elif task is not None:
+        return Found(name, task, None)
+    raise ServerViolation("malformed", "the server does not show its task and its plan")
 
 
 def server_of(url: str) -> str:

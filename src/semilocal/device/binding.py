@@ -2,7 +2,7 @@
 
 The first server is taken as the owner gave it. After that, a name that leads elsewhere, a lost "s" of https or a server
 with another key is refused until the owner says that it is meant. Nothing is stored for it: memberships hold the
-address and the task, and the task holds the key.
+address and the task, and the task holds the key; a task of two servers holds both addresses and both keys.
 
 Knows vaults and addresses. Opens no connection.
 """
@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 from ..errors import InvalidInput
 from ..protocol.task import Task
+from ..sharing.pair import PairTask
 from .vault import Contents, Membership, pinned_task
 
-__all__ = ["check_address", "check_server", "origin"]
+__all__ = ["check_address", "check_operators", "check_server", "origin"]
 
 _ADVICE = "If the operator told you so, say it with --new-server (new_server=True)"
 _PORTS = {"http": 80, "https": 443}
@@ -51,20 +52,43 @@ def check_server(contents: Contents, server: str, task: Task) -> None:
     InvalidInput
         With what the vault knows; a vault without tasks knows nothing and accepts everything.
     """
+    _check(_known(contents), server, task.server_key)
+
+
+def check_operators(contents: Contents, pair: PairTask) -> None:
+    """Refuse a task of two servers if this vault does not know one of them, or knows another key of it.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    known = _known(contents)
+    for operator in (pair.leader, pair.helper):
+        _check(known, operator.origin, operator.signing_key)
+
+
+def _known(contents: Contents) -> dict[str, set[bytes]]:
+    """Keys by address, of every task that was joined."""
     known: dict[str, set[bytes]] = {}
     for entry in contents.memberships:
         pinned = pinned_task(entry.task, entry.task_id.hex())
         known.setdefault(origin(entry.server), set()).add(pinned.server_key)
+    for upload in contents.uploads:
+        pair = PairTask.from_bytes(upload.task)
+        for operator in (pair.leader, pair.helper):
+            known.setdefault(origin(operator.origin), set()).add(operator.signing_key)
+    return known
+
+
+def _check(known: dict[str, set[bytes]], server: str, key: bytes) -> None:
     if not known:
         return
     if origin(server) not in known:
         raise InvalidInput(f"{server} is not the server this vault belongs to ({', '.join(sorted(known))}). {_ADVICE}")
     keys = known[origin(server)]
-    if task.server_key in keys or not any(keys):
+    if key in keys or not any(keys):
         return
-    before = " or ".join(f"{key.hex()[:16]}…" for key in sorted(keys) if key)
-    if not task.server_key:
+    before = " or ".join(f"{one.hex()[:16]}…" for one in sorted(keys) if one)
+    if not key:
         raise InvalidInput(f"this task is not signed; the tasks you joined at {server} were, with {before}. {_ADVICE}")
-    raise InvalidInput(
-        f"{server} signs with another key ({task.server_key.hex()[:16]}…) than before ({before}). {_ADVICE}"
-    )
+    raise InvalidInput(f"{server} signs with another key ({key.hex()[:16]}…) than before ({before}). {_ADVICE}")

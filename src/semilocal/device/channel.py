@@ -29,7 +29,7 @@ from .transport import LONGEST_POLL, HttpxWire, LeanWire, Response
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Answer", "Channel", "Clock", "Retry", "Status", "WallClock", "only_task", "split_url"]
+__all__ = ["Answer", "Channel", "Channels", "Clock", "Retry", "Status", "WallClock", "only_task", "split_url"]
 
 T = TypeVar("T")
 
@@ -324,6 +324,41 @@ class Channel:
         for flight in flights:
             flight.cancel()
         await asyncio.gather(*flights, return_exceptions=True)
+
+
+class Channels:
+    """One channel per origin, made when it is first asked for.
+
+    Parameters
+    ----------
+    wire : callable
+        Takes an origin and gives what :class:`Channel` takes: ``LeanWire``, or a function that gives a client.
+    **options
+        Of every :class:`Channel`.
+    """
+
+    def __init__(self, wire: Callable[[str], HttpxWire | LeanWire | httpx.AsyncClient], **options: Any) -> None:
+        self._wire, self._options = wire, options
+        self._open: dict[str, tuple[Channel, HttpxWire | LeanWire | httpx.AsyncClient]] = {}
+
+    def __call__(self, origin: str) -> Channel:
+        """The channel to an origin, the same one every time."""
+        if origin not in self._open:
+            wire = self._wire(origin)
+            self._open[origin] = Channel(origin, wire, **self._options), wire
+        return self._open[origin][0]
+
+    @property
+    def delivered(self) -> int:
+        """Requests with content that were accepted."""
+        return sum(channel.delivered for channel, _ in self._open.values())
+
+    async def aclose(self) -> None:
+        """End what is in flight, and close lean wires; clients are closed by those who made them."""
+        for channel, wire in self._open.values():
+            await channel.aclose()
+            if isinstance(wire, LeanWire):
+                await wire.aclose()
 
 
 def _problem(response: Response) -> _Problem | None:

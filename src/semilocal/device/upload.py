@@ -31,12 +31,13 @@ from ..sharing.envelope import Role, seal
 from ..sharing.pair import PairTask
 from ..sharing.report import make_report
 from ..sharing.wire import Receipt, Upload
+from .binding import check_operators
 from .budget import Budget
 from .channel import MSGPACK, Answer, Channel, split_url
 from .upload_summary import UploadSummary, summarise_upload
 from .vault import PairUpload, Vault, pinned_task
 
-__all__ = ["Uploader", "check_pair", "fetch_both", "make_upload", "read_task", "smallest_sides"]
+__all__ = ["Uploader", "check_pair", "fetch_both", "make_upload", "read_task", "smallest_sides", "smallest_words"]
 
 _PAIR = b"\xa4type\xa9pair-task"  # how the bytes of a pair task begin, after the number of fields
 
@@ -103,11 +104,10 @@ def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) ->
             )
         least = np.broadcast_to(np.array(policy.min_side), found.shape)
         if not (found >= least * (1 - 1e-9)).all():
-            unit = f" {side_unit(pair.pooled.box)}".rstrip()
             raise ServerViolation(
                 "small-cell",
-                f"the upload holds the position to {_by(found)}{unit}, which both operators together could read; the "
-                f"owner allows nothing below {_by(least)}{unit}",
+                f"the upload holds the position to {smallest_words(pair)}, which both operators together could read; "
+                f"the owner allows nothing below {_by(least)}",
             )
 
 
@@ -119,6 +119,11 @@ def smallest_sides(pair: PairTask) -> Floats:
     tree, box = pair.pooled.hierarchy, pair.pooled.box
     corners = np.stack(np.meshgrid(*zip(box.lower, box.upper, strict=True)), axis=-1).reshape(-1, box.dimensions)
     return np.asarray(sides(tree.boxes(tree.codes(corners)), box).min(axis=0))
+
+
+def smallest_words(pair: PairTask) -> str:
+    """The smallest cell in words, such as ``1.2 x 1.9 km``."""
+    return f"{_by(smallest_sides(pair))} {side_unit(pair.pooled.box)}".rstrip()
 
 
 async def fetch_both(name: str, server: str, connect: Callable[[str], Channel]) -> PairTask:
@@ -195,12 +200,14 @@ class Uploader:
         Takes a sentence for the owner now and then.
     spread : float
         The upload is sent up to this many seconds late, by jitter.
+    new_server : bool
+        Whether the owner means operators, or keys of them, that the vault does not know.
     """
 
     def __init__(
         self, url: str, vault: Vault, *, connect: Callable[[str], Channel], position: Sequence[float], policy: Policy,
         token: str = "", allow_bucket: bool = False, notify: Callable[[str], None] = lambda line: None,
-        spread: float = 0.0,
+        spread: float = 0.0, new_server: bool = False,
     ) -> None:  # fmt: skip
         self._server, self._name = split_url(url)
         if not self._name:
@@ -208,7 +215,7 @@ class Uploader:
         self._vault, self._connect = vault, connect
         self._position = tuple(float(number) for number in position)
         self._policy, self._token, self._allow_bucket = policy, token, allow_bucket
-        self._notify, self._spread = notify, spread
+        self._notify, self._spread, self._new_server = notify, spread, new_server
         self._pair: PairTask | None = None
 
     async def run(self) -> UploadSummary:
@@ -217,7 +224,8 @@ class Uploader:
         Raises
         ------
         InvalidInput, OutsideDomain
-            If the position does not fit the task, or is not the one that was sealed.
+            If the position does not fit the task, or is not the one that was sealed; or if the vault does not know an
+            operator or its key.
         BudgetExceeded
             If the vault's caps do not allow the task.
         Unreachable
@@ -243,6 +251,8 @@ class Uploader:
         entry = self._vault.contents.upload(bytes.fromhex(self._name))
         if entry is None:
             self._pair = await fetch_both(self._name, self._server, self._connect)
+            if not self._new_server:
+                check_operators(self._vault.contents, self._pair)
             check_pair(self._pair, self._policy, allow_bucket=self._allow_bucket)
             return self._store(self._pair)
         self._pair = PairTask.from_bytes(entry.task)

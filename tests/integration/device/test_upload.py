@@ -22,6 +22,7 @@ from semilocal.pooled import PooledTask
 from semilocal.sharing.envelope import open_envelope
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.report import make_report
+from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Receipt, Upload
 from semilocal.testing import secret
 from tests.helpers.fake_pair import POOLED, SEALING, SIGNING, FakePair, PairWorld, sample_pair
@@ -297,6 +298,21 @@ def test_the_cap_of_the_vault_counts_all_tasks() -> None:
         run(world, url=second.url)
     assert not second.stored
     assert booked(world) == ["2"]
+
+
+@pytest.mark.parametrize("role", ["leader", "helper"])
+def test_an_operator_with_another_key_than_before_is_refused_until_the_owner_means_it(role: str) -> None:
+    world = PairWorld()
+    assert run(world).outcome == "uploaded"
+    changed = msgspec.structs.replace(getattr(world.servers.pair, role), signing_key=verifying_key(secret(8)))
+    second = FakePair(msgspec.structs.replace(world.servers.pair, **{role: changed}))
+    second.signing = SIGNING[0] if role == "helper" else secret(8)
+    world.network = PairWorld(second).network
+    world._channels.clear()
+    with pytest.raises(InvalidInput, match=f"{role}.test signs with another key"):
+        run(world, url=second.url)
+    assert not second.stored
+    assert run(world, url=second.url, new_server=True).outcome == "uploaded"
 
 
 def test_a_position_outside_the_domain_is_refused_before_anything_is_written() -> None:

@@ -1,6 +1,7 @@
 """``semilocal join``: take part in a campaign with one position.
 
-The position stays on this device. Stopping and starting again is safe at any moment: the vault knows where to go on.
+The position stays on this device; for a task of two servers it leaves in two sealed shares. Stopping and starting again
+is safe at any moment: the vault knows where to go on.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from ...protocol.plan import Plan
 from ...protocol.policy import MAX_DELTA, MAX_EXPOSURE, MIN_K, Policy
 from ...protocol.task import Task
 from ..arguments import describe_position, number, parse_position, server_url, whole
-from ..devices import URL_HELP, add_new_server, add_patience, find_task, reach, say, server_of, warn_plain_http
+from ..devices import URL_HELP, Found, add_new_server, add_patience, find_task, reach, say, server_of, warn_plain_http
 from ..exits import DONE, FOUND
 from ..hidden import HIDDEN_HELP, read_hidden
 
 if TYPE_CHECKING:
-    from ...device.channel import Channel
+    from ...device.channel import Channels
+    from ...device.swarm.many import Device
     from ...device.vault import Vault
+    from ...sharing.pair import PairTask
 
 __all__ = ["add_arguments", "default_vault", "run"]
 
@@ -66,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--allow-no-crowd", action="store_true", help="join tasks that keep no crowd, too")
     add_new_server(parser)
+    parser.add_argument(
+        "--allow-bucket",
+        action="store_true",
+        help="with two servers: join tasks that make your coarse cell public, too",
+    )
     parser.add_argument("--spread", type=number(0), default=1.0, metavar="S", help="send up to S seconds late (1)")
     add_patience(parser)
 
@@ -86,50 +94,81 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _follow(args: argparse.Namespace, place: Path) -> int:
-    from ...device.channel import Channel
+    from ...device.channel import Channels
     from ...device.transport import new_client
     from ...device.vault import Vault
 
     server = server_of(args.url)
     await reach(server, patience=args.patience)
     async with new_client(connections=4) as client:
-        channel = Channel(server, client, notify=say)
+        connect = Channels(lambda origin: client, notify=say)
         if args.dry_run:
-            _, task, plan = await find_task(channel, args.url)
-            print(_preview(task, plan, parse_position(args.position, task.box), server))
+            found = await find_task(connect(server), args.url)
+            print(await _shown(args, found, connect, server))
             print("Nothing was sent and nothing was written.")
             return DONE
         with Vault.open(place) as vault:
-            return await _join(args, vault, channel)
+            return await _join(args, vault, connect, server)
 
 
-async def _join(args: argparse.Namespace, vault: Vault, channel: Channel) -> int:
-    from ...device.agent import Agent
-    from ...device.binding import check_server
+async def _shown(args: argparse.Namespace, found: Found, connect: Channels, server: str) -> str:
+    """What the owner sees before deciding; a pair is compared on both servers first."""
+    name, task, plan = found
+    if isinstance(task, Task):
+        assert plan is not None
+        return _preview(task, plan, parse_position(args.position, task.box), server)
+    from ...device.upload import fetch_both
+    from ..pair_device import preview
 
-    running = [entry for entry in vault.contents.memberships if entry.server == channel.url and not entry.over]
+    for operator in (task.leader, task.helper):
+        await reach(operator.origin, patience=args.patience)
+    pair = await fetch_both(name, server, connect)
+    return preview(pair, parse_position(args.position, pair.pooled.box))
+
+
+async def _join(args: argparse.Namespace, vault: Vault, connect: Channels, server: str) -> int:
+    from ...device.binding import check_operators, check_server
+    from ..pair_device import stored_url
+
+    running = [entry for entry in vault.contents.memberships if entry.server == server and not entry.over]
     url = args.url
-    if url.rstrip("/") == channel.url and len(running) == 1:
-        url = f"{channel.url}/tasks/{running[0].task_id.hex()}"
-    name, task, plan = await find_task(channel, url)
-    position = parse_position(args.position, task.box)
-    if vault.contents.membership(bytes.fromhex(name)) is None:
-        if not args.new_server:
-            check_server(vault.contents, channel.url, task)  # before the owner reads and decides
-        print(_preview(task, plan, position, channel.url), flush=True)
+    if url.rstrip("/") == server:
+        joined = [f"{server}/tasks/{entry.task_id.hex()}" for entry in running]
+        url = joined[0] if len(joined) == 1 else stored_url(vault, server) or url
+    found = await find_task(connect(server), url)
+    name, task, _ = found
+    task_id = bytes.fromhex(name)
+    if vault.contents.membership(task_id) is None and vault.contents.upload(task_id) is None:
+        if not args.new_server:  # before the owner reads and decides
+            if isinstance(task, Task):
+                check_server(vault.contents, server, task)
+            else:
+                check_operators(vault.contents, task)
+        print(await _shown(args, found, connect, server), flush=True)
         if not args.yes and not _agreed():
             print("Nothing was sent.")
             return DONE
     else:
-        print(f"You joined this task before; going on with it. Your position stays in {vault.path}.", flush=True)
-    agent = Agent(
-        f"{channel.url}/tasks/{name}", vault, position=position, policy=_policy(args, vault), token=args.token,
-        channel=channel, notify=lambda line: print(line, flush=True), spread=args.spread,
-        new_server=args.new_server,
-    )  # fmt: skip
-    summary = await agent.run()
+        print(f"You joined this task before; going on with it. Your secret stays in {vault.path}.", flush=True)
+    device = _device(args, f"{server}/tasks/{name}", task, vault, connect)
+    summary = await device.run()
     print(summary.text())
-    return DONE if summary.outcome == "finished" else FOUND
+    return DONE if summary.outcome in ("finished", "uploaded") else FOUND
+
+
+def _device(args: argparse.Namespace, url: str, task: Task | PairTask, vault: Vault, connect: Channels) -> Device:
+    from ...device.agent import Agent
+    from ...device.upload import Uploader
+
+    options: dict[str, Any] = {
+        "policy": _policy(args, vault), "token": args.token, "spread": args.spread,
+        "notify": lambda line: print(line, flush=True), "new_server": args.new_server,
+    }  # fmt: skip
+    if isinstance(task, Task):
+        position = parse_position(args.position, task.box)
+        return Agent(url, vault, position=position, channel=connect(server_of(url)), **options)
+    position = parse_position(args.position, task.pooled.box)
+    return Uploader(url, vault, position=position, connect=connect, allow_bucket=args.allow_bucket, **options)
 
 
 def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -> str:

@@ -18,6 +18,7 @@ from ...geometry.box import Box
 from ...io.files import read_text
 from ...io.positions import fit, inside, read_for_box
 from ...protocol.participant import Policy
+from ...protocol.task import Task
 from .. import people
 from ..arguments import add_seed, existing_file, number, server_url, whole
 from ..devices import URL_HELP, add_new_server, add_patience, find_task, reach, say, server_of
@@ -57,8 +58,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _crowd(args: argparse.Namespace) -> int:
-    from ...device.channel import Channel
-    from ...device.swarm.run import AT_ONCE, run_swarm
+    from ...device.channel import Channels
+    from ...device.swarm.run import AT_ONCE, SwarmResult, run_swarm
+    from ...device.swarm.uploads import UploadsResult, run_uploads
     from ...device.transport import LeanWire
 
     tokens = (
@@ -70,20 +72,24 @@ async def _crowd(args: argparse.Namespace) -> int:
     )  # fmt: skip
     server = server_of(args.url)
     await reach(server, patience=args.patience)
-    wire = LeanWire(server)
+    connect = Channels(LeanWire, at_once=AT_ONCE, notify=say)
     try:
-        channel = Channel(server, wire, at_once=AT_ONCE, notify=say)
-        name, task, _ = await find_task(channel, args.url)
-        points = _positions(args, task.box)
-        result = await run_swarm(
-            f"{channel.url}/tasks/{name}", points, policy=policy, tokens=tokens, channel=channel, folder=args.vaults,
-            show=not args.quiet, new_server=args.new_server,
-        )  # fmt: skip
-        await channel.aclose()
+        name, task, _ = await find_task(connect(server), args.url)
+        box = task.box if isinstance(task, Task) else task.pooled.box
+        points = _positions(args, box)
+        options: dict[str, Any] = {
+            "policy": policy, "tokens": tokens, "folder": args.vaults, "show": not args.quiet,
+            "new_server": args.new_server,
+        }  # fmt: skip
+        url = f"{server}/tasks/{name}"
+        if isinstance(task, Task):
+            result: SwarmResult | UploadsResult = await run_swarm(url, points, channel=connect(server), **options)
+        else:
+            result = await run_uploads(url, points, connect=connect, **options)
     finally:
-        await wire.aclose()
+        await connect.aclose()
     print(result.text())
-    everybody = all(summary.outcome == "finished" for summary in result.summaries)
+    everybody = all(summary.outcome in ("finished", "uploaded") for summary in result.summaries)
     return DONE if everybody and not result.failures else FOUND
 
 

@@ -16,45 +16,13 @@ from ...arrays import short_repr
 from ...protocol.policy import Policy
 from ...protocol.promise import anywhere_words
 from ...sharing.pair import COLLUSION, EXPERIMENTAL
-from ..channel import Channel
+from ..channel import Channels
 from ..transport import LeanWire
 from ..upload import Uploader
 from ..upload_summary import UploadSummary
 from .many import AT_ONCE, run_many, story
 
-__all__ = ["Channels", "UploadsResult", "run_uploads"]
-
-
-class Channels:
-    """Channels to origins on lean connections, one each; close them at the end.
-
-    Parameters
-    ----------
-    notify : callable
-        As for :class:`Channel`.
-    """
-
-    def __init__(self, *, notify: Callable[[str], None] = lambda line: None) -> None:
-        self._notify = notify
-        self._open: dict[str, tuple[Channel, LeanWire]] = {}
-
-    def __call__(self, origin: str) -> Channel:
-        """The channel to an origin."""
-        if origin not in self._open:
-            wire = LeanWire(origin)
-            self._open[origin] = Channel(origin, wire, at_once=AT_ONCE, notify=self._notify), wire
-        return self._open[origin][0]
-
-    @property
-    def delivered(self) -> int:
-        """Requests with content that were accepted."""
-        return sum(channel.delivered for channel, _ in self._open.values())
-
-    async def aclose(self) -> None:
-        """Close all of them."""
-        for channel, wire in self._open.values():
-            await channel.aclose()
-            await wire.aclose()
+__all__ = ["UploadsResult", "run_uploads"]
 
 
 class UploadsResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +61,7 @@ class UploadsResult(msgspec.Struct, frozen=True, kw_only=True):
 async def run_uploads(
     url: str, points: npt.ArrayLike, *, policy: Policy, tokens: Sequence[str] = (), connect: Channels | None = None,
     folder: str | os.PathLike[str] | None = None, entropy: Callable[[int], bytes] = os.urandom, show: bool = True,
+    new_server: bool = False,
 ) -> UploadsResult:  # fmt: skip
     """Run one device per point until all of them have uploaded.
 
@@ -114,12 +83,15 @@ async def run_uploads(
         Gives n secret random bytes.
     show : bool
         Whether to show progress on stderr.
+    new_server : bool
+        As for :class:`Uploader`.
     """
-    channels = Channels() if connect is None else connect
+    channels = Channels(LeanWire, at_once=AT_ONCE) if connect is None else connect
     try:
         ends = await run_many(
             lambda vault, position, token: Uploader(
-                url, vault, connect=channels, position=position, policy=policy, token=token
+                url, vault, connect=channels, position=position, policy=policy, token=token,
+                new_server=new_server,
             ),
             points, tokens, delivered=lambda: channels.delivered, folder=folder, entropy=entropy, show=show,
         )  # fmt: skip

@@ -1,0 +1,54 @@
+"""``join`` for a task of two servers: what would be sent and to whom, and the one upload.
+
+Knows words and the order of questions. Nothing here depends on a position but the line that shows it to its owner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..device.upload import smallest_words
+from ..protocol.promise import anywhere_words
+from ..sharing.envelope import OVERHEAD, REPORT_ID
+from ..sharing.pair import PairTask
+from .arguments import describe_position
+
+if TYPE_CHECKING:
+    from ..device.vault import Vault
+
+__all__ = ["preview", "stored_url"]
+
+
+def preview(pair: PairTask, position: tuple[float, ...]) -> str:
+    """What taking part means, and everything that would leave this device."""
+    shape = pair.shape
+    size = shape.public_bytes + 2 * (shape.private_bytes + OVERHEAD) + REPORT_ID
+    sent = [
+        "a name for this report, made for this task alone, and your token if you have one",
+        f"one share of your position that only {pair.leader.name} can open, and one that only {pair.helper.name} can "
+        f"open: each alone is random bytes. Both together are your cell of {smallest_words(pair)}",
+    ]
+    if pair.bucket_depth:
+        sent.append(f"your cell of depth {pair.bucket_depth}, in the open")
+    return "\n".join(
+        [
+            pair.statement(),
+            f"Your position, which leaves this device in two shares only: "
+            f"{describe_position(position, pair.pooled.box)}.",
+            f"What would be sent, once, about {size:,} bytes, to {pair.leader.origin}, which passes the second share "
+            f"on to {pair.helper.origin}:",
+            *(f"  - {line}" for line in sent),
+            f"What it costs you: {anywhere_words(pair.pooled.epsilon)}, against everyone who sees the result and "
+            "against either operator alone.",
+        ]
+    )
+
+
+def stored_url(vault: Vault, server: str) -> str:
+    """The task of the only upload for this server that has no receipt yet; empty if there is none, or several."""
+    found = []
+    for entry in vault.contents.uploads:
+        pair = PairTask.from_bytes(entry.task)
+        if not entry.receipt and server in (pair.leader.origin, pair.helper.origin):
+            found.append(f"{server}/tasks/{entry.task_id.hex()}")
+    return found[0] if len(found) == 1 else ""
