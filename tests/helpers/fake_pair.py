@@ -18,12 +18,14 @@ from semilocal.device.channel import Channel, Retry
 from semilocal.device.disk import MemoryDisk
 from semilocal.device.upload import Uploader
 from semilocal.device.vault import Vault
-from semilocal.pooled import PooledTask
+from semilocal.pooled import PooledTask, Published, play
+from semilocal.pooled.counter import MemoryCounter
+from semilocal.pooled.noise import from_generator
 from semilocal.sharing.envelope import public_key
 from semilocal.sharing.pair import Operator, PairTask
 from semilocal.sharing.signing import verifying_key
-from semilocal.sharing.wire import Receipt, Upload
-from semilocal.testing import MockClock, secret
+from semilocal.sharing.wire import BucketTree, Receipt, SignedTree, Upload
+from semilocal.testing import MockClock, cluster, secret
 from tests.helpers.fake_server import Network, Problem, answer_asgi
 
 LEADER, HELPER = "http://leader.test", "http://helper.test"
@@ -48,6 +50,18 @@ def operators() -> tuple[Operator, Operator]:
 def sample_pair(pooled: PooledTask = POOLED, *, bucket_depth: int = 0) -> PairTask:
     """A pair of different operators."""
     return PairTask(pooled, *operators(), bucket_depth)
+
+
+def published_numbers(seed: int = 1, people: int = 2_000) -> Published:
+    """What a pair could publish about a clustered crowd."""
+    rng = np.random.default_rng(seed)
+    return play(POOLED, MemoryCounter(POOLED, cluster(people), from_generator(rng)))
+
+
+def signed_tree(pair: PairTask, trees: tuple[BucketTree, ...]) -> SignedTree:
+    """A transcript that both servers sign, whatever is in it."""
+    first, second = (SignedTree.signature_by(key, pair.to_bytes(), trees) for key in SIGNING)
+    return SignedTree(pair.to_bytes(), trees, first, second)
 
 
 @dataclass

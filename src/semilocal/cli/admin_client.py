@@ -147,6 +147,10 @@ class AdminClient:
         """The bytes of the task."""
         return bytes(self.request("GET", f"/tasks/{task}").content)
 
+    def transcript(self, task: str) -> bytes:
+        """What the two servers of a pair published, signed by both."""
+        return bytes(self.request("GET", f"/tasks/{task}/transcript").content)
+
     def closings(self, task: str) -> list[bytes]:
         """The closings of all closed rounds."""
         closed = int(self.state(task)["closed"])

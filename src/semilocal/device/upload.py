@@ -28,7 +28,7 @@ from ..protocol.policy import Policy
 from ..protocol.promise import anywhere_words
 from ..protocol.task import Task
 from ..sharing.envelope import Role, seal
-from ..sharing.pair import PairTask
+from ..sharing.pair import PairTask, is_pair_task
 from ..sharing.report import make_report
 from ..sharing.wire import Receipt, Upload
 from .binding import check_operators
@@ -38,8 +38,6 @@ from .upload_summary import UploadSummary, summarise_upload
 from .vault import PairUpload, Vault, pinned_task
 
 __all__ = ["Uploader", "check_pair", "fetch_both", "make_upload", "read_task", "smallest_sides", "smallest_words"]
-
-_PAIR = b"\xa4type\xa9pair-task"  # how the bytes of a pair task begin, after the number of fields
 
 
 def make_upload(pair: PairTask, position: Sequence[float], secret: bytes, *, token: str = "") -> Upload:
@@ -170,7 +168,7 @@ def read_task(data: bytes, name: str) -> Task | PairTask:
     ------
     ServerViolation, InvalidInput
     """
-    if data[1 : 1 + len(_PAIR)] != _PAIR:
+    if not is_pair_task(data):
         return pinned_task(data, name)
     if hashlib.sha256(data).hexdigest() != name:
         raise ServerViolation("other-task", "the task's bytes do not have the id that was asked for")

@@ -21,17 +21,19 @@ from ..geometry.box import Box
 from ..hierarchy.dyadic import ROOT, BinaryTree
 from ..pooled.loss import guarantee
 from ..pooled.task import PooledTask
+from ..protocol.promise import Guarantee
 from .envelope import Role
 from .report import Shape
 from .signing import KEY
 
-__all__ = ["COLLUSION", "EXPERIMENTAL", "Operator", "PairTask", "check_origin"]
+__all__ = ["COLLUSION", "EXPERIMENTAL", "Operator", "PairTask", "check_origin", "is_pair_task"]
 
 MAX_NAME = 200
 MAX_BUCKET_DEPTH = 16
 EXPERIMENTAL = "Experimental: nobody independent has reviewed the two-servers mode yet."
-COLLUSION = "If both operators work together they have every position, to the resolution of the upload."
+COLLUSION = "If both operators collude they have every position, to the resolution of the upload."
 _ORIGIN = re.compile(r"(https?)://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:([1-9][0-9]{0,4}))?")
+_START = b"\xa4type\xa9pair-task"  # after one byte with the number of fields
 _USUAL_PORT = {"http": "80", "https": "443"}
 
 
@@ -174,8 +176,14 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
         changed: dict[str, Any] = {"hierarchy": BinaryTree(box, self.shape.levels)}
         return msgspec.structs.replace(self.pooled, **changed)
 
-    def statement(self) -> str:
-        """What everybody should read before uploading: who could learn what, and the promise."""
+    def statement(self, promise: Guarantee | None = None) -> str:
+        """What everybody should read before uploading: who could learn what, and the promise.
+
+        Parameters
+        ----------
+        promise : Guarantee, optional
+            Of the finished run, with its loss by distance; the task's alone if left out.
+        """
         lines = [COLLUSION, EXPERIMENTAL]
         for role, operator in (("Leader", self.leader), ("Helper", self.helper)):
             lines.append(f"{role}: {operator.name} at {operator.origin}, key {operator.signing_key.hex()}")
@@ -184,7 +192,22 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
                 f"Everybody learns which of {1 << self.bucket_depth} buckets (cells of depth {self.bucket_depth}) you "
                 "are in. What follows holds for any change of position inside that bucket, not for leaving it."
             )
-        return "\n".join([*lines, guarantee(self.pooled).text()])
+        if promise is not None:
+            return "\n".join([*lines, promise.text()])
+        lines += [
+            guarantee(self.pooled).text(),
+            "Loss by distance (delta = 0): 0 between two places in the same final cell of the map. Between two others: "
+            f"epsilon = {self.pooled.epsilon:g} times the share of the budget that was left when the servers reached "
+            "the smallest cell that holds both, so places near each other usually cost less. The result prints it.",
+            "Nobody's region is published and nobody is moved. Who uploaded is known to the leader, and how many to "
+            "everybody. A malicious operator can spoil the result; alone it cannot break the promise.",
+        ]
+        return "\n".join(lines)
+
+
+def is_pair_task(data: bytes) -> bool:
+    """Whether bytes begin like those of a pair task; :meth:`PairTask.from_bytes` checks the rest."""
+    return data[1 : 1 + len(_START)] == _START
 
 
 def _check_different(leader: Operator, helper: Operator) -> None:

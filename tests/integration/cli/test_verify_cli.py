@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from semilocal.cli.main import main
+from semilocal.device.vault import PairUpload, Vault
 from semilocal.device.vault import pack as pack_vault
+from semilocal.sharing.wire import BucketTree
+from tests.helpers.commands import run
+from tests.helpers.fake_pair import published_numbers, sample_pair, signed_tree
 from tests.helpers.transcript_cases import campaign, pack, tag
 
 PLAYED = campaign(30, k=3)
@@ -55,3 +59,57 @@ def test_a_file_that_is_not_there_exits_with_two(file: Path, capsys: pytest.Capt
     assert command("verify", str(file), "--vault", str(file)) == 2
     assert "no vault" in capsys.readouterr().err
     assert command("transcript", "http://127.0.0.1:9", "0" * 64, "--out", str(file.with_name("x.slt"))) == 2
+
+
+# -- two servers -------------------------------------------------------------------------------------------------------
+
+
+def pair_transcript(path: Path, seed: int = 1) -> bytes:
+    numbers = published_numbers(seed)
+    tree = BucketTree(1, numbers.to_bytes(), (0,) * len(numbers.opened))
+    data = signed_tree(sample_pair(), (tree,)).to_bytes()
+    path.write_bytes(data)
+    return data
+
+
+def test_the_transcript_of_two_servers_is_verified_with_its_promise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pair.slt"
+    pair_transcript(path)
+    code, out, _ = run(capsys, "verify", path)
+    assert code == 0, out
+    for words in (
+        "No difference", "signatures of City and University", "every position, to the resolution of the upload",
+        "Experimental", "epsilon = 2", "delta = 0", "in the next final cell", "no transcript can show",
+    ):  # fmt: skip
+        assert words in out, words
+
+
+def test_a_tampered_transcript_of_two_servers_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, other = tmp_path / "pair.slt", tmp_path / "other.slt"
+    data = bytearray(pair_transcript(path))
+    pair_transcript(other, seed=2)
+    code, out, _ = run(capsys, "verify", path, "--against", other)
+    assert code == 1
+    assert "[other-history]" in out
+    data[-1] ^= 1
+    path.write_bytes(data)
+    code, out, _ = run(capsys, "verify", path)
+    assert code == 1
+    assert "University" in out
+    assert "[bad-signature]" in out
+
+
+def test_a_vault_knows_whether_the_transcript_is_of_its_task(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, vault = tmp_path / "pair.slt", tmp_path / "vault"
+    pair_transcript(path)
+    pair = sample_pair()
+    with Vault.open(vault) as opened:
+        pass
+    assert run(capsys, "verify", path, "--vault", vault)[0] == 1
+    with Vault.open(vault) as opened:
+        opened.save(opened.contents.with_upload(PairUpload(task=pair.to_bytes(), digest=bytes(32), upload=b"")))
+    assert run(capsys, "verify", path, "--vault", vault)[0] == 0

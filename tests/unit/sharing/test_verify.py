@@ -6,39 +6,26 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
-from semilocal.pooled import Published
-from semilocal.pooled.counter import MemoryCounter
-from semilocal.pooled.noise import from_generator
-from semilocal.pooled.play import play
 from semilocal.release.pooled_counts import pooled_counts
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.verify import is_signed_tree, verify_pair
 from semilocal.sharing.wire import BucketTree, SignedTree
-from semilocal.testing import cluster, secret
-from tests.helpers.fake_pair import POOLED, SIGNING, sample_pair
+from semilocal.testing import secret
+from tests.helpers.fake_pair import POOLED, published_numbers, sample_pair, signed_tree
 
 PAIR = sample_pair()
 
 
-def published(seed: int = 1) -> Published:
-    rng = np.random.default_rng(seed)
-    return play(POOLED, MemoryCounter(POOLED, cluster(2_000), from_generator(rng)))
-
-
-PUBLISHED = published()
+PUBLISHED = published_numbers()
 LEVELS = len(PUBLISHED.opened)
 
 
 def signed(pair: PairTask = PAIR, trees: tuple[BucketTree, ...] | None = None) -> SignedTree:
     """A transcript that both servers sign, whatever is in it."""
-    if trees is None:
-        trees = (BucketTree(1, PUBLISHED.to_bytes(), (0,) * LEVELS),)
-    first, second = (SignedTree.signature_by(key, pair.to_bytes(), trees) for key in SIGNING)
-    return SignedTree(pair.to_bytes(), trees, first, second)
+    return signed_tree(pair, trees or (BucketTree(1, PUBLISHED.to_bytes(), (0,) * LEVELS),))
 
 
 def tokens(data: bytes, **options: Any) -> list[str]:
@@ -171,7 +158,7 @@ def test_a_task_without_buckets_has_one_tree() -> None:
     (tree,) = signed().trees
     second = msgspec.structs.replace(tree, bucket=2)
     for trees in ((), (tree, second), (second,)):
-        assert "wrong-buckets" in tokens(signed(trees=trees).to_bytes())
+        assert "wrong-buckets" in tokens(signed_tree(PAIR, trees).to_bytes())
 
 
 def test_bytes_that_are_no_transcript_are_named() -> None:
@@ -182,7 +169,7 @@ def test_bytes_that_are_no_transcript_are_named() -> None:
 
 
 def test_two_servers_that_show_different_transcripts_are_found() -> None:
-    other = signed(trees=(BucketTree(1, published(2).to_bytes(), (0,) * len(published(2).opened)),))
+    other = signed(trees=(BucketTree(1, published_numbers(2).to_bytes(), (0,) * len(published_numbers(2).opened)),))
     assert tokens(other.to_bytes()) == []
     assert tokens(signed().to_bytes(), other=other.to_bytes()) == ["other-history"]
 

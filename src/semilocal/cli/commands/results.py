@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 from ...errors import InvalidInput
 from ...io.files import check_folder, check_outputs, write_text
 from ...io.plots import PICTURES, need_matplotlib, save_picture
+from ...io.regions import AnyPartition
 from ...protocol.messages import Closed, decode
 from ...protocol.partition import Partition
 from ...protocol.task import Task
+from ...release import counts
+from ...release.count_release import CountsRelease
+from ...release.pooled_counts import PooledCounts
 from .. import server
 from ..answers import answer_columns, write_answers
 from ..exits import DONE
@@ -52,22 +56,46 @@ def run(args: argparse.Namespace) -> int:
         if args.out is not None:
             check_folder("--out", args.out)
     with server.connect(args) as client:
+        from ...sharing.pair import is_pair_task  # needs the extra that the client needs
+
         task = client.find(args.campaign)
+        definition = client.task(task)
+        if is_pair_task(definition):
+            _pair(args, client, task, asked)
+            return DONE
         if asked or args.plot is not None:
-            partition = _partition(client, task)
-            if args.plot is not None:
-                save_picture(partition, args.plot)
-                print(f"wrote {args.plot}", file=sys.stderr)
+            partition = _partition(client, task, decode(definition, Task))
+            _plot(args, partition)
             if asked:
-                _count(args, partition, client.statement(task))
+                _count(args, counts(partition), client.statement(task))
         if not asked and args.out is not None:
             _write(client, task, args.out)
     return DONE
 
 
-def _partition(client: AdminClient, task: str) -> Partition:
+def _pair(args: argparse.Namespace, client: AdminClient, task: str, asked: bool) -> None:
+    """The same for a task of two servers, from its transcript."""
+    from ...sharing.wire import SignedTree
+    from ..pair_results import read_result, write_folder
+
+    data, found = read_result(client, task)
+    _plot(args, found.partition)
+    if asked:
+        _count(args, found, SignedTree.from_bytes(data).task.statement(found.guarantee))
+    elif args.out is not None:
+        files = write_folder(data, found, args.out)
+        print(f"{len(found.partition)} final cells, {found.total} reports; {found.guarantee.sentence()}")
+        print("wrote " + ", ".join(str(path) for path in files))
+
+
+def _plot(args: argparse.Namespace, partition: AnyPartition) -> None:
+    if args.plot is not None:
+        save_picture(partition, args.plot)
+        print(f"wrote {args.plot}", file=sys.stderr)
+
+
+def _partition(client: AdminClient, task: str, definition: Task) -> Partition:
     document = client.results(task)  # refuses unless the campaign is finished
-    definition = decode(client.task(task), Task)
     asked = [release for release in document["releases"] if release["kind"] in ("mean", "values")]
     closings = client.closings(task)
     return Partition.from_closings(
@@ -75,13 +103,12 @@ def _partition(client: AdminClient, task: str) -> Partition:
     )
 
 
-def _count(args: argparse.Namespace, partition: Partition, statement: str) -> None:
-    from ...release import counts
-
-    queries = queries_of(args, partition.task.box)
-    answers = counts(partition).query(queries.boxes)
-    table = write_answers(queries, answer_columns(queries, answers, partition.task.box, level=args.level), args.out)
-    print(f"{len(queries):,} queries over {len(partition):,} regions\n{statement}", file=sys.stderr)
+def _count(args: argparse.Namespace, found: CountsRelease | PooledCounts, statement: str) -> None:
+    box = found.partition.task.box
+    queries = queries_of(args, box)
+    answers = found.query(queries.boxes)
+    table = write_answers(queries, answer_columns(queries, answers, box, level=args.level), args.out)
+    print(f"{len(queries):,} queries over {len(found.partition):,} regions\n{statement}", file=sys.stderr)
     if args.out is not None:
         print(f"wrote {args.out}", file=sys.stderr)
     print(table, end="")

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from pathlib import Path
 
 from ...errors import InvalidInput
 from ...pooled.play import Published
 from ...release.pooled_counts import pooled_counts
-from ..arguments import existing_file
+from ..arguments import existing_file, server_url
 from ..exits import DONE, FOUND
 
 __all__ = ["add_arguments", "run"]
 
 POOLED_TAG = b"pooled-tree"
 _START = 64
+_HONEST = "That the published numbers are honest counts with honest noise, no transcript can show."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument("file", metavar="FILE", type=existing_file, help="a transcript (.slt)")
+    parser.add_argument(
+        "file", metavar="FILE", type=_file_or_url, help="a transcript (.slt), or the task: https://server/tasks/ID"
+    )
     parser.add_argument(
         "--vault",
         metavar="FILE",
@@ -32,21 +36,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _file_or_url(text: str) -> Path | str:
+    return server_url(text) if text.startswith(("http://", "https://")) else existing_file(text)
+
+
 def run(args: argparse.Namespace) -> int:
     """Verify; 1 if anything is different."""
+    if isinstance(args.file, Path):
+        return _verify_file(args, args.file)
+    from ..pair_results import is_pair_url, shown_by_both
+
+    if is_pair_url(args.file):
+        data, other = shown_by_both(args.file)
+        return _verify_pair(args, data, other)
+    from ...device.channel import split_url
+    from ...transcript.download import save_transcript
+
+    server, name = split_url(args.file)
+    if not name:
+        raise InvalidInput(f"give the URL of a task, https://server/tasks/ID; got {args.file}")
+    with tempfile.TemporaryDirectory(prefix="semilocal-verify-") as folder:
+        path = Path(folder) / "transcript.slt"
+        save_transcript(server, name, path)
+        return _verify_file(args, path)
+
+
+def _verify_file(args: argparse.Namespace, path: Path) -> int:
     from ...transcript.verify import Own, compare_histories, verify_file
 
-    if (published := _pooled_bytes(args.file)) is not None:
-        if args.vault is not None or args.against is not None:
-            raise InvalidInput(f"{args.file} is the transcript of a pooled run: --vault and --against do not apply")
-        return _verify_pooled(published)
+    with path.open("rb") as stream:
+        start = stream.read(_START)
+        if b"signed-tree" in start:
+            return _verify_pair(args, start + stream.read(), None)
+        if POOLED_TAG in start:
+            if args.vault is not None or args.against is not None:
+                raise InvalidInput(f"{path} is the transcript of a pooled run: --vault and --against do not apply")
+            return _verify_pooled(start + stream.read())
     own: tuple[Own, ...] | None = None
     if args.vault is not None:
         from ...device.vault import read_vault
 
         own = read_vault(args.vault).own()
     begin = time.perf_counter()
-    found = verify_file(args.file, own=own)
+    found = verify_file(path, own=own)
     seconds = max(time.perf_counter() - begin, 1e-9)
     if args.against is not None:
         found.differences += compare_histories(found, verify_file(args.against))
@@ -55,11 +87,23 @@ def run(args: argparse.Namespace) -> int:
     return DONE if found.sound else FOUND
 
 
-def _pooled_bytes(path: Path) -> bytes | None:
-    """What a pooled run published, if that is what the file holds."""
-    with path.open("rb") as stream:
-        start = stream.read(_START)
-        return start + stream.read() if POOLED_TAG in start else None
+def _verify_pair(args: argparse.Namespace, data: bytes, other: bytes | None) -> int:
+    """Replay what two servers published."""
+    from ...device.vault import read_vault
+    from ...release.pair_counts import pair_counts
+    from ...sharing.verify import verify_pair
+
+    if args.against is not None:
+        other = args.against.read_bytes()
+    pinned = None if args.vault is None else [entry.task for entry in read_vault(args.vault).uploads]
+    found = verify_pair(data, other=other, pinned=pinned)
+    print("\n".join(found.lines()))
+    if not found.sound:
+        return FOUND
+    print(_HONEST)
+    if found.pair is not None and not found.pair.bucket_depth:
+        print(found.pair.statement(pair_counts(data).guarantee))
+    return DONE
 
 
 def _verify_pooled(data: bytes) -> int:
@@ -74,6 +118,6 @@ def _verify_pooled(data: bytes) -> int:
         f"the rule gives the same {len(counted.partition):,} final cells from the same published numbers; "
         f"{counted.total:,} reports, task {published.task.id.hex()[:16]}"
     )
-    print("That the published numbers are honest counts with honest noise, no transcript can show.")
+    print(_HONEST)
     print(counted.guarantee.text())
     return DONE
