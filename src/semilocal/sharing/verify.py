@@ -74,8 +74,8 @@ class PairVerification:
                 "Checked:",
                 f"  the rule gives the same {cells:,} final cells from the same published numbers; {people:,} reports, "
                 f"task {self.pair.id.hex()[:16]}",
-                f"  no path of cells costs more than its budget, epsilon / 2 = {self.pair.pooled.path_budget:g} (delta = 0; any "
-                f"change of position costs two paths, epsilon = {self.pair.pooled.epsilon:g})",
+                f"  no path of cells costs more than its budget, epsilon / 2 = {self.pair.pooled.path_budget:g}; any "
+                f"change of position costs two paths, epsilon = {self.pair.pooled.epsilon:g} (delta = 0)",
                 f"  signatures of {self.pair.leader.name} and {self.pair.helper.name}, by the keys that the task names",
             ]
         out += [f"{len(self.differences)} differences:" if self.differences else "No difference."]
