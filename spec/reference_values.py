@@ -85,10 +85,13 @@ def scaled_value(tree: Tree, region: int, release: list[Any], point: Point) -> f
     return min(max((function_value(name, numbers, x) - low) / (high - low), 0.0), 1.0) if high > low else 0.5
 
 
+Corners = tuple[tuple[int, int], ...]
+
+
 class Window:
     """A window that slides over outputs in a row (15.5)."""
 
-    def __init__(self, epsilon: float, share: int, outputs: int, window: int, corners: list[tuple[int, int]]) -> None:
+    def __init__(self, epsilon: float, share: int, outputs: int, window: int, corners: Corners) -> None:
         with localcontext(Context(prec=90)):
             growth = Decimal(epsilon).exp() * (1 - Decimal(10) ** -55)
             low = int((share / (outputs + window * (growth - 1))).to_integral_value(ROUND_CEILING))
@@ -111,20 +114,24 @@ class Window:
         return (start + drawn - self.floor) // self.step
 
 
+window_of = lru_cache(Window)  # to make one is slow
+
+
 def windows(mechanism: dict[str, Any]) -> list[Window]:
     """The windows of a mechanism other than the discrete Laplace one."""
     epsilon, kind, share = mechanism["epsilon"], mechanism["type"], 2**48
     if kind == "two-point" or (kind == "hybrid" and epsilon <= 0.61):
-        return [Window(epsilon, share, 2, 1, [(0, 0), (BUCKETS, 1)])]
+        return [window_of(epsilon, share, 2, 1, ((0, 0), (BUCKETS, 1)))]
     if kind == "sliding-window":
         outputs, size = mechanism["outputs"], mechanism["window"]
-        return [Window(epsilon, share, outputs, size, [(knot, i) for i, knot in enumerate(knots(mechanism))])]
+        corners = tuple((knot, i) for i, knot in enumerate(knots(mechanism)))
+        return [window_of(epsilon, share, outputs, size, corners)]
     with localcontext(Context(prec=90)):
         root = Decimal(epsilon / 2).exp()
         outputs = int((32 * (1 + root)).to_integral_value(ROUND_HALF_EVEN))
         first = _floor(share * (1 - 1 / root)) if kind == "hybrid" else share
-    out = [Window(epsilon, first, outputs, 32, [(0, 0), (BUCKETS, outputs - 32)])]
-    return out if kind == "piecewise" else [*out, Window(epsilon, share - first, 2, 1, [(0, 0), (BUCKETS, 1)])]
+    out = [window_of(epsilon, first, outputs, 32, ((0, 0), (BUCKETS, outputs - 32)))]
+    return out if kind == "piecewise" else [*out, window_of(epsilon, share - first, 2, 1, ((0, 0), (BUCKETS, 1)))]
 
 
 def knots(mechanism: dict[str, Any]) -> list[int]:

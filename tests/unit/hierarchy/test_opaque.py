@@ -29,11 +29,10 @@ def insides_used(module: ast.Module) -> list[str]:
             found.append(ast.unparse(node))
         if isinstance(node, ast.Attribute) and node.attr == "bit_length" and mentions(node.value, "cell", "code"):
             found.append(ast.unparse(node))
-        if isinstance(node, ast.BinOp | ast.AugAssign):
-            left, right = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
-            numbers = mentions(left, "cell", "code") or mentions(right, "cell", "code")
-            by_fanout = mentions(left, "fanout") or mentions(right, "fanout")
-            if numbers and (isinstance(node.op, SHIFTS) or (isinstance(node.op, PRODUCTS) and by_fanout)):
+        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, SHIFTS + PRODUCTS):
+            sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+            numbers = any(mentions(side, "cell", "code") for side in sides)
+            if numbers and (isinstance(node.op, SHIFTS) or any(mentions(side, "fanout") for side in sides)):
                 found.append(ast.unparse(node))
     return found
 
