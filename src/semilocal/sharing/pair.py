@@ -157,8 +157,9 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
         code : int
             A cell of the deepest level, as from ``pooled.hierarchy.codes``.
         """
-        levels = self.shape.levels
-        return code >> levels, tuple(code >> shift & 1 for shift in reversed(range(levels)))
+        tree, cells = self.pooled.hierarchy, np.array([code], dtype=np.uint64)
+        path = (int(tree.child_of(cells, depth)[0]) for depth in range(self.bucket_depth, tree.max_depth))
+        return int(tree.ancestors(cells, self.bucket_depth)[0]), tuple(path)
 
     def check_bucket(self, bucket: int) -> None:
         """Refuse a number that is no bucket of this pair; without buckets it must be 1, the root."""
