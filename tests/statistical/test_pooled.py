@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from semilocal import Box
 from semilocal.audit.pooled import attack_pooled, forget_spending, worst_pair
+from semilocal.audit.sums import attack_sums, worst_sums
 from semilocal.pooled import PooledTask, Trust, estimate, noise, replay
 from tests.helpers.pooled_runs import seeded, true_numbers
 from tests.statistical.test_distributions import ALARM, surprise
@@ -89,3 +91,17 @@ def test_planted_faults_are_caught() -> None:
     for wrong in ({"louder": 2}, {"opening_share": 0.5, "advance": forget_spending}):
         pair = worst_pair("two-servers", **wrong)
         assert attack_pooled(pair, runs=40_000, rng=np.random.default_rng(9)).epsilon > 1.05 * pair.task.epsilon
+
+
+@pytest.mark.parametrize("trust", ["curator", "two-servers"])
+@pytest.mark.parametrize("cells", [1, 2])
+def test_the_attacker_of_sums_comes_within_a_tenth_of_the_claim_and_never_above(trust: Trust, cells: int) -> None:
+    pair = worst_sums(trust, cells=cells)
+    bound = attack_sums(pair, runs=150_000, rng=np.random.default_rng(10))
+    assert 0.9 * pair.task.epsilon <= bound.epsilon <= pair.task.epsilon
+
+
+@pytest.mark.parametrize("wrong", [{"louder": 2}, {"louder": 2, "cells": 2}, {"centred": False, "cells": 2}])
+def test_planted_faults_of_sums_are_caught(wrong: dict[str, Any]) -> None:
+    pair = worst_sums("two-servers", **wrong)
+    assert attack_sums(pair, runs=40_000, rng=np.random.default_rng(10)).epsilon > 1.5 * pair.task.epsilon

@@ -32,6 +32,7 @@ from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
 from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, value_loss
 from .outputs import COMMANDS, differing, equal_worlds
 from .pooled import attack_pooled, forget_spending, worst_pair
+from .sums import attack_sums, worst_sums
 
 __all__ = ["CASES", "Finding", "audit_task", "default_task"]
 
@@ -311,9 +312,26 @@ def pooled(runs: int, rng: np.random.Generator) -> list[Finding]:
     return out
 
 
+def pooled_sums(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Means: one sum over everybody, or one per cell. Half the noise, and sums around 0, must be seen."""
+    cases = [
+        ('mean over all, trust "curator", one person moves anywhere', worst_sums("curator"), False),
+        ('mean over all, trust "two-servers", one person moves anywhere', worst_sums("two-servers"), False),
+        ('means per cell, trust "curator", one person moves to another cell', worst_sums("curator", cells=2), False),
+        ("planted: mean over all with noise of half the size", worst_sums("two-servers", louder=2), True),
+        ("planted: means per cell with noise of half the size", worst_sums("curator", cells=2, louder=2), True),
+        ("planted: means per cell, sums not from the middle", worst_sums("curator", cells=2, centred=False), True),
+    ]
+    out = []
+    for what, pair, broken in cases:
+        bound = attack_sums(pair, runs=runs, rng=rng)
+        out.append(Finding(what, "epsilon", pair.task.epsilon, bound.epsilon, _how(bound), broken))
+    return out
+
+
 CASES: tuple[Callable[[int, np.random.Generator], list[Finding]], ...] = (
     transcripts, moved, values, randomizers, crowds, published, paper_laplace, no_crowd, retries, float_noise,
-    paper_margin, pooled,
+    paper_margin, pooled, pooled_sums,
 )  # fmt: skip
 
 

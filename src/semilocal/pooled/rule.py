@@ -33,7 +33,7 @@ from ..errors import InvalidInput
 from ..hierarchy.dyadic import ROOT, Cells
 from .task import UNITS, PooledTask
 
-__all__ = ["Level", "difference_noise", "next_level", "root_level"]
+__all__ = ["Level", "difference_noise", "last_opened", "next_level", "root_level"]
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -137,6 +137,16 @@ def next_level(task: PooledTask, level: Level, differences: Integers) -> Level:
     )
 
 
+def last_opened(task: PooledTask, level: Level) -> npt.NDArray[np.bool_]:
+    """Opened cells that are the most like final ones: bool[m].
+
+    Even halves of them would be final, or what is left of their path pays for no second opening at their price. That is
+    known before their differences are, so what these say about unevenness is not selected by what they say.
+    """
+    halved = 0.5 * _expected_difference(_reach(level.size, level.variance), level.unevenness)
+    return level.opened & ((halved < task.threshold) | (level.left - level.price <= level.price))
+
+
 def difference_noise(task: PooledTask, units: Integers) -> Floats:
     """Variance of the noise of numbers bought with so many units, as the rule takes it (2 / e^2 per noise)."""
     rate = units * (task.path_budget / (UNITS * task.max_reports))
@@ -155,13 +165,17 @@ def _priced(
     left: Integers,
 ) -> Level:
     reach = _reach(size, variance)
-    spread = np.sqrt(np.minimum(np.maximum(unevenness, EVENEST), 1.0))
     share = task.opening_share * np.sqrt(task.threshold / np.maximum(reach, task.threshold))
     price = np.maximum((share * UNITS).astype(np.int64), 1)
-    opens = (reach * spread >= task.threshold) & (price < left)
+    opens = (_expected_difference(reach, unevenness) >= task.threshold) & (price < left)
     if depth == task.hierarchy.max_depth:
         opens[:] = False
     return Level(depth, cells, size, variance, unevenness, weight, left, np.where(opens, price, 0))
+
+
+def _expected_difference(reach: Floats, unevenness: Floats) -> Floats:
+    spread: Floats = np.sqrt(np.minimum(np.maximum(unevenness, EVENEST), 1.0))
+    return reach * spread
 
 
 def _reach(size: Floats, variance: Floats) -> Floats:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import BinaryTree, Cells
 
-__all__ = ["HALVINGS", "spread_inside"]
+__all__ = ["HALVINGS", "Density", "spread_inside"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,18 +50,13 @@ def spread_inside(
     except InvalidInput:  # floats cannot tell such narrow cells apart; evenly then
         return tree, cells, counts
     for _ in range(halvings):
-        density = _Counted(deeper, cells, counts)
-        before, after = (density.count(neighbour) for neighbour in deeper.beside(cells))
-        least = _BACKGROUND * counts
-        one, other = ((np.maximum(count, least)) ** 0.25 for count in (before, after))
-        both = one + other
-        first = counts * np.divide(one, both, out=np.full(len(cells), 0.5), where=both > 0)
+        first = counts * Density(deeper, cells, counts).first_half(cells, counts)
         cells = np.stack((2 * cells, 2 * cells + np.uint64(1)), axis=1).ravel()
         counts = np.stack((first, counts - first), axis=1).ravel()
     return deeper, cells, counts
 
 
-class _Counted:
+class Density:
     """Counts of any cells, from those of disjoint cells in the order of the domain: each evenly spread."""
 
     def __init__(self, tree: BinaryTree, cells: Cells, counts: Floats) -> None:
@@ -72,8 +67,24 @@ class _Counted:
         self._before = np.concatenate(([0.0], np.cumsum(counts)[:-1]))
 
     def count(self, cells: Cells) -> Floats:
+        """People in the cells: float64[m]."""
         first, last = self._tree.span(cells)
         return np.maximum(self._up_to(last + np.uint64(1)) - self._up_to(first), 0.0)
+
+    def first_half(self, cells: Cells, counts: Floats) -> Floats:
+        """Which share of a cell's people its first half holds, by the densities of the neighbours: float64[m].
+
+        Parameters
+        ----------
+        cells : uint64[m]
+            Any cells of the tree.
+        counts : float64[m]
+            Their own counts.
+        """
+        least = _BACKGROUND * counts
+        one, other = (np.maximum(self.count(neighbour), least) ** 0.25 for neighbour in self._tree.beside(cells))
+        both = one + other
+        return np.asarray(np.divide(one, both, out=np.full(len(cells), 0.5), where=both > 0))
 
     def _up_to(self, codes: Cells) -> Floats:
         place = np.maximum(np.searchsorted(self._first, codes, side="right") - 1, 0)

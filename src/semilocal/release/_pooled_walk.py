@@ -22,7 +22,8 @@ import numpy as np
 from ..arrays import Flags, Floats, Integers
 from ..pooled import noise
 from ..pooled.estimate import Estimates, final_places
-from ..pooled.spread import spread_inside
+from ..pooled.rule import last_opened
+from ..pooled.spread import Density, spread_inside
 from ._walk import Counted
 from .spread import Spread, fit
 
@@ -100,7 +101,7 @@ class PooledWalk:
         lower, upper = np.ascontiguousarray(np.moveaxis(boxes, (0, 1, 2), (2, 0, 1)))
         return cls(
             lower, upper, people, below, share, split, noisy, corners[0], corners[1], shared,
-            _fitted(estimates, people, below, starts),
+            _fitted(estimates, people, starts),
         )  # fmt: skip
 
     def query(self, boxes: Floats) -> Counted:
@@ -178,17 +179,20 @@ class PooledWalk:
         return number, np.minimum(share, 1.0)
 
 
-def _fitted(estimates: Estimates, people: Floats, below: Integers, starts: Integers) -> Spread:
-    """How unevenly people lie, from the divisions of cells of which a child is final: the nearest to final cells."""
+def _fitted(estimates: Estimates, people: Floats, starts: Integers) -> Spread:
+    """How far people lie from where the neighbours suggest, from the divisions of the cells most like final ones.
+
+    Cells with a final child would not do: a child is final where the division, or its noise, made it small.
+    """
     tree = estimates.tree
-    sizes, differences, noises = [], [], []
+    density = Density(tree.task.hierarchy, tree.cells, estimates.counts)
+    sizes, children, noises, expected = [np.empty(0)], [np.empty((0, 2))], [np.empty(0)], [np.empty((0, 2))]
     for start, level, found in zip(starts[:-1], tree.levels, tree.differences, strict=False):
-        opened = start + np.flatnonzero(level.opened)
-        last = (below[below[opened]] == _FINAL) | (below[below[opened] + 1] == _FINAL)
-        price = level.price[level.opened][last]
-        sizes.append(people[opened][last])
-        differences.append(found[last].astype(np.float64))
-        noises.append(tree.task.noises * noise.variance(tree.task.unit, price))
-    none = [np.empty(0)]
-    size, difference, noisy = (np.concatenate(none + some) for some in (sizes, differences, noises))
-    return fit(size, np.stack([size + difference, size - difference], axis=1) / 2.0, noisy / 4.0)
+        last = last_opened(tree.task, level)
+        size, difference = people[start + np.flatnonzero(last)], found[last[level.opened]]
+        first = density.first_half(level.cells[last], size)
+        sizes.append(size)
+        children.append(np.stack([size + difference, size - difference], axis=1) / 2.0)
+        noises.append(tree.task.noises * noise.variance(tree.task.unit, level.price[last]) / 4.0)
+        expected.append(np.stack([first, 1.0 - first], axis=1))
+    return fit(*(np.concatenate(some) for some in (sizes, children, noises, expected)))

@@ -1,12 +1,12 @@
 """The mean of a function under plain differential privacy: one noisy sum over all reports, or one per final cell.
 
-Values become integers from 0 to SCALE, rounded at random so that the sum is unbiased. A sum gets discrete Laplace noise
-for the whole range of the function over the domain, so the error is that of central differential privacy (times the
-square root of 2 with two servers, which both add noise).
+A report's value becomes an integer from -SCALE / 2 to SCALE / 2: where it lies in the range of f over its cell, rounded
+at random so that sums are unbiased (:func:`exact_sums`). Every sum gets discrete Laplace noise (:func:`draw_sums`). A
+person who moves inside a cell changes one sum by at most SCALE; one who moves to another cell changes two sums by at
+most SCALE / 2 each. Either way the loss is the epsilon of the sums (docs/privacy.md).
 
-Per cell: the sum of f less the middle of its range over the cell, with noise for that range. Somebody who moves inside
-a cell changes one sum by at most the range; somebody who moves to another cell changes two sums by at most half a range
-each. Either way the loss is the epsilon of the sums.
+The mean over all takes the whole domain for one cell, so its error is that of central differential privacy (times the
+square root of 2 with two servers, which both add noise).
 
 Knows positions while it adds up: who runs it is a curator.
 """
@@ -14,8 +14,9 @@ Knows positions while it adds up: who runs it is a curator.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,17 @@ from .pooled_counts import PooledCounts, is_simulated, words_from
 from .promised import Mapped, promise_of
 from .value_release import MeanRelease
 
-__all__ = ["SCALE", "CellMeans", "PooledMean", "cell_means", "pooled_mean", "region_means"]
+__all__ = [
+    "SCALE",
+    "CellMeans",
+    "PooledMean",
+    "cell_means",
+    "draw_sums",
+    "exact_sums",
+    "pooled_mean",
+    "region_means",
+    "sum_rate",
+]
 
 SCALE = 1 << 24  # steps of the fixed-point grid: rounding adds at most 1/4 step² per report, noise at least SCALE²
 
@@ -156,19 +167,16 @@ def pooled_mean(
     positions = box.check(points)
     if not len(positions):
         raise InvalidInput("there is nobody to take the mean of")
+    everybody = np.zeros(len(positions), dtype=np.int64)
     values, ranges = check_values(bounded, positions, np.array([[box.lower, box.upper]]))
+    found = _noisy(values, ranges, everybody, task, exact(task.epsilon), words)
     low, high = map(float, ranges[0])
-    width = high - low
-    steps = _steps((values - low) / width if width > 0 else np.zeros(len(values)), words)
-    rate = exact(task.epsilon) / (SCALE * task.max_reports)
-    total = int(steps.sum()) + int(noise.draw(rate, np.ones(task.noises, dtype=np.int64), words).sum())
-    variance = task.noises * float(noise.variance(rate, 1)) + len(steps) / 4
-    unit = width / (SCALE * len(steps))
+    unit = (high - low) / len(positions)
     return PooledMean(
-        min(max(low + total * unit, low), high),
-        float(np.sqrt(variance)) * unit,
+        min(max((low + high) / 2 + float(found.sums[0]) / SCALE * unit, low), high),
+        float(np.sqrt(found.variance + len(positions) / 4 / SCALE**2)) * unit,
         (low, high),
-        PooledPartition(estimate(unrefined(task, len(steps)))),
+        PooledPartition(estimate(unrefined(task, len(positions)))),
         Ledger().spend(f"mean of {bounded.name}", task.epsilon, anywhere=True),
         is_simulated(task.trust, rng),
     )
@@ -202,23 +210,15 @@ def cell_means(
         raise InvalidInput(f"points must be the run's {counted.total} reports; got {len(positions)}")
     cells = partition.locate(positions)
     values, ranges = check_values(bounded, positions, partition.boxes, of=cells)
+    found = _noisy(values, ranges, cells, task, exact(epsilon), words)
     low, high = ranges.T
-    width = high - low
-    wide = width[cells] > 0
-    unit = np.divide(values - low[cells], width[cells], out=np.full(len(values), 0.5), where=wide)
-    steps = _steps(unit, words) - SCALE // 2
-    sums = np.zeros(len(partition), dtype=np.int64)
-    np.add.at(sums, cells, steps)
-    rate = exact(epsilon) / (SCALE * task.max_reports)
-    for _ in range(task.noises):
-        sums += noise.draw(rate, np.ones(len(sums), dtype=np.int64), words)
     people, doubt = np.maximum(partition.crowds, 1.0), partition.estimates.variances
-    offset = np.clip(sums / (SCALE * people), -0.5, 0.5)
-    noisy = task.noises * float(noise.variance(rate, 1)) / SCALE**2
-    error = np.minimum(np.sqrt(noisy + offset**2 * doubt) / people, 1.0)
-    middle = (low + high) / 2
-    simulated = counted.simulated or rng is not None
-    return CellMeans(middle + offset * width, error * width, ranges, partition, spent, simulated)
+    offset = np.clip(found.sums / (SCALE * people), -0.5, 0.5)
+    error = np.minimum(np.sqrt(found.variance + offset**2 * doubt) / people, 1.0)
+    return CellMeans(
+        (low + high) / 2 + offset * (high - low), error * (high - low), ranges, partition, spent,
+        counted.simulated or rng is not None,
+    )  # fmt: skip
 
 
 def region_means(found: MeanRelease, f: Any) -> CellMeans:
@@ -233,10 +233,55 @@ def _losses(spent: Ledger) -> tuple[tuple[str, float], ...]:
     return tuple((entry.what, float(entry.epsilon)) for entry in spent.entries)
 
 
-def _steps(unit: Floats, words: noise.Words) -> Integers:
-    """Numbers from 0 to 1 as integers from 0 to SCALE, rounded at random: the expectation is kept."""
+# -- the sums --------------------------------------------------------------------------------------------------------
+
+
+def exact_sums(unit: Floats, cells: Integers, number: int, words: noise.Words) -> Integers:
+    """Sums per cell of values from 0 to 1, as integers around the middle: int64[number].
+
+    Parameters
+    ----------
+    unit : float64[n]
+        From 0 to 1.
+    cells : int64[n]
+        Whose sum a value goes into.
+    words : Words
+        Values are rounded at random so that their expectation is kept.
+    """
     scaled = np.clip(unit, 0.0, 1.0) * SCALE
     lower = np.floor(scaled)
     draws = words(np.arange(len(unit)), 0, 1)[:, 0] >> np.uint64(11)
     up = draws.astype(np.float64) * 2.0**-53 < scaled - lower
-    return np.asarray(lower.astype(np.int64) + up)
+    sums = np.zeros(number, dtype=np.int64)
+    np.add.at(sums, cells, lower.astype(np.int64) + up - SCALE // 2)
+    return sums
+
+
+def sum_rate(task: PooledTask, epsilon: Fraction) -> Fraction:
+    """Rate of the noise of sums that lose epsilon: all reports of a person change them by SCALE per report at most."""
+    return epsilon / (SCALE * task.max_reports)
+
+
+def draw_sums(sums: Integers, task: PooledTask, rate: Fraction, words: noise.Words) -> Integers:
+    """The sums with one draw of noise of each party that adds noise: int64[number]."""
+    once = np.ones(len(sums), dtype=np.int64)
+    for _ in range(task.noises):
+        sums = sums + noise.draw(rate, once, words)
+    return sums
+
+
+class _Noisy(NamedTuple):
+    """Noisy sums int64[m] and the variance of the noise of each, divided by SCALE^2."""
+
+    sums: Integers
+    variance: float
+
+
+def _noisy(
+    values: Floats, ranges: Floats, cells: Integers, task: PooledTask, epsilon: Fraction, words: noise.Words
+) -> _Noisy:
+    low, width = ranges[cells, 0], ranges[cells, 1] - ranges[cells, 0]
+    unit = np.divide(values - low, width, out=np.full(len(values), 0.5), where=width > 0)
+    rate = sum_rate(task, epsilon)
+    sums = draw_sums(exact_sums(unit, cells, len(ranges), words), task, rate, words)
+    return _Noisy(sums, task.noises * float(noise.variance(rate, 1)) / SCALE**2)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.pooled import PooledTask
 from semilocal.release.pooled_counts import words_from
-from semilocal.release.pooled_mean import SCALE, _steps, cell_means, pooled_mean
+from semilocal.release.pooled_mean import SCALE, cell_means, exact_sums, pooled_mean, sum_rate
 
 BOX = sl.Box((0, 0), (2, 1))
 POINTS = np.random.default_rng(1).random((50, 2)) * [2, 1]
@@ -25,15 +28,76 @@ def test_the_stated_error_is_the_true_one() -> None:
     assert result.stderr == pytest.approx(np.sqrt(2.0) * 2.0 / (len(POINTS) * 0.5), rel=1e-6)
 
 
-def test_nobody_changes_the_sum_by_more_than_the_noise_is_for() -> None:
+def test_a_value_becomes_an_integer_around_the_middle_of_its_range() -> None:
     words = words_from(np.random.default_rng(4))
-    steps = _steps(np.array([0.0, 1.0, 0.5, 1.5, -1.0, 1 / 3] * 1_000), words)
-    assert steps.min() == 0
-    assert steps.max() == SCALE
-    third = steps[5::6]
+    unit = np.array([0.0, 1.0, 0.5, 1.5, -1.0, 1 / 3] * 1_000)
+    steps = exact_sums(unit, np.arange(len(unit)), len(unit), words)
+    assert steps.min() == -SCALE // 2
+    assert steps.max() == SCALE // 2
+    assert (steps[2::6] == 0).all()
+    third, exact = steps[5::6] + SCALE // 2, SCALE / 3
     assert set(third.tolist()) == {SCALE // 3, SCALE // 3 + 1}
     # A third of 2^24 ends in .333: 1,000 draws, five standard errors (6e-7).
-    assert abs((third - SCALE // 3).mean() - (SCALE / 3 - SCALE // 3)) < 5 * np.sqrt(2 / 9 / 1_000)
+    assert abs(third.mean() - exact) < 5 * np.sqrt(2 / 9 / 1_000)
+
+
+class Law:
+    """The exact law of the published sums of one person with f(x) = x, over a domain cut into even cells.
+
+    With two servers it is what either of them sees, who knows its own noise.
+    """
+
+    def __init__(self, cells: int, epsilon: float, *, reports: int = 1, louder: int = 1, centred: bool = True) -> None:
+        self.cells, self.reports, self.centred = cells, reports, centred
+        task = PooledTask.build(sl.Box((0,), (1,)), epsilon=epsilon, trust="curator", max_depth=2, max_reports=reports)
+        rate = louder * float(sum_rate(task, Fraction(epsilon)))
+        reach = 2 * TINY * reports
+        self.outputs = np.arange(-reach, reach + 1)
+        self.noise = np.exp(-rate * np.abs(self.outputs[:, None] - self.outputs))  # up to a factor: [output, sum]
+
+    def sums(self, x: float, word: int) -> Any:
+        """What the code adds up if all words are the same."""
+        cell = min(int(x * self.cells), self.cells - 1)
+        units, where = np.full(self.reports, x * self.cells - cell), np.full(self.reports, cell)
+        found = exact_sums(
+            units, where, self.cells, lambda which, _, width: np.full((len(which), width), word, np.uint64)
+        )
+        if not self.centred:
+            found[cell] += self.reports * TINY // 2
+        return found
+
+    def of(self, x: float) -> Any:
+        """Chances of all outputs, up to a factor: float64[outputs, ...] with an axis per cell."""
+        up = x * self.cells * TINY % 1.0
+        total = np.zeros(())
+        for word, chance in ((0, up), (2**64 - 1, 1.0 - up)):
+            law = np.ones(())
+            for one in self.sums(x, word):
+                law = np.multiply.outer(law, self.noise[:, one - self.outputs[0]])
+            total = total + chance * law
+        return total
+
+    def loss(self) -> float:
+        """The largest log of a ratio over all outputs and pairs of positions."""
+        laws = np.log([self.of(x) for x in np.linspace(0, 1, 16 * self.cells + 1)])
+        return float(max(np.max(one - laws) for one in laws))
+
+
+TINY = 4
+
+
+@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("reports", [1, 2])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_every_output_of_the_sums_is_enumerated_and_the_largest_loss_is_epsilon(
+    cells: int, reports: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grid of four steps. Planted: noise of half the size; sums that are not taken from the middle of the range."""
+    monkeypatch.setattr("semilocal.release.pooled_mean.SCALE", TINY)
+    assert Law(cells, epsilon, reports=reports).loss() == pytest.approx(epsilon, rel=1e-9)
+    assert Law(cells, epsilon, reports=reports, louder=2).loss() == pytest.approx(2 * epsilon, rel=1e-9)
+    if cells > 1:
+        assert Law(cells, epsilon, reports=reports, centred=False).loss() > 1.9 * epsilon
 
 
 def test_an_interval_holds_its_value_and_stays_in_the_range() -> None:

@@ -1,0 +1,90 @@
+"""The attacker of noisy sums: knows everybody's value but one person's, and tells two values of that one apart.
+
+Sums and noise come from the functions that real means use (release/pooled_mean.py). Where two servers add noise the
+attacker is one of them and takes its own noise off. The score is the log-likelihood ratio, as in :mod:`.pooled`.
+
+Knows all values but one, and its own noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from ..arrays import Floats, Integers, exact
+from ..geometry.box import Box
+from ..pooled import noise
+from ..pooled.task import PooledTask, Trust
+from ..release.pooled_mean import SCALE, draw_sums, exact_sums, sum_rate
+from .bounds import CONFIDENCE, LossBound, loss_lower_bound, sharpest_event
+
+__all__ = ["SumsPair", "attack_sums", "worst_sums"]
+
+OTHERS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class SumsPair:
+    """Two neighbouring inputs: one person with either of two values, each from 0 to 1 within the range of its cell.
+
+    Attributes
+    ----------
+    task : PooledTask
+        Its epsilon is the claimed loss of the sums.
+    number : int
+        Cells; 1 for the mean over all.
+    here, there : (int, float)
+        Cell and value.
+    louder : int
+        What the real rate is, times the right one. 2 is noise of half the size: wrong on purpose.
+    centred : bool
+        If not, sums are not taken from the middle of the range: wrong on purpose.
+    """
+
+    task: PooledTask
+    number: int
+    here: tuple[int, float]
+    there: tuple[int, float]
+    louder: int = 1
+    centred: bool = True
+
+    def sums(self, at: tuple[int, float], words: noise.Words) -> Integers:
+        """Exact sums of everybody: int64[number]."""
+        cells = np.append(np.arange(OTHERS) % self.number, at[0])
+        unit = np.append(np.tile([0.0, 1.0], OTHERS // 2), at[1])  # values that need no rounding
+        middle = 0 if self.centred else np.bincount(cells, minlength=self.number) * (SCALE // 2)
+        return exact_sums(unit, cells, self.number, words) + middle
+
+
+def attack_sums(pair: SumsPair, *, runs: int, rng: np.random.Generator, confidence: float = CONFIDENCE) -> LossBound:
+    """Lower bound on the loss between the two values, here over there.
+
+    Parameters
+    ----------
+    runs : int
+        Plays per world for the bound; a fifth as many again are played to choose the event.
+    """
+    words = noise.from_generator(rng)
+    here, there = pair.sums(pair.here, words), pair.sums(pair.there, words)
+    rate = sum_rate(pair.task, exact(pair.task.epsilon)) * pair.louder
+    alone = msgspec.structs.replace(pair.task, trust="curator")  # one server's noise is known to itself
+
+    def scores(exact_ones: Integers, size: int) -> Floats:
+        seen = draw_sums(np.tile(exact_ones, size), alone, rate, words).reshape(size, -1)
+        return np.asarray(float(rate) * (np.abs(seen - there) - np.abs(seen - here)).sum(axis=1))
+
+    pilot = max(runs // 5, 1000)
+    threshold = sharpest_event(scores(here, pilot), scores(there, pilot))
+    hits, misses = (int((scores(world, runs) >= threshold).sum()) for world in (here, there))
+    return loss_lower_bound(hits, misses, runs=runs, confidence=confidence)
+
+
+def worst_sums(
+    trust: Trust, *, cells: int = 1, epsilon: float = 1.0, louder: int = 1, centred: bool = True
+) -> SumsPair:
+    """The pair with the largest loss: from the top of one cell's range to the bottom of the last one's."""
+    task = PooledTask.build(Box((0.0,), (1.0,)), epsilon=epsilon, trust=trust, max_depth=2)
+    there = 0.0 if centred or cells == 1 else 1.0
+    return SumsPair(task, cells, (0, 1.0), (cells - 1, there), louder, centred)
