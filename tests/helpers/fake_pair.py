@@ -6,6 +6,7 @@ Both answer through one network, so that a test can drop, repeat or delay every 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,6 +75,7 @@ class FakePair:
     stored: dict[str, bytes] = field(default_factory=dict)
     closed: bool = False
     signing: bytes = SIGNING[0]
+    phases: dict[str, str] = field(default_factory=lambda: {"leader.test": "open", "helper.test": "open"})
 
     @property
     def name(self) -> str:
@@ -94,6 +96,8 @@ class FakePair:
         match [method, *path[len(base) :].strip("/").split("/")]:
             case ["GET", ""]:
                 return 200, self.pair.to_bytes()
+            case ["GET", "state"]:
+                return 200, json.dumps({"task": self.name, "kind": "pair", "phase": self.phases[host]}).encode()
             case ["PUT", "uploads", who] if host == "leader.test":
                 return self.upload(who, body), self.receipt(body)
         raise Problem(404, "no-such-route")

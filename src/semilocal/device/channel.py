@@ -133,6 +133,10 @@ class _Problem(msgspec.Struct):
     detail: str = ""
 
 
+class _Phase(msgspec.Struct):
+    phase: str
+
+
 class _Acknowledgement(msgspec.Struct):
     digest: str
 
@@ -303,6 +307,14 @@ class Channel:
             raise ServerViolation("other-task", "the server sent the state of another task")
         return status, self.clock.time() - began
 
+    async def phase(self, task: str) -> str:
+        """Where a task of two servers is, as this one says; a hint, as the status is."""
+        path = f"/tasks/{task}/state"
+        answer: Answer = await self._shared(path, lambda: self.send("GET", path, check=_read_phase))
+        if answer.status != 200:
+            raise ServerViolation(answer.token, answer.detail or f"GET {path} failed")
+        return _read_phase(answer.body)
+
     async def _shared(self, key: object, start: Callable[[], Any]) -> Any:
         """Let all who ask for the same thing at the same time wait for one request."""
         flight = self._flights.get(key)
@@ -381,6 +393,10 @@ def _check_acknowledgement(body: bytes, content: bytes) -> None:
 
 def _read_status(body: bytes) -> Status:
     return msgspec.json.decode(body, type=Status)
+
+
+def _read_phase(body: bytes) -> str:
+    return msgspec.json.decode(body, type=_Phase).phase
 
 
 def _seconds(header: str | None) -> float:

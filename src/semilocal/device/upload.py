@@ -252,9 +252,18 @@ class Uploader:
             if not self._new_server:
                 check_operators(self._vault.contents, self._pair)
             check_pair(self._pair, self._policy, allow_bucket=self._allow_bucket)
+            await self._check_open(self._pair)
             return self._store(self._pair)
         self._pair = PairTask.from_bytes(entry.task)
         return entry if entry.receipt else self._resumed(self._pair, entry)
+
+    async def _check_open(self, pair: PairTask) -> None:
+        """Refuse before anything is sealed where an honest pair would not take it."""
+        for operator in (pair.leader, pair.helper):
+            phase = await self._connect(operator.origin).phase(self._name)
+            if phase != "open":
+                token = {"confirming": "not-confirmed", "cancelled": "campaign-ended"}.get(phase, "uploads-closed")
+                raise ServerViolation(token, f"the task is {phase} at {operator.name}; uploads need it to be open")
 
     def _store(self, pair: PairTask) -> PairUpload:
         """Seal, book and save, before anything leaves."""

@@ -300,6 +300,25 @@ def test_the_cap_of_the_vault_counts_all_tasks() -> None:
     assert booked(world) == ["2"]
 
 
+@pytest.mark.parametrize("host", ["leader.test", "helper.test"])
+@pytest.mark.parametrize(
+    ("phase", "token"),
+    [
+        ("confirming", "not-confirmed"),
+        ("closing", "uploads-closed"),
+        ("levels", "uploads-closed"),
+        ("done", "uploads-closed"),
+        ("cancelled", "campaign-ended"),
+    ],
+)
+def test_nothing_is_sealed_or_booked_for_a_task_that_is_not_open_at_both(host: str, phase: str, token: str) -> None:
+    world = PairWorld()
+    world.servers.phases[host] = phase
+    found = run(world)
+    assert (found.outcome, found.token) == ("refused", token)
+    assert nothing_happened(world)
+
+
 @pytest.mark.parametrize("role", ["leader", "helper"])
 def test_an_operator_with_another_key_than_before_is_refused_until_the_owner_means_it(role: str) -> None:
     world = PairWorld()
