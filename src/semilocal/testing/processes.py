@@ -43,14 +43,16 @@ class Server:
         Where its output goes; nowhere if left out.
     options : sequence of str
         Further options of the command.
+    signing_key : bytes
+        Private key of 32 bytes; two servers of a pair need different ones.
     """
 
     def __init__(
         self, database: str, *, workers: int = 1, port: int | None = None, log: Path | None = None,
-        options: Sequence[str] = (),
+        options: Sequence[str] = (), signing_key: bytes = SIGNING_KEY,
     ) -> None:  # fmt: skip
         self.database, self.workers, self.port, self.log = database, workers, port or free_port(), log
-        self.options = options
+        self.options, self.signing_key = options, signing_key
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -67,7 +69,7 @@ class Server:
                 [sys.executable, "-m", "semilocal", "serve", "--db", self.database, "--port", str(self.port),
                  "--workers", str(self.workers), *self.options],
                 env={**os.environ, "PYTHONPATH": path, "SEMILOCAL_ADMIN_TOKEN": ADMIN_TOKEN,
-                     "SEMILOCALSIGNING_KEY": SIGNING_KEY.hex()}, stdout=sink, stderr=sink,
+                     "SEMILOCAL_SIGNING_KEY": self.signing_key.hex()}, stdout=sink, stderr=sink,
                 start_new_session=True, preexec_fn=None if files is None else partial(_limit_files, files),
             )  # fmt: skip
         if wait:
