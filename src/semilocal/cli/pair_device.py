@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..device.upload import smallest_words
-from ..protocol.promise import anywhere_words
 from ..sharing.envelope import OVERHEAD, REPORT_ID
 from ..sharing.pair import PairTask
 from .arguments import describe_position
@@ -38,7 +37,7 @@ def preview(pair: PairTask, position: tuple[float, ...]) -> str:
             f"What would be sent, once, about {size:,} bytes, to {pair.leader.origin}, which passes the second share "
             f"on to {pair.helper.origin}:",
             *(f"  - {line}" for line in sent),
-            f"What it costs you: {anywhere_words(pair.pooled.epsilon)}, against everyone who sees the result and "
+            f"What it costs you: {pair.loss_words}, against everyone who sees the result and "
             "against either operator alone.",
         ]
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..errors import InvalidInput
 from ..io.files import replacing, write_text
+from ..release.bucket_counts import BucketCounts
 from ..release.pair_counts import pair_counts, pair_document
 from ..release.pooled_counts import PooledCounts
 from ..sharing.pair import is_pair_task
@@ -48,7 +49,7 @@ def shown_by_both(url: str) -> tuple[bytes, bytes | None]:
         return data, None
 
 
-def read_result(client: AdminClient, task: str) -> tuple[bytes, PooledCounts]:
+def read_result(client: AdminClient, task: str) -> tuple[bytes, PooledCounts | BucketCounts]:
     """The transcript of a finished pair, and the counts it gives."""
     data = client.transcript(task)
     if SignedTree.from_bytes(data).task.id.hex() != task:
@@ -56,12 +57,12 @@ def read_result(client: AdminClient, task: str) -> tuple[bytes, PooledCounts]:
     return data, pair_counts(data)
 
 
-def write_folder(data: bytes, counts: PooledCounts, folder: Path) -> list[Path]:
+def write_folder(data: bytes, counts: PooledCounts | BucketCounts, folder: Path) -> list[Path]:
     """Write results.json, statement.txt, transcript.slt and, in two dimensions, regions.geojson."""
     document = pair_document(data, counts)
     folder.mkdir(parents=True, exist_ok=True)
     files = {"results.json": json.dumps(document, indent=2) + "\n", "statement.txt": document["statement"] + "\n"}
-    if counts.published.task.box.dimensions == 2:
+    if counts.partition.task.box.dimensions == 2:
         files["regions.geojson"] = json.dumps(counts.to_geojson()) + "\n"
     for name, text in files.items():
         write_text(folder / name, text)

@@ -25,7 +25,6 @@ from ..errors import InvalidInput, ServerViolation
 from ..geometry.sides import side_unit, sides
 from ..protocol.keys import pseudonym, upload_entropy
 from ..protocol.policy import Policy
-from ..protocol.promise import anywhere_words
 from ..protocol.task import Task
 from ..sharing.envelope import Role, seal
 from ..sharing.pair import PairTask, is_pair_task
@@ -91,9 +90,7 @@ def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) ->
     epsilon = pair.pooled.epsilon
     for limit, name in ((policy.max_epsilon, "max_epsilon"), (policy.max_exposure, "max_exposure")):
         if limit is not None and not epsilon <= limit:
-            raise ServerViolation(
-                "over-budget", f"the task costs {anywhere_words(epsilon)}; your {name} allows {limit:g}"
-            )
+            raise ServerViolation("over-budget", f"the task costs {pair.loss_words}; your {name} allows {limit:g}")
     if policy.min_side:
         found = smallest_sides(pair)
         if len(policy.min_side) not in (1, len(found)):

@@ -10,7 +10,6 @@ from typing import Literal
 import msgspec
 
 from ..arrays import short_repr
-from ..protocol.promise import anywhere_words
 from ..sharing.pair import COLLUSION, EXPERIMENTAL, PairTask
 from ..sharing.wire import Receipt
 from .vault import Contents, PairUpload
@@ -59,7 +58,7 @@ class UploadSummary(msgspec.Struct, frozen=True, kw_only=True):
                 f"Receipt of {self.task.leader.name}, signed: upload {self.receipt.digest.hex()}. It is in the vault."
             )
         lines.append(
-            f"What you spent: {anywhere_words(self.epsilon)}, against everyone who sees the result and against either "
+            f"What you spent: {self.task.loss_words}, against everyone who sees the result and against either "
             "operator alone."
         )
         lines += [COLLUSION, EXPERIMENTAL]

@@ -9,16 +9,18 @@ import hashlib
 from typing import Any
 
 from ..errors import InvalidInput
+from ..hierarchy import ROOT
 from ..sharing.pair import EXPERIMENTAL
 from ..sharing.verify import verify_pair
 from ..sharing.wire import SignedTree
+from .bucket_counts import BucketCounts, bucket_counts
 from .pooled_counts import PooledCounts, pooled_counts
 
 __all__ = ["pair_counts", "pair_document"]
 
 
-def pair_counts(data: bytes) -> PooledCounts:
-    """Range counts from a pair's transcript.
+def pair_counts(data: bytes) -> PooledCounts | BucketCounts:
+    """Range counts from a pair's transcript; of all buckets if the task has some.
 
     Parameters
     ----------
@@ -33,15 +35,15 @@ def pair_counts(data: bytes) -> PooledCounts:
     found = verify_pair(data)
     if not found.sound:
         raise InvalidInput(f"the transcript does not hold: {'; '.join(str(one) for one in found.differences)}")
-    if len(found.published) != 1:
-        raise InvalidInput(
-            f"the transcript has {len(found.published)} buckets; one map shows one tree: take them from "
-            "SignedTree.published()"
-        )
-    return pooled_counts(found.published[0])
+    assert found.pair is not None
+    parts = {
+        tree.bucket: pooled_counts(published)
+        for tree, published in zip(SignedTree.from_bytes(data).trees, found.published, strict=True)
+    }
+    return bucket_counts(found.pair, parts) if found.pair.bucket_depth else parts[int(ROOT)]
 
 
-def pair_document(data: bytes, counts: PooledCounts) -> dict[str, Any]:
+def pair_document(data: bytes, counts: PooledCounts | BucketCounts) -> dict[str, Any]:
     """Everything that two servers publish, ready for JSON."""
     signed = SignedTree.from_bytes(data)
     pair, partition = signed.task, counts.partition

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,9 +20,9 @@ import numpy as np
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import ROOT, BinaryTree
-from ..pooled.loss import guarantee
+from ..pooled.loss import Rung, guarantee
 from ..pooled.task import PooledTask
-from ..protocol.promise import Guarantee
+from ..protocol.promise import Guarantee, anywhere_words
 from .envelope import Role
 from .report import Shape
 from .signing import KEY
@@ -177,6 +178,27 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
         changed: dict[str, Any] = {"hierarchy": BinaryTree(box, self.shape.levels)}
         return msgspec.structs.replace(self.pooled, **changed)
 
+    @property
+    def loss_words(self) -> str:
+        """What one upload costs, with its adjacency and delta."""
+        if not self.bucket_depth:
+            return anywhere_words(self.pooled.epsilon)
+        return (
+            f"epsilon = {self.pooled.epsilon:g} (delta = 0) between any two positions of one person inside the bucket "
+            "that the upload names; nothing is promised between buckets"
+        )
+
+    def promise(self, rungs: Sequence[Rung] = ()) -> Guarantee:
+        """The promise as a value, with the loss by distance of a finished run if there is one."""
+        found = guarantee(self.pooled, rungs)
+        if not self.bucket_depth:
+            return found
+        about = (
+            f"Domain, for each participant: the bucket that it names, one of {1 << self.bucket_depth} cells of "
+            f"{self.pooled.box}. Everybody learns the bucket; nothing is promised between buckets."
+        )
+        return msgspec.structs.replace(found, about=about)
+
     def statement(self, promise: Guarantee | None = None) -> str:
         """What everybody should read before uploading: who could learn what, and the promise.
 
@@ -188,19 +210,14 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
         lines = [COLLUSION, EXPERIMENTAL]
         for role, operator in (("Leader", self.leader), ("Helper", self.helper)):
             lines.append(f"{role}: {operator.name} at {operator.origin}, key {operator.signing_key.hex()}")
-        if self.bucket_depth:
-            lines.append(
-                f"Everybody learns which of {1 << self.bucket_depth} buckets (cells of depth {self.bucket_depth}) you "
-                "are in. What follows holds for any change of position inside that bucket, not for leaving it."
-            )
         if promise is not None:
             return "\n".join([*lines, promise.text()])
         lines += [
-            guarantee(self.pooled).text(),
+            self.promise().text(),
             "Loss by distance (delta = 0): 0 between two places in the same final cell of the map. Between two others: "
             f"epsilon = {self.pooled.epsilon:g} times the share of the budget that was left when the servers reached "
             "the smallest cell that holds both, so places near each other usually cost less. The result prints it.",
-            "Nobody's region is published and nobody is moved. Who uploaded is known to the leader, and how many to "
+            "Nobody's final cell is known and nobody is moved. Who uploaded is known to the leader, and how many to "
             "everybody. A malicious operator can spoil the result; alone it cannot break the promise.",
         ]
         return "\n".join(lines)

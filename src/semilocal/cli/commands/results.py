@@ -25,6 +25,7 @@ from ..jobs import REGIONS
 from .counts import add_query_arguments, queries_of
 
 if TYPE_CHECKING:
+    from ...release.bucket_counts import BucketCounts
     from ..admin_client import AdminClient
 
 __all__ = ["add_arguments", "run"]
@@ -103,7 +104,7 @@ def _partition(client: AdminClient, task: str, definition: Task) -> Partition:
     )
 
 
-def _count(args: argparse.Namespace, found: CountsRelease | PooledCounts, statement: str) -> None:
+def _count(args: argparse.Namespace, found: CountsRelease | PooledCounts | BucketCounts, statement: str) -> None:
     box = found.partition.task.box
     queries = queries_of(args, box)
     answers = found.query(queries.boxes)

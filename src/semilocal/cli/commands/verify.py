@@ -101,7 +101,7 @@ def _verify_pair(args: argparse.Namespace, data: bytes, other: bytes | None) -> 
     if not found.sound:
         return FOUND
     print(_HONEST)
-    if found.pair is not None and not found.pair.bucket_depth:
+    if found.pair is not None:
         print(found.pair.statement(pair_counts(data).guarantee))
     return DONE
 

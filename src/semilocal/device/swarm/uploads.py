@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from ...arrays import short_repr
 from ...protocol.policy import Policy
-from ...protocol.promise import anywhere_words
 from ...sharing.pair import COLLUSION, EXPERIMENTAL
 from ..channel import Channels
 from ..transport import LeanWire
@@ -51,9 +50,9 @@ class UploadsResult(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """Outcomes and losses, in plain words."""
         lines = story(self.summaries, self.failures, self.uploaded, self.seconds)
-        losses = [summary.epsilon for summary in self.summaries if summary.outcome == "uploaded"]
-        if losses:
-            lines.append(f"Loss of every device: {anywhere_words(max(losses))}, against either operator alone.")
+        pairs = [summary.task for summary in self.summaries if summary.outcome == "uploaded"]
+        if pairs and pairs[0] is not None:
+            lines.append(f"Loss of every device: {pairs[0].loss_words}, also against either operator alone.")
             lines += [COLLUSION, EXPERIMENTAL]
         return "\n".join(lines)
 

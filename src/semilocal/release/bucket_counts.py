@@ -1,0 +1,96 @@
+"""Range counts over several public buckets: one pooled tree per bucket, one map of all of them.
+
+Who is in which bucket is public, so the buckets' totals are exact and a bucket that nobody named is empty. The promise
+holds inside a bucket. Knows what is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..accounting import Ledger
+from ..arrays import Floats, as_boxes, short_repr
+from ..pooled.estimate import Estimates
+from ..pooled.partition import PooledPartition
+from ..pooled.play import Tree
+from ..protocol.promise import Guarantee
+from ..sharing.pair import PairTask
+from .boxes import CountAnswers
+from .pooled_counts import PooledCounts
+from .promised import Mapped
+
+__all__ = ["BucketCounts", "bucket_counts"]
+
+
+@dataclass(frozen=True, eq=False)
+class BucketCounts(Mapped):
+    """Counts that answer range queries, under differential privacy inside public buckets.
+
+    Attributes
+    ----------
+    pair : PairTask
+    parts : mapping of int to PooledCounts
+        By bucket; those that somebody named.
+    partition : PooledPartition
+        The final cells of all buckets, and every empty bucket as one cell.
+    spent : Ledger
+    simulated : bool
+        Whether any of the numbers were.
+    """
+
+    pair: PairTask
+    parts: Mapping[int, PooledCounts]
+    partition: PooledPartition
+    spent: Ledger
+    simulated: bool
+
+    __repr__ = short_repr
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised inside each bucket; print its ``text()``."""
+        return self.pair.promise()
+
+    def query(self, boxes: npt.ArrayLike) -> CountAnswers:
+        """Number of reports in boxes float[q, 2, d], with standard errors and intervals: the buckets' added up."""
+        checked = as_boxes(boxes, dimensions=self.pair.pooled.box.dimensions, infinite=True)
+        value, variance = np.zeros(len(checked)), np.zeros(len(checked))
+        for part in self.parts.values():
+            answers = part.query(checked)
+            value += answers.value
+            variance += answers.stderr**2
+        most = np.full(len(checked), float(self.total))
+        return CountAnswers(value, np.sqrt(variance), False, other=value, most=most)
+
+
+def bucket_counts(pair: PairTask, parts: Mapping[int, PooledCounts]) -> BucketCounts:
+    """Put the counts of buckets together.
+
+    Parameters
+    ----------
+    parts : mapping of int to PooledCounts
+        By bucket; those that somebody named.
+    """
+    depth = pair.bucket_depth
+    empty = np.setdiff1d(np.arange(1 << depth, 2 << depth), np.array(list(parts), dtype=np.int64))
+    cells = [empty.astype(np.uint64)]
+    columns: list[tuple[Floats, ...]] = [(np.zeros(len(empty)),) * 3]
+    for bucket, part in parts.items():
+        estimates, tree = part.partition.estimates, part.published.task.hierarchy
+        below = tree.depth(estimates.tree.cells).astype(np.uint64)
+        # A cell is a leading one and a path; in the whole domain the bucket's path comes before the cell's own.
+        cells.append((np.uint64(bucket - 1) << below) + estimates.tree.cells)
+        columns.append((estimates.counts, estimates.unbiased, estimates.variances))
+    joined = np.concatenate(cells)
+    order = np.argsort(pair.pooled.hierarchy.span(joined)[0])
+    counts, unbiased, variances = (np.concatenate(column)[order] for column in zip(*columns, strict=True))
+    none = np.zeros(len(order), dtype=np.int64)
+    people = sum(part.participants for part in parts.values())
+    tree_of_all = Tree(pair.pooled, people, (), (), joined[order], none, none)
+    partition = PooledPartition(Estimates(tree_of_all, counts, unbiased, variances, (), ()))
+    simulated = any(part.simulated for part in parts.values())
+    return BucketCounts(pair, parts, partition, Ledger().pooled(pair.pooled), simulated)

@@ -1,0 +1,116 @@
+"""The transcript of two servers gives the same result as any pooled run, whole or in buckets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.pooled.counter import MemoryCounter
+from semilocal.pooled.noise import from_generator
+from semilocal.pooled.play import play
+from semilocal.release.bucket_counts import BucketCounts
+from semilocal.release.pair_counts import pair_counts, pair_document
+from semilocal.release.pooled_counts import PooledCounts, pooled_counts
+from semilocal.sharing.wire import BucketTree
+from semilocal.testing import cluster
+from tests.helpers.fake_pair import POOLED, published_numbers, sample_pair, signed_tree
+
+GRID = POOLED.box.grid((4, 4))
+
+
+def whole() -> bytes:
+    numbers = published_numbers()
+    return signed_tree(sample_pair(), (BucketTree(1, numbers.to_bytes(), (0,) * len(numbers.opened)),)).to_bytes()
+
+
+def test_the_result_is_that_of_the_published_numbers_and_no_simulation() -> None:
+    found, expected = pair_counts(whole()), pooled_counts(published_numbers())
+    assert isinstance(found, PooledCounts)
+    assert not found.simulated
+    assert np.array_equal(found.query(GRID).value, expected.query(GRID).value)
+    assert np.array_equal(found.query(GRID).interval(), expected.query(GRID).interval())
+    assert found.to_geojson() == expected.to_geojson()
+
+
+def test_a_transcript_that_does_not_hold_gives_no_result() -> None:
+    data = bytearray(whole())
+    data[-1] ^= 1
+    with pytest.raises(InvalidInput, match="bad-signature"):
+        pair_counts(bytes(data))
+
+
+def test_the_document_has_the_promise_the_operators_and_every_cell() -> None:
+    data = whole()
+    found = pair_counts(data)
+    document = pair_document(data, found)
+    assert document["reports"] == 2_000
+    assert [operator["name"] for operator in document["operators"]] == ["City", "University"]
+    assert document["statement"].startswith("If both operators collude they have every position")
+    assert document["privacy"]["anywhere"] == 2.0
+    assert sum(cell["count"] for cell in document["cells"]) == pytest.approx(2_000)
+    assert len(document["cells"]) == len(found.partition)
+
+
+# -- buckets -----------------------------------------------------------------------------------------------------------
+
+PAIR = sample_pair(bucket_depth=2)
+POINTS = cluster(3_000, strays=0.0)
+
+
+def bucketed(seed: int = 3) -> bytes:
+    """Four buckets, of which the last one is empty."""
+    rng = np.random.default_rng(seed)
+    inside = POINTS[~((POINTS[:, 0] >= 0.5) & (POINTS[:, 1] >= 0.5))]
+    named = PAIR.pooled.hierarchy.locate(inside, 2)
+    trees = []
+    for bucket in np.unique(named).tolist():
+        task = PAIR.tree_task(bucket)
+        numbers = play(task, MemoryCounter(task, inside[named == bucket], from_generator(rng)))
+        trees.append(BucketTree(bucket, numbers.to_bytes(), (0,) * max(len(numbers.opened), 1)))
+    return signed_tree(PAIR, tuple(trees)).to_bytes()
+
+
+def test_buckets_are_put_together_to_one_map_of_the_domain() -> None:
+    found = pair_counts(bucketed())
+    assert isinstance(found, BucketCounts)
+    assert list(found.parts) == [4, 5, 6]
+    partition = found.partition
+    areas = np.prod(partition.boxes[:, 1] - partition.boxes[:, 0], axis=1)
+    assert areas.sum() == pytest.approx(1.0)
+    assert (np.diff(partition.estimates.tree.first_codes.astype(np.int64)) > 0).all()
+    for bucket, part in found.parts.items():
+        own = {tuple(box) for box in part.partition.boxes.reshape(-1, 4).tolist()}
+        inside = [tuple(box) in own for box in partition.boxes.reshape(-1, 4).tolist()]
+        assert partition.crowds[inside].sum() == pytest.approx(part.total), bucket
+        assert sum(inside) == len(part.partition)
+    (empty,) = np.flatnonzero(partition.cells == 7)
+    assert partition.crowds[empty] == 0
+    assert partition.boxes[empty].tolist() == [[0.5, 0.5], [1.0, 1.0]]
+    assert len(found.to_geojson()["features"]) == len(partition)
+
+
+def test_totals_of_buckets_are_exact_and_queries_add_up() -> None:
+    found = pair_counts(bucketed())
+    assert isinstance(found, BucketCounts)
+    quarters = found.query(PAIR.pooled.box.grid((2, 2)))
+    known = {bucket: part.total for bucket, part in found.parts.items()}
+    assert quarters.value.tolist() == pytest.approx([known[4], known[5], known[6], 0])
+    assert quarters.stderr == pytest.approx(np.zeros(4), abs=1e-9)
+    assert found.query(GRID).value.sum() == pytest.approx(found.total)
+    assert (found.query(GRID).stderr[:4] > 0).any()
+
+
+def test_the_promise_of_buckets_never_speaks_of_the_whole_domain() -> None:
+    for text in (pair_counts(bucketed()).guarantee.text(), PAIR.statement()):
+        assert "Domain, for each participant: the bucket that it names, one of 4 cells" in text
+        assert "nothing is promised between buckets" in text
+    assert "inside the bucket that the upload names" in PAIR.loss_words
+    assert "anywhere in the domain" in sample_pair().loss_words
+
+
+def test_a_pair_of_buckets_that_nobody_used_is_an_empty_map() -> None:
+    found = pair_counts(signed_tree(PAIR, ()).to_bytes())
+    assert found.total == 0
+    assert found.query(GRID).value.tolist() == [0.0] * 16
+    assert len(found.partition) == 4
