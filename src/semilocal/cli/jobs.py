@@ -37,11 +37,15 @@ from ..simulation.simulate import simulate
 from . import people
 from .arguments import BOX_HELP, add_seed, add_trust, number, parse_box, task_options
 from .exits import DONE
-from .output import Outcome, tell, trim_limit_advice
+from .output import Outcome, promise_to_people, tell, trim_limit_advice
 
-__all__ = ["REGIONS", "TRANSCRIPT", "Job", "add_arguments", "progress", "run_job", "without", "write_transcript"]
+__all__ = [
+    "HTML", "REGIONS", "TRANSCRIPT", "Job", "add_arguments", "add_html_arguments", "progress", "run_job", "without",
+    "write_map", "write_transcript",
+]  # fmt: skip
 
 REGIONS = (".geojson", ".csv")
+HTML = (".html",)
 TRANSCRIPT = (".slt",)
 
 
@@ -201,6 +205,33 @@ def progress(args: argparse.Namespace) -> Iterator[Callable[[int, int], None]]:
         bar.close(failed=True)
         raise
     bar.close(failed=False)
+
+
+def add_html_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the map in one file."""
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write an interactive map, one file that needs no net"
+    )
+    parser.add_argument(
+        "--basemap", type=Path, metavar="FILE", help="lines behind the map of --html, GeoJSON; else the coast"
+    )
+
+
+def write_map(job: Job, run: Run | PooledCounts, result: CountsRelease | PooledCounts) -> list[str]:
+    """Write the map of --html; the name of the file."""
+    args = job.args
+    if args.html is None:
+        if args.basemap is not None:
+            raise InvalidInput("--basemap: is drawn behind the map of --html; give both")
+        return []
+    from ..page.single import write_html
+
+    numbers = {"participants": f"{result.total:,}", "regions": f"{len(result.partition):,}"}
+    write_html(
+        args.html, run if isinstance(run, Run) else result.partition, promise_to_people(args, run, result.spent),
+        title=f"{args.file.name}, trust {args.trust}", numbers=numbers, basemap=args.basemap,
+    )  # fmt: skip
+    return [str(args.html)]
 
 
 def write_transcript(path: Path | None, result: CountsRelease | PooledCounts) -> list[str]:

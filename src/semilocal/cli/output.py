@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from ..accounting import Ledger
+from ..protocol.promise import Guarantee
 from ..protocol.rule import Frontier, decide
 from ..release.pooled_counts import PooledCounts
 from ..release.pooled_mean import PooledMean
 from ..release.pooled_points import PooledPoints
 from ..simulation.run import Run
 
-__all__ = ["Outcome", "tell", "trim_limit_advice"]
+__all__ = ["Outcome", "promise_to_people", "tell", "trim_limit_advice"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +52,13 @@ class Outcome:
 def tell(args: argparse.Namespace, outcome: Outcome) -> None:
     """Print results and promise: as one JSON object, or in words."""
     run, ledger, shares = outcome.run, outcome.ledger, None
+    promised = promise_to_people(args, run, ledger)
     if isinstance(run, Run):
-        ledger = ledger.settle(run.partition).times(args.rows_per_user)
-        promised, participants = ledger.guarantee(run.partition, simulated=run.simulated), len(run.regions)
+        ledger, participants = ledger.settle(run.partition).times(args.rows_per_user), len(run.regions)
         if args.public_data:
             shares = {str(moves): share for moves, share in run.move_shares.items()}
-    else:  # the noise already grew with the rows per person
-        promised, participants = run.guarantee, run.participants
+    else:
+        participants = run.participants
     if args.json:
         everything = {"command": args.command, "participants": participants, **outcome.found}
         everything |= {"privacy": promised.to_json(), "simulation": run.simulated, "seed": args.seed}
@@ -72,6 +73,15 @@ def tell(args: argparse.Namespace, outcome: Outcome) -> None:
     stream = sys.stderr if outcome.table else sys.stdout
     print("\n".join([*lines, "", promised.text(), "", str(ledger)]), file=stream, flush=True)
     print(outcome.table, end="")
+
+
+def promise_to_people(
+    args: argparse.Namespace, run: Run | PooledCounts | PooledMean | PooledPoints, ledger: Ledger
+) -> Guarantee:
+    """What is promised to a person, who may have several rows."""
+    if isinstance(run, Run):
+        return ledger.settle(run.partition).times(args.rows_per_user).guarantee(run.partition, simulated=run.simulated)
+    return run.guarantee  # the noise already grew with the rows per person
 
 
 def trim_limit_advice(run: Run) -> str:

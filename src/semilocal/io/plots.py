@@ -5,6 +5,7 @@ Knows matplotlib, which is loaded when something is drawn, and a partition.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +15,19 @@ import numpy.typing as npt
 
 from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
+from ..geometry.box import Box
+from ..geometry.earth import areas, aspect, is_geographic
 from ..pooled.partition import PooledPartition
+from ..simulation.run import Run
+from .coast import coast
 from .files import replacing
-from .regions import AnyPartition, areas, ring
+from .frames import TRIMMED, Rows, area_unit, frame, partition_rows, round_rows
+from .regions import AnyPartition, ring
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PICTURES", "draw_regions", "need_matplotlib", "save_picture", "save_side_by_side"]
+__all__ = ["PICTURES", "animate", "draw_regions", "need_matplotlib", "save_picture", "save_side_by_side"]
 
 PICTURES = (".png", ".svg", ".pdf")
 SIZE = (7, 6.2)  # inches
@@ -43,7 +49,10 @@ def draw_regions(
     points: npt.ArrayLike | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Axes:
-    """Draw the regions coloured by density, trimmed parts hatched; optionally the points on top.
+    """Draw the regions coloured by density, trimmed parts hatched, with the coast; optionally the points on top.
+
+    On longitude and latitude, densities are per km² and both directions have the same scale. Colours run from the 2nd
+    to the 98th percentile of the densities, so that one crowded region does not hide the others.
 
     Parameters
     ----------
@@ -56,36 +65,101 @@ def draw_regions(
     box = partition.task.box
     if box.dimensions != 2:
         raise InvalidInput(f"a picture needs two dimensions; this partition has {box.dimensions}")
+    axes, filled = draw_rows(partition_rows(partition), box, ax, limits=limits)
+    if len(partition.trimmed_cells):
+        axes.set_title("Hatched: trimmed areas. Participants there were moved to the nearest region.", fontsize=9)
+    if points is not None:
+        shown = box.check(points)
+        axes.plot(shown[:, 0], shown[:, 1], ",", color="black", alpha=0.35)
+    if limits is None:
+        pooled = isinstance(partition, PooledPartition)
+        label = f"participants per {area_unit(box)} ({'estimated' if pooled else 'public by design'})"
+        axes.figure.colorbar(filled, ax=axes, label=label, shrink=0.85, extend="both")
+    return axes
+
+
+def draw_rows(
+    rows: Rows, box: Box, ax: Axes | None = None, *, limits: tuple[float, float] | None = None
+) -> tuple[Axes, Any]:
+    """Draw one frame of a map: the axes, and what a colour bar is made from."""
     need_matplotlib()
-    from matplotlib.collections import PolyCollection
+    from matplotlib.collections import LineCollection, PolyCollection
     from matplotlib.colors import LogNorm
 
     if ax is None:
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=SIZE, layout="constrained")[1]
-    boxes, density = partition.boxes, _densities(partition)
-    low, high = limits or (density.min(), density.max())
-    norm = LogNorm(low, max(high, low * 1.001))
-    filled = PolyCollection([ring(one) for one in boxes], cmap="viridis", norm=norm, edgecolor="white", linewidth=0.25)
-    filled.set_array(density)
+    solid, hollow = rows.state != TRIMMED, rows.state == TRIMMED
+    density = densities(rows, box)
+    low, high = limits or robust_limits(density[solid])
+    filled = PolyCollection(
+        [ring(one) for one in rows.boxes[solid]], cmap="viridis", norm=LogNorm(low, high), edgecolor="white",
+        linewidth=0.25,
+    )  # fmt: skip
+    filled.set_array(density[solid])
     ax.add_collection(filled)
-    hollow = [ring(one) for one in partition.task.hierarchy.boxes(partition.trimmed_cells)]
-    if hollow:
-        ax.set_title("Hatched: trimmed areas. Participants there were moved to the nearest region.", fontsize=9)
-        ax.add_collection(PolyCollection(hollow, facecolor="none", edgecolor="0.75", linewidth=0.3, hatch="////"))
-    if points is not None:
-        shown = box.check(points)
-        ax.plot(shown[:, 0], shown[:, 1], ",", color="black", alpha=0.35)
+    if np.any(hollow):
+        rings = [ring(one) for one in rows.boxes[hollow]]
+        ax.add_collection(PolyCollection(rings, facecolor="none", edgecolor="0.75", linewidth=0.3, hatch="////"))
+    if lines := coast(box):
+        ax.add_collection(LineCollection(lines, colors="0.15", linewidths=0.6, zorder=3))
     ax.set_xlim(box.lower[0], box.upper[0])
     ax.set_ylim(box.lower[1], box.upper[1])
     ax.set_xlabel(box.names[0])
     ax.set_ylabel(box.names[1])
-    if limits is None:
-        pooled = isinstance(partition, PooledPartition)
-        label = f"participants per unit area ({'estimated' if pooled else 'public by design'})"
-        ax.figure.colorbar(filled, ax=ax, label=label, shrink=0.85)
-    return ax
+    if is_geographic(box):
+        ax.set_aspect(aspect(box))
+    return ax, filled
+
+
+def densities(rows: Rows, box: Box) -> Floats:
+    """Participants per area, at least half a participant per cell so that a log scale holds all: float64[m]."""
+    return np.asarray(np.maximum(rows.crowd, 0.5) / areas(rows.boxes, geographic=is_geographic(box)))
+
+
+def robust_limits(density: Floats) -> tuple[float, float]:
+    """The 2nd and the 98th percentile, at least a factor 2 apart."""
+    low, high = np.quantile(density, [0.02, 0.98]) if len(density) else (1.0, 1.0)
+    middle = np.sqrt(low * high)
+    return float(min(low, middle / np.sqrt(2))), float(max(high, middle * np.sqrt(2)))
+
+
+def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
+    """Draw the regions of a run as they are found, one picture per round, into a GIF.
+
+    Parameters
+    ----------
+    run : Run
+    path : str or Path
+        Ends in .gif.
+    seconds : float
+        How long a round is shown; the last one is shown four times as long.
+    """
+    target, box = Path(path), run.task.box
+    if target.suffix.lower() != ".gif":
+        raise InvalidInput(f"{target}: the name must end in .gif")
+    if box.dimensions != 2:
+        raise InvalidInput(f"a picture needs two dimensions; this run has {box.dimensions}")
+    need_matplotlib()
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    rounds = [round_rows(run.task, played) for played in run.rounds]
+    frames = [frame(rounds, number) for number in range(1, len(rounds) + 1)]
+    limits = robust_limits(densities(frames[-1], box)[frames[-1].state != TRIMMED])
+    pictures = []
+    for number, rows in enumerate(frames, start=1):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        axes, filled = draw_rows(rows, box, figure.add_subplot(), limits=limits)
+        figure.colorbar(filled, ax=axes, label=f"participants per {area_unit(box)}", shrink=0.85, extend="both")
+        axes.set_title(f"after round {number} of {len(frames)}: {len(rows):,} cells", fontsize=9)
+        stream = io.BytesIO()
+        figure.savefig(stream, dpi=80, format="png")
+        pictures.append(Image.open(stream).convert("P", palette=Image.Palette.ADAPTIVE))
+    times = [round(1000 * seconds)] * (len(pictures) - 1) + [round(4000 * seconds)]
+    with replacing(target) as out:
+        pictures[0].save(out, format="GIF", save_all=True, append_images=pictures[1:], duration=times, loop=0)
 
 
 def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
@@ -95,19 +169,17 @@ def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
 
     figure = Figure(figsize=(4.6 * len(panels), 5.6), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    densities = np.concatenate([_densities(partition) for partition in panels.values()])
-    low, high = np.quantile(densities, 0.02), densities.max()
+    boxes = [(partition_rows(partition), partition.task.box) for partition in panels.values()]
+    limits = robust_limits(np.concatenate([densities(rows, box)[rows.state != TRIMMED] for rows, box in boxes]))
     for ax, (title, partition) in zip(axes, panels.items(), strict=True):
-        draw_regions(partition, ax, limits=(low, high)).set_title(title, fontsize=9)
+        draw_regions(partition, ax, limits=limits).set_title(title, fontsize=9)
         ax.label_outer()
-    bar = figure.colorbar(axes[0].collections[0], ax=list(axes), location="bottom", shrink=0.5, aspect=40)
-    bar.set_label("participants per unit area, one scale for all", fontsize=9)
+    bar = figure.colorbar(
+        axes[0].collections[0], ax=list(axes), location="bottom", shrink=0.5, aspect=40, extend="both"
+    )
+    bar.set_label(f"participants per {area_unit(boxes[0][1])}, one scale for all", fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=130, format=path.suffix.lower().lstrip("."))
-
-
-def _densities(partition: AnyPartition) -> Floats:
-    return np.asarray(np.maximum(partition.crowds, 0.5) / areas(partition.boxes))
 
 
 def save_picture(

@@ -16,13 +16,13 @@ import numpy as np
 
 from ..arrays import Floats
 from ..errors import InvalidInput
+from ..geometry.earth import areas
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import UNPROTECTED, Partition
 from .files import write_text
 
 __all__ = [
     "AnyPartition",
-    "areas",
     "boxes_geojson",
     "csv_text",
     "regions_geojson",
@@ -40,11 +40,6 @@ def ring(box: Floats) -> list[list[float]]:
     return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
 
 
-def areas(boxes: Floats) -> Floats:
-    """Products of the sides of boxes float64[m, 2, d]: float64[m]."""
-    return np.asarray(np.prod(boxes[:, 1] - boxes[:, 0], axis=1))
-
-
 def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
     """A FeatureCollection of the regions and of the trimmed parts; axis 0 is written as longitude, axis 1 as latitude.
 
@@ -55,7 +50,7 @@ def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
     """
     boxes = partition.boxes
     if isinstance(partition, PooledPartition):
-        columns = (partition.crowds, partition.stderr, areas(boxes))
+        columns = (partition.crowds, partition.stderr, areas(boxes, geographic=False))
         cells = zip(partition.cells, *(column.tolist() for column in columns), strict=True)
         return boxes_geojson(
             boxes,
@@ -66,7 +61,7 @@ def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
         )
     properties: list[dict[str, Any]] = [
         {"kind": "region", "cell": str(cell), "crowd": int(crowd), "density": float(crowd / area)}
-        for cell, crowd, area in zip(partition.cells, partition.crowds, areas(boxes), strict=True)
+        for cell, crowd, area in zip(partition.cells, partition.crowds, areas(boxes, geographic=False), strict=True)
     ]
     trimmed = partition.trimmed_cells
     properties += [{"kind": "trimmed", "cell": str(cell)} for cell in trimmed]

@@ -7,6 +7,7 @@ promise follows from both (``guarantee``). Means and points override ``interval`
 from __future__ import annotations
 
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -144,6 +145,10 @@ class Mapped:
     def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
         """Draw the regions; optionally the points on top, for public data only."""
         return self.partition.plot(ax, points=points)
+
+    def _repr_html_(self) -> str:
+        words: str = import_module("semilocal.page.notebook").result_html(self)
+        return words
 
 
 class Promised(Mapped):

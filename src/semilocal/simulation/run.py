@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +88,14 @@ class Run:
             return {0: 1.0}
         counts = np.bincount(self.moves)
         return {moves: float(count / len(self.moves)) for moves, count in enumerate(counts) if count}
+
+    def animate(self, path: str) -> None:
+        """Draw the regions as they are found, one picture per round, into a GIF (two dimensions only)."""
+        import_module("semilocal.io.plots").animate(self, path)
+
+    def _repr_html_(self) -> str:
+        words: str = import_module("semilocal.page.notebook").result_html(self)
+        return words
 
     @property
     def events(self) -> Iterator[Message]:

@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     jobs.add_arguments(parser)
     add_query_arguments(parser, required=True)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the answers: .csv or .geojson (else stdout)")
+    jobs.add_html_arguments(parser)
     parser.add_argument("--transcript", type=Path, metavar="FILE", help="write all that was published: .slt")
 
 
@@ -47,8 +48,12 @@ def queries_of(args: argparse.Namespace, box: Box) -> Queries:
 
 def run(args: argparse.Namespace) -> int:
     """Answer range queries."""
-    outputs = {"--out": (args.out, jobs.REGIONS), "--transcript": (args.transcript, jobs.TRANSCRIPT)}
-    return jobs.run_job(args, _counts, outputs=outputs, inputs=[args.queries])
+    outputs = {
+        "--out": (args.out, jobs.REGIONS),
+        "--html": (args.html, jobs.HTML),
+        "--transcript": (args.transcript, jobs.TRANSCRIPT),
+    }
+    return jobs.run_job(args, _counts, outputs=outputs, inputs=[args.queries, args.basemap])
 
 
 def _counts(job: jobs.Job) -> Outcome:
@@ -64,6 +69,7 @@ def _counts(job: jobs.Job) -> Outcome:
         words.append("Some participants may have been moved into a neighbouring region; the intervals allow for that.")
     table = write_answers(queries, columns, args.out)
     files = jobs.write_transcript(args.transcript, result) + ([] if args.out is None else [str(args.out)])
+    files += jobs.write_map(job, run, result)
     if files:
         found["files"] = files
         words += [f"wrote {path}" for path in files]

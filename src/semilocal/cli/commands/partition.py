@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     jobs.add_arguments(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the regions: .geojson or .csv")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the regions: .png, .svg or .pdf")
+    jobs.add_html_arguments(parser)
     parser.add_argument("--transcript", type=Path, metavar="FILE", help="write all that was published: .slt")
 
 
@@ -32,9 +33,10 @@ def run(args: argparse.Namespace) -> int:
     outputs = {
         "--out": (args.out, jobs.REGIONS),
         "--plot": (args.plot, PICTURES),
+        "--html": (args.html, jobs.HTML),
         "--transcript": (args.transcript, jobs.TRANSCRIPT),
     }
-    return jobs.run_job(args, _partition, outputs=outputs)
+    return jobs.run_job(args, _partition, outputs=outputs, inputs=[args.basemap])
 
 
 def _partition(job: jobs.Job) -> Outcome:
@@ -46,6 +48,7 @@ def _partition(job: jobs.Job) -> Outcome:
     if args.plot is not None:
         save_picture(partition, args.plot, points=job.points if args.public_data else None)
     files = [str(path) for path in (args.out, args.plot) if path is not None]
+    files += jobs.write_map(job, run, result)
     files += jobs.write_transcript(args.transcript, result)
     found: dict[str, Any] = {
         "regions": len(partition),

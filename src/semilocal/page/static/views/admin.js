@@ -4,6 +4,7 @@
 import { html } from "#vendor/lit-html.js";
 import * as api from "#views/api.js";
 import { count } from "#views/format.js";
+import { save } from "#views/save.js";
 
 /** A dialog that asks before something is done. @param {string} question @param {string} yes @returns {Promise<boolean>} */
 export function confirmed(question, yes) {
@@ -124,7 +125,7 @@ export class Admin {
         ${enrolling && enrolment === "tokens" ? html`<form @submit=${(/** @type {Event} */ event) => void this.#makeTokens(event)}>
           <label>tokens <input name="count" type="number" min="1" max="10000" value="10" required /></label><button>Make</button></form>` : ""}
         ${this.tokens.length ? html`<p class="buttons"><span>${count(this.tokens.length)} tokens, shown once.</span>
-          <button @click=${() => api.save("tokens.txt", `${this.tokens.join("\n")}\n`)}>Save</button>
+          <button @click=${() => save("tokens.txt", `${this.tokens.join("\n")}\n`)}>Save</button>
           <button class="plain" @click=${() => { this.tokens = []; this.changed(); }}>Done</button></p>` : ""}`}
     </section>`;
   }

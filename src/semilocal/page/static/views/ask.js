@@ -5,6 +5,7 @@ import { html } from "#vendor/lit-html.js";
 import { boxOf, csvOf, geojsonOf } from "#views/answers.js";
 import * as api from "#views/api.js";
 import { corners, count, interval } from "#views/format.js";
+import { save } from "#views/save.js";
 
 /**
  * @typedef {import("#map/camera.js").Rect} Rect
@@ -94,8 +95,8 @@ export class Ask {
           </tbody></table></div>
         <p class="note">${this.note}</p>
         <p class="buttons">
-          <button @click=${() => api.save("counts.csv", csvOf(answers, domain), "text/csv")}>CSV</button>
-          ${domain.lower.length === 2 ? html`<button @click=${() => api.save("counts.geojson", geojsonOf(answers, this.promise), "application/geo+json")}>GeoJSON</button>` : ""}
+          <button @click=${() => save("counts.csv", csvOf(answers, domain), "text/csv")}>CSV</button>
+          ${domain.lower.length === 2 ? html`<button @click=${() => save("counts.geojson", geojsonOf(answers, this.promise), "application/geo+json")}>GeoJSON</button>` : ""}
         </p>` : ""}
     </section>`;
   }

@@ -3,20 +3,16 @@
 
 import { html } from "#vendor/lit-html.js";
 import { Timeline } from "#map/cells.js";
-import { legend } from "#map/legend.js";
-import { MapView } from "#map/view.js";
 import { Admin } from "#views/admin.js";
 import * as api from "#views/api.js";
 import { Ask } from "#views/ask.js";
-import { cellCard } from "#views/cellcard.js";
 import { PHASES, count, duration } from "#views/format.js";
+import { MapPanel } from "#views/panel.js";
 import { promiseCard } from "#views/promise.js";
 
 /**
  * @typedef {{phase: keyof typeof PHASES, round: number, closed: number, enrolled: number, deadline: number | null, now: number, fault: string | null}} State
  */
-
-const COLOURS = /** @type {const} */ ([["density", "density"], ["crowd", "crowd"], ["depth", "depth"], ["uncertainty", "uncertainty"]]);
 
 export class CampaignView {
   /** @param {string} task @param {() => void} changed @param {() => "light" | "dark"} theme */
@@ -32,12 +28,8 @@ export class CampaignView {
     this.results = null;
     this.error = "";
     this.lost = false;
-    this.shown = 0;
-    this.following = true;
     this.loading = false;
-    this.asking = false;
     this.offset = 0;
-    this.updateMilliseconds = 0;
     this.admin = new Admin(task, changed);
     this.clock = setInterval(changed, 1000);
     void this.#open();
@@ -53,16 +45,15 @@ export class CampaignView {
     }
     if (this.closed) return;
     const { domain } = this.about;
-    this.timeline = new Timeline(domain);
     this.ask = new Ask(this.task, domain, () => {
-      this.map?.setMarks(this.ask?.answers.map(({ rect }) => rect) ?? []);
+      this.panel?.map.setMarks(this.ask?.answers.map(({ rect }) => rect) ?? []);
       this.changed();
     });
     if (domain.lower.length <= 2) {
-      this.map = new MapView(domain, { theme: this.theme(), onHover: () => this.changed(), onSelect: (rect) => void this.ask?.ask(rect) });
-      this.map.show(this.timeline.frame(0));
-      if (domain.geographic) void api.json(`/tasks/${this.task}/coast`).then((lines) => this.map?.setCoast(lines)).catch(() => {});
+      this.panel = new MapPanel(domain, this.theme(), this.changed, (rect) => void this.ask?.ask(rect));
+      if (domain.geographic) void api.json(`/tasks/${this.task}/coast`).then((lines) => this.panel?.map.setCoast(lines)).catch(() => {});
     }
+    this.timeline = this.panel?.timeline ?? new Timeline(domain);
     this.events = new EventSource(`/tasks/${this.task}/events`);
     this.events.addEventListener("state", (event) => {
       this.lost = false;
@@ -88,7 +79,7 @@ export class CampaignView {
         const number = this.timeline.rounds.length + 1;
         this.timeline.add(await api.json(`/tasks/${this.task}/rounds/${number}/cells`));
         if (this.closed) return;
-        if (this.following && (number === this.state.closed || number % 4 === 0)) this.#show(this.timeline.last);
+        if (number === this.state.closed || number % 4 === 0) this.panel?.follow();
       }
       if (this.state.phase === "finished" && !this.results && this.about.rule !== "each") {
         this.results = await api.json(`/tasks/${this.task}/results`);
@@ -100,18 +91,6 @@ export class CampaignView {
       this.loading = false;
       this.changed();
     }
-  }
-
-  /** @param {number} number */
-  #show(number) {
-    const began = performance.now();
-    this.shown = number;
-    if (this.map && this.timeline) {
-      this.map.show(this.timeline.frame(number));
-      this.map.drawNow();
-    }
-    this.updateMilliseconds = performance.now() - began;
-    this.changed();
   }
 
   close() {
@@ -127,7 +106,7 @@ export class CampaignView {
 
   /** @param {"light" | "dark"} theme */
   setTheme(theme) {
-    this.map?.setTheme(theme);
+    this.panel?.map.setTheme(theme);
   }
 
   get #ready() {
@@ -146,7 +125,7 @@ export class CampaignView {
       </header>
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       <div class="columns">
-        <div class="picture">${this.map ? this.#mapPart() : html`<p class="card">${about.domain.lower.length} dimensions have no map; the numbers are on the right.</p>`}</div>
+        <div class="picture">${this.panel ? this.panel.render(this.#ready) : html`<p class="card">${about.domain.lower.length} dimensions have no map; the numbers are on the right.</p>`}</div>
         <div class="facts">
           ${state ? this.#status(state) : ""}
           ${promiseCard(this.results?.privacy ?? about.promise, about.public)}
@@ -157,38 +136,6 @@ export class CampaignView {
         </div>
       </div>
     </main>`;
-  }
-
-  #mapPart() {
-    const map = /** @type {MapView} */ (this.map);
-    const last = this.timeline?.last ?? 0;
-    return html`
-      <div class="toolbar" role="toolbar" aria-label="Map">
-        <label>colour <select @change=${(/** @type {Event} */ event) => {
-          map.setColour(/** @type {any} */ (/** @type {HTMLSelectElement} */ (event.target).value));
-          this.changed();
-        }}>${COLOURS.map(([value, words]) => html`<option value=${value} ?selected=${map.colour === value}>${words}</option>`)}</select></label>
-        <span class="group">
-          <button aria-label="zoom in" @click=${() => map.zoom(1.5)}>+</button><button aria-label="zoom out" @click=${() => map.zoom(1 / 1.5)}>−</button>
-          <button @click=${() => map.home()}>All</button></span>
-        <button class="toggle" aria-pressed=${this.asking} ?disabled=${!this.#ready} @click=${() => {
-          this.asking = !this.asking;
-          map.setAsking(this.asking);
-          this.changed();
-        }}>Ask</button>
-        <button @click=${() => void map.picture().then((blob) => api.save("map.png", blob))}>PNG</button>
-      </div>
-      <div class="over">${map.element}${cellCard(map, this.about.domain)}</div>
-      <div class="under">
-        ${legend(map, this.about.domain.unit)}
-        <div class="keys"><span class="key open"></span> open <span class="key trimmed"></span> trimmed: moved to the nearest region</div>
-        <label class="slider">after round <output>${this.shown}</output> of ${last}
-          <input type="range" min="0" max=${last} .value=${String(this.shown)} ?disabled=${!last} @input=${(/** @type {Event} */ event) => {
-            const number = Number(/** @type {HTMLInputElement} */ (event.target).value);
-            this.following = number === last;
-            this.#show(number);
-          }} /></label>
-      </div>`;
   }
 
   /** @param {State} state */
@@ -207,7 +154,7 @@ export class CampaignView {
         ${open && progress ? html`<dt>received now</dt><dd><strong>${count(progress.received)}</strong> <small>of ${count(progress.expected)}, ${count(Math.max(0, (progress.expected ?? 0) - progress.received))} missing</small></dd>` : ""}
         ${progress && Object.keys(progress.refused).length ? html`<dt>refused</dt><dd>${Object.entries(progress.refused).map(([token, number]) => html`<div>${count(number)} <small>${token.replaceAll("-", " ")}</small></div>`)}</dd>` : ""}
         ${latest ? html`<dt>last closed round</dt><dd><strong>${count(latest.received)}</strong> <small>of ${count(expected)} answered, ${count(Math.max(0, (expected ?? 0) - (latest.received ?? 0)))} missing</small></dd>` : ""}
-        ${this.map && this.timeline?.last ? html`<dt>cells shown</dt><dd>${count(this.map.frame.size)}</dd>` : ""}
+        ${this.panel && this.timeline?.last ? html`<dt>cells shown</dt><dd>${count(this.panel.map.frame.size)}</dd>` : ""}
       </dl>
       ${state.fault ? html`<p class="error">${state.fault}</p>` : ""}
       ${open && !progress ? html`<p class="quiet">How many have answered the open round is not public: it would tell when reports come in.</p>` : ""}

@@ -22,7 +22,7 @@ export function cellCard(map, domain) {
         <dd><strong>${count(crowd)}</strong> ${exact ? html`<small>exact, public by design</small>` : html`<small>${interval(low, high)}, 95 %</small>`}</dd>` : ""}
       ${known && state !== TRIMMED ? html`<dt>density</dt><dd>${digits(crowd / area)} per ${domain.unit}</dd>` : ""}
       <dt>area</dt><dd>${digits(area)}${domain.geographic ? " km²" : ""}</dd>
-      <dt>${domain.geographic ? "degrees" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
+      <dt>${domain.geographic ? "where" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
       <dt>splits</dt><dd>${depth}</dd>
     </dl>
     <p class="reason">${state === OPEN ? (known ? "Open: the next round asks about its parts." : "Round 1 asks about the whole domain.") : frame.text(row, "reason")}</p>

@@ -1,5 +1,7 @@
 // Numbers and times as people read them. Knows words. Knows no browser.
 
+import { label } from "#map/measure.js";
+
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 
 /** @param {number | null | undefined} value */
@@ -41,10 +43,10 @@ export function interval(low, high) {
 
 /** A rectangle in words. @param {import("#map/camera.js").Rect} rect @param {import("#map/camera.js").Domain} domain */
 export function corners(rect, domain) {
-  const places = Math.max(0, Math.min(8, Math.ceil(3 - Math.log10(domain.upper[0] - domain.lower[0]))));
-  const text = (/** @type {number} */ value) => value.toFixed(places);
-  const across = `${text(rect.x0)} to ${text(rect.x1)}`;
-  return domain.lower.length === 1 ? across : `${across}, ${text(rect.y0)} to ${text(rect.y1)}`;
+  const step = 10 ** -Math.max(0, Math.min(8, Math.ceil(3 - Math.log10(rect.x1 - rect.x0))));
+  const text = (/** @type {number} */ value, /** @type {number} */ axis) => label(value, axis, step, domain.geographic);
+  const across = `${text(rect.x0, 0)} to ${text(rect.x1, 0)}`;
+  return domain.lower.length === 1 ? across : `${across}, ${text(rect.y0, 1)} to ${text(rect.y1, 1)}`;
 }
 
 export const PHASES = {

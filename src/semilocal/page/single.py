@@ -1,0 +1,97 @@
+"""A map as one file: data, styles and modules inside, nothing to fetch. Made of the same modules as the page.
+
+Knows results that have a map. Writes nothing but what is public about them.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..geometry.box import Box
+from ..io.coast import coast, lines_json
+from ..io.files import write_text
+from ..io.frames import Rows, domain_json, partition_rows, round_rows
+from ..pooled.partition import PooledPartition
+from ..protocol.partition import UNPROTECTED, Partition
+from ..protocol.promise import Guarantee
+from ..simulation.run import Run
+from .assets import module_urls, static_files
+
+__all__ = ["map_html", "rounds_of", "write_html"]
+
+_POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def rounds_of(result: Run | Partition | PooledPartition) -> list[Rows]:
+    """Rows by round: all rounds of a run, or one for a finished partition."""
+    if isinstance(result, Run):
+        return [round_rows(result.task, played) for played in result.rounds]
+    return [partition_rows(result)]
+
+
+def map_html(
+    rounds: Sequence[Rows], box: Box, promise: Guarantee, *, title: str, numbers: Mapping[str, str],
+    basemap: Path | None = None,
+) -> str:  # fmt: skip
+    """The whole document.
+
+    Parameters
+    ----------
+    rounds : sequence of Rows
+        From :func:`rounds_of`; with several there is a slider.
+    box : Box
+        The domain; one or two dimensions.
+    promise : Guarantee
+    title : str
+    numbers : mapping of str to str
+        What to show beside the map, by name.
+    basemap : Path, optional
+        GeoJSON whose lines are drawn instead of the coast.
+    """
+    data = {
+        "title": title, "domain": domain_json(box), "numbers": dict(numbers), "promise": promise.to_json(),
+        "public": UNPROTECTED if promise.adjacency == "inside" else "",
+        "coast": lines_json(coast(box, basemap), box),
+        "rounds": [
+            {"round": number, "kind": "cells", "rows": rows.to_json(box)} for number, rows in enumerate(rounds, start=1)
+        ],
+    }  # fmt: skip
+    style = static_files()["style.css"].decode()
+    icon = base64.b64encode(static_files()["icon.svg"]).decode()
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{html.escape(title)}</title>
+<link rel="icon" href="data:image/svg+xml;base64,{icon}">
+<style>{style}</style>
+<script type="application/json" id="data">{_script_json(data)}</script>
+<script type="importmap">{_script_json({"imports": module_urls()})}</script>
+<script type="module">import "#views/file.js";</script>
+</head>
+<body><div id="page"><p class="quiet">Loading…</p></div></body>
+</html>
+"""
+
+
+def _script_json(document: Any) -> str:
+    """JSON that cannot end the element it stands in."""
+    return msgspec.json.encode(document).decode().replace("<", "\\u003c")
+
+
+def write_html(
+    path: Path, result: Run | Partition | PooledPartition, promise: Guarantee, *, title: str,
+    numbers: Mapping[str, str], basemap: Path | None = None,
+) -> None:  # fmt: skip
+    """Write the map of a result into one file."""
+    rounds = rounds_of(result)
+    write_text(path, map_html(rounds, result.task.box, promise, title=title, numbers=numbers, basemap=basemap))

@@ -1,0 +1,74 @@
+// A map with its tools: colour, zoom, legend, the cell under the pointer, and a slider through the rounds.
+// Knows a timeline. Knows no server: a campaign's page and a single file use the same panel.
+
+import { html } from "#vendor/lit-html.js";
+import { Timeline } from "#map/cells.js";
+import { legend } from "#map/legend.js";
+import { MapView } from "#map/view.js";
+import { cellCard } from "#views/cellcard.js";
+import { save } from "#views/save.js";
+
+const COLOURS = /** @type {const} */ (["density", "crowd", "depth", "uncertainty"]);
+
+export class MapPanel {
+  /**
+   * @param {import("#map/camera.js").Domain} domain @param {"light" | "dark"} theme @param {() => void} changed
+   * @param {(rect: import("#map/camera.js").Rect) => void} [onSelect] what to do with a rectangle; without it none is drawn
+   */
+  constructor(domain, theme, changed, onSelect) {
+    this.domain = domain;
+    this.changed = changed;
+    this.askable = onSelect !== undefined;
+    this.asking = false;
+    this.timeline = new Timeline(domain);
+    this.shown = 0;
+    this.following = true;
+    this.map = new MapView(domain, { theme, onHover: changed, onSelect });
+    this.map.show(this.timeline.frame(0));
+  }
+
+  /** Show the map after a round. @param {number} number */
+  show(number) {
+    this.shown = number;
+    this.map.show(this.timeline.frame(number));
+    this.changed();
+  }
+
+  /** Show the newest round, unless somebody looks at an earlier one. */
+  follow() {
+    if (this.following) this.show(this.timeline.last);
+  }
+
+  /** @param {boolean} ready whether questions can be asked */
+  render(ready) {
+    const { map, domain } = this;
+    const { last } = this.timeline;
+    return html`
+      <div class="toolbar" role="toolbar" aria-label="Map">
+        <label>colour <select @change=${(/** @type {Event} */ event) => {
+          map.setColour(/** @type {any} */ (/** @type {HTMLSelectElement} */ (event.target).value));
+          this.changed();
+        }}>${COLOURS.map((value) => html`<option value=${value} ?selected=${map.colour === value}>${value}</option>`)}</select></label>
+        <span class="group">
+          <button aria-label="zoom in" @click=${() => map.zoom(1.5)}>+</button><button aria-label="zoom out" @click=${() => map.zoom(1 / 1.5)}>−</button>
+          <button @click=${() => map.home()}>All</button></span>
+        ${this.askable ? html`<button class="toggle" aria-pressed=${this.asking} ?disabled=${!ready} @click=${() => {
+          this.asking = !this.asking;
+          map.setAsking(this.asking);
+          this.changed();
+        }}>Ask</button>` : ""}
+        <button @click=${() => void map.picture().then((blob) => save("map.png", blob))}>PNG</button>
+      </div>
+      <div class="over">${map.element}${cellCard(map, domain)}</div>
+      <div class="under">
+        ${legend(map, domain.unit)}
+        <div class="keys"><span class="key open"></span> open <span class="key trimmed"></span> trimmed: moved to the nearest region</div>
+        ${last > 1 || this.askable ? html`<label class="slider">after round <output>${this.shown}</output> of ${last}
+          <input type="range" min="0" max=${last} .value=${String(this.shown)} ?disabled=${!last} @input=${(/** @type {Event} */ event) => {
+            const number = Number(/** @type {HTMLInputElement} */ (event.target).value);
+            this.following = number === last;
+            this.show(number);
+          }} /></label>` : ""}
+      </div>`;
+  }
+}

@@ -1,0 +1,74 @@
+"""Pictures: equal scales, densities per km², colours that one crowded region does not spoil, and a GIF of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from semilocal import Task, simulate
+from semilocal.datasets import california_housing
+from semilocal.errors import InvalidInput
+from semilocal.geometry.places import named_box
+from semilocal.io.plots import robust_limits
+from semilocal.release import counts
+from semilocal.simulation.run import Run
+from semilocal.testing import cluster, unit_box
+
+figures = pytest.importorskip("matplotlib.figure")
+
+
+@pytest.fixture(scope="module")
+def california() -> Run:
+    task = Task.build(named_box("california"), epsilon=2.0, delta=1e-3, k=200)
+    return simulate(california_housing()[0], task, rng=np.random.default_rng(1))
+
+
+def test_a_map_has_equal_scales_the_coast_and_densities_per_square_kilometre(california: Run) -> None:
+    axes = figures.Figure().add_subplot()
+    assert california.partition.plot(axes) is axes
+    assert axes.get_aspect() == pytest.approx(1 / np.cos(np.radians((32.5 + 42.1) / 2)))
+    assert "km²" in axes.figure.axes[1].get_ylabel()
+    kinds = [type(one).__name__ for one in axes.collections]
+    assert "LineCollection" in kinds
+    density = axes.collections[0].get_array()
+    people = np.asarray(california.partition.crowds)
+    assert density.max() < people.max()  # no region is smaller than a km² here
+
+
+def test_counts_draw_the_same_map_into_given_axes(california: Run) -> None:
+    axes = figures.Figure().add_subplot()
+    assert counts(california).plot(ax=axes) is axes
+    assert len(axes.collections[0].get_paths()) == len(california.partition)
+
+
+def test_data_of_other_axes_has_plain_axes() -> None:
+    task = Task.build(unit_box(), epsilon=2.0, delta=1e-3, k=20)
+    run = simulate(cluster(1000), task, rng=np.random.default_rng(1))
+    axes = run.partition.plot(figures.Figure().add_subplot())
+    assert axes.get_aspect() == "auto"
+    assert "unit area" in axes.figure.axes[1].get_ylabel()
+
+
+def test_one_crowded_region_does_not_set_the_colours() -> None:
+    density = np.linspace(1, 10, 1000)
+    low, high = robust_limits(np.append(density, 1e9))
+    assert (low, high) == pytest.approx(robust_limits(density), rel=0.05)
+    flat = robust_limits(np.ones(5))
+    assert flat[1] / flat[0] == pytest.approx(2.0)
+
+
+def test_a_run_is_animated_with_one_picture_per_round(tmp_path: Path) -> None:
+    from PIL import Image
+
+    task = Task.build(unit_box(), epsilon=2.0, delta=1e-3, k=100, max_rounds=4)
+    run = simulate(cluster(1000), task, rng=np.random.default_rng(1))
+    run.animate(str(tmp_path / "refinement.gif"))
+    with Image.open(tmp_path / "refinement.gif") as picture:
+        assert picture.n_frames == len(run.rounds)
+    with pytest.raises(InvalidInput, match=r"\.gif"):
+        run.animate(str(tmp_path / "refinement.mp4"))
+    with pytest.raises(InvalidInput, match="two dimensions"):
+        line = Task.build(unit_box(1), epsilon=2.0, delta=1e-3, k=100)
+        simulate(cluster(200, 1), line, rng=np.random.default_rng(1)).animate(str(tmp_path / "x.gif"))

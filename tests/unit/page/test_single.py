@@ -1,0 +1,118 @@
+"""One file with a map inside: nothing to fetch, and text stays text. Results in a notebook are made of it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal import Task, simulate
+from semilocal.cli.main import main
+from semilocal.page.single import map_html, rounds_of
+from semilocal.release import counts
+from semilocal.simulation.run import Run
+from semilocal.testing import cluster, unit_box
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return simulate(cluster(2000), Task.build(unit_box(), epsilon=2.0, delta=1e-3, k=20), rng=np.random.default_rng(1))
+
+
+def data_of(document: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', document, flags=re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_the_file_holds_every_round_and_the_promise(run: Run) -> None:
+    promise = counts(run).guarantee
+    data = data_of(map_html(rounds_of(run), run.task.box, promise, title="t", numbers={"participants": "2,000"}))
+    assert len(data["rounds"]) == len(run.rounds)
+    assert data["promise"]["sentence"] == promise.sentence()
+    assert "simulation" in data["promise"]["sentence"]
+    assert data["coast"] == []
+
+
+def test_text_with_markup_stays_text(run: Run) -> None:
+    bad = "</script><script>alert(1)</script>"
+    document = map_html(rounds_of(run), run.task.box, counts(run).guarantee, title=bad, numbers={bad: bad})
+    assert bad not in document
+    assert data_of(document)["title"] == bad
+
+
+def test_the_file_asks_for_nothing(run: Run) -> None:
+    document = map_html(rounds_of(run), run.task.box, counts(run).guarantee, title="t", numbers={})
+    assert "default-src 'none'" in document
+    addresses = re.findall(r'(?:src|href)="([^"]*)"', document)
+    assert all(address.startswith("data:") for address in addresses)
+
+
+def test_a_notebook_shows_numbers_promise_and_map_for_every_result(run: Run) -> None:
+    points = cluster(2000)
+    rng = np.random.default_rng(2)
+    results = [
+        run,
+        counts(run),
+        sl.counts(points, unit_box(), epsilon=1.0, trust="curator", rng=rng),
+        sl.mean(points, sl.functions.coordinate(0), unit_box(), epsilon=1.0, trust="nobody", k=20, delta=1e-3, rng=rng),
+    ]
+    for result in results:
+        text = result._repr_html_()
+        assert "<b>2,000</b>" in text
+        sentence = (counts(result) if isinstance(result, Run) else result).guarantee.sentence()
+        assert html.escape(sentence) in text
+        assert data_of(html.unescape(re.search(r'srcdoc="([^"]*)"', text)[1]))["rounds"]  # type: ignore[index]
+    assert "95 % interval" in results[-1]._repr_html_()
+
+
+def test_three_dimensions_have_numbers_and_promise_but_no_map() -> None:
+    task = Task.build(unit_box(3), epsilon=2.0, delta=1e-3, k=20)
+    text = simulate(cluster(500, 3), task, rng=np.random.default_rng(1))._repr_html_()
+    assert "no map" in text
+    assert "iframe" not in text
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_the_command_line_writes_the_file(tmp_path: Path, trust: str, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = tmp_path / "people.csv", tmp_path / "map.html"
+    np.savetxt(source, cluster(1000), delimiter=",", header="x,y", comments="")
+    common = ["--bounds", "0,0,1,1", "--trust", trust, "--epsilon", "2", "--seed", "1", "--rows-are-people", "--quiet"]
+    crowd = ["--k", "20", "--delta", "1e-3"] if trust == "nobody" else []
+    assert main(["partition", str(source), *common, *crowd, "--html", str(target)]) == 0
+    assert f"wrote {target}" in capsys.readouterr().out
+    data = data_of(target.read_text("utf-8"))
+    assert data["numbers"]["participants"] == "1,000"
+    assert data["promise"]["trust"] == trust
+    assert main(["partition", str(source), *common, *crowd, "--html", str(source)]) == 2
+    assert main(["partition", str(source), *common, *crowd, "--basemap", str(target)]) == 2
+
+
+def test_the_file_states_the_loss_of_a_person_with_several_rows(tmp_path: Path) -> None:
+    source, target = tmp_path / "people.csv", tmp_path / "map.html"
+    rows = np.column_stack([cluster(1000), np.arange(1000) // 2])
+    np.savetxt(source, rows, delimiter=",", header="x,y,user", comments="")
+    options = [
+        "--bounds",
+        "0,0,1,1",
+        "--trust",
+        "nobody",
+        "--epsilon",
+        "2",
+        "--k",
+        "20",
+        "--delta",
+        "1e-3",
+        "--seed",
+        "1",
+    ]
+    people = ["--user", "user", "--rows-per-user", "2", "--quiet"]
+    assert main(["partition", str(source), *options, *people, "--html", str(target)]) == 0
+    promise = data_of(target.read_text("utf-8"))["promise"]
+    assert (promise["rows"], promise["epsilon"]) == (2, 4.0)
