@@ -46,7 +46,12 @@ def coast(box: Box, basemap: Path | None = None) -> Lines:
         return [piece for line in read_basemap(basemap) for piece in _inside(line, box)]
     if not is_geographic(box):
         return []
-    return [piece for arc in _world() for piece in _inside(arc, box)]
+    return list(_coast(box))
+
+
+@lru_cache(maxsize=16)
+def _coast(box: Box) -> tuple[Floats, ...]:
+    return tuple(piece for arc in _world() for piece in _inside(arc, box))
 
 
 def _inside(line: Floats, box: Box) -> Lines:

@@ -148,11 +148,13 @@ def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
     rounds = [round_rows(run.task, played) for played in run.rounds]
     frames = [frame(rounds, number) for number in range(1, len(rounds) + 1)]
     limits = robust_limits(densities(frames[-1], box)[frames[-1].state != TRIMMED])
+    figure = Figure(figsize=SIZE)
+    axes, filled = draw_rows(frames[-1], box, figure.add_subplot(), limits=limits)
+    figure.colorbar(filled, ax=axes, label=f"participants per {area_unit(box)}", shrink=0.85, extend="both")
     pictures = []
     for number, rows in enumerate(frames, start=1):
-        figure = Figure(figsize=SIZE, layout="constrained")
-        axes, filled = draw_rows(rows, box, figure.add_subplot(), limits=limits)
-        figure.colorbar(filled, ax=axes, label=f"participants per {area_unit(box)}", shrink=0.85, extend="both")
+        axes.clear()
+        draw_rows(rows, box, axes, limits=limits)
         axes.set_title(f"after round {number} of {len(frames)}: {len(rows):,} cells", fontsize=9)
         stream = io.BytesIO()
         figure.savefig(stream, dpi=80, format="png")

@@ -57,7 +57,7 @@ def test_the_file_asks_for_nothing(run: Run) -> None:
 def test_a_notebook_shows_numbers_promise_and_map_for_every_result(run: Run) -> None:
     points = cluster(2000)
     rng = np.random.default_rng(2)
-    results = [
+    results: list[Any] = [
         run,
         counts(run),
         sl.counts(points, unit_box(), epsilon=1.0, trust="curator", rng=rng),
