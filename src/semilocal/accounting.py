@@ -199,9 +199,11 @@ class Ledger:
         rows = [("spent on", "epsilon inside", "epsilon moved", "delta (crowd)")]
         rows += [_row(entry.what, entry.epsilon, entry.worst, entry.delta) for entry in self.entries]
         rows.append(_row("total", self.epsilon, self.epsilon_worst, None))
+        if self.entries and self.epsilon_anywhere is not None:  # no regions: one loss, no crowds
+            rows = [("spent on", "epsilon", "", ""), *((what, epsilon, "", "") for what, epsilon, *_ in rows[1:])]
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        lines.insert(1, "  ".join("-" * width for width in widths))
+        lines.insert(1, "  ".join("-" * width for width in widths if width))
         lines.insert(-1, lines[1])
         return "\n".join([*lines, self.sentences()])
 

@@ -31,7 +31,7 @@ from ..protocol.task import Task
 from ..release import split
 from ..release.count_release import CountsRelease
 from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
-from ..release.whom import crowd_of, pooled_options, which_trust
+from ..release.whom import TRUSTS, crowd_of, pooled_options
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from . import people
@@ -96,7 +96,11 @@ class Job:
     @classmethod
     def read(cls, args: argparse.Namespace) -> Job:
         """Read the positions and draw the rows that stand for people."""
-        if which_trust(args.trust) == "nobody":
+        if args.trust not in TRUSTS:
+            known = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
+            got = "it is missing" if args.trust is None else f"got {args.trust!r}"
+            raise InvalidInput(f"--trust must say whom the participants trust; {got}. Take one of {known}")
+        if args.trust == "nobody":
             if args.resolution is not None:
                 raise InvalidInput("--resolution: not with --trust nobody, whose cells stay as large as a crowd needs")
         else:

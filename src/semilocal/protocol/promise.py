@@ -344,7 +344,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 out.append(f'Accounting "{self.accounting}": the epsilon that was asked for is the {which} number.')
         elif self.rule == "trim":
             out.append("No TRIM is on the path: nobody was moved.")
-        out += self._parts()
+        out += self._parts(", after the partition")
         if self.k:
             out.append(
                 f"Crowd: at least k = {self.k} participants are published in a region, so {self.k - 1} others, except "
@@ -382,13 +382,13 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.ladder:
             steps = "; ".join(f"{words}: {loss:g}" for words, loss in self.ladder)
             out.append(f"Nearer positions are harder to tell apart. Loss by distance: {steps}.")
-        return [*out, *self._parts()]
+        return [*out, *self._parts("")]
 
-    def _parts(self) -> list[str]:
+    def _parts(self, when: str) -> list[str]:
         if not self.releases:
             return []
         parts = "; ".join(f"{what}: {loss:g}" for what, loss in self.releases)
-        return [f"Included in these numbers, after the partition: {parts}."]
+        return [f"Included in these numbers{when}: {parts}."]
 
 
 def losses_words(epsilon: float, moved: float) -> str:

@@ -33,7 +33,7 @@ def test_a_job_without_an_answer_names_the_three(
 ) -> None:
     words = refused(capsys, job, table, *UNIT, "--epsilon", "1", *JOBS[job], *wrong)
     for name in ("nobody", *POOLED):
-        assert f'trust="{name}": ' in words
+        assert f" {name}: " in words
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -123,9 +123,10 @@ def _live(args: argparse.Namespace) -> int:
     print(f"\nCounts, public by design: {sum(crowds)} participants in {len(crowds)} regions of {crowds}.")
     print(f"Transcript root {published['checkpoint']['root']}")
     for mean in (row for row in published["releases"] if row["kind"] == "mean"):
+        low, high = mean["interval"]
         print(
-            f"Mean latitude {mean['mean']:.3f} ± {mean['stderr']:.2g} (one standard error; truth "
-            f"{points[:, 1].mean():.3f}); epsilon = {mean['epsilon']:g} for {mean['adjacency']}, delta 0."
+            f"Mean latitude {mean['mean']:.3f}, 95 % interval {low:.3f} to {high:.3f}, with what moving can have "
+            f"done (truth {points[:, 1].mean():.3f}); epsilon = {mean['epsilon']:g} for {mean['adjacency']}, delta 0."
         )
     args.out.mkdir(parents=True, exist_ok=True)
     target = args.out / "live-regions.geojson"
