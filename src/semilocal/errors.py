@@ -14,6 +14,7 @@
     ├── Lost                  one request got no response; the device tries again
     ├── Unreachable           the server gave a device no usable answer for too long
     ├── Refused               the server refuses a request, with a token of service.problems
+    ├── PeerAway              the other server of a pair is away, or refuses a step
     ├── StoreUnavailable      the server's database does not answer now
     ├── SchemaMismatch        the server's database has another schema version
     ├── Overloaded            the server's queue of writes is full
@@ -108,6 +109,10 @@ class Refused(SemilocalError):
     def __init__(self, token: str, reason: str, *, wait: int | None = None) -> None:
         super().__init__(reason)
         self.token, self.wait = token, wait
+
+
+class PeerAway(SemilocalError):
+    """The other server of a pair did not do what was asked; nothing is lost, the same request is sent again later."""
 
 
 class StoreUnavailable(SemilocalError):

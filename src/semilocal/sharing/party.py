@@ -131,6 +131,11 @@ class Party:
         return len(self._differences)
 
     @property
+    def counts(self) -> Flags:
+        """Which reports count now: bool[n]."""
+        return self._evaluator.accepted
+
+    @property
     def accepted(self) -> bytes:
         """Digest of the reports that count now."""
         return accepted_digest([one for one, counts in zip(self._ids, self._evaluator.accepted, strict=True) if counts])

@@ -38,10 +38,10 @@ from .pair import PairTask
 from .signing import SIGNATURE, is_signed, sign
 
 __all__ = [
-    "HOUR", "MAX_BODY", "MAX_FORWARD", "MAX_REPORTS", "MAX_UPLOAD", "BucketTree", "Closing", "ClosingAnswer", "Finish",
-    "FinishAnswer", "Forward", "ForwardAnswer", "LevelCheck", "LevelCheckAnswer", "LevelSums", "LevelSumsAnswer",
-    "Outcome", "Proposal", "ProposalAnswer", "Receipt", "Sealed", "Signature", "SignedTree", "Upload", "join_ids",
-    "numbers_of", "pack_numbers", "split_ids",
+    "HOUR", "MAX_BODY", "MAX_FORWARD", "MAX_REPORTS", "MAX_TREE", "MAX_UPLOAD", "BucketTree", "Closing",
+    "ClosingAnswer", "Finish", "FinishAnswer", "Forward", "ForwardAnswer", "LevelCheck", "LevelCheckAnswer",
+    "LevelSums", "LevelSumsAnswer", "Outcome", "Proposal", "ProposalAnswer", "Receipt", "Sealed", "Signature",
+    "SignedTree", "Upload", "join_ids", "numbers_of", "pack_numbers", "split_ids",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.int64]
@@ -50,7 +50,8 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 MAX_UPLOAD = 4096  # bytes of an upload: 40 levels take 2.4 kB
 MAX_FORWARD = 500  # reports of one request
-MAX_REPORTS = 500_000  # of one tree: their ids and tags must fit into one request
+MAX_REPORTS = 2_000_000  # of a pair: their ids must fit into one request
+MAX_TREE = 500_000  # reports of one tree: their tags must fit into one answer
 MAX_BODY = 48 << 20  # bytes of a request between servers
 MAX_LEVEL = 40
 MAX_TOKEN = 200

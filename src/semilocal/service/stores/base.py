@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from ...errors import InvalidInput
 from ..campaign import Campaign, Phase, Status
+from .pairs import PairTables
 
 __all__ = [
     "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "Store", "What", "check_url",
@@ -112,6 +113,10 @@ class Store(Protocol):
     @property
     def gather(self) -> float:
         """Seconds that a writer should wait for more when it has little to write."""
+
+    @property
+    def pairs(self) -> PairTables:
+        """The tables of two-servers pairs."""
 
     def close(self) -> None:
         """Close all connections."""

@@ -17,7 +17,7 @@ import contextlib
 import hmac
 import os
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -238,6 +238,31 @@ class PostgresStore(SQLStore[Connection]):
             and judge_round(first.round, phase=phase, closed=closed) is None
         )
         return (needed is not None and received + len(items) >= needed) if sound else None
+
+    def wipe(self, tables: Sequence[str]) -> None:
+        """Rewrite the tables. The server's write-ahead log is its own: it is recycled when the server sees fit."""
+        with self._guarded() as connection:
+            for table in tables:
+                connection.execute(f"VACUUM FULL {table}")
+
+    def _insert_rows(
+        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+    ) -> None:
+        kinds = ["bigint" if isinstance(column[0], int) else "bytea" for column in columns.values()]
+        arrays = ", ".join(f"%b::{kind}[]" for kind in kinds)
+        given = ", ".join([*(["%s"] * len(fixed)), "i.*"])
+        connection.execute(
+            f"INSERT INTO {table} ({', '.join([*fixed, *columns])}) SELECT {given} FROM unnest({arrays}) AS i",
+            (*fixed.values(), *columns.values()),
+        )
+
+    def _select_in(
+        self, connection: Connection, table: str, columns: tuple[str, str], fixed: Mapping[str, int],
+        keys: Sequence[bytes],
+    ) -> list[tuple[bytes, Any]]:  # fmt: skip
+        where = "".join(f"{name} = %s AND " for name in fixed)
+        sql = f"SELECT {', '.join(columns)} FROM {table} WHERE {where} {columns[0]} = ANY(%b)"
+        return [(bytes(key), value) for key, value in connection.execute(sql, (*fixed.values(), list(keys))).fetchall()]
 
     def _insert_tokens(self, connection: Connection, number: int, hashes: Sequence[bytes]) -> None:
         connection.execute("INSERT INTO tokens SELECT unnest(%b::bytea[]), %s", (list(hashes), number))

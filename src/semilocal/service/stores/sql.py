@@ -32,6 +32,7 @@ from .base import (
     What,
 )
 from .judge import judge_enrolments, judge_reports
+from .pairs import PairTables
 
 __all__ = ["Cursor", "SQLStore", "check_version", "migrations"]
 
@@ -94,6 +95,7 @@ class SQLStore(ABC, Generic[C]):
         self._guard = threading.Lock()
         self._closed = False
         self._numbers: dict[bytes, int] = {}
+        self.pairs = PairTables(self)
         try:
             self._migrate()
         except BaseException:
@@ -157,6 +159,23 @@ class SQLStore(ABC, Generic[C]):
     @abstractmethod
     def _insert_participants(self, connection: C, number: int, items: list[Enrolment]) -> bool:
         """Insert new participants and mark their tokens as used; False as in ``_insert_reports``."""
+
+    @abstractmethod
+    def _insert_rows(
+        self, connection: C, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+    ) -> None:
+        """Insert rows in one statement: ``fixed`` is the same in all. Values of a column are integers, or bytes of one
+        length."""
+
+    @abstractmethod
+    def _select_in(
+        self, connection: C, table: str, columns: tuple[str, str], fixed: Mapping[str, int], keys: Sequence[bytes]
+    ) -> list[tuple[bytes, Any]]:
+        """Two columns of the rows whose first column is one of the keys."""
+
+    @abstractmethod
+    def wipe(self, tables: Sequence[str]) -> None:
+        """Leave no trace of deleted rows in the files of the database; raise ``StoreUnavailable`` if it is busy."""
 
     @abstractmethod
     def _insert_tokens(self, connection: C, number: int, hashes: Sequence[bytes]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -153,7 +153,57 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number}")
 
+    def wipe(self, tables: Sequence[str]) -> None:
+        connection = self._connection()
+        try:
+            connection.execute("VACUUM")
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"{self._path}: {error}") from error
+        if busy:
+            raise StoreUnavailable(f"{self._path}: the write-ahead log is in use; it is emptied later")
+
     # -- batches -----------------------------------------------------------------------------------------------
+
+    def _insert_rows(
+        self, connection: sqlite3.Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+    ) -> None:
+        names, values, cut = list(columns), dict[str, Any](fixed), []
+        numbers = [name for name in names if isinstance(columns[name][0], int)]
+        for name in names:
+            if name in numbers:
+                cut.append(f"json_extract(value, '$[{numbers.index(name)}]')")
+                continue
+            width = len(columns[name][0])
+            values[name] = b"".join(columns[name])
+            if len(values[name]) != width * len(columns[name]):
+                raise InvalidInput(f"the values of {name} must have one length")
+            cut.append(f"substr(:{name}, key * {width} + 1, {width})")
+        values["rows"] = _json([list(row) for row in zip(*(columns[name] for name in numbers), strict=True)]
+                               if numbers else [[]] * len(columns[names[0]]))  # fmt: skip
+        given = ", ".join([*(f":{name}" for name in fixed), *cut])
+        connection.execute(
+            f"INSERT INTO {table} ({', '.join([*fixed, *names])}) SELECT {given} FROM json_each(:rows)", values
+        )
+
+    def _select_in(
+        self, connection: sqlite3.Connection, table: str, columns: tuple[str, str], fixed: Mapping[str, int],
+        keys: Sequence[bytes],
+    ) -> list[tuple[bytes, Any]]:  # fmt: skip
+        if not keys:
+            return []
+        key, value = columns
+        where = "".join(f"{name} = :{name} AND " for name in fixed)
+        sql = (
+            f"SELECT json_group_array(json_array(hex({key}), CASE typeof({value}) WHEN 'blob' THEN hex({value}) "
+            f"ELSE {value} END)) FROM {table} WHERE {where} {key} IN "
+            f"(SELECT substr(:keys, key * {len(keys[0])} + 1, {len(keys[0])}) FROM json_each(:rows))"
+        )
+        given = {**fixed, "keys": b"".join(keys), "rows": _json([0] * len(keys))}
+        return [
+            (bytes.fromhex(name), bytes.fromhex(found) if isinstance(found, str) else found)
+            for name, found in _rows(connection, sql, given)
+        ]
 
     def _insert_tokens(self, connection: sqlite3.Connection, number: int, hashes: Sequence[bytes]) -> None:
         connection.executemany("INSERT INTO tokens VALUES (?, ?, NULL)", [(digest, number) for digest in hashes])

@@ -1,0 +1,104 @@
+"""A pair as an administrator writes it.
+
+Knows values and their checks. Knows no database, clock or socket.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from ...errors import InvalidInput
+from ...pooled.task import PooledTask
+from ...sharing.envelope import Role
+from ...sharing.pair import Operator, PairTask, check_origin
+from ...sharing.wire import MAX_REPORTS, MAX_TREE
+from ..campaign import MAX_ENROLMENT_SECONDS, MAX_NAME
+
+__all__ = ["PairForm", "PairSettings"]
+
+
+class PairSettings(NamedTuple):
+    """How a server takes part in pairs.
+
+    Attributes
+    ----------
+    role : {"leader", "helper"}
+    name : str
+        Of the operator, as devices see it.
+    origin : str
+        Where devices reach this server.
+    peer : str
+        URL of the helper; for a leader.
+    processes : int
+        Worker processes for the evaluation.
+    """
+
+    role: Role
+    name: str
+    origin: str
+    peer: str = ""
+    processes: int = 0
+
+    def check(self) -> None:
+        """Refuse what no pair can be played with."""
+        Operator(self.name, self.origin, bytes(32), bytes(32))
+        if self.role == "leader":
+            if not self.peer:
+                raise InvalidInput("a leader needs --peer: the URL of the helper")
+            check_origin(self.peer.rstrip("/"))
+            if self.peer.rstrip("/") == self.origin:
+                raise InvalidInput(f"--peer is this server itself, {self.origin}; the promise needs two operators")
+        elif self.peer:
+            raise InvalidInput("--peer is for the leader: a helper answers and never asks")
+
+
+class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a request for a new pair.
+
+    Attributes
+    ----------
+    peer_key : str
+        The helper's signing key, 64 hex digits, as its operator told it in person.
+    capacity : int or None
+        Uploads end when there are so many.
+    upload_seconds : int or None
+        Uploads end after this time at the latest; None: when the capacity is reached or the administrator says so.
+    """
+
+    name: str
+    pooled: PooledTask
+    peer_key: str
+    bucket_depth: int = 0
+    enrolment: Literal["tokens", "open"] = "tokens"
+    capacity: int | None = None
+    upload_seconds: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.name) <= MAX_NAME or not self.name.isprintable():
+            raise InvalidInput(f"name must be 1 to {MAX_NAME} printable characters; got {self.name[:MAX_NAME]!r}")
+        if not re.fullmatch("[0-9a-f]{64}", self.peer_key):
+            raise InvalidInput(
+                "peer_key must be the signing key of the helper (its GET /operator): 64 lower-case hex digits"
+            )
+        if self.capacity is not None and not 1 <= self.capacity <= self.most:
+            raise InvalidInput(f"capacity must be 1 to {self.most}, or null; got {self.capacity}")
+        seconds = self.upload_seconds
+        if seconds is not None and not 1 <= seconds <= MAX_ENROLMENT_SECONDS:
+            raise InvalidInput(f"upload_seconds must be 1 to {MAX_ENROLMENT_SECONDS}, or null; got {seconds}")
+
+    @property
+    def most(self) -> int:
+        """Most reports of such a pair."""
+        return MAX_REPORTS if self.bucket_depth else MAX_TREE
+
+    def build(self, leader: Operator, helper: Operator) -> PairTask:
+        """The pair of these operators; refuses a helper with another key."""
+        if helper.signing_key.hex() != self.peer_key:
+            raise InvalidInput(
+                f"the helper at {helper.origin} has the key {helper.signing_key.hex()}, not {self.peer_key}: ask its "
+                "operator in person which one is right"
+            )
+        return PairTask(self.pooled, leader, helper, self.bucket_depth)

@@ -1,0 +1,50 @@
+"""The secrets of a server for one pair: what opens its envelopes, makes its noise, and hides what it stores.
+
+All of them follow from the server's signing secret, which is not in the database, and from a random seed, which is.
+The database alone opens nothing. When the pair ends the seed is deleted, and then the signing secret opens nothing
+either.
+
+Knows secrets. Knows no reports, HTTP or database.
+"""
+
+from __future__ import annotations
+
+from ...protocol.keys import derive
+from ...sharing.envelope import public_key
+
+__all__ = ["PairSecrets"]
+
+_ROOT = b"semilocal/1/pair/root"
+_SEALING = b"semilocal/1/pair/sealing"
+_NOISE = b"semilocal/1/pair/noise"
+_MASK = b"semilocal/1/pair/mask"
+
+
+class PairSecrets:
+    """Secrets for one pair.
+
+    Parameters
+    ----------
+    signing_secret : bytes
+        Of the key that the pair pins.
+    seed : bytes
+        Random, for this pair only.
+    """
+
+    def __init__(self, signing_secret: bytes, seed: bytes) -> None:
+        self._root = derive(signing_secret, _ROOT + seed, 32)
+        self.sealing_secret = derive(self._root, _SEALING, 32)
+
+    @property
+    def sealing_key(self) -> bytes:
+        """The public key that devices seal envelopes with."""
+        return public_key(self.sealing_secret)
+
+    def noise_secret(self, task: bytes) -> bytes:
+        """What the noise of this server is derived from."""
+        return derive(self._root, _NOISE + task, 32)
+
+    def masked(self, private: bytes, report: bytes) -> bytes:
+        """A private part as it is stored; masking it again gives it back."""
+        mask = derive(self._root, _MASK + report, len(private))
+        return (int.from_bytes(private, "big") ^ int.from_bytes(mask, "big")).to_bytes(len(private), "big")

@@ -1,0 +1,130 @@
+"""What a server keeps in memory about a pair, and how it is read back from the database.
+
+The database is the truth: :func:`build_play` comes back to the same point after a crash, from the closed set and the
+stored steps. Methods here block; callers run them in threads.
+
+Knows the tables, secrets and workers. Knows no HTTP or clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+from ...errors import InvalidInput
+from ...sharing.envelope import Role
+from ...sharing.pair import PairTask
+from ...sharing.wire import MAX_TREE, Closing, split_ids
+from ..stores.pairs import PairRow, PairTables, StepRow
+from .keys import PairSecrets
+from .play import Play
+from .work import BLOCK, BlockEvaluator, Workers
+
+__all__ = ["CLOSE", "LivePair", "build_play"]
+
+CLOSE = "close"
+
+
+class LivePair:
+    """A pair on this server.
+
+    Attributes
+    ----------
+    row : PairRow
+        Where it stood at the last look.
+    waits_for : str or None
+        What it waits for, in words.
+    progress : (int, int)
+        Blocks of reports that are evaluated of the present level, and all of them.
+    """
+
+    def __init__(self, pair: PairTask, role: Role, row: PairRow) -> None:
+        self.pair, self.role, self.row = pair, role, row
+        self.task, self.body = pair.id, pair.to_bytes()
+        self.secrets: PairSecrets | None = None
+        self.play: Play | None = None
+        self.lock = asyncio.Lock()
+        self.waits_for: str | None = None
+        self.progress = (0, 0)
+        self.steps = 0
+        self.pending: StepRow | None = None  # the leader's request that is not answered yet
+        self._evaluator: BlockEvaluator | None = None
+
+    @property
+    def server(self) -> int:
+        """0 for the leader, 1 for the helper."""
+        return 0 if self.role == "leader" else 1
+
+    def drop_play(self) -> None:
+        """Forget what is in memory only; it is rebuilt when it is needed."""
+        self.play = self.pending = None
+        self.evaluate(None)
+
+    def evaluate(self, evaluator: BlockEvaluator | None) -> None:
+        """Keep one evaluator at a time."""
+        if self._evaluator is not None:
+            self._evaluator.release()
+        self._evaluator = evaluator
+
+    def note_progress(self, done: int, total: int) -> None:
+        """How much of the level is evaluated."""
+        self.progress = (done, total)
+
+
+def build_play(live: LivePair, tables: PairTables, workers: Workers, signing_secret: bytes) -> Play:
+    """The play of a closed pair, at the point to which the stored steps lead."""
+    secrets = live.secrets
+    if secrets is None:
+        raise InvalidInput("the secrets of this pair were deleted: it has ended")
+    steps = tables.steps(live.task)
+    if not steps or steps[0].step != CLOSE:
+        raise InvalidInput("the pair is not closed yet")
+    live.steps = len(steps)
+    live.evaluate(None)
+
+    def evaluator(bucket: int, ids: Sequence[bytes]) -> BlockEvaluator:
+        live.evaluate(None)
+        if len(ids) > MAX_TREE:
+            raise InvalidInput(f"bucket {bucket} has {len(ids)} reports; a tree takes at most {MAX_TREE}")
+        blocks = _blocks(tables, live.task, bucket, set(ids), secrets.masked)
+        found = BlockEvaluator(workers, live.task, live.pair.shape, live.server, blocks, progress=live.note_progress)
+        if len(found.accepted) != len(ids):
+            raise InvalidInput(f"{len(ids)} reports take part, but {len(found.accepted)} are stored")
+        live.evaluate(found)
+        return found
+
+    closing = Closing.from_bytes(steps[0].request)
+    play = Play(
+        live.pair, live.role, members_of(live.pair, tables.ids(live.task), split_ids(closing.ids)),
+        noise_secret=secrets.noise_secret(live.task), signing_secret=signing_secret, evaluator=evaluator,
+    )  # fmt: skip
+    play.replay(steps[1:])
+    return play
+
+
+def members_of(pair: PairTask, stored: Sequence[tuple[bytes, int]], ids: Sequence[bytes]) -> dict[int, list[bytes]]:
+    """The reports that take part by bucket; refuses ids that are not stored.
+
+    Parameters
+    ----------
+    stored : sequence of (bytes, int)
+        Reports and their buckets, ascending.
+    ids : sequence of bytes
+        Those that take part, ascending.
+    """
+    members: dict[int, list[bytes]] = {} if pair.bucket_depth else {1: []}
+    bucket_of = dict(stored)
+    for report in ids:
+        if report not in bucket_of:
+            raise InvalidInput(f"report {report.hex()} takes part, but this server does not have it")
+        members.setdefault(bucket_of[report], []).append(report)
+    return members
+
+
+def _blocks(
+    tables: PairTables, task: bytes, bucket: int, wanted: set[bytes], unmask: Callable[[bytes, bytes], bytes]
+) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    for page in tables.shares(task, bucket, page=BLOCK):
+        rows = [row for row in page if row.report in wanted]
+        if rows:
+            yield [row.public for row in rows], [unmask(row.private, row.report) for row in rows]

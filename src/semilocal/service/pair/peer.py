@@ -1,0 +1,147 @@
+"""How the leader talks to the helper: signed requests, signed answers, patience.
+
+A request is signed over version, time, method, path and body; its answer over the request's signature, the status and
+the body. So an answer cannot be taken for the answer to another request, and nobody in between can change either.
+
+Knows HTTP and signatures. Knows no steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from ...errors import InvalidInput, MissingExtra, PeerAway, Refused
+from ...sharing.pair import Operator
+from ...sharing.signing import is_signed, sign
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["ANSWER_HEADER", "VERSION", "Peer", "answer_signature", "authorization", "check_request"]
+
+T = TypeVar("T")
+VERSION = 1
+CLOCK_SECONDS = 300
+ANSWER_HEADER = "semilocal-signature"
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
+_HEADER = re.compile(r"Semilocal-Peer ([0-9]{1,3}):([0-9]{1,12}):([0-9a-f]{128})")
+
+
+def authorization(secret: bytes, method: str, path: str, body: bytes, *, now: float) -> tuple[str, bytes]:
+    """The header of a request to the other server, and the signature in it."""
+    signature = sign(secret, "request", *_request(VERSION, int(now), method, path, body))
+    return f"Semilocal-Peer {VERSION}:{int(now)}:{signature.hex()}", signature
+
+
+def check_request(header: str, key: bytes, method: str, path: str, body: bytes, *, now: float) -> bytes:
+    """The signature of a request by the other server; refuses everything else with the reason."""
+    found = _HEADER.fullmatch(header)
+    if found is None:
+        raise Refused("bad-signature", "send Authorization: Semilocal-Peer version:time:signature")
+    version, time, signature = int(found[1]), int(found[2]), bytes.fromhex(found[3])
+    if version != VERSION:
+        raise Refused("other-version", f"the leader speaks version {version}, this server version {VERSION}")
+    if not is_signed(signature, key, "request", *_request(version, time, method, path, body)):
+        raise Refused("bad-signature", f"the request is not signed with the pair's leader key {key.hex()[:16]}…")
+    if abs(now - time) > CLOCK_SECONDS:
+        raise Refused(
+            "wrong-clock",
+            f"the leader's clock shows {time}, this server's {int(now)}; they may differ by {CLOCK_SECONDS} s",
+        )
+    return signature
+
+
+def answer_signature(secret: bytes, request: bytes, status: int, body: bytes) -> bytes:
+    """The signature of an answer to a request with this signature."""
+    return sign(secret, "answer", *_answer(request, status, body))
+
+
+def _request(version: int, time: int, method: str, path: str, body: bytes) -> tuple[bytes, ...]:
+    head = (version.to_bytes(1, "big"), time.to_bytes(8, "big"), method.encode(), path.encode())
+    return (*head, hashlib.sha256(body).digest())
+
+
+def _answer(request: bytes, status: int, body: bytes) -> tuple[bytes, ...]:
+    return request, status.to_bytes(2, "big"), hashlib.sha256(body).digest()
+
+
+class Peer:
+    """The other server, as the leader sees it.
+
+    Parameters
+    ----------
+    url : str
+        Where it is reached.
+    **options
+        Of ``httpx.AsyncClient``; tests put a transport here.
+    """
+
+    def __init__(self, url: str, **options: Any) -> None:
+        try:
+            import httpx
+        except ImportError:
+            raise MissingExtra("httpx", "service") from None
+        self.url = url.rstrip("/")
+        self._errors = (httpx.HTTPError, httpx.InvalidURL)
+        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        self._client: httpx.AsyncClient = httpx.AsyncClient(
+            **{"base_url": self.url, "timeout": timeout, "trust_env": False, **options}
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+    async def operator(self) -> Operator:
+        """Who the other server says it is, with the sealing key for the next pair."""
+        answer = await self._send("GET", "/operator", b"", {})
+        if answer.status_code != 200:
+            raise PeerAway(f"the other server at {self.url} has no operator: {_words(answer)}")
+        try:
+            found = msgspec.json.decode(answer.content)
+            if found["role"] != "helper":
+                raise PeerAway(f"the server at {self.url} has the role {found['role']}; it must be a helper")
+            keys = bytes.fromhex(found["signing_key"]), bytes.fromhex(found["sealing_key"])
+            return Operator(found["name"], found["origin"], *keys)
+        except (msgspec.DecodeError, InvalidInput, KeyError, TypeError, ValueError) as error:
+            raise PeerAway(f"the server at {self.url} does not say who its operator is: {error}") from None
+
+    async def step(self, path: str, body: bytes, *, secret: bytes, key: bytes, now: float) -> bytes:
+        """Send a signed request; the answer's bytes, if they are signed by the other server.
+
+        Raises
+        ------
+        PeerAway
+            If the other server is away, refuses, or is not the one with this key.
+        """
+        header, signature = authorization(secret, "POST", path, body, now=now)
+        headers = {"authorization": header, "content-type": "application/msgpack"}
+        answer = await self._send("POST", path, body, headers)
+        if answer.status_code != 200:
+            raise PeerAway(f"the helper refuses: {_words(answer)}")
+        try:
+            given = bytes.fromhex(answer.headers.get(ANSWER_HEADER, ""))
+        except ValueError:
+            given = b""
+        if not is_signed(given, key, "answer", *_answer(signature, answer.status_code, answer.content)):
+            raise PeerAway(f"the answer from {self.url} is not signed with the helper's key {key.hex()[:16]}…")
+        return bytes(answer.content)
+
+    async def _send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
+        try:
+            return await self._client.request(method, path, content=body, headers=headers)
+        except self._errors as error:
+            reason = str(error) or type(error).__name__
+            raise PeerAway(f"the helper at {self.url} does not answer ({reason})") from None
+
+
+def _words(answer: httpx.Response) -> str:
+    try:
+        problem = answer.json()
+        return f"{problem['detail']} [{problem['token']}]"
+    except (ValueError, KeyError, TypeError):
+        return f"status {answer.status_code}; is this a semilocal server?"

@@ -1,0 +1,492 @@
+"""Pairs behind the routes: what this server knows of them, who may do what, and what is done meanwhile.
+
+One asyncio task per pair does what is due (:mod:`.leader`); steps of the other server are answered one at a time per
+pair (:mod:`.helper`). Blocking work runs in threads, evaluation in worker processes.
+
+Knows the tables, both roles and a clock that is passed in. Knows no HTTP: the other server is an argument.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from ...errors import InvalidInput, PeerAway, Refused
+from ...sharing.envelope import open_envelope
+from ...sharing.pair import Operator, PairTask
+from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
+from ..admin import MAX_TOKENS
+from ..campaign import new_token, token_hash
+from ..faults import Faults
+from ..keys import Keyring
+from ..stores.base import Applied, Store
+from ..stores.pairs import SEED, PairRow, UploadOutcome, UploadRow
+from ..writer import Writer
+from .form import PairForm, PairSettings
+from .helper import answer_close, answer_forward, answer_step
+from .keys import PairSecrets
+from .leader import Leader
+from .live import LivePair
+from .peer import Peer
+from .work import Workers
+
+__all__ = ["Pairs"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logging.getLogger("semilocal.service")
+
+MAX_UNCONFIRMED = 32
+LONGEST_PAUSE = 30.0
+
+
+class Incoming(NamedTuple):
+    """An upload on its way into the database."""
+
+    live: LivePair
+    upload: Upload
+    digest: bytes
+
+
+class Pairs:
+    """All pairs of a server.
+
+    Parameters
+    ----------
+    store : Store
+    clock : callable
+        Unix time in seconds.
+    keys : Keyring
+    settings : PairSettings
+    peer : Peer, optional
+        The helper, for a leader; made from the settings if left out.
+    interval : float or None
+        Seconds between two looks at the pairs; None: only when ``tick`` is called.
+    """
+
+    def __init__(
+        self, store: Store, *, clock: Callable[[], float], keys: Keyring, settings: PairSettings,
+        peer: Peer | None = None, interval: float | None = 0.2,
+    ) -> None:  # fmt: skip
+        settings.check()
+        self.settings, self._clock, self._keys, self._interval = settings, clock, keys, interval
+        self._store, self._tables = store, store.pairs
+        self._peer = peer if peer is not None or settings.role == "helper" else Peer(settings.peer)
+        self._workers = Workers(settings.processes)
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="semilocal-pair")
+        self._leader = Leader(self._tables, self._workers, self._send, self.work)
+        self._live: dict[bytes, LivePair] = {}
+        self._running: dict[bytes, asyncio.Task[None]] = {}
+        self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
+        self._background: set[asyncio.Task[Any]] = set()
+        self.writer = Writer(self, self._full, gather=store.gather)
+        self.faults = Faults()
+        self.stopping = False
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to write uploads and to look after the pairs."""
+        self.writer.start()
+        await self.work(self._store.first_setting, SEED, secrets.token_bytes(32))
+        if self._interval is not None:
+            self._spawn(self._keep(self._interval))
+
+    async def stop(self) -> None:
+        """Write what is queued, and stop; steps that are cut off are repeated after the next start."""
+        self.stopping = True
+        await self.writer.stop()
+        for task in [*self._background, *self._running.values()]:
+            task.cancel()
+        await asyncio.gather(*self._background, *self._running.values(), return_exceptions=True)
+        if self._peer is not None:
+            await self._peer.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._workers.stop()
+
+    async def work(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a blocking call in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
+
+    def _spawn(self, work: Awaitable[Any]) -> None:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _keep(self, interval: float) -> None:
+        while True:
+            try:
+                await self._look_at_all()
+            except Exception as error:
+                self.faults.note(b"", error)
+            await asyncio.sleep(interval)
+
+    async def tick(self) -> None:
+        """Do once what is due for every pair, and wait until it is done."""
+        self._pauses.clear()
+        await self._look_at_all()
+        await asyncio.gather(*self._running.values())
+
+    async def _look_at_all(self) -> None:
+        for row in await self.work(self._tables.rows, active=True):
+            pause = self._pauses.get(row.task)
+            if row.task not in self._running and (pause is None or time.monotonic() >= pause[0]):
+                task = asyncio.ensure_future(self._look_at(row.task))
+                self._running[row.task] = task
+                task.add_done_callback(lambda _, name=row.task: self._running.pop(name, None))
+
+    async def _look_at(self, task: bytes) -> None:
+        try:
+            live = await self.find(task)
+            while await self._advance(live):
+                pass
+        except PeerAway as error:
+            self._live[task].waits_for = str(error)
+            self._pause(task)
+        except Exception as error:
+            if isinstance(error, BrokenProcessPool):
+                self._workers.stop()
+            self.faults.note(task, error)
+            self._pause(task)
+        else:
+            self._pauses.pop(task, None)
+            self.faults.clear(task)
+
+    def _pause(self, task: bytes) -> None:
+        _, pause = self._pauses.get(task, (0.0, 0.1))
+        pause = min(2 * pause, LONGEST_PAUSE)
+        self._pauses[task] = (time.monotonic() + pause, pause)
+
+    async def _advance(self, live: LivePair) -> bool:
+        """Do what is due for a pair; whether there may be more to do at once."""
+        await self.refresh(live)
+        row = live.row
+        if row.ended:
+            if not row.cleaned:
+                await self._clean(live)
+            return False
+        if live.role == "helper":
+            return False
+        moved = await self._leader.advance(live, self._signing_secret(live.pair), now=self._clock())
+        if moved:
+            await self.refresh(live)
+            log.info("pair %r (%s): %s", row.name, row.task.hex()[:12], live.row.phase)
+        return moved
+
+    async def _clean(self, live: LivePair) -> None:
+        """Forget everything secret, in memory and on disk."""
+        live.drop_play()
+        live.secrets, live.waits_for = None, "the shares to be deleted"
+        await self.work(self._tables.clean, live.task)
+        live.waits_for = None
+        await self.refresh(live)
+        log.info("pair %r (%s): shares and secrets are deleted", live.row.name, live.task.hex()[:12])
+
+    # -- what this server knows ------------------------------------------------------------------------------------
+
+    async def find(self, task: bytes) -> LivePair:
+        """The copy of a pair; refuses a task that is none."""
+        found = await self.look_up(task)
+        if found is None:
+            raise Refused("no-such-task", "this server has no pair with this task")
+        return found
+
+    async def look_up(self, task: bytes) -> LivePair | None:
+        """The copy of a pair, however old; None if the task is none."""
+        live = self._live.get(task)
+        if live is None:
+            row, body = await self.work(self._tables.row, task), await self.work(self._tables.body, task)
+            if row is None or body is None:
+                return None
+            live = self._live.setdefault(task, LivePair(PairTask.from_bytes(body), row.role, row))
+            await self.refresh(live)
+        return live
+
+    async def refresh(self, live: LivePair) -> LivePair:
+        """Read where a pair stands."""
+        row = await self.work(self._tables.row, live.task)
+        assert row is not None
+        live.row = row
+        if live.secrets is None and row.confirmed and not row.ended:
+            seed = await self.work(self._tables.seed, live.task)
+            if seed is not None:
+                live.secrets = PairSecrets(self._signing_secret(live.pair), seed)
+        return live
+
+    async def rows(self) -> list[PairRow]:
+        """All pairs."""
+        return await self.work(self._tables.rows)
+
+    def _signing_secret(self, pair: PairTask) -> bytes:
+        key = pair.operator(self.settings.role).signing_key
+        if key not in self._keys.private:
+            raise InvalidInput(f"the pair pins the key {key.hex()[:16]}…, which this server does not have as its own")
+        return self._keys.private[key]
+
+    async def operator(self) -> Operator:
+        """Who runs this server, with the sealing key for the next pair."""
+        seed = await self.work(self._store.setting, SEED)
+        current = self._keys.private.get(self._keys.current)
+        if seed is None or current is None:
+            raise Refused("unavailable", "the server has no key yet", wait=1)
+        sealing = PairSecrets(current, seed).sealing_key
+        return Operator(self.settings.name, self.settings.origin, self._keys.current, sealing)
+
+    def state(self, live: LivePair) -> dict[str, Any]:
+        """Where a pair stands, for everybody."""
+        row, done = live.row, live.progress
+        level = None if live.play is None or live.play.due is None else live.play.due.name
+        return {
+            "task": live.task.hex(), "kind": "pair", "experimental": True, "role": live.role, "name": row.name,
+            "phase": row.phase, "confirmed": row.confirmed, "level": level, "received": row.received,
+            "accepted": row.accepted, "refused": row.refused, "waits_for": self._waits_for(live),
+            "progress": done[0] / done[1] if done[1] else None, "enrolment": row.enrolment, "deadline": row.deadline,
+            "poll_after": 5 if row.ended else 1, "now": int(self._clock()), "fault": self.faults.public(live.task),
+        }  # fmt: skip
+
+    def _waits_for(self, live: LivePair) -> str | None:
+        if live.row.ended or live.role == "leader":
+            return live.waits_for
+        if not live.row.confirmed:
+            return f"this server's operator to confirm: semilocal campaign confirm {live.task.hex()[:12]}"
+        return f"the leader ({live.pair.leader.name})"
+
+    # -- administrators --------------------------------------------------------------------------------------------
+
+    async def create(self, form: PairForm) -> bytes:
+        """Create a pair with the helper that this leader knows; its id."""
+        if self._peer is None:
+            raise Refused("wrong-role", "a helper creates no pairs: create it on the leader")
+        try:
+            helper = await self._peer.operator()
+        except PeerAway as error:
+            raise Refused("peer-away", str(error), wait=5) from None
+        pair = form.build(await self.operator(), helper)
+        is_new = await self.work(
+            self._tables.create, pair.id, pair.to_bytes(), role="leader", name=form.name, enrolment=form.enrolment,
+            capacity=form.capacity or form.most, seconds=form.upload_seconds,
+        )  # fmt: skip
+        if not is_new:
+            raise Refused("task-exists", "change the task, for example its label, to run it again")
+        log.info("pair %r (%s): proposed to %s", form.name, pair.id.hex()[:12], helper.name)
+        return pair.id
+
+    async def confirm(self, live: LivePair) -> LivePair:
+        """The operator of this server agrees."""
+        row = (await self.refresh(live)).row
+        if row.confirmed or row.phase != "confirming":
+            return live
+        own = await self.operator()
+        if live.pair.operator(live.role) != own:
+            raise InvalidInput(
+                f"the pair names {live.pair.operator(live.role).name} at {live.pair.operator(live.role).origin} with "
+                "keys that this server no longer offers: a sealing key is for one pair. Create the pair anew"
+            )
+        seed = await self.work(self._store.setting, SEED)
+        assert seed is not None
+        if not await self.work(self._tables.confirm, live.task, seed=seed, next_seed=secrets.token_bytes(32)):
+            raise InvalidInput("another pair has just got this sealing key; create the pair anew")
+        if live.role == "helper":
+            await self.work(self._tables.move, live.task, "confirming", "open")
+        log.info("pair %r (%s): confirmed", row.name, live.task.hex()[:12])
+        return await self.refresh(live)
+
+    async def end_uploads(self, live: LivePair) -> LivePair:
+        """Count what is there."""
+        if live.role == "helper":
+            raise Refused("wrong-role", "uploads are ended on the leader")
+        row = (await self.refresh(live)).row
+        if row.phase == "confirming":
+            raise Refused("not-confirmed", "not both operators have confirmed the pair")
+        if row.phase == "cancelled":
+            raise Refused("campaign-ended", "the pair was cancelled")
+        await self.work(self._tables.move, live.task, "open", "closing")
+        return await self.refresh(live)
+
+    async def cancel(self, live: LivePair) -> LivePair:
+        """End a pair without a result; its shares are deleted."""
+        async with live.lock:
+            await self.refresh(live)
+            while not live.row.ended:
+                await self.work(self._tables.move, live.task, live.row.phase, "cancelled")
+                await self.refresh(live)
+        return live
+
+    async def new_tokens(self, live: LivePair, count: int) -> list[str]:
+        """Fresh one-time tokens; only their hashes are stored."""
+        if live.role == "helper":
+            raise Refused("wrong-role", "tokens are made on the leader")
+        if not 1 <= count <= MAX_TOKENS:
+            raise InvalidInput(f"count must be 1 to {MAX_TOKENS}; got {count}")
+        tokens = [new_token() for _ in range(count)]
+        await self.work(self._tables.add_tokens, live.task, [token_hash(token) for token in tokens])
+        return tokens
+
+    async def transcript(self, live: LivePair) -> bytes:
+        """The signed transcript."""
+        data = await self.work(self._tables.transcript, live.task)
+        if data is None:
+            if live.row.phase == "cancelled":
+                raise Refused("campaign-ended", "the pair was cancelled")
+            raise Refused("not-closed-yet", f"the pair is {live.row.phase}", wait=1)
+        return data
+
+    # -- devices ---------------------------------------------------------------------------------------------------
+
+    async def upload(self, task: bytes, report: bytes, body: bytes) -> tuple[UploadOutcome, Receipt]:
+        """Store an upload; returns when it is on disk."""
+        live = await self.find(task)
+        if live.role == "helper":
+            raise Refused("wrong-role", f"devices upload to the leader, {live.pair.leader.origin}")
+        try:
+            upload = Upload.from_bytes(body)
+        except InvalidInput as error:
+            raise Refused("not-canonical", str(error)) from None
+        if upload.id != report:
+            raise Refused("other-report", "the report in the body is not the one in the path")
+        try:
+            upload.check(live.pair)
+        except InvalidInput as error:
+            raise Refused("bad-upload", str(error)) from None
+        if live.secrets is None:
+            await self.refresh(live)
+        digest = hashlib.sha256(body).digest()
+        outcome: UploadOutcome = await self.writer.put(Incoming(live, upload, digest))  # type: ignore[assignment]
+        if outcome not in ("stored", "again"):
+            raise Refused(outcome, _REASONS.get(outcome, ""), wait=5 if outcome == "not-open-yet" else None)
+        return outcome, Receipt.issue(self._signing_secret(live.pair), task, report, digest, now=self._clock())
+
+    def apply(self, batch: Sequence[Incoming]) -> Applied:
+        """Open and store a batch of uploads; called by the writer in its thread."""
+        outcomes: list[Any] = ["bad-upload"] * len(batch)
+        groups: dict[bytes, list[tuple[int, UploadRow]]] = {}
+        for place, item in enumerate(batch):
+            if item.live.secrets is None:
+                outcomes[place] = _CLOSED[item.live.row.phase]
+            elif (row := _opened(item.live, item.live.secrets, item)) is not None:
+                groups.setdefault(item.live.task, []).append((place, row))
+        full = set()
+        for task, rows in groups.items():
+            found, is_full = self._tables.add(task, [row for _, row in rows])
+            for (place, _), outcome in zip(rows, found, strict=True):
+                outcomes[place] = outcome
+            if is_full:
+                full.add(task)
+        return Applied(outcomes, full)
+
+    def _full(self, tasks: set[bytes]) -> None:
+        if self._interval is not None and not self.stopping:
+            self._spawn(self._look_at_all())
+
+    # -- the other server ------------------------------------------------------------------------------------------
+
+    async def _send(self, live: LivePair, step: str, body: bytes) -> bytes:
+        assert self._peer is not None
+        path = f"/tasks/{live.task.hex()}/peer/{step}"
+        secret, key = self._signing_secret(live.pair), live.pair.helper.signing_key
+        return await self._peer.step(path, body, secret=secret, key=key, now=self._clock())
+
+    def leader_key(self, live: LivePair | None, step: str, body: bytes) -> bytes:
+        """The key that must have signed a step; a proposal brings its own, which the operator has to confirm."""
+        if live is not None:
+            return live.pair.leader.signing_key
+        if step != "propose":
+            raise Refused("no-such-task", "this server has no pair with this task")
+        return PairTask.from_bytes(Proposal.from_bytes(body).pair).leader.signing_key
+
+    async def answer(self, task: bytes, step: str, body: bytes) -> bytes:
+        """Answer a step whose signature is good."""
+        if self.settings.role != "helper":
+            raise Refused("wrong-role", "this server is no helper")
+        if step == "propose":
+            return await self._answer_proposal(task, body)
+        live = await self.find(task)
+        async with live.lock:
+            await self.refresh(live)
+            if live.row.phase == "cancelled":
+                raise Refused("campaign-ended", "this server's operator cancelled the pair")
+            if step == "forward":
+                return await self.work(answer_forward, live, self._tables, body)
+            if step == "close":
+                answer = await self.work(answer_close, live, self._tables, body)
+            else:
+                secret = self._signing_secret(live.pair)
+                answer = await self.work(answer_step, live, self._tables, self._workers, secret, step, body)
+            await self.refresh(live)
+        if live.play is not None:
+            self._spawn(self._prepare(live))
+        return answer
+
+    async def _prepare(self, live: LivePair) -> None:
+        """Evaluate the next level while the leader does the same."""
+        async with live.lock:
+            play = live.play
+            if play is None or live.row.phase != "levels":
+                return
+            try:
+                await self.work(play.prepare)
+            except Exception as error:
+                live.drop_play()
+                self.faults.note(live.task, error)
+
+    async def _answer_proposal(self, task: bytes, body: bytes) -> bytes:
+        proposal = Proposal.from_bytes(body)
+        pair = PairTask.from_bytes(proposal.pair)
+        if pair.id != task:
+            raise Refused("other-task", "the proposed pair is not the one in the path")
+        live = await self.look_up(task)
+        if live is None:
+            own = await self.operator()
+            if pair.helper != own:
+                raise Refused(
+                    "malformed",
+                    f"the pair's helper is {pair.helper.name} at {pair.helper.origin} with other keys than this server "
+                    f"offers now ({own.name} at {own.origin}, GET /operator); create the pair anew",
+                )
+            if await self.work(self._tables.unconfirmed) >= MAX_UNCONFIRMED:
+                raise Refused(
+                    "overloaded", f"{MAX_UNCONFIRMED} pairs wait for the operator; confirm or close some", wait=60
+                )
+            await self.work(
+                self._tables.create, task, proposal.pair, role="helper", name=proposal.name, enrolment="open",
+                capacity=None, seconds=None,
+            )  # fmt: skip
+            log.info("pair %r (%s): proposed by %s", proposal.name, task.hex()[:12], pair.leader.name)
+            live = await self.find(task)
+        await self.refresh(live)
+        if live.row.phase == "cancelled":
+            raise Refused("campaign-ended", "this server's operator cancelled the pair")
+        return ProposalAnswer(live.row.confirmed).to_bytes()
+
+
+def _opened(live: LivePair, secrets: PairSecrets, item: Incoming) -> UploadRow | None:
+    """An upload as it is stored; None if the leader's envelope does not open."""
+    upload = item.upload
+    try:
+        private = open_envelope(
+            upload.leader_envelope, secrets.sealing_secret, role="leader", task=live.task, report=upload.id,
+            public=upload.public,
+        )  # fmt: skip
+    except InvalidInput:
+        return None
+    token = None if upload.token is None else token_hash(upload.token)
+    masked = secrets.masked(private, upload.id)
+    return UploadRow(upload.id, upload.bucket, item.digest, upload.public, masked, upload.helper_envelope, token)
+
+
+_CLOSED: dict[str, UploadOutcome] = {
+    "confirming": "not-open-yet", "cancelled": "campaign-ended", "done": "uploads-closed", "levels": "uploads-closed",
+    "closing": "uploads-closed", "open": "not-open-yet",
+}  # fmt: skip
+_REASONS = {
+    "bad-upload": "the leader's envelope does not open: it was sealed for another key, pair, report or public part",
+    "not-open-yet": "uploads begin when both operators have confirmed the pair",
+    "uploads-closed": "uploads are closed; this one was not stored before",
+}
