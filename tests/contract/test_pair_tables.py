@@ -18,7 +18,7 @@ KEY = hashlib.sha256(b"seed").digest()
 def upload(number: int, *, token: bytes | None = None, bucket: int = 1, public: bytes | None = None) -> UploadRow:
     report = hashlib.sha256(b"r%d" % number).digest()[:16]
     body = public if public is not None else bytes([number % 256]) * 170
-    return UploadRow(report, bucket, hashlib.sha256(body + report).digest(), body, report[::-1], bytes(64), token)
+    return UploadRow(report, bucket, hashlib.sha256(body + report).digest(), body, report[::-1], b"", token)
 
 
 def opened(store: Store, **changes: Any) -> None:  # noqa: F811

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from ..errors import MissingExtra, Overloaded, Refused, StoreUnavailable
 from .admin import admin_hash
 from .faults import Seldom
-from .http import Watched, from_http, no_such_route, report_path, send_answer
+from .http import Watched, from_http, no_such_route, report_path, send_answer, task_of, upload_path
 from .limits import RateLimit
 from .metrics import Metrics
 from .openapi import describe
@@ -21,7 +21,8 @@ from .problems import Problem
 from .results import Published
 from .routes import OPERATIONS
 from .routes.device import put_report
-from .routes.table import Context, Operation
+from .routes.pair import put_upload
+from .routes.table import Context, Handler, Operation
 from .worker import Service
 
 try:
@@ -83,10 +84,13 @@ class App:
             scope["app"] = self  # makes the router raise, so that every refusal is put into words here
             # Reports are nearly all there is to do: they go past the router, which has the same route.
             report = report_path(scope["path"]) if scope["method"] == "PUT" else None
-            if report is None:
-                await self.router(scope, receive, watched)
-            else:
+            upload = upload_path(scope["path"]) if scope["method"] == "PUT" else None
+            if report is not None:
                 await put_report(self.context, scope, receive, watched, *report)
+            elif upload is not None:
+                await put_upload(self.context, scope, receive, watched, *upload)
+            else:
+                await self.router(scope, receive, watched)
         except ClientDisconnect:
             return
         except Exception as error:
@@ -128,9 +132,19 @@ def _endpoint(context: Context, methods: dict[str, Operation]) -> Callable[[Requ
         operation = methods["GET" if request.method == "HEAD" else request.method]
         if operation.auth == "admin":
             _check_admin(context, request)
-        return await operation.handler(context, request)
+        return await (await _handler(context, operation, request))(context, request)
 
     return endpoint
+
+
+async def _handler(context: Context, operation: Operation, request: Request) -> Handler:
+    """The handler for the kind of task that the path names."""
+    pairs = context.service.pairs
+    if pairs is None or "task" not in request.path_params or await pairs.look_up(task_of(request.path_params)) is None:
+        return operation.handler
+    if operation.of_pair is None:
+        raise Problem("no-such-route", "a task of two servers has no such route; see spec/http.md, section 11")
+    return operation.of_pair
 
 
 def _check_admin(context: Context, request: Request) -> None:

@@ -29,7 +29,7 @@ __all__ = [
     "TASK", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form", "from_http",
     "immutable_response", "json_response", "no_such_route", "number_of", "pseudonym_of", "read_body", "read_request",
     "report_path", "round_of", "send_answer", "size_of", "task_of",
-    "while_connected",
+    "upload_path", "while_connected",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -62,6 +62,16 @@ def report_path(path: str) -> tuple[bytes, int, bytes] | None:
     if not (TASK.match(parts[2]) and _ROUND.match(parts[4]) and _PSEUDONYM.match(parts[6])):
         return None
     return bytes.fromhex(parts[2]), int(parts[4]), bytes.fromhex(parts[6])
+
+
+def upload_path(path: str) -> tuple[bytes, bytes] | None:
+    """Task and report of a well-formed upload's path."""
+    parts = path.split("/")
+    if len(parts) != 5 or parts[0] or parts[1] != "tasks" or parts[3] != "uploads":
+        return None
+    if not (TASK.match(parts[2]) and _PSEUDONYM.match(parts[4])):
+        return None
+    return bytes.fromhex(parts[2]), bytes.fromhex(parts[4])
 
 
 def task_of(parameters: dict[str, Any]) -> bytes:

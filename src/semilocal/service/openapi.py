@@ -16,6 +16,9 @@ __all__ = ["describe"]
 _PARAMETERS = {
     "task": ("path", {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "SHA-256 of the task's canonical bytes"),
     "pseudonym": ("path", {"type": "string", "pattern": "^[0-9a-f]{32}$"}, "a participant's name in the task"),
+    "report": ("path", {"type": "string", "pattern": "^[0-9a-f]{32}$"}, "a report's name"),
+    "step": ("path", {"type": "string"}, "a step between two servers; see spec/http.md, section 11"),
+    "depth": ("path", {"type": "integer", "minimum": 0}, "a level of the tree"),
     "round": ("path", {"type": "integer", "minimum": 1}, "number of the round"),
     "after": ("query", {"type": "string"}, "where to go on; see spec/http.md"),
     "wait": ("query", {"type": "integer", "minimum": 0, "maximum": 25}, "seconds"),
@@ -41,6 +44,7 @@ def describe(operations: Iterable[Operation]) -> dict[str, Any]:
             "securitySchemes": {
                 "device": {"type": "http", "scheme": "bearer", "description": "a device's key, 64 hex digits"},
                 "admin": {"type": "http", "scheme": "bearer", "description": "the admin token"},
+                "peer": {"type": "http", "scheme": "Semilocal-Peer", "description": "signed by the leader of the pair"},
             },
             "schemas": {
                 "Problem": {

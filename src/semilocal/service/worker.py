@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ..errors import Refused, StoreUnavailable
 from ..protocol.curator import Curator
@@ -30,6 +30,9 @@ from .faults import Faults, Health, Seldom
 from .keys import NO_KEYS, Keyring
 from .stores.base import Store, What
 from .writer import Writer
+
+if TYPE_CHECKING:
+    from .pair.service import Pairs
 
 __all__ = ["LiveCampaign", "Service", "describe_step", "label", "poll_after"]
 
@@ -75,6 +78,8 @@ class Service:
         Long polls at the same time; more are answered at once.
     patience : float
         Seconds after which a database that does not answer is taken for hung.
+    pairs : Pairs, optional
+        This server's part in pairs of two servers; it has none if left out.
     monotonic : callable
         Seconds that only grow, for limits: a wall clock may be set back.
     """
@@ -82,9 +87,10 @@ class Service:
     def __init__(
         self, store: Store, *, clock: Callable[[], float], interval: float | None = 0.2, max_queue: int = 8192,
         keys: Keyring = NO_KEYS, max_waiters: int = 20_000, patience: float = 5.0,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = time.monotonic, pairs: Pairs | None = None,
     ) -> None:  # fmt: skip
         self.store, self.clock, self.monotonic, self._keys = store, clock, monotonic, keys
+        self.pairs = pairs
         self._interval, self._patience = interval, patience
         self.writer = Writer(store, self._full, max_queue=max_queue, gather=store.gather, patience=patience)
         self._live: dict[bytes, LiveCampaign] = {}
@@ -108,6 +114,8 @@ class Service:
     async def start(self) -> None:
         """Begin to write and to look after the rounds."""
         self.writer.start()
+        if self.pairs is not None:
+            await self.pairs.start()
         if self._interval is not None:
             self._beat = time.monotonic()
             self._keeper = self._spawn(self._keep(self._interval))
@@ -123,6 +131,8 @@ class Service:
     async def stop(self) -> None:
         """Answer who waits, write what is queued, and stop; a hung database is not waited for."""
         self.leave()
+        if self.pairs is not None:
+            await self.pairs.stop()
         await self._finish(self.writer.stop())
         for task in list(self._tasks):
             task.cancel()

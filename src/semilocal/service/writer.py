@@ -12,9 +12,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
 
 from ..errors import Overloaded, StoreUnavailable
-from .stores.base import Applied, Item, Outcome, Store
+from .stores.base import Applied, Outcome
 
 __all__ = ["Writer"]
 
@@ -22,12 +23,19 @@ __all__ = ["Writer"]
 SHORT_QUEUE = 256
 
 
+class Applies(Protocol):
+    """What a writer writes to: a store, or what turns uploads into rows of one."""
+
+    def apply(self, batch: Any, /) -> Applied:
+        """Judge and store a batch."""
+
+
 class Writer:
     """Queues items and applies them in batches in a thread of its own.
 
     Parameters
     ----------
-    store : Store
+    store : Applies
     on_full : callable
         Called with the tasks whose open round may be full.
     max_queue, max_batch : int
@@ -38,12 +46,12 @@ class Writer:
     """
 
     def __init__(
-        self, store: Store, on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192, max_batch: int = 1024,
+        self, store: Applies, on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192, max_batch: int = 1024,
         gather: float = 0.0, patience: float = 5.0,
     ) -> None:  # fmt: skip
         self._store, self._on_full, self._patience = store, on_full, patience
         self._max_queue, self._max_batch, self._gather = max_queue, max_batch, gather
-        self._items: list[Item] = []
+        self._items: list[Any] = []
         self._waiters: list[asyncio.Future[Outcome]] = []
         self._wake: asyncio.Event | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -83,7 +91,7 @@ class Writer:
             self._watcher.cancel()
         self._pool.shutdown(wait=True)
 
-    async def put(self, item: Item) -> Outcome:
+    async def put(self, item: Any) -> Outcome:
         """Queue one item; returns when it is on disk.
 
         Raises

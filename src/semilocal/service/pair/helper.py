@@ -102,10 +102,12 @@ def answer_step(
     if live.row.phase != "levels":
         raise Refused("out-of-order", f"the pair is {live.row.phase} on this server; no level is counted now")
     try:
-        play = live.play = live.play or build_play(live, tables, workers, signing_secret)
-        if play.due != (bucket, step):
-            due = "nothing" if play.due is None else f"{play.due.name} of bucket {play.due.bucket}"
-            raise Refused("out-of-order", f"due is {due}; got {step} of bucket {bucket}")
+        if live.play is None:
+            live.play = build_play(live, tables, workers, signing_secret)
+        play, due = live.play, live.play.due
+        if due != (bucket, step):
+            words = "nothing" if due is None else f"{due.name} of bucket {due.bucket}"
+            raise Refused("out-of-order", f"due is {words}; got {step} of bucket {bucket}")
         stored = tables.put_step(live.task, live.steps, bucket, step, body, play.answer(body))
         answer = _same(stored, body)
         live.steps += 1

@@ -28,31 +28,40 @@ VERSION = 1
 CLOCK_SECONDS = 300
 ANSWER_HEADER = "semilocal-signature"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
-_HEADER = re.compile(r"Semilocal-Peer ([0-9]{1,3}):([0-9]{1,12}):([0-9a-f]{128})")
+_HEADER = re.compile(r"Semilocal-Peer ([0-9]{1,3}):([0-9]{1,12}):([0-9a-f]{64}):([0-9a-f]{128})")
 
 
 def authorization(secret: bytes, method: str, path: str, body: bytes, *, now: float) -> tuple[str, bytes]:
     """The header of a request to the other server, and the signature in it."""
-    signature = sign(secret, "request", *_request(VERSION, int(now), method, path, body))
-    return f"Semilocal-Peer {VERSION}:{int(now)}:{signature.hex()}", signature
+    digest = hashlib.sha256(body).digest()
+    signature = sign(secret, "request", *_request(VERSION, int(now), method, path, digest))
+    return f"Semilocal-Peer {VERSION}:{int(now)}:{digest.hex()}:{signature.hex()}", signature
 
 
-def check_request(header: str, key: bytes, method: str, path: str, body: bytes, *, now: float) -> bytes:
-    """The signature of a request by the other server; refuses everything else with the reason."""
+def check_request(header: str, key: bytes, method: str, path: str, *, now: float) -> tuple[bytes, bytes]:
+    """The signature of a request by the other server, and the digest that its body must have.
+
+    The body need not be there yet: nobody else can make a server read a long one.
+
+    Raises
+    ------
+    Refused
+        With the reason: not signed with this key, another version, another time.
+    """
     found = _HEADER.fullmatch(header)
     if found is None:
-        raise Refused("bad-signature", "send Authorization: Semilocal-Peer version:time:signature")
-    version, time, signature = int(found[1]), int(found[2]), bytes.fromhex(found[3])
+        raise Refused("bad-signature", "send Authorization: Semilocal-Peer version:time:digest:signature")
+    version, time, digest, signature = int(found[1]), int(found[2]), bytes.fromhex(found[3]), bytes.fromhex(found[4])
     if version != VERSION:
         raise Refused("other-version", f"the leader speaks version {version}, this server version {VERSION}")
-    if not is_signed(signature, key, "request", *_request(version, time, method, path, body)):
+    if not is_signed(signature, key, "request", *_request(version, time, method, path, digest)):
         raise Refused("bad-signature", f"the request is not signed with the pair's leader key {key.hex()[:16]}…")
     if abs(now - time) > CLOCK_SECONDS:
         raise Refused(
             "wrong-clock",
             f"the leader's clock shows {time}, this server's {int(now)}; they may differ by {CLOCK_SECONDS} s",
         )
-    return signature
+    return signature, digest
 
 
 def answer_signature(secret: bytes, request: bytes, status: int, body: bytes) -> bytes:
@@ -60,9 +69,8 @@ def answer_signature(secret: bytes, request: bytes, status: int, body: bytes) ->
     return sign(secret, "answer", *_answer(request, status, body))
 
 
-def _request(version: int, time: int, method: str, path: str, body: bytes) -> tuple[bytes, ...]:
-    head = (version.to_bytes(1, "big"), time.to_bytes(8, "big"), method.encode(), path.encode())
-    return (*head, hashlib.sha256(body).digest())
+def _request(version: int, time: int, method: str, path: str, digest: bytes) -> tuple[bytes, ...]:
+    return version.to_bytes(2, "big"), time.to_bytes(8, "big"), method.encode(), path.encode(), digest
 
 
 def _answer(request: bytes, status: int, body: bytes) -> tuple[bytes, ...]:

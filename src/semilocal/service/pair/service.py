@@ -13,21 +13,21 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 from ...errors import InvalidInput, PeerAway, Refused
-from ...sharing.envelope import open_envelope
 from ...sharing.pair import Operator, PairTask
 from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
 from ..admin import MAX_TOKENS
 from ..campaign import new_token, token_hash
 from ..faults import Faults
 from ..keys import Keyring
-from ..stores.base import Applied, Store
-from ..stores.pairs import SEED, PairRow, UploadOutcome, UploadRow
+from ..stores.base import Outcome, Store
+from ..stores.pairs import SEED, PairRow
 from ..writer import Writer
 from .form import PairForm, PairSettings
 from .helper import answer_close, answer_forward, answer_step
@@ -35,6 +35,7 @@ from .keys import PairSecrets
 from .leader import Leader
 from .live import LivePair
 from .peer import Peer
+from .uploads import REASONS, Incoming, UploadStore
 from .work import Workers
 
 __all__ = ["Pairs"]
@@ -45,14 +46,6 @@ log = logging.getLogger("semilocal.service")
 
 MAX_UNCONFIRMED = 32
 LONGEST_PAUSE = 30.0
-
-
-class Incoming(NamedTuple):
-    """An upload on its way into the database."""
-
-    live: LivePair
-    upload: Upload
-    digest: bytes
 
 
 class Pairs:
@@ -86,7 +79,7 @@ class Pairs:
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
         self._background: set[asyncio.Task[Any]] = set()
-        self.writer = Writer(self, self._full, gather=store.gather)
+        self.writer = Writer(UploadStore(self._tables), self._full, gather=store.gather)
         self.faults = Faults()
         self.stopping = False
 
@@ -140,7 +133,10 @@ class Pairs:
             if row.task not in self._running and (pause is None or time.monotonic() >= pause[0]):
                 task = asyncio.ensure_future(self._look_at(row.task))
                 self._running[row.task] = task
-                task.add_done_callback(lambda _, name=row.task: self._running.pop(name, None))
+                task.add_done_callback(partial(self._done, row.task))
+
+    def _done(self, task: bytes, _: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
 
     async def _look_at(self, task: bytes) -> None:
         try:
@@ -229,6 +225,10 @@ class Pairs:
         if key not in self._keys.private:
             raise InvalidInput(f"the pair pins the key {key.hex()[:16]}…, which this server does not have as its own")
         return self._keys.private[key]
+
+    async def signing_secret(self, task: bytes) -> bytes:
+        """The secret of the key that a pair pins for this server."""
+        return self._signing_secret((await self.find(task)).pair)
 
     async def operator(self) -> Operator:
         """Who runs this server, with the sealing key for the next pair."""
@@ -340,7 +340,7 @@ class Pairs:
 
     # -- devices ---------------------------------------------------------------------------------------------------
 
-    async def upload(self, task: bytes, report: bytes, body: bytes) -> tuple[UploadOutcome, Receipt]:
+    async def upload(self, task: bytes, report: bytes, body: bytes) -> tuple[Outcome, Receipt]:
         """Store an upload; returns when it is on disk."""
         live = await self.find(task)
         if live.role == "helper":
@@ -358,28 +358,10 @@ class Pairs:
         if live.secrets is None:
             await self.refresh(live)
         digest = hashlib.sha256(body).digest()
-        outcome: UploadOutcome = await self.writer.put(Incoming(live, upload, digest))  # type: ignore[assignment]
+        outcome = await self.writer.put(Incoming(live, upload, digest))
         if outcome not in ("stored", "again"):
-            raise Refused(outcome, _REASONS.get(outcome, ""), wait=5 if outcome == "not-open-yet" else None)
+            raise Refused(outcome, REASONS.get(outcome, ""), wait=5 if outcome == "not-open-yet" else None)
         return outcome, Receipt.issue(self._signing_secret(live.pair), task, report, digest, now=self._clock())
-
-    def apply(self, batch: Sequence[Incoming]) -> Applied:
-        """Open and store a batch of uploads; called by the writer in its thread."""
-        outcomes: list[Any] = ["bad-upload"] * len(batch)
-        groups: dict[bytes, list[tuple[int, UploadRow]]] = {}
-        for place, item in enumerate(batch):
-            if item.live.secrets is None:
-                outcomes[place] = _CLOSED[item.live.row.phase]
-            elif (row := _opened(item.live, item.live.secrets, item)) is not None:
-                groups.setdefault(item.live.task, []).append((place, row))
-        full = set()
-        for task, rows in groups.items():
-            found, is_full = self._tables.add(task, [row for _, row in rows])
-            for (place, _), outcome in zip(rows, found, strict=True):
-                outcomes[place] = outcome
-            if is_full:
-                full.add(task)
-        return Applied(outcomes, full)
 
     def _full(self, tasks: set[bytes]) -> None:
         if self._interval is not None and not self.stopping:
@@ -464,29 +446,3 @@ class Pairs:
         if live.row.phase == "cancelled":
             raise Refused("campaign-ended", "this server's operator cancelled the pair")
         return ProposalAnswer(live.row.confirmed).to_bytes()
-
-
-def _opened(live: LivePair, secrets: PairSecrets, item: Incoming) -> UploadRow | None:
-    """An upload as it is stored; None if the leader's envelope does not open."""
-    upload = item.upload
-    try:
-        private = open_envelope(
-            upload.leader_envelope, secrets.sealing_secret, role="leader", task=live.task, report=upload.id,
-            public=upload.public,
-        )  # fmt: skip
-    except InvalidInput:
-        return None
-    token = None if upload.token is None else token_hash(upload.token)
-    masked = secrets.masked(private, upload.id)
-    return UploadRow(upload.id, upload.bucket, item.digest, upload.public, masked, upload.helper_envelope, token)
-
-
-_CLOSED: dict[str, UploadOutcome] = {
-    "confirming": "not-open-yet", "cancelled": "campaign-ended", "done": "uploads-closed", "levels": "uploads-closed",
-    "closing": "uploads-closed", "open": "not-open-yet",
-}  # fmt: skip
-_REASONS = {
-    "bad-upload": "the leader's envelope does not open: it was sealed for another key, pair, report or public part",
-    "not-open-yet": "uploads begin when both operators have confirmed the pair",
-    "uploads-closed": "uploads are closed; this one was not stored before",
-}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 
-import msgspec
-
 from ...errors import InvalidInput
 from .. import rounds
 from ..admin import create_campaign, new_tokens
@@ -13,6 +11,7 @@ from ..campaign import CampaignForm
 from ..http import Request, Response, decode_form, json_response, read_request, task_of
 from ..problems import Problem
 from ..worker import describe_step, label
+from .pair import TokensForm, cancel_pair, end_uploads, make_pair_tokens, show_pair_state
 from .table import JSON, TASK_PROBLEMS, Context, Operation
 
 __all__ = ["OPERATIONS"]
@@ -20,12 +19,6 @@ __all__ = ["OPERATIONS"]
 log = logging.getLogger("semilocal.service")
 
 ADMIN_BYTES = 65_536
-
-
-class TokensForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a request for tokens."""
-
-    count: int
 
 
 async def create(context: Context, request: Request) -> Response:
@@ -103,13 +96,18 @@ OPERATIONS = (
     Operation("post", "/tasks", create, "Create a campaign", (201,), JSON, (*_ADMIN, "task-exists"), JSON, "admin"),
     Operation(
         "post", "/tasks/{task}/tokens", make_tokens, "New enrolment tokens, shown once", (201,), JSON, _OF_TASK, JSON,
-        "admin",
+        "admin", of_pair=make_pair_tokens,
     ),
     Operation(
-        "get", "/tasks/{task}/progress", show_progress, "Reports in the open round", (200,), JSON, _OF_TASK, "", "admin"
+        "get", "/tasks/{task}/progress", show_progress, "Reports in the open round", (200,), JSON, _OF_TASK, "",
+        "admin", of_pair=show_pair_state,
     ),
     Operation(
-        "post", "/tasks/{task}/start", start, "End enrolment", (200,), JSON, (*_OF_TASK, "campaign-ended"), "", "admin"
+        "post", "/tasks/{task}/start", start, "End enrolment", (200,), JSON, (*_OF_TASK, "campaign-ended"), "", "admin",
+        of_pair=end_uploads,
     ),
-    Operation("post", "/tasks/{task}/close", cancel, "Cancel a campaign", (200,), JSON, _OF_TASK, "", "admin"),
+    Operation(
+        "post", "/tasks/{task}/close", cancel, "Cancel a campaign", (200,), JSON, _OF_TASK, "", "admin",
+        of_pair=cancel_pair,
+    ),
 )  # fmt: skip

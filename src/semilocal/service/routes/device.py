@@ -33,6 +33,7 @@ from ..http import (
 from ..problems import Problem
 from ..stores.base import Enrolment, Incoming
 from ..worker import LiveCampaign, Service, poll_after
+from .pair import show_pair_state
 from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
 
 __all__ = ["OPERATIONS", "put_report", "state_document"]
@@ -188,7 +189,7 @@ _ENROL_PROBLEMS = (
 OPERATIONS = (
     Operation(
         "get", "/tasks/{task}/state", show_state, "Where the campaign stands; a long poll with after and wait", (200,),
-        JSON, (*TASK_PROBLEMS, "malformed", "unavailable"), query=("after", "wait"),
+        JSON, (*TASK_PROBLEMS, "malformed", "unavailable"), query=("after", "wait"), of_pair=show_pair_state,
     ),
     Operation(
         "put", "/tasks/{task}/participants/{pseudonym}", enrol, "Enrol", (200, 201), JSON, _ENROL_PROBLEMS, JSON

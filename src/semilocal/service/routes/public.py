@@ -25,6 +25,7 @@ from ..problems import Problem
 from ..results import Findings
 from ..stores.base import What
 from ..worker import poll_after
+from .pair import show_pair_statement, show_pair_task
 from .table import BYTES, JSON, TASK_PROBLEMS, TEXT, Context, Handler, Operation
 
 __all__ = ["OPERATIONS"]
@@ -50,6 +51,9 @@ async def list_tasks(context: Context, request: Request) -> Response:
     for task, status in statuses.items():
         row = {"task": task.hex(), "name": await service.name(task), "phase": status.phase}
         rows.append({**row, "enrolled": status.enrolled, "fault": service.faults.public(task)})
+    for pair in await service.pairs.rows() if service.pairs is not None else ():
+        row = {"task": pair.task.hex(), "name": pair.name, "phase": pair.phase, "kind": "pair"}
+        rows.append({**row, "enrolled": pair.received, "fault": service.pairs.faults.public(pair.task)})
     return json_response(rows)
 
 
@@ -158,10 +162,11 @@ _OF_RESULTS = (*TASK_PROBLEMS, "not-closed-yet", "unavailable")
 
 OPERATIONS = (
     Operation("get", "/tasks", list_tasks, "All campaigns", (200,), JSON, ("unavailable",)),
-    Operation("get", _TASK, show_task, "The task; immutable", _GOOD, BYTES, TASK_PROBLEMS),
+    Operation("get", _TASK, show_task, "The task; immutable", _GOOD, BYTES, TASK_PROBLEMS, of_pair=show_pair_task),
     Operation("get", f"{_TASK}/plan", show_plan, "The plan of releases; immutable", _GOOD, BYTES, TASK_PROBLEMS),
     Operation(
-        "get", f"{_TASK}/statement", show_statement, "The privacy statement; immutable", _GOOD, TEXT, TASK_PROBLEMS
+        "get", f"{_TASK}/statement", show_statement, "The privacy statement; immutable", _GOOD, TEXT, TASK_PROBLEMS,
+        of_pair=show_pair_statement,
     ),
     Operation(
         "get", f"{_ROUND}/query", show_message("query"), "What a round asks; immutable", _GOOD, BYTES,

@@ -69,6 +69,8 @@ class Operation(NamedTuple):
         "admin" is checked before the handler is called.
     query : tuple of str
         Names in the query string.
+    of_pair : callable, optional
+        How it is handled for a task of two servers; without one there is no such route for them.
     """
 
     method: str
@@ -81,3 +83,4 @@ class Operation(NamedTuple):
     body: str = ""
     auth: str = ""
     query: tuple[str, ...] = ()
+    of_pair: Handler | None = None

@@ -58,6 +58,7 @@ What = Literal["query", "closed", "checkpoint", "seal"]
 Outcome = Literal[
     "stored", "again", "other-answer", "unauthorized", "round-closed", "missed-round", "wrong-path", "not-open-yet",
     "campaign-ended", "no-such-task", "bad-token", "token-used", "pseudonym-taken", "enrolment-closed",
+    "other-upload", "uploads-closed", "bad-upload",
 ]  # fmt: skip
 
 

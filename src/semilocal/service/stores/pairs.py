@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from .sql import SQLStore
 
-__all__ = ["PairPhase", "PairRow", "PairTables", "ShareRow", "StepRow", "UploadOutcome", "UploadRow"]
+__all__ = ["NOT_OPEN", "PairPhase", "PairRow", "PairTables", "ShareRow", "StepRow", "UploadOutcome", "UploadRow"]
 
 PairPhase = Literal["confirming", "open", "closing", "levels", "done", "cancelled"]
 ENDED: tuple[PairPhase, ...] = ("done", "cancelled")
@@ -364,7 +364,7 @@ def _judge(
         if stored is not None:
             outcome = "again" if stored == row.digest else "other-upload"
         elif phase != "open":
-            outcome = _NOT_OPEN[phase]
+            outcome = NOT_OPEN[phase]
         elif left is not None and len(new) >= left:
             outcome = "uploads-closed"
         elif tokens and (row.token is None or row.token not in free):
@@ -381,9 +381,9 @@ def _judge(
     return outcomes, new
 
 
-_NOT_OPEN: dict[PairPhase, UploadOutcome] = {
-    "confirming": "not-open-yet", "closing": "uploads-closed", "levels": "uploads-closed", "done": "uploads-closed",
-    "cancelled": "campaign-ended",
+NOT_OPEN: dict[PairPhase, UploadOutcome] = {
+    "confirming": "not-open-yet", "open": "not-open-yet", "closing": "uploads-closed", "levels": "uploads-closed",
+    "done": "uploads-closed", "cancelled": "campaign-ended",
 }  # fmt: skip
 
 

@@ -178,7 +178,7 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
             values[name] = b"".join(columns[name])
             if len(values[name]) != width * len(columns[name]):
                 raise InvalidInput(f"the values of {name} must have one length")
-            cut.append(f"substr(:{name}, key * {width} + 1, {width})")
+            cut.append(f"substr(:{name}, key * {width} + 1, {width})" if width else "zeroblob(0)")
         values["rows"] = _json([list(row) for row in zip(*(columns[name] for name in numbers), strict=True)]
                                if numbers else [[]] * len(columns[names[0]]))  # fmt: skip
         given = ", ".join([*(f":{name}" for name in fixed), *cut])

@@ -1,0 +1,242 @@
+"""Routes of two servers that count together (experimental): uploads, the pair's task and state, and the other server.
+
+Handlers of pairs for the routes that ordinary campaigns have too stand in their rows of the table as ``of_pair``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from ...errors import InvalidInput
+from ...sharing.wire import MAX_BODY, MAX_UPLOAD
+from ..http import (
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+    decode_form,
+    immutable_response,
+    json_response,
+    read_body,
+    read_request,
+    size_of,
+    task_of,
+)
+from ..pair.form import PairForm
+from ..pair.live import LivePair
+from ..pair.peer import ANSWER_HEADER, answer_signature, check_request
+from ..pair.service import Pairs
+from ..problems import Problem
+from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
+
+__all__ = [
+    "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens", "put_upload", "show_pair_state",
+    "show_pair_statement", "show_pair_task",
+]  # fmt: skip
+
+FORM_BYTES = 65_536
+_STEPS = ("propose", "forward", "close", "finish", "sign")
+_LEVEL = re.compile(r"0|[1-9][0-9]?")
+
+
+class TokensForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a request for tokens."""
+
+    count: int
+
+
+def pairs_of(context: Context) -> Pairs:
+    """This server's part in pairs."""
+    if context.service.pairs is None:
+        raise Problem("wrong-role", "this server takes part in no pair; it would have to run with --role")
+    return context.service.pairs
+
+
+async def pair_of(context: Context, request: Request) -> LivePair:
+    """The pair in the path, as it stands now."""
+    pairs = pairs_of(context)
+    return await pairs.refresh(await pairs.find(task_of(request.path_params)))
+
+
+@asynccontextmanager
+async def refusing() -> AsyncIterator[None]:
+    """Bad input of a request becomes an answer."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise Problem("malformed", str(error)) from None
+
+
+# -- devices and everybody ---------------------------------------------------------------------------------------------
+
+
+async def put_upload(context: Context, scope: Scope, receive: Receive, send: Send, task: bytes, report: bytes) -> None:
+    """Take an upload; answered when it is on disk. Nearly all requests are uploads: this works on bare messages."""
+    size = next((size_of(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+    body = await read_body(receive, size, MAX_UPLOAD)
+    pairs = pairs_of(context)
+    if not context.by_key.allow(report, context.service.monotonic()):
+        raise Problem("too-fast", "more than 20 requests a second for one report")
+    outcome, receipt = await pairs.upload(task, report, body)
+    context.metrics.judged(outcome)
+    data = receipt.to_bytes()
+    headers = [
+        (b"content-type", BYTES.encode()), (b"content-length", b"%d" % len(data)), (b"cache-control", b"no-store"),
+    ]  # fmt: skip
+    await send({"type": "http.response.start", "status": 201 if outcome == "stored" else 200, "headers": headers})
+    await send({"type": "http.response.body", "body": data})
+
+
+async def refuse_upload_path(context: Context, request: Request) -> Response:
+    """Say what is wrong with the path of an upload; well-formed ones go to :func:`put_upload`."""
+    task_of(request.path_params)
+    raise Problem("no-such-route", "a report is named by 32 lower-case hex digits")
+
+
+async def show_pair_task(context: Context, request: Request) -> Response:
+    """The pair task."""
+    live = await pairs_of(context).find(task_of(request.path_params))
+    return immutable_response(request, live.body)
+
+
+async def show_pair_statement(context: Context, request: Request) -> Response:
+    """What taking part costs, in words."""
+    live = await pairs_of(context).find(task_of(request.path_params))
+    return immutable_response(request, live.pair.statement().encode(), media_type="text/plain; charset=utf-8")
+
+
+async def show_pair_state(context: Context, request: Request) -> Response:
+    """Where the pair stands, and what it waits for."""
+    return json_response(pairs_of(context).state(await pair_of(context, request)))
+
+
+async def show_transcript(context: Context, request: Request) -> Response:
+    """The signed transcript."""
+    live = await pair_of(context, request)
+    return immutable_response(request, await pairs_of(context).transcript(live))
+
+
+async def show_operator(context: Context, request: Request) -> Response:
+    """Who runs this server, with the keys for the next pair."""
+    pairs = pairs_of(context)
+    operator = await pairs.operator()
+    keys = {"signing_key": operator.signing_key.hex(), "sealing_key": operator.sealing_key.hex()}
+    return json_response({"name": operator.name, "origin": operator.origin, **keys, "role": pairs.settings.role})
+
+
+# -- administrators ----------------------------------------------------------------------------------------------------
+
+
+async def create_pair(context: Context, request: Request) -> Response:
+    """Create a pair with the helper of this leader."""
+    pairs = pairs_of(context)
+    form = decode_form(await read_request(request, FORM_BYTES), PairForm)
+    async with refusing():
+        task = await pairs.create(form)
+    return json_response({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
+
+
+async def confirm_pair(context: Context, request: Request) -> Response:
+    """This server's operator agrees to a pair."""
+    async with refusing():
+        live = await pairs_of(context).confirm(await pair_of(context, request))
+    return json_response({"phase": live.row.phase})
+
+
+async def end_uploads(context: Context, request: Request) -> Response:
+    """End uploads; what is there is counted."""
+    live = await pairs_of(context).end_uploads(await pair_of(context, request))
+    return json_response({"phase": live.row.phase})
+
+
+async def cancel_pair(context: Context, request: Request) -> Response:
+    """Cancel a pair; its shares are deleted."""
+    live = await pairs_of(context).cancel(await pair_of(context, request))
+    return json_response({"phase": live.row.phase})
+
+
+async def make_pair_tokens(context: Context, request: Request) -> Response:
+    """New tokens, one upload each."""
+    form = decode_form(await read_request(request, FORM_BYTES), TokensForm)
+    async with refusing():
+        tokens = await pairs_of(context).new_tokens(await pair_of(context, request), form.count)
+    return json_response({"tokens": tokens}, status=201)
+
+
+# -- the other server --------------------------------------------------------------------------------------------------
+
+
+async def answer_peer(context: Context, request: Request) -> Response:
+    """Answer a step of the leader; the signature is checked before a long body is read."""
+    pairs, task, step = pairs_of(context), task_of(request.path_params), _step(request)
+    live = await pairs.look_up(task)
+    async with refusing():
+        early = await read_request(request, FORM_BYTES) if live is None and step == "propose" else b""
+        key = pairs.leader_key(live, step, early)
+        given = request.headers.get("authorization", "")
+        signature, digest = check_request(given, key, "POST", request.url.path, now=context.service.clock())
+        body = early or await read_request(request, MAX_BODY)
+        if not hmac.compare_digest(digest, hashlib.sha256(body).digest()):
+            raise Problem("bad-signature", "the body is not the one that was signed")
+        data = await pairs.answer(task, step, body)
+        signed = answer_signature(await pairs.signing_secret(task), signature, 200, data)
+    return Response(data, media_type=BYTES, headers={ANSWER_HEADER: signed.hex(), "Cache-Control": "no-store"})
+
+
+def _step(request: Request) -> str:
+    step, depth = request.path_params["step"], request.path_params.get("depth")
+    if depth is None and step in _STEPS:
+        return str(step)
+    if depth is not None and step in ("check", "sums") and _LEVEL.fullmatch(depth):
+        return f"levels/{depth}/{step}"
+    raise Problem("no-such-route", "there is no such step; see spec/http.md, section 11")
+
+
+_ADMIN = (*TASK_PROBLEMS, "unauthorized", "malformed", "too-large", "unavailable", "wrong-role")
+_PEER = (
+    *TASK_PROBLEMS, "malformed", "bad-signature", "other-version", "wrong-clock", "wrong-role", "not-confirmed",
+    "other-request", "out-of-order", "other-task", "campaign-ended", "overloaded", "unavailable",
+)  # fmt: skip
+_UPLOAD = (
+    *TASK_PROBLEMS, "wrong-role", "not-open-yet", "other-upload", "uploads-closed", "campaign-ended", "bad-token",
+    "token-used", "not-canonical", "other-report", "bad-upload", "too-fast", "overloaded", "unavailable",
+)  # fmt: skip
+_TASK = "/tasks/{task}"
+
+OPERATIONS = (
+    Operation(
+        "put", f"{_TASK}/uploads/{{report}}", refuse_upload_path, "Upload a report in two shares (experimental)",
+        (200, 201), BYTES, _UPLOAD, BYTES, of_pair=refuse_upload_path,
+    ),
+    Operation(
+        "get", f"{_TASK}/transcript", show_transcript, "Signed transcript of two servers; immutable", (200, 304), BYTES,
+        (*TASK_PROBLEMS, "not-closed-yet", "campaign-ended", "wrong-role", "unavailable"), of_pair=show_transcript,
+    ),
+    Operation(
+        "get", "/operator", show_operator, "Who runs this server of a pair", (200,), JSON, ("wrong-role", "unavailable")
+    ),
+    Operation(
+        "post", "/pairs", create_pair, "Create a pair of two servers (experimental)", (201,), JSON,
+        ("unauthorized", "malformed", "too-large", "unavailable", "wrong-role", "task-exists", "peer-away"), JSON,
+        "admin",
+    ),
+    Operation(
+        "post", f"{_TASK}/confirm", confirm_pair, "Agree to a pair", (200,), JSON, _ADMIN, "", "admin",
+        of_pair=confirm_pair,
+    ),
+    Operation(
+        "post", f"{_TASK}/peer/{{step}}", answer_peer, "A step of the leader", (200,), BYTES, _PEER, BYTES, "peer",
+        of_pair=answer_peer,
+    ),
+    Operation(
+        "post", f"{_TASK}/peer/levels/{{depth}}/{{step}}", answer_peer, "A level's step of the leader", (200,), BYTES,
+        _PEER, BYTES, "peer", of_pair=answer_peer,
+    ),
+)  # fmt: skip

@@ -1,0 +1,187 @@
+"""A leader and a helper in one process, over HTTP without sockets; each with its own database, key and operator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+
+from semilocal.pooled import PooledTask
+from semilocal.service.keys import Keyring
+from semilocal.service.pair.form import PairSettings
+from semilocal.service.pair.peer import Peer
+from semilocal.service.pair.service import Pairs
+from semilocal.service.stores.base import Store
+from semilocal.service.stores.pairs import SEED
+from semilocal.sharing.pair import PairTask
+from semilocal.sharing.wire import SignedTree, Upload
+from semilocal.testing import ADMIN_TOKEN, build_app
+from tests.helpers.pairs import SIGNING, crowd, operator, pooled_task, upload_of
+
+ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
+SEEDS = (b"seed of the leader".ljust(32), b"seed of the helper".ljust(32))
+
+
+class Unplugged(httpx.AsyncBaseTransport):
+    """A wire between the servers that a test can cut, watch and bend.
+
+    Attributes
+    ----------
+    on : bool
+        Whether requests arrive.
+    sent : list of (path, body)
+    bend : callable or None
+        Gets the request and the answer; what it returns arrives.
+    lose : int
+        How many answers get lost on the way back.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._inner = httpx.ASGITransport(app=app)
+        self.on, self.lose = True, 0
+        self.sent: list[tuple[str, bytes]] = []
+        self.bend: Callable[[httpx.Request, httpx.Response], httpx.Response] | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if not self.on:
+            raise httpx.ConnectError("unplugged")
+        self.sent.append((request.url.path, request.content if request.content else b""))
+        answer = await self._inner.handle_async_request(request)
+        if self.lose:
+            self.lose -= 1
+            raise httpx.ReadError("the answer got lost")
+        if self.bend is not None:
+            await answer.aread()
+            return self.bend(request, answer)
+        return answer
+
+
+class Pair:
+    """Both servers of a test.
+
+    Attributes
+    ----------
+    clients : (AsyncClient, AsyncClient)
+        Of the leader and of the helper.
+    pairs : (Pairs, Pairs)
+    wire : Unplugged
+        From the leader to the helper.
+    """
+
+    def __init__(
+        self, clients: tuple[httpx.AsyncClient, httpx.AsyncClient], pairs: tuple[Pairs, Pairs], wire: Unplugged
+    ) -> None:
+        self.clients, self.pairs, self.wire = clients, pairs, wire
+
+    @property
+    def leader(self) -> httpx.AsyncClient:
+        return self.clients[0]
+
+    @property
+    def helper(self) -> httpx.AsyncClient:
+        return self.clients[1]
+
+    async def create(self, task: PooledTask | None = None, **changes: Any) -> PairTask:
+        """Create a pair on both servers."""
+        key = (await self.helper.get("/operator")).json()["signing_key"]
+        form = {"name": "test", "pooled": _plain(task or pooled_task()), "peer_key": key, "enrolment": "open"} | changes
+        answer = await self.leader.post("/pairs", json=form, headers=ADMIN)
+        assert answer.status_code == 201, answer.text
+        await self.tick()
+        return PairTask.from_bytes((await self.leader.get(f"/tasks/{answer.json()['task']}")).content)
+
+    async def opened(self, task: PooledTask | None = None, **changes: Any) -> PairTask:
+        """A pair that both operators have confirmed."""
+        pair = await self.create(task, **changes)
+        for client in self.clients:
+            answer = await client.post(f"/tasks/{pair.id.hex()}/confirm", headers=ADMIN)
+            assert answer.status_code == 200, answer.text
+        await self.tick()
+        return pair
+
+    async def put(self, pair: PairTask, upload: Upload) -> httpx.Response:
+        """Send an upload."""
+        path = f"/tasks/{pair.id.hex()}/uploads/{upload.id.hex()}"
+        return await self.leader.put(path, content=upload.to_bytes())
+
+    async def fill(self, pair: PairTask, points: npt.ArrayLike) -> None:
+        """Upload for everybody."""
+        for number, code in enumerate(pair.pooled.hierarchy.codes(points).tolist()):
+            answer = await self.put(pair, upload_of(pair, code, number))
+            assert answer.status_code == 201, answer.text
+
+    async def tick(self, times: int = 1) -> None:
+        """Let both servers do what is due."""
+        for _ in range(times):
+            for pairs in self.pairs:
+                await pairs.tick()
+
+    async def start(self, pair: PairTask) -> httpx.Response:
+        """End uploads."""
+        return await self.leader.post(f"/tasks/{pair.id.hex()}/start", headers=ADMIN)
+
+    async def state(self, pair: PairTask, server: int = 0) -> dict[str, Any]:
+        """Where the pair stands on a server."""
+        return dict((await self.clients[server].get(f"/tasks/{pair.id.hex()}/state")).json())
+
+    async def finish(self, pair: PairTask) -> SignedTree:
+        """End uploads and count to the end; the transcript, which both servers give."""
+        assert (await self.start(pair)).status_code == 200
+        await self.tick(2)
+        found = [await client.get(f"/tasks/{pair.id.hex()}/transcript") for client in self.clients]
+        assert [one.status_code for one in found] == [200, 200], (found[0].text, await self.state(pair))
+        assert found[0].content == found[1].content
+        return SignedTree.from_bytes(found[0].content)
+
+
+def _plain(task: PooledTask) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(task)
+
+
+@contextlib.asynccontextmanager
+async def running_pair(
+    stores: tuple[Store, Store], clock: Callable[[], float], *, helper_clock: Callable[[], float] | None = None
+) -> AsyncIterator[Pair]:
+    """Run both servers in this process."""
+    clocks = (clock, helper_clock or clock)
+    for store, seed, secret in zip(stores, SEEDS, SIGNING, strict=True):
+        store.first_setting(SEED, seed)
+        store.set_setting("server-key", Keyring.of([secret]).current)
+    names = [operator(server) for server in (0, 1)]
+    rings = [Keyring.of([secret]) for secret in SIGNING]
+    helping = Pairs(
+        stores[1], clock=clocks[1], keys=rings[1], interval=None,
+        settings=PairSettings("helper", names[1].name, names[1].origin),
+    )  # fmt: skip
+    helper_app, helper = build_app(stores[1], clocks[1], keys=rings[1], pairs=helping)
+    wire = Unplugged(helper_app)
+    leading = Pairs(
+        stores[0], clock=clocks[0], keys=rings[0], interval=None, peer=Peer(names[1].origin, transport=wire),
+        settings=PairSettings("leader", names[0].name, names[0].origin, names[1].origin),
+    )  # fmt: skip
+    leader_app, leader = build_app(stores[0], clocks[0], keys=rings[0], pairs=leading)
+    for service in (leader, helper):
+        await service.start()
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [
+                await stack.enter_async_context(
+                    httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://service.test")
+                )
+                for app in (leader_app, helper_app)
+            ]
+            yield Pair((clients[0], clients[1]), (leading, helping), wire)
+    finally:
+        for service in (leader, helper):
+            await service.stop()
+
+
+def people(n: int) -> npt.NDArray[np.float64]:
+    """Positions of a test crowd."""
+    return crowd(n)
