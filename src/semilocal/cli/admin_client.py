@@ -18,6 +18,7 @@ import msgspec
 
 from ..errors import InvalidInput, MissingExtra
 from ..service.campaign import CampaignForm
+from ..service.pair.form import PairForm
 
 __all__ = ["AdminClient"]
 
@@ -115,6 +116,19 @@ class AdminClient:
     def create(self, form: CampaignForm) -> str:
         """Create a campaign; its task."""
         return str(self.request("POST", "/tasks", form, admin=True).json()["task"])
+
+    def operator(self) -> dict[str, str]:
+        """Who runs a server of a pair, and its keys."""
+        document: dict[str, str] = self.request("GET", "/operator").json()
+        return document
+
+    def create_pair(self, form: PairForm) -> str:
+        """Create a pair of two servers; its task."""
+        return str(self.request("POST", "/pairs", form, admin=True).json()["task"])
+
+    def confirm(self, task: str) -> None:
+        """Agree to a pair of two servers."""
+        self.request("POST", f"/tasks/{task}/confirm", admin=True)
 
     def campaigns(self) -> Rows:
         """All campaigns: task, name, phase, enrolled."""

@@ -140,14 +140,20 @@ def add_trust(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_task(parser: argparse._ActionsContainer, *, delta: float | None = None, searched: bool = False) -> None:
+def add_task(
+    parser: argparse._ActionsContainer, *, delta: float | None = None, searched: bool = False, required: bool = True
+) -> None:
     """The numbers of a task: ``--epsilon``, ``--k``, ``--delta`` (required without a default) and ``--accounting``."""
     words = "loss between two positions inside a region, in all" + ("; left out with --want" if searched else "")
     parser.add_argument("--epsilon", type=number(0, above=True), required=not searched, help=words)
-    parser.add_argument("--k", type=whole(1), required=True, help="the smallest crowd of a region")
+    parser.add_argument("--k", type=whole(1), required=required, help="the smallest crowd of a region")
     shown = "well below 1/N" if delta is None else "%(default)s"
     parser.add_argument(
-        "--delta", type=share, default=delta, required=delta is None, help=f"chance that a crowd is below k ({shown})"
+        "--delta",
+        type=share,
+        default=delta,
+        required=required and delta is None,
+        help=f"chance that a crowd is below k ({shown})",
     )
     _add_accounting(parser, default="core")
 

@@ -23,6 +23,8 @@ from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
 from .door import RESERVE, Door, Limits, raise_file_limit
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys
+from .pair.form import PairSettings
+from .pair.service import Pairs
 from .routes.table import Operation
 from .stores.base import check_url, open_store
 from .worker import Service
@@ -46,9 +48,13 @@ log = logging.getLogger("semilocal.service")
 
 
 def build_app(
-    database: str, *, admin: bytes, keys: Keyring, worker: str = "0", access_log: bool = False, more: str = ""
-) -> App:
-    """The application on a database; ``admin`` is the hash of the admin token, ``more`` names further routes."""
+    database: str, *, admin: bytes, keys: Keyring, worker: str = "0", access_log: bool = False, more: str = "",
+    pair: PairSettings | None = None,
+) -> App:  # fmt: skip
+    """The application on a database.
+
+    ``admin`` is the hash of the admin token, ``more`` names further routes, ``pair`` is the server's part in pairs.
+    """
     # The writer's thread releases the interpreter's lock for every statement. A busy event loop gives it back only
     # after this interval, 5 ms by default, and a batch would take as many of them as it has statements.
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -56,7 +62,9 @@ def build_app(
         importlib.import_module(module)
     most = max(raise_file_limit() - RESERVE, RESERVE)
     Door.limits = Limits(connections=most)
-    service = Service(open_store(database, worker=worker), clock=time.time, keys=keys, max_waiters=most * 4 // 5)
+    store = open_store(database, worker=worker)
+    pairs = None if pair is None else Pairs(store, clock=time.time, keys=keys, settings=pair)
+    service = Service(store, clock=time.time, keys=keys, max_waiters=most * 4 // 5, pairs=pairs)
     return create_app(service, admin=admin, access_log=access_log, more=_operations(more))
 
 
@@ -79,6 +87,7 @@ def _operations(name: str) -> tuple[Operation, ...]:
 def serve(
     database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1, log_level: str = "info",
     access_log: bool = False, keys_in: str | None = None, new_key: bool = False, more: str = "",
+    pair: PairSettings | None = None,
 ) -> None:  # fmt: skip
     """Serve until stopped.
 
@@ -102,6 +111,8 @@ def serve(
         Make a new signing key for campaigns that are created from now on.
     more : str
         Routes of other parts, as "package.module:NAME" of a tuple of operations.
+    pair : PairSettings, optional
+        Take part in pairs of two servers as leader or helper (experimental). An empty origin is where it listens.
 
     Raises
     ------
@@ -125,6 +136,10 @@ def serve(
             f"SQLite serves one worker; got --workers {workers}. "
             "Use --db postgresql://… for several, or leave --workers out"
         )
+    if pair is not None and workers > 1:
+        raise InvalidInput(
+            f"a server with --role runs one worker, and evaluates on all cores by itself; got --workers {workers}"
+        )
     if log_level not in LOG_LEVELS:
         raise InvalidInput(f"--log-level must be one of {', '.join(LOG_LEVELS)}; got {log_level!r}")
     given = os.environ.get(_ADMIN, "")
@@ -132,9 +147,12 @@ def serve(
         check_admin_token(given)
     _set_up_logging(log_level)
     listener = bind(host, port)
+    lock = None  # held until the process ends, however it ends
     try:
-        # Held until the process ends, however it ends.
-        lock = None
+        url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+        if pair is not None:
+            pair = pair._replace(origin=pair.origin or url.removesuffix(":80"))
+            pair.check()
         if kind == "sqlite":
             from .stores.sqlite import lock_for_serving
 
@@ -146,9 +164,13 @@ def serve(
             admin, fresh = (admin_hash(given), None) if given else first_admin_token(store)
         finally:
             store.close()
-        name = f"[{host}]" if ":" in host else host
         count = f"{workers} worker{'s' * (workers > 1)}"
-        print(f"semilocal serves at http://{name}:{listener.getsockname()[1]} with {count} on {kind}", flush=True)
+        print(f"semilocal serves at {url} with {count} on {kind}", flush=True)
+        if pair is not None:
+            print(
+                f"{pair.role} of pairs (experimental), operator {pair.name!r} at {pair.origin}, signing key "
+                f"{keys.current.hex()}", flush=True,
+            )  # fmt: skip
         if fresh is not None:
             print(f"admin token (shown once; later set {_ADMIN}): {fresh}", flush=True)
         if not _is_loopback(host):
@@ -163,7 +185,9 @@ def serve(
         }  # fmt: skip
         if workers == 1:
             worker = "0" if kind == "sqlite" else secrets.token_hex(8)
-            app = build_app(database, admin=admin, keys=keys, worker=worker, access_log=access_log, more=more)
+            app = build_app(
+                database, admin=admin, keys=keys, worker=worker, access_log=access_log, more=more, pair=pair
+            )
             uvicorn.Server(uvicorn.Config(app, **options)).run(sockets=[listener])
         else:
             os.environ |= {

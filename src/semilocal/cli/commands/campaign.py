@@ -1,4 +1,4 @@
-"""``semilocal campaign create | list | show | start | close``."""
+"""``semilocal campaign create | list | show | confirm | start | close``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...io.progress import duration
 from ...protocol.policy import Policy, refusals, stops_early
 from ...protocol.task import Task
-from .. import server
+from .. import pairs, server
 from ..arguments import (
     BOX_HELP,
     FUNCTION_HELP,
@@ -43,7 +43,9 @@ CAMPAIGN_TRIMS = 8  # fewer than Task.build's: owners of devices look at the wor
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The actions and their options."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="create | list | show | start | close")
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="create | list | show | confirm | start | close"
+    )
     create = actions.add_parser("create", help="create a campaign")
     _add_create(create)
     create.set_defaults(run=run_create)
@@ -53,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     server.add_arguments(listing)
     for name, run, words in (
         ("show", run_show, "where a campaign stands, and its promise"),
-        ("start", run_move, "end enrolment and open round 1"),
+        ("confirm", run_confirm, "two servers: agree to a pair, as the operator of this server"),
+        ("start", run_move, "end enrolment and open round 1; two servers: end uploads and count"),
         ("close", run_move, "cancel a running campaign"),
     ):
         action = actions.add_parser(name, help=words)
@@ -68,8 +71,14 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", required=True, help="for people")
     parser.add_argument("--bounds", metavar="BOX", required=True, help=f"the public domain: {BOX_HELP}")
     parser.add_argument("--names", default="", metavar="A,B", help="names of the axes, such as longitude,latitude")
-    add_task(parser)
+    parser.add_argument(
+        "--trust", choices=["nobody", "two-servers"], default="nobody",
+        help="whom the participants trust; two-servers is experimental, and then --k and --delta are left out "
+        "(%(default)s)",
+    )  # fmt: skip
+    add_task(parser, required=False)
     add_rule(parser)
+    pairs.add_arguments(parser)
     parser.add_argument("--tree", choices=["binary", "quad"], default="binary", help="(%(default)s)")
     parser.add_argument("--max-depth", type=whole(1), metavar="D", help="most splits on a path")
     parser.add_argument(
@@ -96,6 +105,9 @@ def run_create(args: argparse.Namespace) -> int:
     from ...service.campaign import CampaignForm, ReleaseForm
 
     box = parse_box(args.bounds, names=[name.strip() for name in args.names.split(",") if name.strip()])
+    if args.trust == "two-servers":
+        return pairs.create(args, box)
+    pairs.refuse_options(args)
     releases = [parse_release(text, box.names) for text in args.release]
     options = task_options(args)
     if args.rule in (None, "trim") and args.accounting == "core":
@@ -175,8 +187,18 @@ def run_show(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(state, indent=2))
             return DONE
-        print(describe_state(state))
+        print(pairs.describe(state) if state.get("kind") == "pair" else describe_state(state))
         print(client.statement(task))
+    return DONE
+
+
+def run_confirm(args: argparse.Namespace) -> int:
+    """Agree to a pair of two servers."""
+    with server.connect(args) as client:
+        task = client.find(args.campaign)
+        print(client.statement(task))
+        client.confirm(task)
+        print(f"confirmed. {pairs.describe(client.state(task))}")
     return DONE
 
 

@@ -3,7 +3,7 @@
 A request is signed over version, time, method, path and body; its answer over the request's signature, the status and
 the body. So an answer cannot be taken for the answer to another request, and nobody in between can change either.
 
-Knows HTTP and signatures. Knows no steps.
+Knows HTTP and signatures. Knows no database.
 """
 
 from __future__ import annotations

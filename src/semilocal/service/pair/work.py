@@ -4,7 +4,7 @@ The event loop and the database's threads never evaluate. A worker keeps the sta
 travels are sums, tags and commands. Sums are integers modulo 2^64, so how reports are cut into blocks changes nothing.
 If a worker dies everything is rebuilt from the database.
 
-Knows reports and processes. Knows no peer, HTTP, noise or database.
+Knows reports and processes. Knows no HTTP, noise or database.
 """
 
 from __future__ import annotations

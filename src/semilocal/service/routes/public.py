@@ -51,9 +51,10 @@ async def list_tasks(context: Context, request: Request) -> Response:
     for task, status in statuses.items():
         row = {"task": task.hex(), "name": await service.name(task), "phase": status.phase}
         rows.append({**row, "enrolled": status.enrolled, "fault": service.faults.public(task)})
-    for pair in await service.pairs.rows() if service.pairs is not None else ():
+    pairs = service.pairs
+    for pair in [] if pairs is None else await pairs.rows():
         row = {"task": pair.task.hex(), "name": pair.name, "phase": pair.phase, "kind": "pair"}
-        rows.append({**row, "enrolled": pair.received, "fault": service.pairs.faults.public(pair.task)})
+        rows.append({**row, "enrolled": pair.received, "fault": None})
     return json_response(rows)
 
 

@@ -7,7 +7,7 @@ Rules of these tables:
 3. A step keeps the first request and the first answer that were written for it, for ever.
 4. When a pair has ended, uploads, steps but the last, tokens and the pair's seed are deleted and the space is cleaned.
 
-Methods block; callers run them in threads. Knows SQL. Knows no HTTP, shares or keys.
+Methods block; callers run them in threads. Knows SQL. Knows no HTTP.
 """
 
 from __future__ import annotations

@@ -1,0 +1,101 @@
+"""What the administrator's commands say and do about pairs of two servers (experimental).
+
+Knows the options of a pair and the words for its state.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidInput
+from ..geometry.box import Box
+from ..io.progress import duration
+from ..pooled.task import PooledTask
+from . import server
+from .arguments import number, whole
+from .exits import DONE
+
+__all__ = ["add_arguments", "create", "describe", "refuse_options"]
+
+_ONLY_PAIRS = ("peer_key", "resolution", "max_reports", "bucket_depth", "label")
+_ONLY_CAMPAIGNS = ("k", "delta", "rule", "max_trims", "tau", "release", "unsigned")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of a pair."""
+    pair = parser.add_argument_group("two servers (experimental), with --trust two-servers")
+    pair.add_argument(
+        "--peer-key", metavar="HEX", help="the helper's signing key, as its operator told you: `serve` prints it"
+    )
+    pair.add_argument("--resolution", type=number(0, above=True), metavar="LENGTH", help="the narrowest cell")
+    pair.add_argument("--max-reports", type=whole(1, 1000), metavar="M", help="uploads that one person may send (1)")
+    pair.add_argument(
+        "--bucket-depth", type=whole(0, 16), metavar="D",
+        help="devices name their cell of this depth in the open, and the promise holds inside it only (0: none)",
+    )  # fmt: skip
+    pair.add_argument("--label", help="part of the task: another label makes another task")
+
+
+def refuse_options(args: argparse.Namespace) -> None:
+    """Refuse options of a pair for another campaign, and a campaign without its numbers."""
+    given = [name for name in _ONLY_PAIRS if getattr(args, name) is not None]
+    if given:
+        raise InvalidInput(f"--{given[0].replace('_', '-')} belongs to --trust two-servers")
+    for name in ("k", "delta"):
+        if getattr(args, name) is None:
+            raise InvalidInput(f"--{name} is missing: it is needed with --trust nobody")
+
+
+def create(args: argparse.Namespace, box: Box) -> int:
+    """Create a pair on the leader; it proposes the pair to its helper."""
+    from ..service.pair.form import PairForm
+
+    given = [name for name in _ONLY_CAMPAIGNS if getattr(args, name)]
+    if given:
+        raise InvalidInput(f"--{given[0].replace('_', '-')} has no meaning with --trust two-servers; leave it out")
+    if args.peer_key is None:
+        raise InvalidInput("--peer-key is missing: the helper's signing key, as its operator told you")
+    if args.db:
+        raise InvalidInput("a pair is created on the running leader: give --url, not --db")
+    task = PooledTask.build(
+        box, epsilon=args.epsilon, trust="two-servers", resolution=args.resolution, max_depth=args.max_depth,
+        max_reports=args.max_reports or 1, label=args.label or "",
+    )  # fmt: skip
+    form = PairForm(
+        args.name, task, args.peer_key, args.bucket_depth or 0, args.enrolment, args.capacity, args.enrolment_seconds
+    )
+    with server.connect(args) as client:
+        identity = client.create_pair(form)
+        print(client.statement(identity))
+        print(f"task {identity}")
+        print(f"Both operators confirm it now, each on the own server: semilocal campaign confirm {identity[:12]}")
+        print(f"devices join at {client.url}/tasks/{identity}")
+    return DONE
+
+
+def describe(state: Mapping[str, Any]) -> str:
+    """Where a pair stands and what it waits for, in words.
+
+    Examples
+    --------
+    >>> describe({"phase": "open", "role": "leader", "received": 60, "accepted": None, "refused": 1, "deadline": 1600,
+    ...           "now": 1000, "waits_for": "uploads", "level": None, "progress": None, "fault": None})
+    'open (leader of two servers, experimental): 60 uploads; 1 refused; uploads end in 10 min 00 s; waits for uploads'
+    """
+    parts = [f"{state['phase']} ({state['role']} of two servers, experimental): {state['received']:,} uploads"]
+    if state["accepted"] is not None:
+        parts.append(f"{state['accepted']:,} take part")
+    if state["refused"]:
+        parts.append(f"{state['refused']:,} refused")
+    if state["phase"] == "open" and state["deadline"] is not None:
+        parts.append(f"uploads end in {duration(max(0, state['deadline'] - state['now']))}")
+    if state["level"] is not None:
+        done = "" if state["progress"] is None else f", {state['progress']:.0%} of the reports evaluated"
+        parts.append(f"next is {state['level']}{done}")
+    if state["waits_for"]:
+        parts.append(f"waits for {state['waits_for']}")
+    if state["fault"]:
+        parts.append(state["fault"])
+    return "; ".join(parts)
