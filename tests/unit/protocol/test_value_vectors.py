@@ -10,33 +10,30 @@ import pytest
 import reference_client as reference
 import reference_values
 
-from semilocal import Curator, Participant, Policy, Task
+from semilocal import Participant, Policy, Task
 from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.hierarchy.dyadic import BinaryTree, Quadtree
 from semilocal.protocol import keys
-from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import (
-    Closed,
-    Event,
-    ValueClosed,
-    ValueQuery,
-    ValueReport,
-    decode,
-    decode_event,
-    decode_report,
-    encode,
-)
+from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, decode_event, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.values import nearest_inside, unit_values
 from semilocal.randomizer.values.mechanisms import AnyMechanism, TwoPoint
-from semilocal.transcript.merkle import transcript_root
-from tests.unit.protocol.test_vectors import SPEC, Json, load, named, refuses_the_second_report, task_fields
+from semilocal.testing import ALLOW_ALL
+from tests.unit.protocol.test_vectors import (
+    SPEC,
+    Json,
+    load,
+    named,
+    refuses_the_message,
+    refuses_the_second_report,
+    replayed,
+    task_fields,
+)
 
 VALUES = load("values")
 KINDS: dict[str, Any] = {
     "plan": Plan, "value-query": ValueQuery, "value-report": ValueReport, "value-closed": ValueClosed,
 }  # fmt: skip
-OPEN = Policy(max_epsilon=1e6, max_exposure=None, min_k=1, max_delta=1.0, allow_no_crowd=True)
 
 
 def test_every_token_of_section_15_has_a_vector_and_every_vector_a_token() -> None:
@@ -123,30 +120,8 @@ def test_the_machines_replay_a_campaign(entry: Json) -> None:
     task = decode(reference.pack(task_fields(entry["task"])), Task)
     plan = decode(bytes.fromhex(entry["bytes"]), Plan)
     assert plan.digest.hex() == entry["digest"]
-    people = [Participant(task, p["point"], bytes.fromhex(p["secret"]), OPEN, plan=plan) for p in entry["participants"]]
-    curator = Curator(task, plan)
-    events: list[Event] = [task]
-    for played in entry["rounds"]:
-        query = curator.query()
-        assert query is not None
-        assert encode(query).hex() == played["query"]
-        events += [plan] if isinstance(query, ValueQuery) and not curator.values else []
-        missing = entry["missing"].get(str(played["round"]), [])
-        received = {i: person.receive(query) for i, person in enumerate(people) if i not in missing}
-        reports = {i: report for i, report in received.items() if report is not None}
-        assert {i: encode(report).hex() for i, report in reports.items()} == {i: d for i, _, _, d in played["reports"]}
-        listed = [decode_report(bytes.fromhex(data)) for _, _, _, data in played["reports"]]
-        for report in listed:
-            curator.check(report)
-        closed = curator.close(*count_reports(curator, listed))
-        assert encode(closed).hex() == played["closed"]
-        for i, person in enumerate(people):
-            if isinstance(closed, Closed) or i not in missing:
-                person.receive(closed)
-        events += [query, *listed, closed]
-    assert curator.finished
-    assert transcript_root(events).hex() == entry["root"]
-    assert [(p.region, p.moves) for p in people] == [(p["region"], p["moves"]) for p in entry["participants"]]
+    ends = [(person.region, person.moves) for person in replayed(entry, task, plan)]
+    assert ends == [(p["region"], p["moves"]) for p in entry["participants"]]
 
 
 @pytest.mark.parametrize("entry", named(VALUES["plays"]))
@@ -201,25 +176,12 @@ def test_a_device_refuses_to_pin_a_plan(entry: Json) -> None:
     with pytest.raises(ServerViolation) as caught:
         Participant(task, [0.5], bytes(32), policy, plan=plan)
     assert caught.value.token == entry["token"]
-    assert Participant(task, [0.5], bytes(32), OPEN, plan=legal).state.phase == "waiting"
+    assert Participant(task, [0.5], bytes(32), ALLOW_ALL, plan=legal).state.phase == "waiting"
 
 
 @pytest.mark.parametrize("entry", named(VALUES["messages"]))
 def test_a_device_refuses_a_message_about_values_and_goes_on(entry: Json) -> None:
-    task, plan = vector_task(entry["task"])
-    policy = msgspec.convert(entry["policy"], Policy)
-    device = Participant(task, entry["point"], bytes.fromhex(entry["secret"]), policy, plan=plan)
-    read: Any = lambda data: decode_event(bytes.fromhex(data))  # noqa: E731
-    for data in entry["history"]:
-        device.receive(read(data))
-    before = device.state, device.released, device.exposure, device.spent
-    for _ in range(2):  # refused once, refused always
-        with pytest.raises(ServerViolation) as caught:
-            device.receive(read(entry["message"]))
-        assert caught.value.token == entry["token"]
-        assert (device.state, device.released, device.exposure, device.spent) == before
-    report = device.receive(read(entry["then"]))
-    assert (None if report is None else encode(report).hex()) == entry["report"]
+    refuses_the_message(entry, *vector_task(entry["task"]))
 
 
 @pytest.mark.parametrize("entry", named(VALUES["reports"]))

@@ -18,7 +18,7 @@ from semilocal.errors import DeviceViolation, InvalidInput, ServerViolation
 from semilocal.hierarchy.dyadic import BinaryTree, Quadtree
 from semilocal.protocol import keys
 from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import decode, decode_closed, decode_report, encode
+from semilocal.protocol.messages import Event, ValueQuery, decode, decode_closed, decode_event, decode_report, encode
 from semilocal.protocol.plan import Plan
 from semilocal.protocol.rule import Frontier, decide
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
@@ -46,10 +46,9 @@ def task_fields(task: Json) -> dict[str, Any]:
     return {**task, "server_key": bytes.fromhex(task["server_key"])}
 
 
-def read(data: str) -> Query | Closed:
+def read(data: str) -> Any:
     """A message of the server, by its tag."""
-    raw = bytes.fromhex(data)
-    return decode(raw, Query) if raw[1:7] == b"\xa5query" else decode(raw, Closed)
+    return decode_event(bytes.fromhex(data))
 
 
 def randomizer(fields: Json) -> RandomizedResponse | DiscreteLaplace | PaperLaplace:
@@ -224,30 +223,40 @@ def test_the_plays_cover_rules_randomizers_trees_dimensions_and_events() -> None
 def test_the_machines_replay_a_play(entry: Json) -> None:
     task = decode(bytes.fromhex(entry["bytes"]), Task)
     assert task.id.hex() == entry["id"]
-    policy = ALLOW_ALL
-    people = [Participant(task, p["point"], bytes.fromhex(p["secret"]), policy) for p in entry["participants"]]
+    people = replayed(entry, task)
+    ends = [(person.region, person.crowd, person.moves) for person in people]
+    assert ends == [(p["region"], p["crowd"], p["moves"]) for p in entry["participants"]]
     assert [person.pseudonym.hex() for person in people] == [p["pseudonym"] for p in entry["participants"]]
-    curator, events = Curator(task), [task]
+
+
+def replayed(entry: Json, task: Task, plan: Plan | None = None) -> list[Participant]:
+    """The participants at the end of a play in which every message has the bytes of the vector."""
+    people = [
+        Participant(task, p["point"], bytes.fromhex(p["secret"]), ALLOW_ALL, plan=plan) for p in entry["participants"]
+    ]
+    curator = Curator(task, plan)
+    events: list[Event] = [task]
     for played in entry["rounds"]:
         query = curator.query()
         assert query is not None
         assert encode(query).hex() == played["query"]
+        events += [curator.plan] if isinstance(query, ValueQuery) and not curator.values else []
         missing = entry["missing"].get(str(played["round"]), [])
         received = {i: person.receive(query) for i, person in enumerate(people) if i not in missing}
         reports = {i: report for i, report in received.items() if report is not None}
         assert {i: encode(report).hex() for i, report in reports.items()} == {i: d for i, _, _, d in played["reports"]}
-        listed = [decode(bytes.fromhex(data), Report) for _, _, _, data in played["reports"]]
+        listed = [decode_report(bytes.fromhex(data)) for _, _, _, data in played["reports"]]
         for report in listed:
             curator.check(report)
         closed = curator.close(*count_reports(curator, listed))
         assert encode(closed).hex() == played["closed"]
-        for person in people:
-            person.receive(closed)
-        events += [query, *listed, closed]  # type: ignore[list-item]
+        for i, person in enumerate(people):
+            if isinstance(closed, Closed) or i not in missing:
+                person.receive(closed)
+        events += [query, *listed, closed]
     assert curator.finished
     assert transcript_root(events).hex() == entry["root"]
-    ends = [(person.region, person.crowd, person.moves) for person in people]
-    assert ends == [(p["region"], p["crowd"], p["moves"]) for p in entry["participants"]]
+    return people
 
 
 @pytest.mark.parametrize("entry", named(PLAYS["plays"]))
@@ -300,20 +309,24 @@ def test_a_device_refuses_to_join(entry: Json) -> None:
 
 @pytest.mark.parametrize("entry", named(REFUSALS["messages"]))
 def test_a_device_refuses_a_message_and_goes_on(entry: Json) -> None:
-    task, policy = vector_task(entry["task"]), msgspec.convert(entry["policy"], Policy)
-    device = Participant(task, entry["point"], bytes.fromhex(entry["secret"]), policy)
+    assert refuses_the_message(entry, vector_task(entry["task"])).state.phase == entry["phase"]
+
+
+def refuses_the_message(entry: Json, task: Task, plan: Plan | None = None) -> Participant:
+    """A device refuses the message of a vector with its token, is as it was, and answers what comes then."""
+    policy = msgspec.convert(entry["policy"], Policy)
+    device = Participant(task, entry["point"], bytes.fromhex(entry["secret"]), policy, plan=plan)
     for data in entry["history"]:
         device.receive(read(data))
-    before, exposure = device.state, device.exposure
+    before = device.state, device.released, device.exposure, device.spent
     for _ in range(2):  # refused once, refused always
         with pytest.raises(ServerViolation) as caught:
             device.receive(read(entry["message"]))
         assert caught.value.token == entry["token"]
-        assert device.state == before
-        assert device.exposure == exposure
+        assert (device.state, device.released, device.exposure, device.spent) == before
     report = device.receive(read(entry["then"]))
     assert (None if report is None else encode(report).hex()) == entry["report"]
-    assert device.state.phase == entry["phase"]
+    return device
 
 
 @pytest.mark.parametrize("entry", named(REFUSALS["reports"]))
