@@ -1,0 +1,82 @@
+// Byte strings, the bits of doubles, and integers of any length in bytes. Knows no messages.
+
+import { check } from "#device/errors.js";
+
+const encoder = new TextEncoder();
+
+/** @param {string} text */
+export const utf8 = (text) => encoder.encode(text);
+
+/** @param {...Uint8Array} parts */
+export function concat(...parts) {
+  const out = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+/** @param {Uint8Array} data */
+export const hex = (data) => Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/** @param {string} text */
+export function unhex(text) {
+  check(/^([0-9a-f]{2})*$/.test(text), `bytes are written as pairs of lower-case hex digits; got ${text.slice(0, 40)}`);
+  return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+}
+
+/** @param {Uint8Array} a @param {Uint8Array} b */
+export const equal = (a, b) => a.length === b.length && a.every((byte, i) => byte === b[i]);
+
+/** The bytes of a non-negative integer, most significant first. @param {bigint | number} value @param {number} size */
+export function bigEndian(value, size) {
+  const out = new Uint8Array(size);
+  let rest = BigInt(value);
+  for (let i = size - 1; i >= 0; i--, rest >>= 8n) out[i] = Number(rest & 255n);
+  check(rest === 0n, `${value} does not fit into ${size} bytes`);
+  return out;
+}
+
+/** @param {bigint} value @param {number} size */
+export const littleEndian = (value, size) => bigEndian(value, size).reverse();
+
+/** @param {Uint8Array} data most significant byte first */
+export const fromBigEndian = (data) => (data.length ? BigInt(`0x${hex(data)}`) : 0n);
+
+/** @param {Uint8Array} data least significant byte first */
+export const fromLittleEndian = (data) => fromBigEndian(data.slice().reverse());
+
+const view = new DataView(new ArrayBuffer(8));
+
+/** The double that comes next in a direction. @param {number} x finite @param {1 | -1} direction */
+export function nextDouble(x, direction) {
+  if (x === 0) return direction * Number.MIN_VALUE;
+  view.setFloat64(0, x);
+  const away = x > 0 === direction > 0;
+  view.setBigInt64(0, view.getBigInt64(0) + (away ? 1n : -1n));
+  return view.getFloat64(0);
+}
+
+/** The distance from |x| to the next larger double. @param {number} x */
+export const spacing = (x) => nextDouble(Math.abs(x), 1) - Math.abs(x);
+
+/** A double as the exact integer of units of 2^-1074. @param {number} x */
+export function exactUnits(x) {
+  check(Number.isFinite(x), `a finite number is needed; got ${x}`);
+  view.setFloat64(0, Math.abs(x));
+  const bits = view.getBigUint64(0);
+  const exponent = bits >> 52n;
+  const fraction = bits & ((1n << 52n) - 1n);
+  const size = exponent === 0n ? fraction : (fraction | (1n << 52n)) << (exponent - 1n);
+  return x < 0 ? -size : size;
+}
+
+/** The nearest double of a number of units of 2^-1074, for people to read. @param {bigint} units */
+export function unitsToNumber(units) {
+  const size = units < 0n ? -units : units;
+  const shift = Math.max(size.toString(2).length - 64, 0);
+  const number = Number(size >> BigInt(shift)) * 2 ** (shift - 537) * 2 ** -537;
+  return units < 0n ? -number : number;
+}

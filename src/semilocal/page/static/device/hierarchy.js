@@ -1,0 +1,151 @@
+// The tree of cells over the domain (spec/protocol.md, section 4). Knows geometry. Knows no participants and no noise.
+
+import { InvalidInput, check } from "#device/errors.js";
+import { nextDouble, spacing } from "#device/bytes.js";
+
+/** @typedef {{lower: number[], upper: number[], names: string[]}} Box */
+/** @typedef {{kind: "binary" | "quad", box: Box, max_depth: number}} Fields */
+
+const LONGITUDE = ["lon", "lng", "long", "longitude"];
+const LATITUDE = ["lat", "latitude"];
+const KILOMETRES_PER_DEGREE = 111.32;
+
+export class Tree {
+  /** @param {Fields} fields */
+  constructor({ kind, box, max_depth }) {
+    this.kind = kind;
+    this.box = checkedBox(box);
+    this.axes = box.lower.length;
+    this.maxDepth = max_depth;
+    this.levelBits = kind === "binary" ? 1 : this.axes;
+    this.fanout = 2 ** this.levelBits;
+    this.pathBits = this.levelBits * max_depth;
+    check(max_depth >= 1 && this.pathBits <= 60, `a path has 1 to 60 bits; got ${this.pathBits}`);
+    this.tickBits = Math.ceil(this.pathBits / this.axes);
+    for (let axis = 0; axis < this.axes; axis++) {
+      const [low, high] = [box.lower[axis], box.upper[axis]];
+      const narrowest = (high - low) * 2 ** -this.tickBits;
+      check(narrowest >= 4 * spacing(Math.max(Math.abs(low), Math.abs(high))), `axis ${box.names[axis]} has too many slices for doubles`);
+    }
+  }
+
+  /** Lower edge of a slice. @param {number} axis @param {number} tick */
+  edge(axis, tick) {
+    const low = this.box.lower[axis];
+    return low + (this.box.upper[axis] - low) * (tick * 2 ** -this.tickBits);
+  }
+
+  /** Slice numbers of a position, by bisection on the edges. @param {number[]} point */
+  ticks(point) {
+    if (point.length !== this.axes || !point.every((x, axis) => this.box.lower[axis] <= x && x <= this.box.upper[axis])) {
+      throw new InvalidInput(`the position must have ${this.axes} numbers inside the domain; it is never clipped`);
+    }
+    return point.map((x, axis) => {
+      let [low, high] = [0, 2 ** this.tickBits];
+      while (high - low > 1) {
+        const middle = Math.floor((low + high) / 2);
+        if (this.edge(axis, middle) <= x) low = middle;
+        else high = middle;
+      }
+      return low;
+    });
+  }
+
+  /** The deepest cell. @param {number[]} ticks @returns {bigint} */
+  code(ticks) {
+    let code = 1n;
+    for (let step = 0; step < this.pathBits; step++) {
+      const shift = this.tickBits - 1 - Math.floor(step / this.axes);
+      code = (code << 1n) | ((BigInt(ticks[step % this.axes]) >> BigInt(shift)) & 1n);
+    }
+    return code;
+  }
+
+  /** First and last tick on each axis. @param {bigint} cell @returns {[number, number][]} */
+  bounds(cell) {
+    const path = cell.toString(2).slice(1);
+    return this.box.lower.map((_, axis) => {
+      const fixed = [...path].filter((_, step) => step % this.axes === axis).slice(0, this.tickBits).join("");
+      const [first, last] = ["0", "1"].map((fill) => Number(BigInt(`0b0${fixed.padEnd(this.tickBits, fill)}`)));
+      return [first, last];
+    });
+  }
+
+  /** The corners of a cell. @param {bigint} cell @returns {{lower: number[], upper: number[]}} */
+  corners(cell) {
+    const bounds = this.bounds(cell);
+    const lower = bounds.map(([first], axis) => this.edge(axis, first));
+    const upper = bounds.map(([, last], axis) => (last + 1 === 2 ** this.tickBits ? this.box.upper[axis] : this.edge(axis, last + 1)));
+    return { lower, upper };
+  }
+
+  /** Which child of its ancestor of a depth a code lies in. @param {bigint} code @param {number} depth */
+  child(code, depth) {
+    const below = BigInt(this.levelBits * (this.maxDepth - depth - 1));
+    return Number((code >> below) & BigInt(this.fanout - 1));
+  }
+
+  /** @param {bigint} cell @param {number} child */
+  childCell(cell, child) {
+    return cell * BigInt(this.fanout) + BigInt(child);
+  }
+
+  /** Whether a cell has this depth. @param {bigint} cell @param {number} depth */
+  hasDepth(cell, depth) {
+    return cell >> BigInt(this.levelBits * depth) === 1n;
+  }
+
+  /** The code after a TRIM (section 11). @param {bigint} code @param {bigint} cell @param {number[]} kept */
+  move(code, cell, kept) {
+    const ticks = this.bounds(code).map(([first]) => first);
+    /** @type {{distance: bigint, inside: number[]} | null} */
+    let best = null;
+    for (const child of kept) {
+      const bounds = this.bounds(this.childCell(cell, child));
+      const inside = ticks.map((tick, axis) => Math.min(Math.max(tick, bounds[axis][0]), bounds[axis][1]));
+      const distance = inside.reduce((sum, tick, axis) => sum + BigInt(tick - ticks[axis]) ** 2n, 0n);
+      if (best === null || distance < best.distance) best = { distance, inside };
+    }
+    check(best !== null, "a TRIM keeps a child");
+    return this.code(best.inside);
+  }
+
+  /** The point of a half-open cell that is nearest to a point. @param {number[]} point @param {bigint} cell */
+  nearestInside(point, cell) {
+    const { lower, upper } = this.corners(cell);
+    return point.map((x, axis) => {
+      const last = upper[axis] === this.box.upper[axis] ? upper[axis] : nextDouble(upper[axis], -1);
+      return Math.min(Math.max(x, lower[axis]), last);
+    });
+  }
+
+  /** Whether the axes are degrees of longitude and latitude. */
+  get isGeographic() {
+    const names = this.box.names.map((name) => name.toLowerCase());
+    return names.length === 2 && names.some((name) => LONGITUDE.includes(name)) && names.some((name) => LATITUDE.includes(name));
+  }
+
+  /** Which axis is the latitude; -1 if none is. */
+  get latitudeAxis() {
+    return this.isGeographic ? this.box.names.findIndex((name) => LATITUDE.includes(name.toLowerCase())) : -1;
+  }
+
+  /** The lengths of a cell's sides: in kilometres where the axes are degrees, else in their units. @param {bigint} cell */
+  sides(cell) {
+    const { lower, upper } = this.corners(cell);
+    const found = upper.map((high, axis) => high - lower[axis]);
+    const latitude = this.latitudeAxis;
+    if (latitude < 0) return found;
+    const middle = (lower[latitude] + upper[latitude]) / 2;
+    return found.map((side, axis) => side * KILOMETRES_PER_DEGREE * (axis === latitude ? 1 : Math.cos((middle * Math.PI) / 180)));
+  }
+}
+
+/** @param {Box} box */
+function checkedBox(box) {
+  const { lower, upper, names } = box;
+  check(lower.length >= 1 && lower.length <= 8 && upper.length === lower.length && names.length === lower.length, "a box has 1 to 8 axes");
+  check(new Set(names).size === names.length && names.every((name) => name !== ""), "axes have different names");
+  check(lower.every((low, axis) => low < upper[axis] && Number.isFinite(low) && Number.isFinite(upper[axis] - low)), "an axis needs finite lower < upper");
+  return box;
+}

@@ -1,0 +1,107 @@
+// How the child that a participant is in becomes an answer (spec/protocol.md, section 8). Words decide by integer
+// comparisons only. Knows children and words. Knows no cells and no crowds.
+
+import { ServerViolation, check } from "#device/errors.js";
+import { ONE, WORD, ceil, exp, expBelow, fixed, floor, over, times } from "#device/exact.js";
+
+/** @typedef {{kind: string, epsilon?: number, scale?: number, fanout: number, margin?: string}} Fields */
+/** @typedef {number | number[]} Answer */
+/** @typedef {{edge: number, weights: bigint[], sums: bigint[]}} Noise weights of the values -edge to edge + 1, and their running sums */
+
+const LOG_44 = 30.498475944637194; // -ln(2^-44)
+const LOG_60 = 41.58883083359672; // -ln(2^-60)
+
+/** @template T @param {(epsilon: number, more: number) => T} build */
+function remembered(build) {
+  /** @type {Map<string, T>} */
+  const known = new Map();
+  return (/** @type {number} */ epsilon, more = 0) => {
+    const key = `${epsilon} ${more}`;
+    const found = known.get(key) ?? build(epsilon, more);
+    if (known.size > 64) known.clear();
+    known.set(key, found);
+    return found;
+  };
+}
+
+/** Weights of the true child and of each other one, out of 2^64. */
+export const responseWeights = remembered((epsilon, fanout) => {
+  const others = BigInt(fanout - 1);
+  const other = ceil(over(WORD * ONE, exp(fixed(epsilon)) + others * ONE));
+  return { true: WORD - others * other, other };
+});
+
+/** Weights of discrete Laplace noise on an entry that is 0. @type {(epsilon: number) => Noise} */
+export const laplaceNoise = remembered((epsilon) => {
+  const half = epsilon / 2;
+  const edge = Math.min(Math.ceil(LOG_44 / half), Math.floor(LOG_60 / half) - 1);
+  const growth = expBelow(fixed(epsilon) / 2n);
+  const decay = over(ONE, growth);
+  const [near, far] = [/** @type {bigint[]} */ ([]), /** @type {bigint[]} */ ([])];
+  let height = over(WORD * (ONE - decay), ONE + decay);
+  for (let i = 0; i <= edge; i++) {
+    const mass = i === edge ? over(height, ONE - decay) : height;
+    far.push(floor(times(mass, decay)));
+    const most = floor(far[i] * growth);
+    near.push(floor(mass) < most ? floor(mass) : most);
+    height = times(height, decay);
+  }
+  const left = WORD - [...near, ...far].reduce((a, b) => a + b, 0n);
+  near[0] += left / 2n;
+  far[0] += left - left / 2n;
+  const weights = [...near.reverse(), ...far];
+  let sum = 0n;
+  return { edge, weights, sums: weights.map((weight) => (sum += weight)) };
+});
+
+/** The first place whose running sum exceeds a word. @param {bigint[]} sums @param {bigint} word */
+export function placeOf(sums, word) {
+  let [low, high] = [0, sums.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sums[middle] > word) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** Refuse fields that no task may have. @param {Fields} fields */
+export function checkRandomizer(fields) {
+  check(["randomized-response", "discrete-laplace", "paper-laplace"].includes(fields.kind), `there is no randomizer of kind ${fields.kind}`);
+  const epsilon = epsilonOf(fields);
+  check(epsilon >= 0.001 && epsilon <= 40, `epsilon is from 0.001 to 40; got ${epsilon}`);
+  check(fields.fanout >= 2 && fields.fanout <= 256, `fanout is from 2 to 256; got ${fields.fanout}`);
+  if (fields.kind === "paper-laplace") {
+    check(Number.isFinite(fields.scale) && ["chernoff", "paper"].includes(fields.margin ?? ""), "scale is finite, and margin is chernoff or paper");
+  }
+}
+
+/** The loss of one report between any two children (delta = 0). @param {Fields} fields */
+export const epsilonOf = (fields) => (fields.kind === "paper-laplace" ? 2 / Number(fields.scale) : Number(fields.epsilon));
+
+/** Words that one report takes. @param {Fields} fields */
+export const wordCount = (fields) => (fields.kind === "randomized-response" ? 1 : fields.fanout);
+
+/** One answer. @param {Fields} fields @param {number} child @param {bigint[]} words @returns {Answer} */
+export function respond(fields, child, words) {
+  if (fields.kind === "randomized-response") {
+    const weights = responseWeights(epsilonOf(fields), fields.fanout);
+    if (words[0] < weights.true) return child;
+    const skipped = Number((words[0] - weights.true) / weights.other);
+    return skipped < child ? skipped : skipped + 1;
+  }
+  if (fields.kind !== "discrete-laplace") throw new ServerViolation("simulation-only", "the task's noise is in floats, for simulation only");
+  const { edge, sums } = laplaceNoise(epsilonOf(fields));
+  return words.map((word, entry) => {
+    const value = placeOf(sums, word) - edge;
+    return entry === child ? 1 - value : value;
+  });
+}
+
+/** Whether n reports can have these sums. @param {Fields} fields @param {number[]} tally @param {number} n */
+export function isPossible(fields, tally, n) {
+  if (fields.kind === "randomized-response") return tally.every((sum) => sum >= 0) && tally.reduce((a, b) => a + b, 0) === n;
+  if (fields.kind !== "discrete-laplace") return false;
+  const { edge } = laplaceNoise(epsilonOf(fields));
+  return tally.every((sum) => sum >= -edge * n && sum <= (edge + 1) * n);
+}

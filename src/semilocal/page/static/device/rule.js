@@ -1,0 +1,150 @@
+// The crowd test and the verdicts (spec/protocol.md, sections 9 and 10): what follows for a cell from its responders,
+// its tally and the TRIMs on its path. Knows no participants and no positions.
+
+import { ServerViolation } from "#device/errors.js";
+import { WORD } from "#device/exact.js";
+import { epsilonOf, laplaceNoise, responseWeights } from "#device/randomizer.js";
+
+/** @typedef {import("#device/randomizer.js").Fields} Randomizer */
+/** @typedef {import("#device/task.js").Task} Task */
+
+const QUANTILE = 1.6448536269514722; // one-sided 95 %
+const GUARD = 1 - 1e-6; // takes up the errors of a computation in doubles
+const SMALLEST = 1e-60; // of the largest mass; what lies beyond is far below any delta
+
+/** @param {bigint} weight out of 2^64 */
+const chance = (weight) => Number(weight) / Number(WORD);
+
+/**
+ * The masses of a binomial that are not negligible, and the chance of at least each: outward from the largest one.
+ * @param {number} size @param {number} p @param {number} rest 1 - p, without the rounding of the subtraction
+ */
+function binomial(size, p, rest) {
+  const mode = Math.min(size, Math.floor((size + 1) * p));
+  const [below, above] = [/** @type {number[]} */ ([]), [1]];
+  for (let y = mode, mass = 1; y < size; y++) {
+    mass *= ((size - y) / (y + 1)) * (p / rest);
+    if (mass < SMALLEST) break;
+    above.push(mass);
+  }
+  for (let y = mode, mass = 1; y > 0; y--) {
+    mass *= (y / (size - y + 1)) * (rest / p);
+    if (mass < SMALLEST) break;
+    below.push(mass);
+  }
+  const masses = Float64Array.from([...below.reverse(), ...above]);
+  const tails = new Float64Array(masses.length + 1);
+  for (let i = masses.length - 1; i >= 0; i--) tails[i] = tails[i + 1] + masses[i];
+  const total = tails[0];
+  const first = mode - below.length;
+  return { first, masses: masses.map((mass) => mass / total), tails: tails.map((tail) => tail / total) };
+}
+
+/**
+ * An upper bound, tight to 10^-8, of P(Bin(k - 1, p) + Bin(n - k + 1, p0) >= count).
+ * @param {number} epsilon @param {number} fanout @param {number} n @param {number} k @param {number} count
+ */
+function tail(epsilon, fanout, n, k, count) {
+  const { true: own, other } = responseWeights(epsilon, fanout);
+  const members = binomial(k - 1, chance(own), chance(WORD - own));
+  const others = binomial(n - k + 1, chance(other), chance(WORD - other));
+  let sum = 0;
+  members.masses.forEach((mass, i) => {
+    const needed = count - (members.first + i) - others.first;
+    sum += mass * others.tails[Math.min(Math.max(needed, 0), others.tails.length - 1)];
+  });
+  return sum * (1 + 1e-9) + 1e-45;
+}
+
+/** ln of the larger of the two moment functions of the noise at x. @param {number} epsilon @param {number} x */
+function logMoment(epsilon, x) {
+  const { edge, weights } = laplaceNoise(epsilon);
+  const excess = [1, -1].map((sign) => {
+    let [sum, lost] = [0, 0]; // compensated: the terms nearly cancel
+    weights.forEach((weight, i) => {
+      const term = chance(weight) * Math.expm1(sign * x * (i - edge));
+      const next = sum + term;
+      lost += Math.abs(sum) >= Math.abs(term) ? sum - next + term : term - next + sum;
+      sum = next;
+    });
+    return sum + lost;
+  });
+  return Math.log1p(Math.max(...excess));
+}
+
+const GRID = [
+  ...Array.from({ length: 1000 }, (_, i) => 1e-5 * (0.9 / 1e-5) ** (i / 999)),
+  ...Array.from({ length: 200 }, (_, i) => 1 - 1e-6 * (0.1 / 1e-6) ** (i / 199)),
+].sort((a, b) => a - b);
+
+/** Chernoff's margin; it falls and then grows along the grid. @param {number} epsilon @param {number} n @param {number} delta */
+function margin(epsilon, n, delta) {
+  const at = (/** @type {number} */ place) => {
+    const x = (epsilon / 2) * GRID[place];
+    return (n * logMoment(epsilon, x) + Math.log(1 / delta)) / x;
+  };
+  let [low, high] = [0, GRID.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (at(middle) <= at(middle + 1)) high = middle;
+    else low = middle + 1;
+  }
+  return at(low);
+}
+
+/**
+ * Whether a child with this tally surely has k of the n responders.
+ * @param {Randomizer} randomizer @param {number} n @param {number} k @param {number} delta @param {number} count
+ */
+export function passes(randomizer, n, k, delta, count) {
+  if (n < k) return false;
+  const epsilon = epsilonOf(randomizer);
+  if (randomizer.kind === "randomized-response") return count <= n && tail(epsilon, randomizer.fanout, n, k, count) <= delta * GUARD;
+  return count >= Math.ceil(k - 1 + margin(epsilon, n, delta));
+}
+
+/**
+ * Whether the failing children together are surely at most a share tau.
+ * @param {Task} task @param {number} n @param {number[]} tally @param {number[]} failing
+ */
+function isSparse({ randomizer, tau }, n, tally, failing) {
+  const epsilon = epsilonOf(randomizer);
+  const members = failing.length;
+  let [total, variance] = [0, 0];
+  if (randomizer.kind === "randomized-response") {
+    const weights = responseWeights(epsilon, randomizer.fanout);
+    const [p, p0] = [chance(weights.true), chance(weights.other)];
+    for (const child of failing) total += (tally[child] - n * p0) / (p - p0);
+    const [u, v] = [p + (members - 1) * p0, members * p0];
+    variance = (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / (p - p0) ** 2;
+  } else {
+    const { edge, weights } = laplaceNoise(epsilon);
+    const moment = (/** @type {bigint} */ power) => chance(weights.reduce((sum, weight, i) => sum + weight * BigInt(i - edge) ** power, 0n));
+    variance = members * (moment(2n) - moment(1n) ** 2);
+    for (const child of failing) total += tally[child];
+  }
+  return total + QUANTILE * Math.sqrt(n * variance) <= tau * n;
+}
+
+/** The chance that one crowd test errs. @param {Task} task */
+export function deltaTest({ delta, max_trims, randomizer }) {
+  const children = max_trims && randomizer.fanout > 2 ? randomizer.fanout : 1;
+  return delta / ((1 + max_trims) * children);
+}
+
+/**
+ * The children that go on, and whether that is a TRIM.
+ * @param {Task} task @param {number} n responders @param {number[]} tally @param {number} trims on the path so far
+ * @returns {{kept: number[], trimmed: boolean}}
+ */
+export function verdict(task, n, tally, trims) {
+  if (task.randomizer.kind === "paper-laplace") throw new ServerViolation("simulation-only", "the task's noise is in floats, for simulation only");
+  const liars = task.tolerate_liars;
+  const delta = deltaTest(task);
+  const children = [...tally.keys()];
+  const kept = children.filter((child) => passes(task.randomizer, n - liars, task.k, delta, tally[child] - liars));
+  if (task.rule === "each" || kept.length === tally.length) return { kept, trimmed: false };
+  const failing = children.filter((child) => !kept.includes(child));
+  const trimmed = task.rule === "trim" && kept.length > 0 && trims < task.max_trims && isSparse(task, n, tally, failing);
+  return trimmed ? { kept, trimmed } : { kept: [], trimmed: false };
+}

@@ -1,0 +1,112 @@
+// The plan of values, the functions of a position and their scaling (spec/protocol.md, sections 15.1, 15.3 and 15.4).
+// Knows functions, boxes and doubles. Knows no participants and no noise.
+
+import { check } from "#device/errors.js";
+import { spacing } from "#device/bytes.js";
+import { bytes, float, list, oneOf, optional, tagged, text, tuple } from "#device/fields.js";
+import { readMechanism } from "#device/mechanisms.js";
+import { unpack } from "#device/msgpack.js";
+import { sha256 } from "#device/sha256.js";
+
+/** @typedef {ReturnType<typeof readRelease>} Release */
+/** @typedef {{task: Uint8Array, releases: Release[], asked: number[], epsilon: number, digest: Uint8Array, bytes: Uint8Array}} Plan */
+/** @typedef {{lower: number[], upper: number[]}} Corners */
+
+const FUNCTIONS = ["coordinate", "squared_norm", "gaussian_bump", "linear", "indicator"];
+const readRelease = tuple({
+  kind: oneOf("mean", "values", "counts", "points"), mechanism: optional(readMechanism), function: text, parameters: list(float, 64),
+});
+const readFields = tagged("plan", { task: bytes(32), releases: list(readRelease, 64) });
+
+/** The plan in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {Plan} */
+export function readPlan(data) {
+  const { task, releases } = readFields(unpack(data));
+  releases.forEach(checkRelease);
+  const asked = [...releases.keys()].filter((index) => releases[index].mechanism !== null);
+  const epsilon = releases.reduce((sum, { mechanism }) => sum + (mechanism?.epsilon ?? 0), 0);
+  return { task, releases, asked, epsilon, digest: sha256(data), bytes: data };
+}
+
+/** @param {Release} release */
+function checkRelease({ kind, mechanism, function: name, parameters: numbers }) {
+  if (kind === "counts" || kind === "points") {
+    check(mechanism === null && name === "" && numbers.length === 0, `${kind} follow from the crowds: no mechanism and no function`);
+    return;
+  }
+  check(mechanism !== null && FUNCTIONS.includes(name), `${kind} needs a mechanism and a function; got ${name}`);
+  if (name === "coordinate") check(numbers.length === 1 && Number.isInteger(numbers[0]) && numbers[0] >= 0, "coordinate takes one whole number, the axis");
+  if (name === "linear") check(numbers.length >= 2, "linear takes an intercept and one weight per axis");
+  if (name === "gaussian_bump") {
+    const square = 2 * numbers[0] * numbers[0];
+    check(numbers[0] > 0 && square > 0 && square < Infinity, "gaussian_bump takes a positive sigma");
+  }
+  if (name === "indicator") {
+    const half = numbers.length / 2;
+    const corners = { lower: numbers.slice(0, half), upper: numbers.slice(half) };
+    check(half >= 1 && half <= 8 && Number.isInteger(half) && corners.lower.every((low, i) => low < corners.upper[i] && Number.isFinite(corners.upper[i] - low)), "indicator takes a lower and an upper corner");
+  }
+}
+
+/** Why a function does not fit a domain; empty if it does. @param {Release} release @param {Corners} box */
+export function misfit({ function: name, parameters: numbers }, box) {
+  const axes = box.lower.length;
+  const center = name === "gaussian_bump" ? numbers.length - 1 : numbers.length;
+  const fits = name === "coordinate" ? numbers[0] < axes
+    : name === "linear" ? numbers.length === axes + 1
+    : name === "indicator" ? numbers.length === 2 * axes
+    : center === 0 || center === axes;
+  if (!fits) return `${name} does not fit a domain of ${axes} axes`;
+  const [low, high] = functionRange(name, numbers, box);
+  return Number.isFinite(low) && Number.isFinite(high) && Number.isFinite(high - low) ? "" : `${name} has no range of finite width over the domain`;
+}
+
+/** @param {number} start @param {number[]} terms */
+const inOrder = (start, terms) => terms.reduce((sum, term) => sum + term, start);
+
+/** @param {number[]} distances */
+const squares = (distances) => inOrder(0, distances.map((distance) => distance * distance));
+
+/** @param {number} square @param {number} sigma */
+const bump = (square, sigma) => Math.exp(-(square / (2 * sigma * sigma)));
+
+/** @param {string} name @param {number[]} numbers @param {number[]} x */
+export function functionValue(name, numbers, x) {
+  if (name === "coordinate") return x[numbers[0]];
+  if (name === "linear") return inOrder(numbers[0], x.map((a, axis) => a * numbers[axis + 1]));
+  if (name === "indicator") return x.every((a, axis) => numbers[axis] <= a && a <= numbers[x.length + axis]) ? 1 : 0;
+  const center = name === "gaussian_bump" ? numbers.slice(1) : numbers;
+  const square = squares(center.length ? x.map((a, axis) => a - center[axis]) : x);
+  return name === "gaussian_bump" ? bump(square, numbers[0]) : square;
+}
+
+/** Lower and upper bound over a closed box. @param {string} name @param {number[]} numbers @param {Corners} box @returns {[number, number]} */
+export function functionRange(name, numbers, { lower, upper }) {
+  if (name === "coordinate") return [lower[numbers[0]], upper[numbers[0]]];
+  if (name === "linear") {
+    const ends = lower.map((a, axis) => [a * numbers[axis + 1], upper[axis] * numbers[axis + 1]]);
+    return [inOrder(numbers[0], ends.map((pair) => Math.min(...pair))), inOrder(numbers[0], ends.map((pair) => Math.max(...pair)))];
+  }
+  if (name === "indicator") {
+    const axes = lower.length;
+    const inside = lower.every((a, axis) => numbers[axis] <= a && upper[axis] <= numbers[axes + axis]);
+    const meets = lower.every((a, axis) => a <= numbers[axes + axis] && numbers[axis] <= upper[axis]);
+    return [inside ? 1 : 0, meets ? 1 : 0];
+  }
+  const center = name === "gaussian_bump" ? numbers.slice(1) : numbers;
+  const [low, high] = [lower, upper].map((corner) => (center.length ? corner.map((a, axis) => a - center[axis]) : corner));
+  const near = squares(low.map((a, axis) => Math.max(a, -high[axis], 0)));
+  const far = squares(low.map((a, axis) => Math.max(-a, high[axis])));
+  if (name === "squared_norm") return [near, far];
+  const [least, most] = [bump(far, numbers[0]), bump(near, numbers[0])];
+  const slack = 8 * spacing(Math.max(Math.abs(least), Math.abs(most)));
+  return [Math.min(Math.max(least - slack, 0), 1), Math.min(Math.max(most + slack, 0), 1)];
+}
+
+/** The number from 0 to 1 that goes through the mechanism. @param {Release} release @param {number[]} x inside the box @param {Corners} box */
+export function scaledValue({ function: name, parameters: numbers }, x, box) {
+  const [low, high] = functionRange(name, numbers, box);
+  return high > low ? Math.min(Math.max((functionValue(name, numbers, x) - low) / (high - low), 0), 1) : 0.5;
+}
+
+/** A release in words. @param {Release} release */
+export const releaseWords = ({ kind, function: name, parameters }) => (name ? `${kind} of ${name}(${parameters.join(", ")})` : kind);
