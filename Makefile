@@ -20,7 +20,7 @@ demo: $(VENV)/.demo
 	$(BIN)/semilocal demo
 	$(BIN)/semilocal demo --live
 
-test: $(VENV)/.test system lint
+test: $(VENV)/.test system .tools/axe.min.js lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The fast tests: tests/unit and the doctests.
@@ -55,10 +55,13 @@ system:
 	  command -v nginx >/dev/null || test -x /usr/sbin/nginx || missing="$$missing nginx-light"; \
 	  command -v wrk >/dev/null || missing="$$missing wrk"; \
 	  command -v chromium >/dev/null || missing="$$missing chromium"; \
-	  command -v node >/dev/null || missing="$$missing nodejs"; \
+	  command -v npm >/dev/null || missing="$$missing nodejs npm"; \
 	  if [ -n "$$missing" ]; then echo "installing:$$missing"; \
 	    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $$missing; } \
 	      >/dev/null 2>&1 || echo "could not install:$$missing; the tests that need it will skip"; fi; fi
 
+.tools/axe.min.js:
+	-$(PYTHON) tools/vendor.py --tests
+
 clean:
-	rm -rf $(VENV) demo-output results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .tools demo-output results .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -39,13 +39,24 @@ PARTS = (
         "coastlines; the data is Natural Earth's, in the public domain",
     ),
 )  # fmt: skip
+AXE = Part(
+    "axe-core", "4.14.0", "MPL-2.0", "axe.min.js", Path(__file__).parents[1] / ".tools" / "axe.min.js",
+    "checks of accessibility, for tests only; not shipped",
+)  # fmt: skip
 
 
 def main() -> None:
     """Fetch all parts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update", action="store_true", help="take other bytes than the list has")
-    update = parser.parse_args().update
+    parser.add_argument("--tests", action="store_true", help="fetch only what tests need, into .tools")
+    args = parser.parse_args()
+    if args.tests:
+        AXE.target.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            AXE.target.write_bytes(_fetch(AXE, Path(folder)))
+        return
+    update = args.update
     known = {}
     if LIST.exists():
         known = {row["properties"][0]["value"]: row["hashes"][0]["content"] for row in _rows()}

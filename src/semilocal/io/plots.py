@@ -94,7 +94,7 @@ def draw_rows(
     density = densities(rows, box)
     low, high = limits or robust_limits(density[solid])
     filled = PolyCollection(
-        [ring(one) for one in rows.boxes[solid]], cmap="viridis", norm=LogNorm(low, high), edgecolor="white",
+        [ring(one) for one in rows.boxes[solid]], cmap="YlGnBu", norm=LogNorm(low, high), edgecolor="white",
         linewidth=0.25,
     )  # fmt: skip
     filled.set_array(density[solid])

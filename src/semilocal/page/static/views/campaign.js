@@ -178,7 +178,7 @@ export class CampaignView {
     if (state?.phase !== "finished") return "";
     const base = `/tasks/${this.task}`;
     const means = (this.results?.releases ?? []).filter((/** @type {any} */ one) => one.kind === "mean" && one.mean !== null);
-    return html`<section class="card"><h2>Results</h2>
+    return html`<section class="card results"><h2>Results</h2>
       ${means.map((/** @type {any} */ one) => html`<p>mean of ${one.function}: <strong>${one.mean.toPrecision(5)}</strong>
         <small>${one.interval.map((/** @type {number} */ end) => end.toPrecision(5)).join(" to ")}, 95 %; epsilon = ${one.epsilon}, delta = 0 between ${one.adjacency}</small></p>`)}
       <p class="buttons"><a class="button" href=${`${base}/results`} download="results.json">JSON</a>

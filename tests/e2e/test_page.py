@@ -1,0 +1,289 @@
+"""The page in a real browser, against a real server and real devices."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import httpx
+import numpy as np
+import pytest
+
+from semilocal.cli.admin_client import AdminClient
+from semilocal.datasets import california_housing
+from semilocal.device.swarm.run import run_swarm
+from semilocal.geometry.places import named_box
+from semilocal.page.single import write_html
+from semilocal.protocol.policy import Policy
+from semilocal.protocol.task import Task
+from semilocal.release import counts
+from semilocal.service.campaign import CampaignForm, ReleaseForm
+from semilocal.simulation.simulate import simulate
+from semilocal.testing import ADMIN_TOKEN, Server, running_server
+from tests.helpers.browser import DESKTOP, PHONE, Look, chromium, looking
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+T = TypeVar("T")
+pytestmark = pytest.mark.slow
+AGENTS = 120
+MARKUP = "<img src=x onerror=alert(1)> & <b>bold</b>"
+LOOKS = [(size, scheme) for size in (DESKTOP, PHONE) for scheme in ("light", "dark")]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(f"sqlite:///{tmp_path_factory.mktemp('page') / 'page.db'}") as running:
+        yield running
+
+
+def apart(call: Callable[..., T], *args: Any) -> Future[T]:
+    """Run something in a thread of its own: Playwright has an event loop in this one."""
+    done: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(call(*args))
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return done
+
+
+def create(server: Server, name: str, delta: float = 1e-2) -> str:
+    with AdminClient(server.url, ADMIN_TOKEN) as client:
+        task = Task.build(
+            named_box("california"), epsilon=4.0, delta=delta, k=8, max_trims=4, max_rounds=12, window=600,
+            server_key=client.key(),
+        )  # fmt: skip
+        wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
+        return client.create(CampaignForm(name, task, wanted, "open", AGENTS))
+
+
+def take_part(server: Server, task: str) -> None:
+    """Let real agents follow the campaign to its end."""
+    points = np.random.default_rng(1).permutation(california_housing()[0])[:AGENTS]
+    policy = Policy(max_epsilon=100.0, max_exposure=None, min_k=1, max_delta=1.0)
+    result = asyncio.run(run_swarm(f"{server.url}/tasks/{task}", points, policy=policy, show=False))
+    assert not result.failures
+
+
+@pytest.fixture(scope="module")
+def finished(server: Server) -> str:
+    task = apart(create, server, MARKUP).result()
+    apart(take_part, server, task).result()
+    return task
+
+
+def test_the_operator_watches_a_campaign_of_real_devices_until_its_results(browser: Browser, server: Server) -> None:
+    task = apart(create, server, "watched", 2e-2).result()
+    with looking(browser, f"{server.url}/#/campaign/{task}") as look:
+        page = look.page
+        page.locator(".phase.enrolling").wait_for()
+        assert "time left" not in page.locator(".status").inner_text()
+        rounds: set[int] = set()
+        agents = apart(take_part, server, task)
+        while page.locator(".phase.finished").count() == 0:
+            assert not (agents.done() and agents.exception()), agents.exception()
+            rounds.add(int(page.locator(".slider output").inner_text()))
+            page.wait_for_timeout(50)
+        agents.result()
+        page.locator(".results strong").wait_for()
+        state = httpx.get(f"{server.url}/tasks/{task}/state").json()
+        last = int(page.locator(".slider output").inner_text())
+        assert last == state["closed"] - 1  # the last round was one of values
+        assert len(rounds) >= 2, "the map never moved while the campaign ran"
+        found = httpx.get(f"{server.url}/tasks/{task}/results").json()
+        assert page.locator(".promise > p").first.inner_text() == found["privacy"]["sentence"]
+        page.locator(".slider input").focus()
+        page.keyboard.press("Home")
+        assert page.locator(".slider output").inner_text() == "0"
+        for _ in range(last):
+            page.keyboard.press("ArrowRight")
+        assert page.locator(".slider output").inner_text() == str(last)
+
+
+def test_a_dragged_rectangle_is_answered_by_the_server_and_can_be_saved(
+    browser: Browser, server: Server, finished: str
+) -> None:
+    with looking(browser, f"{server.url}/#/campaign/{finished}") as look:
+        page = look.page
+        page.locator(".phase.finished").wait_for()
+        page.get_by_role("button", name="Ask", exact=True).click()
+        box = page.locator(".map").bounding_box()
+        assert box is not None
+        with page.expect_request(lambda request: request.url.endswith("/counts")) as asked:
+            page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.3)
+            page.mouse.down()
+            page.mouse.move(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.7, steps=4)
+            page.mouse.up()
+        page.locator(".ask tbody tr").wait_for()
+        question = json.loads(asked.value.post_data or "")
+        answer = httpx.post(f"{server.url}/tasks/{finished}/counts", json=question).json()["counts"][0]
+        row = page.locator(".ask tbody tr").inner_text()
+        assert f"{answer['value']:,.0f}" in row
+        assert f"{answer['interval'][0]:,.0f} to {answer['interval'][1]:,.0f}" in row
+        (west, south), (east, north) = question["boxes"][0]
+        assert -124.5 <= west < east <= -114.1
+        assert 32.5 <= south < north <= 42.1
+        for button, check in (("CSV", csv_is_good), ("GeoJSON", geojson_is_good)):
+            with page.expect_download() as download:
+                page.locator(".ask").get_by_role("button", name=button).click()
+            check(Path(download.value.path()).read_text("utf-8"), answer)
+        with page.expect_download() as download:
+            page.get_by_role("button", name="PNG").click()
+        assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+def csv_is_good(text: str, answer: dict[str, Any]) -> None:
+    head, row = (line.split(",") for line in text.splitlines())
+    found = dict(zip(head, row, strict=True))
+    assert float(found["count"]) == answer["value"]
+    assert float(found["high"]) == answer["interval"][1]
+
+
+def geojson_is_good(text: str, answer: dict[str, Any]) -> None:
+    document = json.loads(text)
+    assert document["features"][0]["properties"]["count"] == answer["value"]
+    assert "delta" in document["note"]
+
+
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
+@pytest.mark.parametrize("view", ["list", "campaign", "new"])
+def test_every_view_is_clean_at_every_size_in_light_and_dark(
+    browser: Browser, server: Server, finished: str, view: str, size: tuple[int, int],
+    scheme: Literal["light", "dark"],
+) -> None:  # fmt: skip
+    path = {"list": "/", "campaign": f"/#/campaign/{finished}", "new": "/#/new"}[view]
+    with looking(browser, server.url + path, size=size, scheme=scheme) as look:
+        page = look.page
+        page.locator({"list": ".campaigns", "campaign": ".phase.finished", "new": "form.token"}[view]).first.wait_for()
+        if view == "campaign":
+            page.locator(".results strong").wait_for()
+            assert colours_of(look) > 3
+        if view != "new":
+            assert MARKUP in page.locator("main").inner_text()
+            assert page.locator("main b, main h1 img, .campaigns img").count() == 0
+        assert look.violations() == []
+
+
+def colours_of(look: Look) -> int:
+    """How many different colours the map has: a blank canvas has one."""
+    return int(
+        look.page.evaluate(
+            """() => {
+              const canvas = document.querySelector(".map canvas");
+              const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+              return new Set(new Uint32Array(data.buffer)).size;
+            }"""
+        )
+    )
+
+
+def test_the_page_can_be_used_by_keyboard_alone(browser: Browser, server: Server, finished: str) -> None:
+    with looking(browser, f"{server.url}/") as look:
+        page = look.page
+        page.locator(".campaigns").wait_for()
+        press_until(look, "Tab", f'a[href$="{finished}"]')
+        page.keyboard.press("Enter")
+        page.locator(".title .phase.finished").wait_for()
+        press_until(look, "Tab", "canvas")
+        page.locator(".cell:not([hidden])").wait_for()
+        seen = {page.locator(".cell").inner_text()}
+        for key in ["+", "+", "ArrowLeft", "ArrowDown", "ArrowDown", "-", "ArrowRight", "0"]:
+            page.keyboard.press(key)
+            page.wait_for_timeout(50)
+            seen.add(page.locator(".cell").inner_text())
+        assert len(seen) > 1, "the keys did not move the map"
+        press_until(look, "Tab", 'input[name="name"]')
+        page.keyboard.type("typed")
+        page.keyboard.press("Enter")
+        page.locator(".ask tbody tr").wait_for()
+        row = page.locator(".ask tbody tr").inner_text()
+        assert "typed" in row
+        assert f"exactly {AGENTS}" in row  # the whole domain holds all participants
+
+
+def press_until(look: Look, key: str, selector: str) -> None:
+    for _ in range(60):
+        if look.page.evaluate("selector => document.activeElement?.matches(selector) ?? false", selector):
+            return
+        look.page.keyboard.press(key)
+    raise AssertionError(f"{selector} cannot be reached with {key}")
+
+
+def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser, server: Server) -> None:
+    with looking(browser, f"{server.url}/#/new") as look:
+        page = look.page
+        page.locator('input[name="token"]').fill(ADMIN_TOKEN)
+        page.keyboard.press("Enter")
+        page.locator('input[name="name"]').fill("made in the browser")
+        page.locator('input[name="capacity"]').fill("1000")
+        page.get_by_role("button", name="Show the promise").click()
+        page.locator(".promise").wait_for()
+        assert "k = 50" in page.locator(".promise").inner_text()
+        page.get_by_role("button", name="Create the campaign").click()
+        page.get_by_role("dialog").get_by_role("button", name="Create").click()
+        page.locator(".phase.enrolling").wait_for()
+        assert page.locator("h1").inner_text() == "made in the browser"
+        task = page.url.rsplit("/", 1)[1]
+        page.get_by_role("button", name="Start").click()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        assert httpx.get(f"{server.url}/tasks/{task}/state").json()["phase"] == "enrolling"
+        page.get_by_role("button", name="Make").click()
+        page.get_by_role("dialog").get_by_role("button", name="Make tokens").click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save").click()
+        assert len(Path(download.value.path()).read_text("utf-8").split()) == 10
+        page.get_by_role("button", name="Cancel the campaign").click()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel the campaign").click()
+        page.locator(".phase.cancelled").wait_for()
+        assert httpx.get(f"{server.url}/tasks/{task}/state").json()["phase"] == "cancelled"
+        assert ADMIN_TOKEN not in page.content()
+        assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
+def test_a_wrong_token_is_refused_and_forgotten(browser: Browser, server: Server, finished: str) -> None:
+    with looking(browser, f"{server.url}/#/campaign/{finished}") as look:
+        page = look.page
+        page.locator("text=Start, close, make tokens").click()
+        page.locator('input[name="token"]').fill("sla_wrong_token_wrong_token_wrong")
+        page.keyboard.press("Enter")
+        page.locator(".admin .error").wait_for()
+        assert "no valid key" in page.locator(".admin .error").inner_text()
+        assert page.locator('input[name="token"]').count() == 1
+        look.errors = [error for error in look.errors if "401" not in error]  # the browser logs the refusal
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_single_file_shows_the_map_and_asks_for_nothing(
+    browser: Browser, tmp_path: Path, scheme: Literal["light", "dark"]
+) -> None:
+    task = Task.build(named_box("california"), epsilon=2.0, delta=1e-3, k=200)
+    run = simulate(california_housing()[0], task, rng=np.random.default_rng(1))
+    path = tmp_path / "map.html"
+    write_html(path, run, counts(run).guarantee, title=MARKUP, numbers={"participants": "20,640"})
+    with looking(browser, path.as_uri(), scheme=scheme) as look:
+        page = look.page
+        page.locator(".map").wait_for()
+        assert page.locator("h1").inner_text() == MARKUP
+        assert page.locator(".slider output").inner_text() == str(len(run.rounds))
+        assert colours_of(look) > 10
+        assert look.violations() == []
+    notebook = tmp_path / "cell.html"
+    notebook.write_text(f"<!doctype html><html lang=en><title>notebook</title>{run._repr_html_()}", "utf-8")
+    with looking(browser, notebook.as_uri(), scheme=scheme) as look:
+        look.page.frame_locator("iframe").locator(".map").wait_for()

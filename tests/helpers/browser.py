@@ -1,0 +1,96 @@
+"""A real browser for tests of the page: the system's Chromium, driven by Playwright, one at a time.
+
+A page that was opened here notes every console error and every request to another host; ``check`` refuses both.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from tests.helpers.service import unmet
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+__all__ = ["AXE", "DESKTOP", "PHONE", "Look", "chromium", "looking"]
+
+AXE = Path(__file__).parents[2] / ".tools" / "axe.min.js"  # make .tools/axe.min.js fetches it
+DESKTOP, PHONE = (1280, 800), (390, 844)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The system's browser, without a window."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        unmet("Chromium is not installed; make system installs it")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        unmet("Playwright is not installed; it is in the extra 'test'")
+        return
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Look:
+    """A page, and what went wrong on it."""
+
+    def __init__(self, page: Page, host: str) -> None:
+        self.page, self.host = page, host
+        self.errors: list[str] = []
+        self.strangers: list[str] = []
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", self._request)
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(message.text)
+
+    def _request(self, request: Any) -> None:
+        where = urlsplit(request.url)
+        if where.scheme not in ("data", "blob", "about") and where.netloc != self.host:
+            self.strangers.append(request.url)
+
+    def check(self) -> None:
+        """Refuse what must never happen: errors in the console, requests to others, a page wider than its window."""
+        assert self.errors == []
+        assert self.strangers == []
+        wide = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"the page is {wide} pixels wider than its window"
+
+    def violations(self) -> list[str]:
+        """What axe-core finds at the levels A and AA."""
+        if not AXE.exists():
+            unmet(f"axe-core is not at {AXE}; make .tools/axe.min.js fetches it")
+        self.page.evaluate(AXE.read_text(encoding="utf-8"))
+        tags = "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']"
+        found = self.page.evaluate(f"axe.run({{ runOnly: {{ type: 'tag', values: {tags} }} }})")
+        return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
+
+
+@contextmanager
+def looking(
+    browser: Browser, url: str, *, size: tuple[int, int] = DESKTOP, scheme: Literal["light", "dark"] = "light"
+) -> Iterator[Look]:
+    """Open an address in a fresh profile; at the end everything is checked."""
+    viewport: Any = {"width": size[0], "height": size[1]}
+    context = browser.new_context(viewport=viewport, color_scheme=scheme, accept_downloads=True)
+    context.set_default_timeout(60_000)
+    try:
+        look = Look(context.new_page(), urlsplit(url).netloc)
+        look.page.goto(url)
+        yield look
+        look.check()
+    finally:
+        context.close()
