@@ -19,6 +19,7 @@ $(VENV)/.test: pyproject.toml
 demo: $(VENV)/.demo
 	$(BIN)/semilocal demo
 	$(BIN)/semilocal demo --live
+	$(BIN)/semilocal demo --two-servers
 
 test: $(VENV)/.test system .tools/axe.min.js lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal

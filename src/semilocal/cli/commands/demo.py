@@ -1,4 +1,5 @@
-"""``semilocal demo``: one question to a public sample under three kinds of trust; with ``--live`` over HTTP.
+"""``semilocal demo``: one question to a public sample under three kinds of trust; with ``--live`` or
+``--two-servers`` over HTTP.
 
 The live server is a process of its own with a database in a temporary folder; the devices are agents in this process,
 each with its own secret from the operating system. The sample, California Housing, is public: that is why exact numbers
@@ -49,12 +50,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
     parser.add_argument("--out", type=Path, default=Path("demo-output"), metavar="FOLDER", help="(%(default)s)")
     add_seed(parser, "repeatable, for simulation only")
-    parser.add_argument("--live", action="store_true", help="with a server and devices on this machine")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--live", action="store_true", help="with a server and devices on this machine")
+    way.add_argument(
+        "--two-servers", action="store_true", help="with two servers and devices on this machine (experimental)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the whole job."""
     check_folder("--out", args.out)
+    if args.two_servers:
+        from ..demo_pair import run as run_pair
+
+        return run_pair(args)
     return _live(args) if args.live else _simulated(args)
 
 
