@@ -61,11 +61,13 @@ def second_node(
     return SharedReport(right_bits.to_bytes(-(-len(path) // 8), "little") + bytes(body), parts)
 
 
-def worth(shape: Shape, path: Sequence[int], entropy: bytes, payload: Sequence[int]) -> SharedReport:
+def worth(
+    shape: Shape, path: Sequence[int], entropy: bytes, payload: Sequence[int], *, task: bytes = TASK
+) -> SharedReport:
     """A well-formed point function with any payload."""
     parts = (entropy[: shape.private_bytes], entropy[shape.private_bytes : 2 * shape.private_bytes])
     seeds = [int.from_bytes(part[:SEED], "little") for part in parts]
-    public = ScalarTree(TASK, b"place").corrections(path, payload, (seeds[0], seeds[1]))
+    public = ScalarTree(task, b"place").corrections(path, payload, (seeds[0], seeds[1]))
     return SharedReport(public, parts)
 
 

@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "counts": "how many people are in boxes, with intervals",
         "mean": "the mean of a function of the positions, with its error",
         "points": "each position replaced by the middle of its region",
-        "demo": "partition, mean and counts on a public sample; --live with a server and devices, --two-servers with two",
+        "demo": "partition, mean and counts on a public sample; --live or --two-servers with devices over HTTP",
         "plan": "what to expect of a task before anybody is asked",
         "serve": "run the collection server",
         "campaign": "create, list, show, start or close campaigns on a server",

@@ -1,0 +1,275 @@
+"""Malicious devices against a running pair: every forged report is rejected, and nobody else is."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sharing_forgeries import How, second_node, worth
+
+from semilocal.device.upload import make_upload
+from semilocal.pooled import replay
+from semilocal.service.pair import play as pair_play
+from semilocal.service.stores.base import Store, open_store
+from semilocal.sharing.pair import PairTask
+from semilocal.sharing.party import Party
+from semilocal.sharing.report import SharedReport, make_report
+from semilocal.sharing.verify import verify_pair
+from semilocal.sharing.wire import LevelSums, SignedTree, Upload, split_ids
+from semilocal.testing import MockClock, secret
+from tests.helpers.pairs import pooled_task, report_id, sealed_upload
+from tests.helpers.running_pair import Pair, running_pair
+
+HONEST = 300
+LEVELS = 4
+PLACE = (0.3, 0.3)  # where nearly everybody is, so that every level of its path is opened
+TASK = pooled_task(max_depth=LEVELS)
+FLIPS = 300
+Forgeries = dict[str, SharedReport]
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    opened = [open_store(f"sqlite:///{tmp_path / name}.db") for name in ("leader", "helper")]
+    yield opened[0], opened[1]
+    for store in opened:
+        store.close()
+
+
+def entropy(label: str) -> bytes:
+    return np.random.default_rng(list(label.encode())).bytes(32)
+
+
+def path_of(pair: PairTask) -> tuple[int, ...]:
+    return pair.place(int(pair.pooled.hierarchy.codes([PLACE])[0]))[1]
+
+
+def honest(pair: PairTask, label: str) -> SharedReport:
+    return make_report(pair.id, pair.shape, path_of(pair), entropy(label))
+
+
+def payloads(pair: PairTask) -> Forgeries:
+    """Worth anything but one person, or another number from some level on."""
+    out = {
+        f"payload {payload}": worth(pair.shape, path_of(pair), entropy(str(payload)), [payload], task=pair.id)
+        for payload in (0, 2, (1 << 64) - 1, 1 + (1 << 63))
+    }
+    for level in range(LEVELS):
+        report = honest(pair, f"count {level}")
+        at = 1 + level * (16 + 8 + 32) + 16
+        changed = (int.from_bytes(report.public[at : at + 8], "little") + 1) % (1 << 64)
+        public = report.public[:at] + changed.to_bytes(8, "little") + report.public[at + 8 :]
+        out[f"count changed at level {level}"] = SharedReport(public, report.private)
+    return out
+
+
+def second_nodes(pair: PairTask) -> Forgeries:
+    """One person in two places, from the first, a middle or the last level on."""
+    ways: list[How] = ["seed", "bit", "both"]
+    return {
+        f"{how} at {level}, proof {proof}": second_node(
+            pair.shape, path_of(pair), entropy(f"{how} {level} {proof}"), level=level, how=how,
+            proof=proof, task=pair.id,  # type: ignore[arg-type]
+        )
+        for how, level, proof in itertools.product(ways, (0, 2, LEVELS - 1), ("kept", "lost", "both"))
+    }  # fmt: skip
+
+
+def strangers(pair: PairTask) -> Forgeries:
+    """Garbage, other people's keys, and equal root seeds with every choice of signs."""
+    rng = np.random.default_rng(6)
+    mine, yours = honest(pair, "mine"), honest(pair, "yours")
+    garbage = bytes([int(rng.integers(1 << LEVELS))]) + rng.bytes(pair.shape.public_bytes - 1)
+    out = {
+        "garbage": SharedReport(garbage, (rng.bytes(16), rng.bytes(16))),
+        "the helper's key of another device": SharedReport(mine.public, (mine.private[0], yours.private[1])),
+        "the public part of another device": SharedReport(yours.public, mine.private),
+        "shares exchanged": SharedReport(mine.public, (mine.private[1], mine.private[0])),
+    }
+    path = path_of(pair)
+    right = sum(step << depth for depth, step in enumerate(path))
+    for signs in itertools.product((1, -1), repeat=LEVELS):
+        body = b"".join(
+            (1 - step).to_bytes(16, "little") + (sign % (1 << 64)).to_bytes(8, "little") + bytes(32)
+            for step, sign in zip(path, signs, strict=True)
+        )
+        out[f"equal seeds {signs}"] = SharedReport(bytes([right]) + body, (b"\x10" * 16, b"\x10" * 16))
+    return out
+
+
+def flips(pair: PairTask) -> Forgeries:
+    """One bit of an honest public part is flipped."""
+    rng, out = np.random.default_rng(10), {}
+    report = honest(pair, "flipped")
+    places = [place for place in range(8 * pair.shape.public_bytes) if place >= 8 or place < LEVELS]
+    for place in rng.choice(places, size=FLIPS, replace=False).tolist():
+        public = bytearray(report.public)
+        public[place // 8] ^= 1 << place % 8
+        out[f"bit {place}"] = SharedReport(bytes(public), report.private)
+    return out
+
+
+def positions() -> npt.NDArray[np.float64]:
+    """Honest people: nearly everybody in one place, some elsewhere."""
+    rng = np.random.default_rng(2)
+    return np.where(rng.random((HONEST, 1)) < 0.9, PLACE, rng.random((HONEST, 2)))
+
+
+async def put_all(servers: Pair, pair: PairTask, uploads: Iterable[Upload]) -> None:
+    """Send uploads, all of which the leader takes: a share alone does not show what it is worth."""
+    answers = await asyncio.gather(*(servers.put(pair, upload) for upload in uploads))
+    assert {answer.status_code for answer in answers} == {201}
+
+
+async def crowd(servers: Pair, pair: PairTask) -> None:
+    points = positions().tolist()
+    await put_all(servers, pair, (make_upload(pair, point, secret(number)) for number, point in enumerate(points)))
+
+
+def rejected_by(servers: Pair) -> set[bytes]:
+    """The reports that the servers agreed to reject, on any level."""
+    bodies = [body for path, body in servers.wire.sent if path.endswith("/sums")]
+    return {report for body in bodies for report in split_ids(LevelSums.from_bytes(body).rejected)}
+
+
+def only_noise_differs(signed: SignedTree) -> bool:
+    """Whether all final counts are those of the honest people, but for noise; false alarms: at most 1e-6."""
+    (published,) = signed.published()
+    tree, codes = replay(published), np.sort(TASK.hierarchy.codes(positions()))
+    first, last = TASK.hierarchy.span(tree.cells)
+    exact = np.searchsorted(codes, last, side="right") - np.searchsorted(codes, first)
+    # one server's noise leaves [-t, t] with probability at most 2 exp(-rate t)
+    reach = 2 * np.log(4 * len(exact) / 1e-6) / (float(TASK.unit) * tree.units)
+    return bool((np.abs(tree.counts - exact) <= reach).all())
+
+
+@pytest.mark.parametrize("attack", [payloads, second_nodes, strangers, flips])
+def test_every_forged_report_is_rejected_and_nobody_else(
+    stores: tuple[Store, Store], attack: Callable[[PairTask], Forgeries]
+) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(TASK)
+        await crowd(servers, pair)
+        forged = attack(pair)
+        await put_all(
+            servers, pair, (sealed_upload(pair, report, number) for number, report in enumerate(forged.values()))
+        )
+        signed = await servers.finish(pair)
+        names = {report_id(number): name for number, name in enumerate(forged)}
+        missed = [name for report, name in names.items() if report not in rejected_by(servers)]
+        assert missed == []
+        assert rejected_by(servers) == set(names)
+        assert verify_pair(signed.to_bytes()).sound
+        assert sum(signed.trees[0].rejected) == len(forged)
+        assert len(signed.published()[0].opened) == LEVELS, "every level was checked"
+        assert only_noise_differs(signed)
+
+    play(stores, body)
+
+
+def play(stores: tuple[Store, Store], test: Callable[[Pair], Awaitable[None]]) -> None:
+    async def body() -> None:
+        async with running_pair(stores, MockClock()) as pair:
+            await test(pair)
+
+    asyncio.run(body())
+
+
+def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault that the test above must catch."""
+    whole = pair_play._tags
+
+    def sums_alone(party: Party) -> npt.NDArray[np.uint8]:
+        tags = whole(party).copy()
+        tags[:, :64] = 0
+        return tags
+
+    monkeypatch.setattr(pair_play, "_tags", sums_alone)
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(TASK)
+        await crowd(servers, pair)
+        forged = second_nodes(pair)
+        await put_all(
+            servers, pair, (sealed_upload(pair, report, number) for number, report in enumerate(forged.values()))
+        )
+        assert (await servers.start(pair)).status_code == 200
+        await servers.tick(2)
+        assert len(rejected_by(servers)) < len(forged)
+        assert (await servers.state(pair))["phase"] != "done", "second nodes are worth about 2^63: no rule takes that"
+
+    play(stores, body)
+
+
+def test_an_envelope_opens_for_its_server_report_and_public_part_only(stores: tuple[Store, Store]) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(TASK)
+        await crowd(servers, pair)
+        mine, yours = (make_upload(pair, PLACE, secret(number, seed=9)) for number in (1, 2))
+        stolen_by_leader = {
+            "envelopes exchanged": msgspec.structs.replace(
+                mine, leader_envelope=mine.helper_envelope, helper_envelope=mine.leader_envelope
+            ),
+            "another report's envelope": msgspec.structs.replace(mine, leader_envelope=yours.leader_envelope),
+            "replayed under another name": msgspec.structs.replace(mine, id=report_id(1)),
+            "another public part": msgspec.structs.replace(mine, public=yours.public),
+        }
+        for name, upload in stolen_by_leader.items():
+            answer = await servers.put(pair, upload)
+            assert answer.status_code == 422, name
+            assert answer.json()["token"] == "bad-upload"
+        # the leader cannot open the helper's envelope: the helper refuses it when it is forwarded
+        stolen = msgspec.structs.replace(mine, helper_envelope=yours.helper_envelope)
+        assert (await servers.put(pair, stolen)).status_code == 201
+        signed = await servers.finish(pair)
+        assert replay(signed.published()[0]).people == HONEST
+        assert (await servers.state(pair))["refused"] == 1
+
+    play(stores, body)
+
+
+def test_a_replayed_upload_counts_once_and_another_one_under_its_name_is_refused(stores: tuple[Store, Store]) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(TASK)
+        await crowd(servers, pair)
+        upload = make_upload(pair, PLACE, secret(0))
+        again = make_upload(pair, (0.9, 0.9), secret(0))
+        assert again.id == upload.id
+        answer = await servers.put(pair, again)
+        assert (answer.status_code, answer.json()["token"]) == (409, "other-upload")
+        signed = await servers.finish(pair)
+        assert replay(signed.published()[0]).people == HONEST
+        late = await servers.put(pair, make_upload(pair, PLACE, secret(1, seed=5)))
+        assert (late.status_code, late.json()["token"]) == (410, "uploads-closed")
+
+    play(stores, body)
+
+
+@pytest.mark.parametrize("wrong", ["longer", "shorter", "unused bits", "bucket", "deeper"])
+def test_an_upload_that_is_not_of_the_tasks_form_is_refused_at_once(stores: tuple[Store, Store], wrong: str) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(TASK)
+        upload = make_upload(pair, PLACE, secret(0))
+        deeper = PairTask(pooled_task(max_depth=LEVELS + 1), pair.leader, pair.helper)
+        changed: dict[str, Upload] = {
+            "longer": msgspec.structs.replace(upload, public=upload.public + b"\0"),
+            "shorter": msgspec.structs.replace(upload, public=upload.public[:-1]),
+            "unused bits": msgspec.structs.replace(
+                upload, public=bytes([upload.public[0] | 1 << LEVELS]) + upload.public[1:]
+            ),
+            "bucket": msgspec.structs.replace(upload, bucket=2),
+            "deeper": make_upload(deeper, PLACE, secret(0)),
+        }
+        answer = await servers.put(pair, changed[wrong])
+        assert (answer.status_code, answer.json()["token"]) == (422, "bad-upload")
+        assert (await servers.state(pair))["received"] == 0
+
+    play(stores, body)
