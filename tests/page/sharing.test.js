@@ -1,0 +1,156 @@
+// The device's part of two servers: every vector of spec/vectors/sharing.json, evaluated as both servers would, and the
+// primitives against those of Node.
+
+import assert from "node:assert/strict";
+import * as node from "node:crypto";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+import { aes128 } from "../../src/semilocal/page/static/device/aes.js";
+import { concat, fromLittleEndian, hex, littleEndian, unhex } from "../../src/semilocal/page/static/device/bytes.js";
+import { isSigned, x25519, x25519Public } from "../../src/semilocal/page/static/device/curve.js";
+import { hmac, sha256 } from "../../src/semilocal/page/static/device/sha256.js";
+import { makeReport, treeHashes } from "../../src/semilocal/page/static/device/sharing.js";
+
+const VECTORS = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
+const MASK = (1n << 64n) - 1n;
+const plain = (data) => new Uint8Array(data);
+
+/** What one server sees of one tree, with all cells opened: section 3 and 7 of spec/sharing.md. */
+class ServerTree {
+  constructor(task, name, levels, width, server, seed, data) {
+    const hashes = treeHashes(task, name);
+    this.hash = (which, block) => fromLittleEndian(hashes(which)(littleEndian(block, 16)));
+    const packed = Math.ceil(levels / 8);
+    const size = 16 + 8 * width + 32;
+    Object.assign(this, { levels, width, server, right: fromLittleEndian(data.slice(0, packed)) });
+    this.parts = Array.from({ length: levels }, (_, i) => data.slice(packed + i * size, packed + (i + 1) * size));
+    this.root = ((fromLittleEndian(seed) >> 1n) << 1n) | BigInt(server);
+  }
+
+  expand(level, opened) {
+    const part = this.parts[level];
+    const seed = fromLittleEndian(part.slice(0, 16));
+    const seeds = [seed, ((seed >> 1n) << 1n) | ((this.right >> BigInt(level)) & 1n)];
+    const correction = Array.from({ length: this.width }, (_, i) => fromLittleEndian(part.slice(16 + 8 * i, 24 + 8 * i)));
+    const proof = fromLittleEndian(part.slice(16 + 8 * this.width));
+    const sides = [0n, 0n];
+    let rest = correction.map(() => 0n);
+    const nodes = [];
+    for (const { state, words } of opened) {
+      rest = rest.map((sum, i) => sum + words[i]);
+      for (const side of [0, 1]) {
+        const child = this.hash(`child-${side}`, state) ^ (state & 1n ? seeds[side] : 0n);
+        const block = this.hash("payload", child);
+        const own = correction.map((word, i) => (((block >> BigInt(64 * i)) & MASK) + (child & 1n) * word) & MASK);
+        rest = rest.map((sum, i) => sum - own[i]);
+        nodes.push({ state: child, words: own });
+        const both = this.hash(`proof-${side}a`, child) | (this.hash(`proof-${side}b`, child) << 128n);
+        sides[side] ^= both ^ (child & 1n ? proof : 0n);
+      }
+    }
+    const tag = concat(...sides.map((value) => littleEndian(value, 32)), ...rest.map((value) => littleEndian(value & MASK, 8)));
+    return { nodes, tag };
+  }
+}
+
+function evaluate({ task, levels, value_bits: bits, public: open, private: parts }, server) {
+  const width = bits ? 2 : 1;
+  const cut = Math.ceil(levels / 8) + levels * (16 + 8 * width + 32);
+  const [data, secret] = [unhex(open), unhex(parts[server])];
+  const [tags, sums] = [[], []];
+  let words = [BigInt(1 - server)];
+  if (bits) {
+    const small = new ServerTree(unhex(task), "value", bits, 1, server, secret.slice(16, 32), data.slice(cut));
+    let opened = [{ state: small.root, words }];
+    let joined = "";
+    for (let level = 0; level < bits; level++) {
+      const found = small.expand(level, opened);
+      opened = found.nodes;
+      joined += hex(found.tag);
+    }
+    tags.push(joined);
+    words = [...words, opened.reduce((sum, leaf, v) => (sum + BigInt(v) * leaf.words[0]) & MASK, 0n)];
+  }
+  const tree = new ServerTree(unhex(task), "place", levels, width, server, secret.slice(0, 16), data.slice(0, cut));
+  let opened = [{ state: tree.root, words }];
+  for (let level = 0; level < levels; level++) {
+    const found = tree.expand(level, opened);
+    opened = found.nodes;
+    tags.push(hex(found.tag));
+    sums.push(opened.map((leaf) => leaf.words.map(String)));
+  }
+  return { tags, sums };
+}
+
+for (const entry of VECTORS.positive) {
+  test(`an honest report: ${entry.name}`, () => {
+    const shape = { levels: entry.levels, valueBits: entry.value_bits };
+    const report = makeReport(unhex(entry.task), shape, entry.path, unhex(entry.private.join("")), entry.value);
+    assert.equal(hex(report.public), entry.public);
+    assert.deepEqual(report.private.map(hex), entry.private);
+    const seen = [0, 1].map((server) => evaluate(entry, server));
+    assert.deepEqual(seen[0].tags, seen[1].tags);
+    if (entry.tags === undefined) return; // too long for the file
+    assert.deepEqual(seen.map(({ tags }) => tags), entry.tags);
+    assert.deepEqual(seen.map(({ sums }) => sums), entry.sums);
+  });
+}
+
+for (const entry of VECTORS.negative) {
+  test(`a forged report is seen: ${entry.name}`, () => {
+    assert.notDeepEqual(evaluate(entry, 0).tags, evaluate(entry, 1).tags);
+  });
+}
+
+test("reports refuse what has no place in them", () => {
+  const shape = { levels: 3, valueBits: 0 };
+  for (const act of [
+    () => makeReport(new Uint8Array(32), shape, [0, 1], new Uint8Array(32)),
+    () => makeReport(new Uint8Array(32), shape, [0, 1, 2], new Uint8Array(32)),
+    () => makeReport(new Uint8Array(32), shape, [0, 1, 1], new Uint8Array(31)),
+    () => makeReport(new Uint8Array(32), shape, [0, 1, 1], new Uint8Array(32), 1),
+    () => makeReport(new Uint8Array(32), { levels: 3, valueBits: 2 }, [0, 1, 1], new Uint8Array(64), 4),
+  ]) assert.throws(act, { name: "InvalidInput" });
+});
+
+test("hashes and ciphers are those of Node", () => {
+  for (const size of [0, 1, 55, 56, 63, 64, 65, 119, 120, 1000]) {
+    const data = node.randomBytes(size);
+    assert.equal(hex(sha256(plain(data))), node.createHash("sha256").update(data).digest("hex"));
+    const key = node.randomBytes(size % 100);
+    assert.equal(hex(hmac(plain(key), plain(data))), node.createHmac("sha256", key).update(data).digest("hex"));
+    const [cipherKey, block] = [node.randomBytes(16), node.randomBytes(16)];
+    const cipher = node.createCipheriv("aes-128-ecb", cipherKey, null);
+    assert.equal(hex(aes128(plain(cipherKey))(plain(block))), cipher.update(block).toString("hex"));
+  }
+});
+
+test("keys agree with those of Node", () => {
+  for (let i = 0; i < 4; i++) {
+    const { publicKey, privateKey } = node.generateKeyPairSync("x25519");
+    const raw = plain(publicKey.export({ format: "der", type: "spki" }).subarray(-32));
+    const secret = plain(privateKey.export({ format: "der", type: "pkcs8" }).subarray(-32));
+    assert.equal(hex(x25519Public(secret)), hex(raw));
+    const other = node.generateKeyPairSync("x25519");
+    const otherRaw = plain(other.publicKey.export({ format: "der", type: "spki" }).subarray(-32));
+    const agreed = node.diffieHellman({ privateKey, publicKey: other.publicKey });
+    assert.equal(hex(x25519(secret, otherRaw)), agreed.toString("hex"));
+  }
+});
+
+test("a signature holds for its key and message only", async () => {
+  const { publicKey, privateKey } = node.generateKeyPairSync("ed25519");
+  const key = plain(publicKey.export({ format: "der", type: "spki" }).subarray(-32));
+  const message = plain(node.randomBytes(70));
+  const signature = plain(node.sign(null, message, privateKey));
+  assert.equal(await isSigned(signature, key, message), true);
+  for (const [at, which] of [[0, signature], [40, signature], [3, key], [69, message]]) {
+    const changed = which.slice();
+    changed[at] ^= 1;
+    const given = [signature, key, message].map((part) => (part === which ? changed : part));
+    assert.equal(await isSigned(...given), false);
+  }
+  const order = 2n ** 252n + 27742317777372353535851937790883648493n;
+  const larger = concat(signature.slice(0, 32), littleEndian(fromLittleEndian(signature.slice(32)) + order, 32));
+  assert.equal(await isSigned(larger, key, message), false); // the same number in another spelling
+});

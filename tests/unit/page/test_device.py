@@ -1,0 +1,133 @@
+"""The device of the page and the package's device: the same bytes for the same secret, in random campaigns."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from semilocal import Box, Curator, Participant, Task
+from semilocal.device.upload import make_upload
+from semilocal.pooled.task import PooledTask
+from semilocal.protocol.curator import count_reports
+from semilocal.protocol.messages import AnyReport, encode
+from semilocal.protocol.plan import Plan, Release
+from semilocal.sharing.envelope import open_envelope, public_key
+from semilocal.sharing.pair import Operator, PairTask
+from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.wire import Upload
+from semilocal.testing import ALLOW_ALL
+from tests.helpers.service import unmet
+
+PEER = Path(__file__).parents[2] / "page" / "peer.mjs"
+Json = Any
+
+
+def page_device(plays: list[Json], uploads: list[Json]) -> Json:
+    """What the device of the page does, in Node."""
+    node = shutil.which("node")
+    if node is None:
+        unmet("node is not installed")
+    assert node is not None
+    told = json.dumps({"plays": plays, "uploads": uploads}).encode()
+    done = subprocess.run([node, str(PEER)], input=told, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr.decode()[-4000:]
+    return json.loads(done.stdout)
+
+
+def random_task(rng: np.random.Generator) -> Task:
+    axes = int(rng.integers(1, 4))
+    lower = rng.uniform(-100, 100, axes)
+    tree = str(rng.choice(["binary", "quad"]))
+    rule = str(rng.choice(["all", "trim", "trim", "each"]))
+    return Task.build(
+        Box(tuple(lower), tuple(lower + rng.uniform(0.5, 50, axes))),
+        epsilon=float(rng.uniform(2, 6)), delta=0.1, k=int(rng.integers(1, 4)), rule=rule,  # type: ignore[arg-type]
+        tree=tree, randomizer=str(rng.choice(["randomized-response", "discrete-laplace"])),  # type: ignore[arg-type]
+        max_depth=int(rng.integers(3, 6)), max_rounds=3, tau=0.4,
+    )  # fmt: skip
+
+
+def play(rng: np.random.Generator) -> tuple[Json, list[list[str | None]], list[Json]]:
+    """A random campaign of the package: what was sent by the server, what its devices sent, and how they ended."""
+    task = random_task(rng)
+    epsilon, axes = float(rng.uniform(0.1, 6)), task.box.dimensions
+    plan = Plan(
+        task.id,
+        (
+            Release("counts"),
+            Release.ask("mean", "coordinate", epsilon=epsilon, parameters=[axes - 1]),
+            Release.ask("values", "linear", epsilon=1.0, parameters=rng.uniform(-2, 2, 1 + axes).tolist()),
+        ),
+    )
+    box = np.array([task.box.lower, task.box.upper])
+    points = box[0] + (box[1] - box[0]) * rng.uniform(0, 1, (25, axes)) ** 2
+    secrets = [rng.bytes(32) for _ in points]
+    people = [
+        Participant(task, point, secret, ALLOW_ALL, plan=plan) for point, secret in zip(points, secrets, strict=True)
+    ]
+    curator, messages, sent = Curator(task, plan), [], []
+    while (query := curator.query()) is not None:
+        reports: list[AnyReport | None] = [person.receive(query) for person in people]
+        closed = curator.close(*count_reports(curator, [report for report in reports if report is not None]))
+        messages += [encode(query).hex(), encode(closed).hex()]
+        sent += [[None if report is None else encode(report).hex() for report in reports], [None] * len(people)]
+        for person in people:
+            person.receive(closed)
+    told = {
+        "task": task.to_bytes().hex(), "plan": encode(plan).hex(), "messages": messages,
+        "people": [{"point": p.tolist(), "secret": s.hex()} for p, s in zip(points, secrets, strict=True)],
+    }  # fmt: skip
+    ends = [
+        [None if p.region is None else str(p.region), p.crowd, p.moves, p.state.trims] for p in people
+    ]  # fmt: skip
+    return told, sent, ends
+
+
+def test_the_same_secret_gives_the_same_bytes_in_random_campaigns() -> None:
+    rng = np.random.default_rng(15)
+    plays = [play(rng) for _ in range(8)]
+    found = page_device([told for told, _, _ in plays], [])["played"]
+    for (_, sent, ends), page in zip(plays, found, strict=True):
+        assert page["reports"] == sent
+        assert page["ends"] == ends
+    assert any(end[2] for _, _, ends in plays for end in ends), "nobody was moved: the campaigns are too plain"
+    assert sum(report is not None for _, sent, _ in plays for row in sent for report in row) > 500
+
+
+def test_two_servers_open_what_the_page_uploads() -> None:
+    rng = np.random.default_rng(16)
+    keys = {role: rng.bytes(32) for role in ("leader", "helper")}
+    cases = []
+    for depth in (12, 24, 40):
+        operators = {
+            role: Operator(role, f"https://{role}.example", verifying_key(rng.bytes(32)), public_key(keys[role]))
+            for role in keys
+        }
+        box = Box((-10.0, 40.0), (10.0, 60.0), names=("lon", "lat"))
+        pooled = PooledTask.build(box, epsilon=1.0, trust="two-servers", max_depth=depth)
+        pair = PairTask(pooled, operators["leader"], operators["helper"], bucket_depth=0 if depth == 12 else 4)
+        cases.append((pair, rng.uniform((-10, 40), (10, 60)).tolist(), rng.bytes(32)))
+    told = [{"pair": pair.to_bytes().hex(), "point": point, "secret": secret.hex()} for pair, point, secret in cases]
+    for (pair, point, secret), data in zip(cases, page_device([], told)["uploaded"], strict=True):
+        theirs, ours = Upload.from_bytes(bytes.fromhex(data)), make_upload(pair, point, secret, token="a token")
+        theirs.check(pair)
+        assert (theirs.id, theirs.public, theirs.token, theirs.bucket) == (
+            ours.id,
+            ours.public,
+            ours.token,
+            ours.bucket,
+        )
+        for role, one, other in (
+            ("leader", theirs.leader_envelope, ours.leader_envelope),
+            ("helper", theirs.helper_envelope, ours.helper_envelope),
+        ):
+            opened = [
+                open_envelope(sealed, keys[role], role=role, task=pair.id, report=ours.id, public=ours.public)  # type: ignore[arg-type]
+                for sealed in (one, other)
+            ]
+            assert opened[0] == opened[1]
