@@ -70,7 +70,8 @@ def play(rng: np.random.Generator) -> tuple[Json, list[list[str | None]], list[J
     people = [
         Participant(task, point, secret, ALLOW_ALL, plan=plan) for point, secret in zip(points, secrets, strict=True)
     ]
-    curator, messages, sent = Curator(task, plan), [], []
+    curator, messages = Curator(task, plan), []
+    sent: list[list[str | None]] = []
     while (query := curator.query()) is not None:
         reports: list[AnyReport | None] = [person.receive(query) for person in people]
         closed = curator.close(*count_reports(curator, [report for report in reports if report is not None]))
