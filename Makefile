@@ -21,7 +21,7 @@ demo: $(VENV)/.demo
 	$(BIN)/semilocal demo --live
 	$(BIN)/semilocal demo --two-servers
 
-test: $(VENV)/.test system .tools/axe.min.js lint
+test: $(VENV)/.test system .tools/node_modules lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The fast tests: tests/unit and the doctests.
@@ -61,7 +61,8 @@ system:
 	    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $$missing; } \
 	      >/dev/null 2>&1 || echo "could not install:$$missing; the tests that need it will skip"; fi; fi
 
-.tools/axe.min.js:
+# Checks of types and accessibility for the page; where npm has no access, those tests skip and say so.
+.tools/node_modules:
 	-$(PYTHON) tools/vendor.py --tests
 
 clean:

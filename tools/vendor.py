@@ -39,10 +39,9 @@ PARTS = (
         "coastlines; the data is Natural Earth's, in the public domain",
     ),
 )  # fmt: skip
-AXE = Part(
-    "axe-core", "4.14.0", "MPL-2.0", "axe.min.js", Path(__file__).parents[1] / ".tools" / "axe.min.js",
-    "checks of accessibility, for tests only; not shipped",
-)  # fmt: skip
+# For tests only, not shipped: checks of accessibility and of types.
+TOOLS = Path(__file__).parents[1] / ".tools"
+TEST_PACKAGES = ("axe-core@4.14.0", "typescript@5.9.3", "lit-html@3.3.3")
 
 
 def main() -> None:
@@ -52,9 +51,9 @@ def main() -> None:
     parser.add_argument("--tests", action="store_true", help="fetch only what tests need, into .tools")
     args = parser.parse_args()
     if args.tests:
-        AXE.target.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            AXE.target.write_bytes(_fetch(AXE, Path(folder)))
+        command = ["npm", "install", "--silent", "--no-save", "--ignore-scripts", "--prefix", str(TOOLS)]
+        TOOLS.mkdir(exist_ok=True)
+        subprocess.run([*command, *TEST_PACKAGES], check=True)
         return
     update = args.update
     known = {}

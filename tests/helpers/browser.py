@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AXE", "DESKTOP", "PHONE", "Look", "chromium", "looking"]
 
-AXE = Path(__file__).parents[2] / ".tools" / "axe.min.js"  # make .tools/axe.min.js fetches it
+AXE = (
+    Path(__file__).parents[2] / ".tools" / "node_modules" / "axe-core" / "axe.min.js"
+)  # make .tools/node_modules fetches it
 DESKTOP, PHONE = (1280, 800), (390, 844)
 
 
@@ -72,7 +74,7 @@ class Look:
     def violations(self) -> list[str]:
         """What axe-core finds at the levels A and AA."""
         if not AXE.exists():
-            unmet(f"axe-core is not at {AXE}; make .tools/axe.min.js fetches it")
+            unmet(f"axe-core is not at {AXE}; make .tools/node_modules fetches it")
         self.page.evaluate(AXE.read_text(encoding="utf-8"))
         tags = "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']"
         found = self.page.evaluate(f"axe.run({{ runOnly: {{ type: 'tag', values: {tags} }} }})")

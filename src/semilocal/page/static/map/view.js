@@ -39,7 +39,8 @@ export class MapView {
     this.onSelect = onSelect;
     this.element = document.createElement("div");
     this.element.className = "map";
-    [this.base, this.top] = [0, 1].map(() => this.element.appendChild(document.createElement("canvas")));
+    this.base = this.element.appendChild(document.createElement("canvas"));
+    this.top = this.element.appendChild(document.createElement("canvas"));
     this.top.tabIndex = 0;
     this.top.setAttribute("role", "application");
     this.top.setAttribute("aria-label", "Map. Arrow keys move, plus and minus zoom, 0 shows everything.");

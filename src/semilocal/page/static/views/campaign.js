@@ -45,8 +45,9 @@ export class CampaignView {
     }
     if (this.closed) return;
     const { domain } = this.about;
+    /** @type {Ask} */
     this.ask = new Ask(this.task, domain, () => {
-      this.panel?.map.setMarks(this.ask?.answers.map(({ rect }) => rect) ?? []);
+      this.panel?.map.setMarks(this.ask?.answers.map((one) => one.rect) ?? []);
       this.changed();
     });
     if (domain.lower.length <= 2) {
