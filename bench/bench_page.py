@@ -16,7 +16,6 @@ import numpy as np
 
 from semilocal import Box, Task, simulate
 from semilocal.arrays import Floats
-from semilocal.page.assets import static_files
 from semilocal.protocol.curator import closing
 from semilocal.protocol.messages import Query, encode
 from semilocal.service.admin import create_campaign
@@ -89,9 +88,6 @@ def main() -> None:
     """Print one line per figure."""
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 1_500_000
     run = simulate(people(size), Task.build(BOX, epsilon=4.0, delta=1e-4, k=40), rng=np.random.default_rng(1))
-    shipped = sum(len(data) for name, data in static_files().items() if name.endswith((".js", ".css", ".html", ".svg")))
-    operator = sum(len(data) for name, data in static_files().items() if not name.startswith("device/"))
-    print(f"page and scripts: {shipped / 1000:.0f} kB, without the device {operator / 1000:.0f} kB")
     with tempfile.TemporaryDirectory() as folder:
         database = f"sqlite:///{Path(folder) / 'page.db'}"
         task = store_run(database, run)
@@ -103,21 +99,17 @@ def main() -> None:
                     look.page.goto(f"{server.url}/#/campaign/{task}")
                     look.page.locator(".map").wait_for()
                     first = time.perf_counter() - began
-                    look.page.wait_for_function(
-                        f"document.querySelector('.slider output')?.innerText === '{len(run.rounds)}'"
-                    )
+                    look.page.locator(".slider output", has_text=f"{len(run.rounds)}").wait_for()
                     whole = time.perf_counter() - began
-                    print(
-                        f"{turn}: map on the page after {first:.2f} s, all {len(run.rounds)} rounds after {whole:.2f} s"
-                    )
+                    rounds = len(run.rounds)
+                    print(f"{turn}: map on the page after {first:.2f} s, all {rounds} rounds after {whole:.2f} s")
             with looking(browser, f"{server.url}/#/campaign/{task}") as look:
                 look.page.locator(".title .phase.finished").wait_for()
                 found = look.page.evaluate(DRAW)
             for name in ("update", "colour", "move"):
                 times = found[name]
-                print(
-                    f"{name}, {found['cells']:,} cells: median {statistics.median(times):.1f} ms, worst {max(times):.1f} ms"
-                )
+                middle = statistics.median(times)
+                print(f"{name}, {found['cells']:,} cells: median {middle:.1f} ms, worst {max(times):.1f} ms")
             print(f"panning: {found['frames']:.0f} frames a second")
             with httpx.Client(base_url=server.url) as client:
                 boxes = [[[-9.0 + 0.01 * turn, 38.0], [-8.0, 39.5]] for turn in range(30)]
