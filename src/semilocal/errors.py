@@ -1,4 +1,4 @@
-"""The exceptions and warnings of semilocal, all of them.
+"""The exceptions and warnings of semilocal, all of them; and text from elsewhere, made safe to show in a message.
 
 ::
 
@@ -26,10 +26,14 @@
     NoCrowdWarning            a result holds a region with fewer than k participants
 
 Every message says what was given, what is allowed, and what to do. How the server answers a refused request
-(status, token) is a table of its own: ``service.problems``.
+(status, token) is a table of its own: ``service.problems``. A server, a transcript or a client may put anything into a
+name or a reason: sequences that move the cursor, hide a line or turn the direction of writing, and megabytes of it.
+``printable`` is for all of that.
 """
 
 from __future__ import annotations
+
+import re
 
 
 class SemilocalError(Exception):
@@ -145,3 +149,50 @@ class ChecksumMismatch(SemilocalError):
 
 class NoCrowdWarning(UserWarning):
     """A region holds fewer than k participants."""
+
+
+MOST = 300  # characters of one value
+MOST_LINES = 20_000  # characters of a text with several lines
+_SPACES = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
+# C0, DEL, C1; marks and overrides of direction; invisible spaces and joiners of nothing; halves of pairs; tags
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str, *, most: int = MOST, lines: bool = False) -> str:
+    """The text without control characters and overrides of direction, cut if it is long.
+
+    Parameters
+    ----------
+    text : str
+    most : int
+        Characters that are kept; a longer text says how many it had.
+    lines : bool
+        Keep line breaks. Without it, the result is one line.
+
+    Examples
+    --------
+    >>> printable("a\\x1b[2Jb\\nc\\u202ed")
+    'a[2Jb cd'
+    >>> printable("aaaa", most=2)
+    'aa… (4 characters)'
+    """
+    kept = text[: most + 1]
+    if lines:
+        kept = "\n".join(_HIDDEN.sub("", _SPACES.sub(" ", line)) for line in kept.replace("\r\n", "\n").split("\n"))
+    else:
+        kept = _HIDDEN.sub("", _SPACES.sub(" ", kept))
+    return kept if len(text) <= most else f"{kept[:most]}… ({len(text):,} characters)"
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text has no control characters and no overrides of direction.
+
+    Examples
+    --------
+    >>> is_plain("longitude"), is_plain("a\\x7f")
+    (True, False)
+    """
+    return _HIDDEN.search(text) is None

@@ -1,31 +1,40 @@
 """The administrator's client: one set of calls, to a running server or to the application in this process.
 
 Knows the administrator's routes (``spec/http.md``). Knows no arguments of the command line. With a
-database, the application runs in process and gets the same requests.
+database, the application runs in process and gets the same requests. Answers are bounded in size and time, redirects
+are not followed, and what is no answer of a semilocal server is refused with a reason.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
-import re
 import secrets
 import time
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, Lost, MissingExtra, Refused
+from ..protocol.messages import decode
+from ..protocol.plan import Plan
+from ..protocol.promise import promise
+from ..protocol.task import Task
 from ..service.campaign import CampaignForm
 from ..service.pair.form import PairForm
+from .documents import Created, Key, PairState, Results, Row, State, Tokens, read_document
 
 __all__ = ["AdminClient"]
 
-Rows: TypeAlias = list[dict[str, Any]]
 PAGE = 10_000  # tokens that a server makes at once
 TIMEOUT = 60.0
+LONGEST_ANSWER = 120.0  # seconds for one answer, however steadily it drips in
+MOST_BYTES = 256 << 20
 CONNECT = 3.0
+JSON, MSGPACK, GEOJSON = "application/json", "application/msgpack", "application/geo+json"
+_NO_ROUTE = "no-such-route"
 
 
 class AdminClient:
@@ -44,9 +53,10 @@ class AdminClient:
     def __init__(self, url: str = "", token: str = "", *, database: str = "") -> None:
         try:
             import httpx
+
+            from ..device.transport import HttpxWire
         except ImportError:
             raise MissingExtra("httpx", "service") from None
-        self._errors = (httpx.TransportError, httpx.InvalidURL)
         self._runner = asyncio.Runner()
         self._service: Any = None
         options: dict[str, Any] = {}
@@ -56,7 +66,12 @@ class AdminClient:
         self.url, self._token = url.rstrip("/"), token
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx.Timeout(TIMEOUT, connect=CONNECT)
-        self._client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=timeout, **options)
+        try:
+            self._client = httpx.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False, **options)
+            httpx.URL(self.url)
+        except httpx.InvalidURL as error:
+            raise InvalidInput(f"{self.url} is no address of a server: {error}") from None
+        self._wire = HttpxWire(self._client, most_bytes=MOST_BYTES, seconds=LONGEST_ANSWER)
 
     def _application(self, database: str, token: str) -> Any:
         from ..service.admin import admin_hash
@@ -83,8 +98,18 @@ class AdminClient:
             self._service.store.close()
         self._runner.close()
 
-    def request(self, method: str, path: str, body: object = None, *, admin: bool = False) -> Any:
-        """Send one request; the response, or a refusal in words."""
+    def request(self, method: str, path: str, body: object = None, *, admin: bool = False, accept: str = JSON) -> bytes:
+        """Send one request; the body of the answer, or a refusal in words.
+
+        Raises
+        ------
+        Refused
+            If the server refuses, with its reason.
+        InvalidInput
+            If it does not answer, or is none of ours: ``accept`` is the media type of a good answer.
+        """
+        from ..device.channel import describe, problem_of
+
         if admin and not self._token:
             raise InvalidInput(
                 "this needs the admin token: set SEMILOCAL_ADMIN_TOKEN or give --admin-token; `semilocal serve` shows "
@@ -92,87 +117,98 @@ class AdminClient:
             )
         content = None if body is None else msgspec.json.encode(body)
         try:
-            answer = self._runner.run(self._client.request(method, path, content=content))
-        except self._errors as error:
-            reason = str(error) or type(error).__name__
+            answer = self._runner.run(self._wire.request(method, self.url + path, content, {}))
+        except Lost as error:
             raise InvalidInput(
-                f"the server at {self.url} does not answer ({reason}); is `semilocal serve` running there?"
+                f"the server at {self.url} does not answer ({error}); is `semilocal serve` running there?"
             ) from None
-        if answer.status_code >= 400:
-            try:
-                problem = answer.json()
-                words = f"{problem['detail']} [{problem['token']}]"
-            except (ValueError, KeyError, TypeError):
-                words = "is this a semilocal server?"
-            raise InvalidInput(f"{method} {path}: {answer.status_code} {words}")
-        return answer
+        problem = problem_of(answer)
+        if problem is not None:
+            raise Refused(problem.token, f"{method} {path}: {answer.status} {problem.detail} [{problem.token}]")
+        if answer.status in (200, 201) and answer.media_type == accept:
+            return answer.body
+        advice = "is this a semilocal server?"
+        if 300 <= answer.status < 400:
+            advice = "redirects are not followed, or the token would go elsewhere: give the address itself with --url"
+        raise InvalidInput(f"{method} {path}: {self.url} answered {describe(answer)}; {advice}")
+
+    def _document(self, path: str, *, admin: bool = False, accept: str = JSON) -> Any:
+        return self._parsed(self.request("GET", path, admin=admin, accept=accept), path)
+
+    def _parsed(self, data: bytes, path: str) -> Any:
+        try:
+            return msgspec.json.decode(data)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise InvalidInput(f"{self.url}{path}: the answer is cut off or no JSON; try again") from None
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def key(self) -> bytes:
         """The server's public key."""
-        return bytes.fromhex(self.request("GET", "/key").json()["server_key"])
+        return bytes.fromhex(read_document(self._document("/key"), Key, "the key").server_key)
 
     def create(self, form: CampaignForm) -> str:
         """Create a campaign; its task."""
-        return str(self.request("POST", "/tasks", form, admin=True).json()["task"])
-
-    def operator(self) -> dict[str, str]:
-        """Who runs a server of a pair, and its keys."""
-        document: dict[str, str] = self.request("GET", "/operator").json()
-        return document
+        answer = self._parsed(self.request("POST", "/tasks", form, admin=True), "/tasks")
+        return read_document(answer, Created, "the answer").task
 
     def create_pair(self, form: PairForm) -> str:
         """Create a pair of two servers; its task."""
-        return str(self.request("POST", "/pairs", form, admin=True).json()["task"])
+        answer = self._parsed(self.request("POST", "/pairs", form, admin=True), "/pairs")
+        return read_document(answer, Created, "the answer").task
 
     def confirm(self, task: str) -> None:
         """Agree to a pair of two servers."""
         self.request("POST", f"/tasks/{task}/confirm", admin=True)
 
-    def campaigns(self) -> Rows:
-        """All campaigns: task, name, phase, enrolled."""
-        rows: Rows = self.request("GET", "/tasks").json()
-        return rows
+    def campaigns(self) -> list[Row]:
+        """All campaigns."""
+        return read_document(self._document("/tasks"), list[Row], "the list of campaigns")
 
     def find(self, name: str) -> str:
         """The task of the campaign with this task id, the beginning of one, or name."""
         rows = self.campaigns()
-        exact = [row["task"] for row in rows if row["task"] == name]
-        found = exact or [row["task"] for row in rows if row["task"].startswith(name) or row["name"] == name]
+        exact = [row.task for row in rows if row.task == name]
+        found = exact or [row.task for row in rows if row.task.startswith(name) or row.name == name]
         if len(found) == 1:
-            return str(found[0])
-        known = ", ".join(f"{row['task'][:12]} ({row['name']})" for row in rows) or "none"
-        raise InvalidInput(f"{len(found)} campaigns match {name!r}; there are: {known}")
+            return found[0]
+        known = ", ".join(f"{row.task[:12]} ({row.name})" for row in rows[:20]) or "none"
+        raise InvalidInput(f"{len(found)} campaigns match {name!r}; there are: {known}{', …' * (len(rows) > 20)}")
 
-    def state(self, task: str) -> dict[str, Any]:
-        """Where a campaign stands."""
-        document: dict[str, Any] = self.request("GET", f"/tasks/{task}/state").json()
-        return document
-
-    def progress(self, task: str) -> dict[str, Any]:
+    def state(self, task: str) -> State | PairState:
         """Where a campaign stands, with the reports of the open round for who has the admin token."""
-        if not self._token:
-            return self.state(task)
-        document: dict[str, Any] = self.request("GET", f"/tasks/{task}/progress", admin=True).json()
-        return document
+        what = "progress" if self._token else "state"
+        document = self._document(f"/tasks/{task}/{what}", admin=bool(self._token))
+        if isinstance(document, dict) and document.get("kind") == "pair":
+            return read_document(document, PairState, "the state of the pair")
+        return read_document(document, State, "the state of the campaign")
 
     def task(self, task: str) -> bytes:
-        """The bytes of the task."""
-        return bytes(self.request("GET", f"/tasks/{task}").content)
+        """The bytes of the task; its id is checked."""
+        data = self.request("GET", f"/tasks/{task}", accept=MSGPACK)
+        if hashlib.sha256(data).hexdigest() != task:
+            raise InvalidInput(f"{self.url} gave another task than {task[:12]}…")
+        return data
 
     def transcript(self, task: str) -> bytes:
         """What the two servers of a pair published, signed by both."""
-        return bytes(self.request("GET", f"/tasks/{task}/transcript").content)
+        return self.request("GET", f"/tasks/{task}/transcript", accept=MSGPACK)
 
     def closings(self, task: str) -> list[bytes]:
         """The closings of all closed rounds."""
-        closed = int(self.state(task)["closed"])
-        return [bytes(self.request("GET", f"/tasks/{task}/rounds/{n}/closed").content) for n in range(1, closed + 1)]
+        state = self.state(task)
+        rounds = range(1, state.closed + 1) if isinstance(state, State) else ()
+        return [self.request("GET", f"/tasks/{task}/rounds/{number}/closed", accept=MSGPACK) for number in rounds]
 
     def statement(self, task: str) -> str:
-        """The privacy statement."""
-        return str(self.request("GET", f"/tasks/{task}/statement").text)
+        """The promise, worded here from the task and the plan: not in the server's words."""
+        from ..sharing.pair import PairTask, is_pair_task
+
+        data = self.task(task)
+        if is_pair_task(data):
+            return PairTask.from_bytes(data).statement()
+        plan = decode(self.request("GET", f"/tasks/{task}/plan", accept=MSGPACK), Plan)
+        return promise(decode(data, Task), plan).text()
 
     def start(self, task: str) -> None:
         """End enrolment and open round 1."""
@@ -186,21 +222,25 @@ class AdminClient:
         """New one-time enrolment tokens."""
         out: list[str] = []
         while len(out) < count:
-            body = {"count": min(PAGE, count - len(out))}
-            out += self.request("POST", f"/tasks/{task}/tokens", body, admin=True).json()["tokens"]
+            path, asked = f"/tasks/{task}/tokens", min(PAGE, count - len(out))
+            answer = self._parsed(self.request("POST", path, {"count": asked}, admin=True), path)
+            page = read_document(answer, Tokens, "the list of tokens").tokens
+            if len(page) != asked:
+                raise InvalidInput(f"the server made {len(page)} tokens; asked for were {asked}")
+            out += page
         return out
 
-    def results(self, task: str) -> dict[str, Any]:
-        """What a finished campaign publishes."""
-        document: dict[str, Any] = self.request("GET", f"/tasks/{task}/results").json()
-        return document
+    def results(self, task: str) -> tuple[dict[str, Any], Results]:
+        """What a finished campaign publishes: as it came, for a file, and as what a command shows of it."""
+        document = self._document(f"/tasks/{task}/results")
+        return document, read_document(document, Results, "the results")
 
     def geojson(self, task: str) -> dict[str, Any] | None:
-        """The regions; None if they cannot be drawn on a map."""
+        """The regions as they came, for a file; None if they cannot be drawn on a map."""
         try:
-            document: dict[str, Any] = self.request("GET", f"/tasks/{task}/regions.geojson").json()
-        except InvalidInput as error:
-            if re.search(r"\[no-such-route\]", str(error)):
+            document: dict[str, Any] = self._document(f"/tasks/{task}/regions.geojson", accept=GEOJSON)
+        except Refused as error:
+            if error.token == _NO_ROUTE:
                 return None
             raise
         return document

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from ..errors import ServerViolation
+from ..errors import ServerViolation, printable
 from ..protocol.messages import decode
 from ..protocol.plan import Plan
 from ..protocol.task import Task
@@ -60,7 +60,7 @@ def add_new_server(parser: argparse.ArgumentParser) -> None:
 
 def say(line: str) -> None:
     """A line for the owner on stderr, at once."""
-    print(f"semilocal: {line}", file=sys.stderr, flush=True)
+    print(f"semilocal: {printable(line, most=1000)}", file=sys.stderr, flush=True)
 
 
 async def reach(server: str, *, patience: float) -> None:
@@ -71,22 +71,27 @@ async def reach(server: str, *, patience: float) -> None:
     Unreachable
         If it does not within the patience.
     """
-    import httpx
-
-    from ..errors import Unreachable
+    from ..device.transport import HttpxWire, new_client
+    from ..errors import Lost, Unreachable
 
     loop = asyncio.get_running_loop()
     began, pause = loop.time(), 0.5
-    async with httpx.AsyncClient(timeout=FIRST_ANSWER) as client:
+    async with new_client() as client:
+        wire = HttpxWire(client, seconds=FIRST_ANSWER)
         while True:
             try:
-                answer = await client.get(f"{server}/healthz")
-                if answer.status_code < 500:
+                answer = await wire.request("GET", f"{server}/healthz", None, {})
+                if answer.status < 500:
                     return
-                reason = f"status {answer.status_code}"
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                reason = type(error).__name__
+                reason = f"status {answer.status}"
+            except Lost as error:
+                reason = str(error)
             left = patience - (loop.time() - began)
+            if reason.startswith("TLS"):  # trying again does not help, and may hide that somebody is in between
+                raise Unreachable(
+                    f"no secure connection to {server} ({reason}); check the address, this machine's clock, and who "
+                    "runs the network: nothing has been sent"
+                )
             if left <= 0:
                 raise Unreachable(
                     f"the server at {server} did not answer for {patience:g} s ({reason}); check the address, or try "

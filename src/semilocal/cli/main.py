@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from ..errors import InvalidInput, MissingExtra, SemilocalError
+from ..errors import InvalidInput, MissingExtra, SemilocalError, printable
 from .exits import BAD_INPUT, DONE, EXIT_CODES, FOUND_MEANS, STOPPED
 
 __all__ = ["COMMANDS", "join_negative_numbers", "main"]
 
+MOST_MESSAGE = 2000  # characters
 _VERSION = sys.modules["semilocal"].__version__  # loaded before any of its modules
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -116,9 +117,9 @@ def _load(name: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _refuse(message: str) -> int:
-    print("semilocal: error:", " ".join(message.split()), file=sys.stderr)
+    print("semilocal: error:", printable(" ".join(message.split()), most=MOST_MESSAGE), file=sys.stderr)
     return BAD_INPUT
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"semilocal: warning: {message}", file=sys.stderr)
+    print(f"semilocal: warning: {printable(str(message), most=MOST_MESSAGE)}", file=sys.stderr)

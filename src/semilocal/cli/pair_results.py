@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, SemilocalError
 from ..io.files import replacing, write_text
 from ..release.bucket_counts import BucketCounts
 from ..release.pair_counts import pair_counts, pair_document
@@ -44,7 +44,7 @@ def shown_by_both(url: str) -> tuple[bytes, bytes | None]:
     try:
         with AdminClient(other.origin) as client:
             return data, client.transcript(name)
-    except InvalidInput as error:
+    except SemilocalError as error:
         print(f"semilocal: not compared with {other.name}'s copy: {error}", file=sys.stderr)
         return data, None
 

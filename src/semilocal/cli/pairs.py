@@ -6,8 +6,6 @@ Knows the options of a pair and the words for its state.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import Any
 
 from ..errors import InvalidInput
 from ..geometry.box import Box
@@ -15,6 +13,7 @@ from ..io.progress import duration
 from ..pooled.task import PooledTask
 from . import server
 from .arguments import number, whole
+from .documents import PairState
 from .exits import DONE
 
 __all__ = ["add_arguments", "create", "describe", "refuse_options"]
@@ -75,27 +74,26 @@ def create(args: argparse.Namespace, box: Box) -> int:
     return DONE
 
 
-def describe(state: Mapping[str, Any]) -> str:
+def describe(state: PairState) -> str:
     """Where a pair stands and what it waits for, in words.
 
     Examples
     --------
-    >>> describe({"phase": "open", "role": "leader", "received": 60, "accepted": None, "refused": 1, "deadline": 1600,
-    ...           "now": 1000, "waits_for": "uploads", "level": None, "progress": None, "fault": None})
+    >>> describe(PairState("open", "leader", 60, refused=1, deadline=1600, now=1000, waits_for="uploads"))
     'open (leader of two servers, experimental): 60 uploads; 1 refused; uploads end in 10 min 00 s; waits for uploads'
     """
-    parts = [f"{state['phase']} ({state['role']} of two servers, experimental): {state['received']:,} uploads"]
-    if state["accepted"] is not None:
-        parts.append(f"{state['accepted']:,} take part")
-    if state["refused"]:
-        parts.append(f"{state['refused']:,} refused")
-    if state["phase"] == "open" and state["deadline"] is not None:
-        parts.append(f"uploads end in {duration(max(0, state['deadline'] - state['now']))}")
-    if state["level"] is not None:
-        done = "" if state["progress"] is None else f", {state['progress']:.0%} of the reports evaluated"
-        parts.append(f"next is {state['level']}{done}")
-    if state["waits_for"]:
-        parts.append(f"waits for {state['waits_for']}")
-    if state["fault"]:
-        parts.append(state["fault"])
+    parts = [f"{state.phase} ({state.role} of two servers, experimental): {state.received:,} uploads"]
+    if state.accepted is not None:
+        parts.append(f"{state.accepted:,} take part")
+    if state.refused:
+        parts.append(f"{state.refused:,} refused")
+    if state.phase == "open" and state.deadline is not None:
+        parts.append(f"uploads end in {duration(max(0, state.deadline - state.now))}")
+    if state.level is not None:
+        done = "" if state.progress is None else f", {state.progress:.0%} of the reports evaluated"
+        parts.append(f"next is {state.level}{done}")
+    if state.waits_for:
+        parts.append(f"waits for {state.waits_for}")
+    if state.fault:
+        parts.append(state.fault)
     return "; ".join(parts)

@@ -19,17 +19,20 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from ..errors import InvalidInput, Lost, ServerViolation, Unreachable
+from ..errors import InvalidInput, Lost, ServerViolation, Unreachable, printable
 from .transport import LONGEST_POLL, HttpxWire, LeanWire, Response
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Answer", "Channel", "Channels", "Clock", "Retry", "Status", "WallClock", "only_task", "split_url"]
+__all__ = [
+    "Answer", "Channel", "Channels", "Clock", "Retry", "ServerProblem", "Status", "WallClock", "describe", "only_task",
+    "problem_of", "split_url",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -126,9 +129,11 @@ class Status(msgspec.Struct, frozen=True):
         return self.ended or (self.phase == "releasing" and self.round > number)
 
 
-class _Problem(msgspec.Struct):
+class ServerProblem(msgspec.Struct, frozen=True):
+    """A refusal of the server (``spec/http.md`` 2)."""
+
     type: str
-    token: str
+    token: Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]{1,64}$")]
     status: int
     detail: str = ""
 
@@ -239,7 +244,7 @@ class Channel:
         except Lost as error:
             return Answer(0, b"", str(error))
         wait = _seconds(response.retry_after)
-        problem = _problem(response)
+        problem = problem_of(response)
         if problem is not None:
             return Answer(response.status, b"", problem.token, problem.detail, wait)
         if response.status in (200, 201) and response.media_type == accept:
@@ -251,8 +256,7 @@ class Channel:
                 return Answer(response.status, response.body)
             except _MALFORMED:
                 pass
-        kind = response.media_type or "no media type"
-        return Answer(0, b"", f"status {response.status} with {kind}, which is no answer of this server", wait=wait)
+        return Answer(0, b"", f"{describe(response)}, which is no answer of this server", wait=wait)
 
     # -- the public channel ------------------------------------------------------------------------------------
 
@@ -281,7 +285,7 @@ class Channel:
         try:
             message = read(answer.body)
         except InvalidInput as error:
-            raise ServerViolation("malformed", f"{path}: {error}") from None
+            raise ServerViolation("malformed", f"{path}: {printable(str(error))}") from None
         self._messages[path] = message
         while len(self._messages) > _CACHED:
             self._messages.popitem(last=False)
@@ -373,16 +377,22 @@ class Channels:
                 await wire.aclose()
 
 
-def _problem(response: Response) -> _Problem | None:
-    """What the server says is wrong; None if it does not come from the server."""
+def problem_of(response: Response) -> ServerProblem | None:
+    """What the server says is wrong, in plain text; None if it does not come from the server."""
     if response.status < 400 or response.media_type != _PROBLEM:
         return None
     try:
-        problem = msgspec.json.decode(response.body, type=_Problem)
+        problem = msgspec.json.decode(response.body, type=ServerProblem)
     except _MALFORMED:
         return None
-    ours = problem.token and problem.type == _PROBLEM_TYPE + problem.token and problem.status == response.status
-    return problem if ours else None
+    if problem.type != _PROBLEM_TYPE + problem.token or problem.status != response.status:
+        return None
+    return msgspec.structs.replace(problem, detail=printable(problem.detail))
+
+
+def describe(response: Response) -> str:
+    """Status and media type of an answer that is not understood."""
+    return f"status {response.status} with {printable(response.media_type, most=60) or 'no media type'}"
 
 
 def _check_acknowledgement(body: bytes, content: bytes) -> None:
@@ -434,6 +444,6 @@ async def only_task(channel: Channel) -> str:
     except (msgspec.DecodeError, KeyError, ValueError, RecursionError):
         raise ServerViolation("malformed", f"{channel.url} does not list its tasks") from None
     if len(names) != 1 or not re.fullmatch("[0-9a-f]{64}", names[0]):
-        found = ", ".join(f"{channel.url}/tasks/{name}" for name in names) or "none"
+        found = ", ".join(f"{channel.url}/tasks/{printable(name, most=64)}" for name in names[:5]) or "none"
         raise InvalidInput(f"{channel.url} must have one task that enrols; got {found}. Give the URL of the task")
     return names[0]

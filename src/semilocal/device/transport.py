@@ -2,7 +2,8 @@
 
 ``HttpxWire`` takes any httpx client, so an agent runs unchanged against a real server, through a proxy, or against the
 application in process. ``LeanWire`` is for crowds: HTTP/1.1 with keep-alive straight on asyncio, about ten times
-cheaper per request. Both refuse bodies that no sensible campaign has, and follow no redirects.
+cheaper per request. Both refuse bodies that no sensible campaign has, give up an answer that drips in without an end,
+and follow no redirects.
 
 Knows bytes and connections. Knows no routes and no retries.
 """
@@ -27,6 +28,7 @@ __all__ = ["HttpxWire", "LeanWire", "Response", "new_client"]
 
 LONGEST_POLL = 25  # seconds a server may keep a poll waiting
 TIMEOUT = LONGEST_POLL + 20.0
+LONGEST_ANSWER = 2 * TIMEOUT  # seconds for a whole request and its answer
 MOST_BYTES = 64 << 20
 HEADERS = {"User-Agent": "semilocal", "Accept": "*/*"}  # nothing that tells devices apart
 
@@ -52,20 +54,34 @@ def new_client(*, connections: int = 4, **options: Any) -> httpx.AsyncClient:
 
 
 class HttpxWire:
-    """Requests through an httpx client, which the caller closes."""
+    """Requests through an httpx client, which the caller closes.
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self._client = client
+    Parameters
+    ----------
+    client : httpx.AsyncClient
+    most_bytes : int
+        Of one body.
+    seconds : float
+        For a whole request and its answer.
+    """
+
+    def __init__(
+        self, client: httpx.AsyncClient, *, most_bytes: int = MOST_BYTES, seconds: float = LONGEST_ANSWER
+    ) -> None:
+        self._client, self._most_bytes, self._seconds = client, most_bytes, seconds
 
     async def request(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]) -> Response:
         """Send one request; raise :class:`Lost` if nothing comes back."""
         try:
-            async with self._client.stream(method, url, content=content, headers=dict(headers)) as response:
+            async with (
+                asyncio.timeout(self._seconds),
+                self._client.stream(method, url, content=content, headers=dict(headers)) as response,
+            ):
                 parts, size = [], 0
                 async for part in response.aiter_bytes():
-                    size = _grown(size, part)
+                    size = _grown(size, part, self._most_bytes)
                     parts.append(part)
-        except httpx.TransportError as error:
+        except (httpx.TransportError, TimeoutError) as error:
             raise Lost(_reason(error)) from None
         except httpx.HTTPError as error:
             raise Lost(f"what came back cannot be read ({type(error).__name__})") from None
@@ -193,7 +209,7 @@ class _Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         try:
-            self._size = _grown(self._size, body)
+            self._size = _grown(self._size, body, MOST_BYTES)
         except ServerViolation as error:  # the parser would hide it
             self._fail(error)
             self.close()
@@ -221,7 +237,7 @@ def _reason(error: BaseException) -> str:
     return type(error).__name__
 
 
-def _grown(size: int, part: bytes) -> int:
-    if size + len(part) > MOST_BYTES:
-        raise ServerViolation("too-large", f"the server sent more than {MOST_BYTES >> 20} MiB at once")
+def _grown(size: int, part: bytes, most: int) -> int:
+    if size + len(part) > most:
+        raise ServerViolation("too-large", f"the server sent more than {most >> 20} MiB at once")
     return size + len(part)

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, as_floats
-from ..errors import InvalidInput, OutsideDomain
+from ..errors import InvalidInput, OutsideDomain, is_plain, printable
 
 __all__ = ["MAX_DIMENSIONS", "Box", "Clipped"]
 
 MAX_DIMENSIONS = 8
+MAX_NAME = 200  # characters of the name of an axis
 
 
 class Clipped(NamedTuple):
@@ -59,8 +60,11 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidInput(f"a box has 1 to {MAX_DIMENSIONS} dimensions; lower has {len(lower)} values")
         if len(upper) != len(lower):
             raise InvalidInput(f"lower has {len(lower)} values and upper {len(upper)}; give one of each per axis")
-        if not all(isinstance(name, str) and name for name in names):
-            raise InvalidInput(f"names must be non-empty strings; got {names!r}")
+        if not all(isinstance(name, str) and 0 < len(name) <= MAX_NAME and is_plain(name) for name in names):
+            raise InvalidInput(
+                f"names must be strings of 1 to {MAX_NAME} characters without control characters; got "
+                f"{printable(repr(names))}"
+            )
         if len(names) != len(lower) or len(set(names)) != len(names):
             raise InvalidInput(f"names must be {len(lower)} different strings, one per axis; got {names!r}")
         for name, low, high in zip(names, lower, upper, strict=True):

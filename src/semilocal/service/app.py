@@ -10,7 +10,7 @@ import hmac
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from ..errors import MissingExtra, Overloaded, Refused, StoreUnavailable
+from ..errors import MissingExtra, Overloaded, Refused, StoreUnavailable, printable
 from .admin import admin_hash
 from .faults import Seldom
 from .http import Watched, from_http, no_such_route, report_path, send_answer, task_of, upload_path
@@ -100,7 +100,7 @@ class App:
             if not watched.status:
                 await send_answer(watched, problem.status, problem.headers, problem.body, scope["method"])
         if self._access_log:
-            log.info("%s %s %d", scope["method"], scope["path"], watched.status)
+            log.info("%s %s %d", scope["method"], printable(scope["path"]), watched.status)
 
     def leave(self) -> None:
         """Answer all polls; the server is about to stop."""

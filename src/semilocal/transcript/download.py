@@ -1,7 +1,8 @@
 """Downloads the transcript of a campaign from its server: closed rounds, in order, as they are streamed.
 
 What the server publishes is written as it came, its checkpoints included; nothing is believed here and nothing is
-repaired. :mod:`semilocal.transcript.verify` judges the file afterwards.
+repaired. :mod:`semilocal.transcript.verify` judges the file afterwards. What is no answer of a semilocal server ends
+the download with a reason; how answers are fetched and bounded is in :mod:`semilocal.transcript.fetch`.
 
 Knows the public routes (``spec/http.md``). Sends no key and no pseudonym of the one who asks.
 """
@@ -10,25 +11,32 @@ from __future__ import annotations
 
 import os
 import re
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO, TypeVar
 
 import msgspec
 
-from ..errors import InvalidInput, Unavailable
-from ..protocol.messages import ValueQuery, decode, decode_query, decode_report
+from ..errors import InvalidInput, Unavailable, printable
+from ..protocol.messages import MAX_ROUND, ValueQuery, decode, decode_query, decode_report
 from ..protocol.task import Task
 from .checkpoints import Checkpoint, Seal, next_head
+from .fetch import Get, getter
 from .file import TranscriptWriter
 
 __all__ = ["download", "save_transcript"]
 
-Get = Callable[[str], bytes | None]
+T = TypeVar("T", bound=msgspec.Struct)
 _PAGE = 1000
-_TIMEOUT = 60.0
+
+
+class _State(msgspec.Struct):
+    closed: Annotated[int, msgspec.Meta(ge=0, le=MAX_ROUND)]
+
+
+class _Row(msgspec.Struct):
+    task: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    name: str
 
 
 def save_transcript(url: str, campaign: str, path: str | os.PathLike[str]) -> int:
@@ -45,7 +53,7 @@ def save_transcript(url: str, campaign: str, path: str | os.PathLike[str]) -> in
     part = target.with_name(target.name + ".part")
     try:
         with part.open("wb") as stream:
-            rounds = download(_getter(url), campaign, stream)
+            rounds = download(getter(url), campaign, stream)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
@@ -59,19 +67,31 @@ def download(get: Get, campaign: str, stream: BinaryIO) -> int:
     ----------
     get : callable
         ``get(path)`` gives the body of a public route, or None if there is none (404).
+
+    Raises
+    ------
+    Unavailable
+        If the server does not give what a transcript needs, or gives something else.
     """
+    try:
+        return _download(get, campaign, stream)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Unavailable(f"the server's answer is not what a transcript needs: {printable(str(error))}") from None
+
+
+def _download(get: Get, campaign: str, stream: BinaryIO) -> int:
     name = campaign if re.fullmatch("[0-9a-f]{64}", campaign) else _find(get, campaign)
     base = f"/tasks/{name}"
-    task = decode(_need(get, base), Task)
+    task = _read(get, base, Task)
     if task.id.hex() != name:
         raise Unavailable("the server gave another task than the one asked for")
-    closed = int(msgspec.json.decode(_need(get, f"{base}/state"))["closed"])
+    closed = msgspec.json.decode(_need(get, f"{base}/state"), type=_State).closed
     plan: bytes | None = None
     with TranscriptWriter(stream, task) as writer:
         for number in range(1, closed + 1):
             round_ = f"{base}/rounds/{number}"
             query = _need(get, f"{round_}/query")
-            if plan is None and _is_value_query(query):
+            if plan is None and _is_value_query(query, round_):
                 plan = _need(get, f"{base}/plan")
                 writer.add([plan])
             writer.add([query])
@@ -86,8 +106,8 @@ def _seal(get: Get, round_: str, head: bytes) -> Seal:
     """The server's seal, or its checkpoint unsigned."""
     sealed = get(f"{round_}/seal")
     if sealed is not None:
-        return decode(sealed, Seal)
-    point = decode(_need(get, f"{round_}/checkpoint"), Checkpoint)
+        return _message(sealed, Seal, f"{round_}/seal")
+    point = _read(get, f"{round_}/checkpoint", Checkpoint)
     return Seal(point, next_head(head, point))
 
 
@@ -98,22 +118,31 @@ def _pages(get: Get, round_: str) -> Iterator[list[bytes]]:
         page = msgspec.msgpack.decode(_need(get, f"{round_}/reports{query}"), type=list[bytes])
         if not page:
             return
+        if len(page) > _PAGE:
+            raise Unavailable(f"the server sent {len(page):,} reports; asked for were at most {_PAGE:,}")
         yield page
-        last = decode_report(page[-1]).pseudonym.hex()
+        try:
+            last = decode_report(page[-1]).pseudonym.hex()
+        except InvalidInput as error:
+            raise Unavailable(f"{round_}/reports: {printable(str(error))}") from None
         if last <= after:
             raise Unavailable("the server's pages of reports do not go on")
         after = last
 
 
-def _is_value_query(data: bytes) -> bool:
-    return isinstance(decode_query(data), ValueQuery)
+def _is_value_query(data: bytes, path: str) -> bool:
+    try:
+        return isinstance(decode_query(data), ValueQuery)
+    except InvalidInput as error:
+        raise Unavailable(f"{path}: {printable(str(error))}") from None
 
 
 def _find(get: Get, campaign: str) -> str:
-    found = [row["task"] for row in msgspec.json.decode(_need(get, "/tasks")) if row["name"] == campaign]
+    rows = msgspec.json.decode(_need(get, "/tasks"), type=list[_Row])
+    found = [row.task for row in rows if row.name == campaign]
     if len(found) != 1:
         raise InvalidInput(f"there are {len(found)} campaigns called {campaign!r}; give the task's id, 64 hex digits")
-    return str(found[0])
+    return found[0]
 
 
 def _need(get: Get, path: str) -> bytes:
@@ -123,21 +152,12 @@ def _need(get: Get, path: str) -> bytes:
     return data
 
 
-def _getter(url: str) -> Get:
-    base = url.rstrip("/")
-    if not base.startswith(("http://", "https://")):
-        raise InvalidInput(f"the server must be an http:// or https:// address; got {url!r}")
+def _read(get: Get, path: str, kind: type[T]) -> T:
+    return _message(_need(get, path), kind, path)
 
-    def get(path: str) -> bytes | None:
-        try:
-            with urllib.request.urlopen(base + path, timeout=_TIMEOUT) as answer:
-                return bytes(answer.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 404:
-                    return None
-                raise Unavailable(f"{base + path} answered {error.code}") from None
-        except OSError as error:
-            raise Unavailable(f"{base} cannot be reached: {error}") from None
 
-    return get
+def _message(data: bytes, kind: type[T], path: str) -> T:
+    try:
+        return decode(data, kind)
+    except InvalidInput as error:
+        raise Unavailable(f"{path}: {printable(str(error))}") from None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...io.progress import duration
 from ...protocol.policy import Policy, refusals, stops_early
@@ -23,6 +24,7 @@ from ..arguments import (
     task_options,
     whole,
 )  # fmt: skip
+from ..documents import PairState, State
 from ..exits import DONE
 from .join import DEFAULT_MAX_EPSILON
 
@@ -140,34 +142,33 @@ def _warn_about_devices(campaign: Campaign) -> None:
             warnings.warn(f"devices with default limits {what}: {reason}. {options}", UserWarning, stacklevel=2)
 
 
-def describe_state(state: Mapping[str, Any]) -> str:
+def describe_state(state: State | PairState) -> str:
     """Where a campaign stands, in words.
 
     Examples
     --------
-    >>> describe_state({"phase": "collecting", "round": 3, "closed": 2, "enrolled": 90, "received": 60, "expected": 88,
-    ...                 "deadline": 1600, "now": 1000})
+    >>> describe_state(State("collecting", 3, 2, enrolled=90, received=60, expected=88, deadline=1600, now=1000))
     'collecting: round 3 is open, 60 of 88 answers received, 28 missing; it closes in 10 min 00 s; 90 enrolled'
     """
-    phase, left = state["phase"], None
-    if state.get("deadline") is not None:
-        left = duration(max(0, state["deadline"] - state["now"]))
-    received, expected = state.get("received"), state.get("expected", state.get("needed"))
-    enrolled = f"{state['enrolled']:,} enrolled"
-    if phase == "enrolling":
+    if isinstance(state, PairState):
+        return pairs.describe(state)
+    left = None if state.deadline is None else duration(max(0, state.deadline - state.now))
+    received, expected = state.received, state.expected if state.expected is not None else state.needed
+    enrolled = f"{state.enrolled:,} enrolled"
+    if state.phase == "enrolling":
         ends = [f"{expected:,} are enrolled"] if expected else []
         ends += [f"{left} have passed"] if left else []
         when = " or ".join(ends) or "the administrator starts it"
         return f"enrolling: {enrolled}; round 1 opens when {when}"
-    if phase not in ("collecting", "releasing"):
-        return f"{phase}: {state['closed']} rounds closed, {enrolled}"
-    parts = [f"{phase}: round {state['round']} is open"]
+    if state.phase not in ("collecting", "releasing"):
+        return f"{state.phase}: {state.closed} rounds closed, {enrolled}"
+    parts = [f"{state.phase}: round {state.round} is open"]
     if received is not None and expected is not None:
         parts[0] += f", {received:,} of {expected:,} answers received, {max(0, expected - received):,} missing"
     if left is not None:
         parts.append(f"it closes in {left}")
-    if state.get("fault"):
-        parts.append(state["fault"])
+    if state.fault:
+        parts.append(state.fault)
     return "; ".join([*parts, enrolled])
 
 
@@ -175,7 +176,7 @@ def run_list(args: argparse.Namespace) -> int:
     """List all campaigns."""
     with server.connect(args) as client:
         for row in client.campaigns():
-            print(f"{row['task']}  {row['phase']:<10}  {row['enrolled']:>8} enrolled  {row['name']}")
+            print(f"{row.task}  {row.phase:<10}  {row.enrolled:>8} enrolled  {row.name}")
     return DONE
 
 
@@ -183,11 +184,11 @@ def run_show(args: argparse.Namespace) -> int:
     """Show where a campaign stands."""
     with server.connect(args) as client:
         task = client.find(args.campaign)
-        state = client.progress(task)
+        state = client.state(task)
         if args.json:
-            print(json.dumps(state, indent=2))
+            print(json.dumps(msgspec.to_builtins(state), indent=2))
             return DONE
-        print(pairs.describe(state) if state.get("kind") == "pair" else describe_state(state))
+        print(describe_state(state))
         print(client.statement(task))
     return DONE
 
@@ -198,7 +199,7 @@ def run_confirm(args: argparse.Namespace) -> int:
         task = client.find(args.campaign)
         print(client.statement(task))
         client.confirm(task)
-        print(f"confirmed. {pairs.describe(client.state(task))}")
+        print(f"confirmed. {describe_state(client.state(task))}")
     return DONE
 
 
@@ -207,5 +208,5 @@ def run_move(args: argparse.Namespace) -> int:
     with server.connect(args) as client:
         task = client.find(args.campaign)
         {"start": client.start, "close": client.close}[args.action](task)
-        print(f"task {task} is {client.state(task)['phase']}")
+        print(f"task {task} is {client.state(task).phase}")
     return DONE

@@ -127,15 +127,15 @@ def _live(args: argparse.Namespace) -> int:
         policy = Policy(max_epsilon=form.build().total_epsilon)
         result = asyncio.run(run_swarm(f"{url}/tasks/{identity}", points, policy=policy, tokens=tokens))
         print(result.text())
-        published, regions = client.results(identity), client.geojson(identity)
-    crowds = sorted((region["crowd"] for region in published["regions"]), reverse=True)
+        (document, published), regions = client.results(identity), client.geojson(identity)
+    crowds = sorted((region.crowd or 0 for region in published.regions), reverse=True)
     print(f"\nCounts, public by design: {sum(crowds)} participants in {len(crowds)} regions of {crowds}.")
-    print(f"Transcript root {published['checkpoint']['root']}")
-    for mean in (row for row in published["releases"] if row["kind"] == "mean"):
-        low, high = mean["interval"]
+    print(f"Transcript root {document['checkpoint']['root']}")
+    for mean in (row for row in published.releases if row.kind == "mean"):
+        low, high = mean.interval or (float("nan"), float("nan"))
         print(
-            f"Mean latitude {mean['mean']:.3f}, 95 % interval {low:.3f} to {high:.3f}, with what moving can have "
-            f"done (truth {points[:, 1].mean():.3f}); epsilon = {mean['epsilon']:g} for {mean['adjacency']}, delta 0."
+            f"Mean latitude {mean.mean:.3f}, 95 % interval {low:.3f} to {high:.3f}, with what moving can have "
+            f"done (truth {points[:, 1].mean():.3f}); epsilon = {mean.epsilon:g} for {mean.adjacency}, delta 0."
         )
     args.out.mkdir(parents=True, exist_ok=True)
     target = args.out / "live-regions.geojson"

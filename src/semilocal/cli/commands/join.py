@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InvalidInput
+from ...errors import MOST_LINES, InvalidInput, printable
 from ...geometry.places import parse_numbers
 from ...protocol.plan import Plan
 from ...protocol.policy import MAX_DELTA, MAX_EXPOSURE, MIN_K, Policy
@@ -152,7 +152,7 @@ async def _join(args: argparse.Namespace, vault: Vault, connect: Channels, serve
         print(f"You joined this task before; going on with it. Your secret stays in {vault.path}.", flush=True)
     device = _device(args, f"{server}/tasks/{name}", task, vault, connect)
     summary = await device.run()
-    print(summary.text())
+    print(printable(summary.text(), most=MOST_LINES, lines=True))
     return DONE if summary.outcome in ("finished", "uploaded") else FOUND
 
 
@@ -162,7 +162,7 @@ def _device(args: argparse.Namespace, url: str, task: Task | PairTask, vault: Va
 
     options: dict[str, Any] = {
         "policy": _policy(args, vault), "token": args.token, "spread": args.spread,
-        "notify": lambda line: print(line, flush=True), "new_server": args.new_server,
+        "notify": lambda line: print(printable(line, most=1000), flush=True), "new_server": args.new_server,
     }  # fmt: skip
     if isinstance(task, Task):
         position = parse_position(args.position, task.box)

@@ -96,8 +96,8 @@ def _plot(args: argparse.Namespace, partition: AnyPartition) -> None:
 
 
 def _partition(client: AdminClient, task: str, definition: Task) -> Partition:
-    document = client.results(task)  # refuses unless the campaign is finished
-    asked = [release for release in document["releases"] if release["kind"] in ("mean", "values")]
+    _, found = client.results(task)  # refuses unless the campaign is finished
+    asked = [release for release in found.releases if release.kind in ("mean", "values")]
     closings = client.closings(task)
     return Partition.from_closings(
         definition, [decode(data, Closed) for data in closings[: len(closings) - len(asked)]]
@@ -116,22 +116,22 @@ def _count(args: argparse.Namespace, found: CountsRelease | PooledCounts | Bucke
 
 
 def _write(client: AdminClient, task: str, folder: Path) -> None:
-    document, drawn = client.results(task), client.geojson(task)
+    (document, found), drawn = client.results(task), client.geojson(task)
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         "results.json": json.dumps(document, indent=2) + "\n",
-        "statement.txt": document["statement"] + "\n",
+        "statement.txt": client.statement(task) + "\n",
         **({} if drawn is None else {"regions.geojson": json.dumps(drawn) + "\n"}),
     }
     for name, text in files.items():
         write_text(folder / name, text)
-    crowds = [region["crowd"] for region in document["regions"] if region["crowd"] is not None]
-    print(f"{len(document['regions'])} regions with {sum(crowds)} participants (public by design)")
-    for release in document["releases"]:
-        if release["kind"] == "mean" and release["mean"] is not None:
-            low, high = release["interval"]
+    crowds = [region.crowd for region in found.regions if region.crowd is not None]
+    print(f"{len(found.regions)} regions with {sum(crowds)} participants (public by design)")
+    for release in found.releases:
+        if release.mean is not None and release.interval is not None:
+            low, high = release.interval
             print(
-                f"mean of {release['function']} = {release['mean']:.6g}, {100 * release['level']:g} % interval "
-                f"{low:.6g} to {high:.6g} (epsilon = {release['epsilon']:g} for {release['adjacency']}, delta 0)"
+                f"mean of {release.function} = {release.mean:.6g}, {100 * release.level:g} % interval "
+                f"{low:.6g} to {high:.6g} (epsilon = {release.epsilon:g} for {release.adjacency}, delta 0)"
             )
     print("wrote " + ", ".join(str(folder / name) for name in files))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Floats
-from ...errors import InvalidInput
+from ...errors import MOST_LINES, InvalidInput, printable
 from ...geometry.box import Box
 from ...io.files import read_text
 from ...io.positions import fit, inside, read_for_box
@@ -88,7 +88,7 @@ async def _crowd(args: argparse.Namespace) -> int:
             result = await run_uploads(url, points, connect=connect, **options)
     finally:
         await connect.aclose()
-    print(result.text())
+    print(printable(result.text(), most=MOST_LINES, lines=True))
     everybody = all(summary.outcome in ("finished", "uploaded") for summary in result.summaries)
     return DONE if everybody and not result.failures else FOUND
 

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, printable
 from ...pooled.play import Published
 from ...release.pooled_counts import pooled_counts
 from ..arguments import existing_file, server_url
@@ -82,7 +82,7 @@ def _verify_file(args: argparse.Namespace, path: Path) -> int:
     seconds = max(time.perf_counter() - begin, 1e-9)
     if args.against is not None:
         found.differences += compare_histories(found, verify_file(args.against))
-    print("\n".join(found.lines()))
+    print("\n".join(printable(line, most=1000) for line in found.lines()))
     print(f"{found.reports / seconds:,.0f} reports per second")
     return DONE if found.sound else FOUND
 
@@ -112,7 +112,7 @@ def _verify_pooled(data: bytes) -> int:
         published = Published.from_bytes(data)
         counted = pooled_counts(published)
     except InvalidInput as error:
-        print(f"DIFFERENT: {error}")
+        print(f"DIFFERENT: {printable(str(error), most=1000)}")
         return FOUND
     print(
         f"the rule gives the same {len(counted.partition):,} final cells from the same published numbers; "
