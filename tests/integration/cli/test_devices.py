@@ -200,9 +200,9 @@ def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_wor
     vault = tmp_path / "vault"
     allow = ("--yes", "--min-k", "1", "--max-delta", "1", "--max-epsilon", "1000", "--spread", "0")
 
-    def joins(name: str, port: int | None, *more: str) -> tuple[int, str, str, int]:
+    def joins(name: str, port: int | None, *more: str, key: bytes = OTHER_KEY) -> tuple[int, str, str, int]:
         """Start a server with one campaign for one device, and join it."""
-        server = Server(f"sqlite:///{tmp_path / name}.db", port=port, log=tmp_path / "log.txt")
+        server = Server(f"sqlite:///{tmp_path / name}.db", port=port, log=tmp_path / "log.txt", signing_key=key)
         server.start()
         try:
             create = ["campaign", "create", "--name", name, "--bounds", "0,0,1,1", "--epsilon", "8", "--delta", "0.4"]
@@ -213,7 +213,7 @@ def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_wor
         finally:
             server.kill()
 
-    code, out, _, port = joins("first", None)
+    code, out, _, port = joins("first", None, key=bytes(32))
     assert (code, "You have a region." in out) == (0, True)
     monkeypatch.setattr("semilocal.testing.processes.SIGNING_KEY", bytes(range(32)))
     code, out, err, _ = joins("second", port)
