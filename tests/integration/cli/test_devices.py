@@ -17,6 +17,7 @@ from semilocal.device.vault import Vault
 from semilocal.testing import ADMIN_TOKEN, Server, cluster
 from tests.helpers.commands import refused, run, write_people
 
+OTHER_KEY = bytes(range(32))
 POSITION = ("--position", "0.3125,0.4375")
 
 
@@ -215,7 +216,6 @@ def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_wor
 
     code, out, _, port = joins("first", None, key=bytes(32))
     assert (code, "You have a region." in out) == (0, True)
-    monkeypatch.setattr("semilocal.testing.processes.SIGNING_KEY", bytes(range(32)))
     code, out, err, _ = joins("second", port)
     assert (code, out) == (2, "")
     assert "signs with another key" in err
