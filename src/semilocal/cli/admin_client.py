@@ -24,7 +24,7 @@ from ..protocol.promise import promise
 from ..protocol.task import Task
 from ..service.campaign import CampaignForm
 from ..service.pair.form import PairForm
-from .documents import Created, Key, PairState, Results, Row, State, Tokens, read_document
+from .documents import Created, Key, OperatorKeys, PairState, Results, Row, State, Tokens, read_document
 
 __all__ = ["AdminClient"]
 
@@ -151,6 +151,10 @@ class AdminClient:
         """Create a campaign; its task."""
         answer = self._parsed(self.request("POST", "/tasks", form, admin=True), "/tasks")
         return read_document(answer, Created, "the answer").task
+
+    def operator(self) -> OperatorKeys:
+        """Who runs a server of a pair, and its keys."""
+        return read_document(self._document("/operator"), OperatorKeys, "the operator")
 
     def create_pair(self, form: PairForm) -> str:
         """Create a pair of two servers; its task."""

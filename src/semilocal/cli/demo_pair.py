@@ -26,6 +26,7 @@ from ..pooled.task import PooledTask
 from ..protocol.policy import Policy
 from ..testing import ADMIN_TOKEN, Server
 from .admin_client import AdminClient
+from .commands.campaign import describe_state
 from .exits import DONE
 from .pair_results import shown_by_both
 
@@ -91,11 +92,11 @@ def _open_task(leader: str, helper: str, pooled: PooledTask) -> str:
     from ..service.pair.form import PairForm
 
     with AdminClient(leader, ADMIN_TOKEN) as first, AdminClient(helper, ADMIN_TOKEN) as second:
-        form = PairForm("demo", pooled, second.operator()["signing_key"], capacity=DEVICES)
+        form = PairForm("demo", pooled, second.operator().signing_key, capacity=DEVICES)
         task = first.create_pair(form)
         first.confirm(task)
         deadline = time.monotonic() + PATIENCE
-        while task not in {row["task"] for row in second.campaigns()}:  # the leader proposes it in its own time
+        while task not in {row.task for row in second.campaigns()}:  # the leader proposes it in its own time
             _sleep(deadline, "the helper was not asked")
         second.confirm(task)
     _wait(leader, task, "open")
@@ -115,8 +116,8 @@ def _wait(leader: str, task: str, phase: str) -> None:
     """Wait until the leader says that the task is there."""
     deadline = time.monotonic() + PATIENCE
     with AdminClient(leader) as client:
-        while (state := client.state(task))["phase"] != phase:
-            _sleep(deadline, f"the pair is {state['phase']} and waits for {state['waits_for']}")
+        while (state := client.state(task)).phase != phase:
+            _sleep(deadline, f"the pair stands at: {describe_state(state)}")
 
 
 def _sleep(deadline: float, reason: str) -> None:

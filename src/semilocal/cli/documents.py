@@ -11,23 +11,33 @@ import msgspec
 
 from ..errors import InvalidInput, printable
 
-__all__ = ["Created", "Key", "Mean", "PairState", "Results", "Row", "State", "Tokens", "read_document"]
+__all__ = ["Created", "Key", "Mean", "OperatorKeys", "PairState", "Results", "Row", "State", "Tokens", "read_document"]
 
 T = TypeVar("T")
-TaskName = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Hex32 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 MOST_DEPTH = 16
 
 
 class Key(msgspec.Struct, frozen=True):
     """The server's public key."""
 
-    server_key: TaskName
+    server_key: Hex32
+
+
+class OperatorKeys(msgspec.Struct, frozen=True):
+    """Who runs a server of a pair, and its public keys."""
+
+    name: str
+    origin: str
+    signing_key: Hex32
+    sealing_key: Hex32
+    role: str
 
 
 class Created(msgspec.Struct, frozen=True):
     """A campaign that was created."""
 
-    task: TaskName
+    task: Hex32
 
 
 class Tokens(msgspec.Struct, frozen=True):
@@ -39,7 +49,7 @@ class Tokens(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True):
     """A campaign in a list."""
 
-    task: TaskName
+    task: Hex32
     name: str
     phase: str
     enrolled: int
