@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from semilocal import Box
+from semilocal.hierarchy import Cells
 from semilocal.pooled import PooledTask
 from semilocal.sharing.envelope import Role, public_key, seal
 from semilocal.sharing.pair import Operator, PairTask
+from semilocal.sharing.party import derived_noise
 from semilocal.sharing.report import SharedReport, make_report
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Upload
 
+Integers = npt.NDArray[np.int64]
 ROLES: tuple[Role, Role] = ("leader", "helper")
 SIGNING = (hashlib.sha256(b"leader signs").digest(), hashlib.sha256(b"helper signs").digest())
 SEALING = (hashlib.sha256(b"leader opens").digest(), hashlib.sha256(b"helper opens").digest())
@@ -85,3 +88,38 @@ def upload_of(pair: PairTask, code: int, number: int, *, token: str | None = Non
     """An honest upload for a deepest cell."""
     bucket, report = shared_report(pair, code, number)
     return sealed_upload(pair, report, number, bucket=bucket, token=token)
+
+
+class SimulatedPair:
+    """Counts in the clear, with the noise that the two servers derive; a counter of ``semilocal.pooled.play``.
+
+    Parameters
+    ----------
+    task : PooledTask
+    codes : uint64[n]
+        Deepest cells of the accepted reports.
+    accepted : bytes
+        Digest of their ids.
+    secrets : (bytes, bytes)
+        Noise secrets of server 0 and server 1.
+    """
+
+    def __init__(self, task: PooledTask, codes: Cells, accepted: bytes, secrets: tuple[bytes, bytes]) -> None:
+        self.task, self.codes, self.accepted, self.people = task, np.sort(codes), accepted, len(codes)
+        self.secrets, self.depth = secrets, 0
+
+    def exact(self, cells: Cells) -> Integers:
+        first, last = self.task.hierarchy.span(cells)
+        return np.searchsorted(self.codes, last, side="right") - np.searchsorted(self.codes, first)
+
+    def noise(self, what: Literal["difference", "count"], depth: int, cells: Cells, units: Integers) -> Integers:
+        first, second = (derived_noise(s, self.task, what, depth, self.accepted, cells, units) for s in self.secrets)
+        return first - second
+
+    def differences(self, depth: int, cells: Cells, units: Integers) -> Integers:
+        self.depth = depth + 1
+        children = self.task.hierarchy.children(cells).reshape(-1, 2)
+        return self.exact(children[:, 0]) - self.exact(children[:, 1]) + self.noise("difference", depth, cells, units)
+
+    def counts(self, cells: Cells, units: Integers) -> Integers:
+        return self.exact(cells) + self.noise("count", self.depth, cells, units)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import httpx
-import numpy as np
+import msgspec
 import numpy.typing as npt
 
-from semilocal.pooled import PooledTask
 from semilocal.service.keys import Keyring
 from semilocal.service.pair.form import PairSettings
 from semilocal.service.pair.peer import Peer
@@ -18,9 +18,10 @@ from semilocal.service.pair.service import Pairs
 from semilocal.service.stores.base import Store
 from semilocal.service.stores.pairs import SEED
 from semilocal.sharing.pair import PairTask
+from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import SignedTree, Upload
-from semilocal.testing import ADMIN_TOKEN, build_app
-from tests.helpers.pairs import SIGNING, crowd, operator, pooled_task, upload_of
+from semilocal.testing import ADMIN_TOKEN, MockClock, build_app
+from tests.helpers.pairs import SIGNING, operator, pooled_task, upload_of
 
 ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 SEEDS = (b"seed of the leader".ljust(32), b"seed of the helper".ljust(32))
@@ -36,23 +37,28 @@ class Unplugged(httpx.AsyncBaseTransport):
     sent : list of (path, body)
     bend : callable or None
         Gets the request and the answer; what it returns arrives.
-    lose : int
-        How many answers get lost on the way back.
+    lose_first : bool
+        Whether the first answer to every request gets lost on the way back.
+    block : callable or None
+        Says of a request whether it does not arrive.
     """
 
     def __init__(self, app: Any) -> None:
         self._inner = httpx.ASGITransport(app=app)
-        self.on, self.lose = True, 0
+        self.on, self.lose_first = True, False
         self.sent: list[tuple[str, bytes]] = []
         self.bend: Callable[[httpx.Request, httpx.Response], httpx.Response] | None = None
+        self.block: Callable[[httpx.Request], bool] | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if not self.on:
             raise httpx.ConnectError("unplugged")
-        self.sent.append((request.url.path, request.content if request.content else b""))
+        known = (request.url.path, request.content) in self.sent
+        self.sent.append((request.url.path, request.content))
+        if self.block is not None and self.block(request):
+            raise httpx.ConnectError("blocked")
         answer = await self._inner.handle_async_request(request)
-        if self.lose:
-            self.lose -= 1
+        if self.lose_first and not known:
             raise httpx.ReadError("the answer got lost")
         if self.bend is not None:
             await answer.aread()
@@ -85,18 +91,28 @@ class Pair:
     def helper(self) -> httpx.AsyncClient:
         return self.clients[1]
 
-    async def create(self, task: PooledTask | None = None, **changes: Any) -> PairTask:
-        """Create a pair on both servers."""
+    async def form(self, **changes: Any) -> dict[str, Any]:
+        """A request for a new pair; ``label`` is the pooled task's."""
         key = (await self.helper.get("/operator")).json()["signing_key"]
-        form = {"name": "test", "pooled": _plain(task or pooled_task()), "peer_key": key, "enrolment": "open"} | changes
-        answer = await self.leader.post("/pairs", json=form, headers=ADMIN)
+        task = msgspec.to_builtins(pooled_task(label=changes.pop("label", "")))
+        return {"name": "test", "pooled": task, "peer_key": key, "enrolment": "open"} | changes
+
+    async def ask(self, **changes: Any) -> httpx.Response:
+        """Ask the leader for a new pair."""
+        key = None if self.wire.on else verifying_key(SIGNING[1]).hex()
+        form = await self.form(**({} if key is None else {"peer_key": key}), **changes)
+        return await self.leader.post("/pairs", json=form, headers=ADMIN)
+
+    async def create(self, **changes: Any) -> PairTask:
+        """Create a pair on both servers."""
+        answer = await self.ask(**changes)
         assert answer.status_code == 201, answer.text
         await self.tick()
         return PairTask.from_bytes((await self.leader.get(f"/tasks/{answer.json()['task']}")).content)
 
-    async def opened(self, task: PooledTask | None = None, **changes: Any) -> PairTask:
+    async def opened(self, **changes: Any) -> PairTask:
         """A pair that both operators have confirmed."""
-        pair = await self.create(task, **changes)
+        pair = await self.create(**changes)
         for client in self.clients:
             answer = await client.post(f"/tasks/{pair.id.hex()}/confirm", headers=ADMIN)
             assert answer.status_code == 200, answer.text
@@ -138,12 +154,6 @@ class Pair:
         return SignedTree.from_bytes(found[0].content)
 
 
-def _plain(task: PooledTask) -> Any:
-    import msgspec
-
-    return msgspec.to_builtins(task)
-
-
 @contextlib.asynccontextmanager
 async def running_pair(
     stores: tuple[Store, Store], clock: Callable[[], float], *, helper_clock: Callable[[], float] | None = None
@@ -182,6 +192,19 @@ async def running_pair(
             await service.stop()
 
 
-def people(n: int) -> npt.NDArray[np.float64]:
-    """Positions of a test crowd."""
-    return crowd(n)
+async def on_both(servers: Pair, method: str, path: str) -> list[httpx.Response]:
+    """The answers of both servers to one request."""
+    return [await client.request(method, path, headers=ADMIN) for client in servers.clients]
+
+
+def run_pair(
+    stores: tuple[Store, Store], test: Callable[[Pair], Awaitable[None]], *, clock: Callable[[], float] | None = None,
+    helper_clock: Callable[[], float] | None = None,
+) -> None:  # fmt: skip
+    """Run a test with both servers."""
+
+    async def body() -> None:
+        async with running_pair(stores, clock or MockClock(), helper_clock=helper_clock) as servers:
+            await test(servers)
+
+    asyncio.run(body())

@@ -16,6 +16,7 @@ from semilocal.pooled import PooledTask, Published, play, replay
 from semilocal.sharing.check import differing
 from semilocal.sharing.party import Party, accepted_digest, combine, derived_noise
 from semilocal.sharing.report import Shape, SharedReport, make_report
+from tests.helpers.pairs import SimulatedPair
 
 TASK = PooledTask.build(Box((0, 0), (1, 1)), epsilon=40.0, trust="two-servers", max_depth=9)
 SECRETS = (b"0" * 32, b"1" * 32)
@@ -61,36 +62,12 @@ def run(pair: list[Party]) -> list[Published]:
     return [party.published() for party in pair]
 
 
-class Simulated:
-    """Counts in the clear, with the noise that the two servers derive."""
-
-    def __init__(self, task: PooledTask, codes: Cells, accepted: bytes) -> None:
-        self.task, self.codes, self.accepted, self.people = task, np.sort(codes), accepted, len(codes)
-        self.depth = 0
-
-    def exact(self, cells: Cells) -> Integers:
-        first, last = self.task.hierarchy.span(cells)
-        return np.searchsorted(self.codes, last, side="right") - np.searchsorted(self.codes, first)
-
-    def noise(self, what: str, depth: int, cells: Cells, units: Integers) -> Integers:
-        first, second = (derived_noise(s, self.task, what, depth, self.accepted, cells, units) for s in SECRETS)  # type: ignore[arg-type]
-        return first - second
-
-    def differences(self, depth: int, cells: Cells, units: Integers) -> Integers:
-        self.depth = depth + 1
-        children = self.task.hierarchy.children(cells).reshape(-1, 2)
-        return self.exact(children[:, 0]) - self.exact(children[:, 1]) + self.noise("difference", depth, cells, units)
-
-    def counts(self, cells: Cells, units: Integers) -> Integers:
-        return self.exact(cells) + self.noise("count", self.depth, cells, units)
-
-
 @pytest.mark.parametrize("n", [0, 3, 400])
 def test_shares_give_the_numbers_of_the_simulation(n: int) -> None:
     codes = TASK.hierarchy.codes(points(n))
     first, second = run(parties(TASK, reports(TASK, codes)))
     assert first.to_bytes() == second.to_bytes()
-    simulated = play(TASK, Simulated(TASK, codes, accepted_digest(ids(n))))
+    simulated = play(TASK, SimulatedPair(TASK, codes, accepted_digest(ids(n)), SECRETS))
     assert first.to_bytes() == simulated.to_bytes()
     assert replay(first).people == n
     if n == 400:
@@ -106,7 +83,7 @@ def test_a_report_that_is_rejected_on_the_way_counts_from_then_on_for_nobody() -
     first, second = run(parties(TASK, [*made, forged]))
     assert first.to_bytes() == second.to_bytes()
     tree = replay(first)
-    exact = Simulated(TASK, codes, b"").exact(tree.cells)
+    exact = SimulatedPair(TASK, codes, b"", SECRETS).exact(tree.cells)
     assert np.abs(tree.counts - exact).max() < 12  # the noise of two servers at this epsilon; a forgery adds 2^60
 
 

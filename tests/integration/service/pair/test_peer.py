@@ -1,0 +1,485 @@
+"""A peer that lies, is away, or is another one: each a clear refusal, nothing lost, nothing told twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from semilocal.errors import Refused
+from semilocal.service.pair.peer import ANSWER_HEADER, VERSION, authorization, check_request
+from semilocal.service.stores.base import Store
+from semilocal.sharing.pair import PairTask
+from semilocal.sharing.signing import sign
+from semilocal.sharing.wire import (
+    Closing,
+    Finish,
+    Forward,
+    ForwardAnswer,
+    LevelCheck,
+    LevelSums,
+    Proposal,
+    ProposalAnswer,
+    Sealed,
+    Signature,
+    numbers_of,
+    pack_numbers,
+    split_ids,
+)
+from semilocal.testing import MockClock
+from tests.helpers.pairs import SIGNING, crowd, operator, pair_task, upload_of
+from tests.helpers.running_pair import ADMIN, Pair, run_pair
+
+Stores = tuple[Store, Store]
+NOW = 1_700_000_000.0
+
+
+async def step(
+    servers: Pair, pair: PairTask, name: str, body: bytes, *, secret: bytes = SIGNING[0], now: float = NOW
+) -> httpx.Response:
+    """A step signed like a leader's."""
+    path = f"/tasks/{pair.id.hex()}/peer/{name}"
+    header, _ = authorization(secret, "POST", path, body, now=now)
+    return await servers.helper.post(path, content=body, headers={"authorization": header})
+
+
+def token_of(answer: httpx.Response) -> str:
+    assert answer.headers.get("content-type") == "application/problem+json", answer.content
+    return str(answer.json()["token"])
+
+
+async def said(servers: Pair, pair: PairTask) -> dict[str, bytes]:
+    """The bodies that the leader has sent, by step."""
+    prefix = f"/tasks/{pair.id.hex()}/peer/"
+    return {path.removeprefix(prefix): body for path, body in servers.wire.sent if path.startswith(prefix)}
+
+
+async def halted_before(servers: Pair, pair: PairTask, name: str) -> bytes:
+    """Let an honest leader come to a step whose request does not arrive; the request."""
+
+    def cut(request: httpx.Request) -> bool:
+        return request.url.path.endswith(f"/peer/{name}")
+
+    servers.wire.block = cut
+    assert (await servers.start(pair)).status_code == 200
+    await servers.tick()
+    servers.wire.block = None
+    return (await said(servers, pair))[name]
+
+
+# -- who asks ----------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_leader_of_the_pair_gets_an_answer(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        good = Proposal("test", pair.to_bytes()).to_bytes()
+        path = f"/tasks/{pair.id.hex()}/peer/propose"
+        assert (await step(servers, pair, "propose", good)).status_code == 200
+        assert token_of(await step(servers, pair, "propose", good, secret=SIGNING[1])) == "bad-signature"
+        assert token_of(await step(servers, pair, "propose", good, secret=bytes(32))) == "bad-signature"
+        assert token_of(await servers.helper.post(path, content=good)) == "bad-signature"
+        header, _ = authorization(SIGNING[0], "POST", path, good, now=NOW)
+        for other in (path.replace("propose", "forward"), path.replace("propose", "close")):
+            answer = await servers.helper.post(other, content=good, headers={"authorization": header})
+            assert token_of(answer) == "bad-signature"
+        answer = await servers.helper.post(path, content=good + b"x", headers={"authorization": header})
+        assert token_of(answer) == "bad-signature"
+        answer = await servers.helper.post(path, content=good, headers={"authorization": header + "0"})
+        assert token_of(answer) == "bad-signature"
+
+    run_pair(stores, body)
+
+
+@pytest.mark.parametrize(("off", "token"), [(299, None), (-299, None), (302, "wrong-clock"), (-302, "wrong-clock")])
+def test_clocks_may_differ_by_five_minutes(stores: Stores, off: float, token: str | None) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        answer = await step(servers, pair, "propose", Proposal("t", pair.to_bytes()).to_bytes(), now=NOW + off)
+        assert (None if answer.status_code == 200 else token_of(answer)) == token
+
+    run_pair(stores, body)
+
+
+def test_a_leader_with_another_clock_is_told_so_and_goes_on_when_it_is_right(stores: Stores) -> None:
+    clock, other = MockClock(NOW), MockClock(NOW)
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(20))
+        other.advance(1000)
+        await servers.start(pair)
+        await servers.tick()
+        assert "clock" in (await servers.state(pair))["waits_for"]
+        other.advance(-1000)
+        await servers.tick(2)
+        assert (await servers.state(pair))["phase"] == "done"
+
+    run_pair(stores, body, clock=clock, helper_clock=other)
+
+
+def test_another_version_is_refused_in_words(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        path, data = f"/tasks/{pair.id.hex()}/peer/propose", Proposal("t", pair.to_bytes()).to_bytes()
+        header, _ = authorization(SIGNING[0], "POST", path, data, now=NOW)
+        changed = header.replace(f"Semilocal-Peer {VERSION}:", f"Semilocal-Peer {VERSION + 1}:")
+        answer = await servers.helper.post(path, content=data, headers={"authorization": changed})
+        assert token_of(answer) == "other-version"
+        assert f"version {VERSION + 1}" in answer.json()["detail"]
+
+    run_pair(stores, body)
+
+
+def test_a_version_cannot_be_changed_on_the_way() -> None:
+    header, signature = authorization(SIGNING[0], "POST", "/x", b"body", now=NOW)
+    key = operator(0).signing_key
+    assert check_request(header, key, "POST", "/x", now=NOW)[0] == signature
+    for changed in (header.replace(":17", ":16", 1), header.replace("Peer 1", "Peer 2")):
+        with pytest.raises(Refused):
+            check_request(changed, key, "POST", "/x", now=NOW)
+
+
+# -- proposals ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_proposal_must_name_this_helper(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        await servers.create()
+        real = await servers.helper.get("/operator")
+        own = operator(1, sealing_key=bytes.fromhex(real.json()["sealing_key"]))
+        for helper in (
+            operator(1),  # another sealing key
+            msgspec.structs.replace(own, name="Somebody else"),
+            msgspec.structs.replace(own, origin="https://elsewhere.example"),
+        ):
+            pair = PairTask(pair_task().pooled, operator(0), helper)
+            answer = await step(servers, pair, "propose", Proposal("t", pair.to_bytes()).to_bytes())
+            assert token_of(answer) == "malformed"
+            assert "create the pair anew" in answer.json()["detail"]
+        good = PairTask(pair_task(label="other").pooled, operator(0), own)
+        answer = await step(servers, good, "propose", Proposal("t", good.to_bytes()).to_bytes())
+        assert not ProposalAnswer.from_bytes(answer.content).confirmed
+        wrong = PairTask(pair_task(label="third").pooled, operator(0), own)
+        path = f"/tasks/{good.id.hex()}/peer/propose"
+        data = Proposal("t", wrong.to_bytes()).to_bytes()
+        header, _ = authorization(SIGNING[0], "POST", path, data, now=NOW)
+        answer = await servers.helper.post(path, content=data, headers={"authorization": header})
+        assert token_of(answer) == "other-task"
+
+    run_pair(stores, body)
+
+
+def test_proposals_that_nobody_confirms_are_bounded(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        key = (await servers.helper.get("/operator")).json()["sealing_key"]
+        own = operator(1, sealing_key=bytes.fromhex(key))
+        tokens = []
+        for number in range(34):
+            pair = PairTask(pair_task(label=f"{number}").pooled, operator(0), own)
+            answer = await step(servers, pair, "propose", Proposal("t", pair.to_bytes()).to_bytes())
+            tokens.append("" if answer.status_code == 200 else token_of(answer))
+        assert tokens == [""] * 32 + ["overloaded"] * 2
+
+    run_pair(stores, body)
+
+
+def test_nothing_is_taken_before_the_operator_confirmed(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.create()
+        upload = upload_of(pair, int(pair.pooled.hierarchy.codes(crowd(1))[0]), 0)
+        forward = Forward((Sealed(upload.id, upload.public, upload.helper_envelope),))
+        assert token_of(await step(servers, pair, "forward", forward.to_bytes())) == "not-confirmed"
+        assert token_of(await step(servers, pair, "close", Closing(b"").to_bytes())) == "out-of-order"
+
+    run_pair(stores, body)
+
+
+def test_a_step_of_an_unknown_pair_is_refused(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        await servers.create()
+        assert token_of(await step(servers, pair_task(), "close", Closing(b"").to_bytes())) == "no-such-task"
+
+    run_pair(stores, body)
+
+
+# -- a malicious leader ------------------------------------------------------------------------------------------------
+
+
+def test_a_level_is_answered_for_one_request_only(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(300))
+        request = await halted_before(servers, pair, "levels/1/sums")
+        honest = await step(servers, pair, "levels/1/sums", request)
+        assert honest.status_code == 200
+        sums = LevelSums.from_bytes(request)
+        other = msgspec.structs.replace(sums, numbers=pack_numbers(numbers_of(sums.numbers) + 1))
+        assert token_of(await step(servers, pair, "levels/1/sums", other.to_bytes())) == "other-request"
+        assert (await step(servers, pair, "levels/1/sums", request)).content == honest.content
+        await servers.tick(2)
+        assert (await servers.state(pair))["phase"] == "done"  # the honest leader goes on as if nothing had been
+
+    run_pair(stores, body)
+
+
+def test_another_accepted_set_for_an_answered_level_is_refused(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(300))
+        request = await halted_before(servers, pair, "levels/0/sums")
+        earlier = await said(servers, pair)
+        check = LevelCheck.from_bytes(earlier["levels/0/check"])
+        lied = msgspec.structs.replace(check, digests=bytes(len(check.digests)))
+        assert token_of(await step(servers, pair, "levels/0/check", lied.to_bytes())) == "other-request"
+        first = split_ids(Closing.from_bytes(earlier["close"]).ids)[0]
+        dropped = msgspec.structs.replace(LevelSums.from_bytes(request), rejected=first)
+        assert token_of(await step(servers, pair, "levels/0/sums", dropped.to_bytes())) == "malformed"
+        fewer = Closing(Closing.from_bytes(earlier["close"]).ids[16:])
+        assert token_of(await step(servers, pair, "close", fewer.to_bytes())) == "other-request"
+        assert (await step(servers, pair, "levels/0/sums", request)).status_code == 200
+
+    run_pair(stores, body)
+
+
+def test_a_leader_that_lies_about_digests_gets_tags_but_no_second_answer(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(300))
+        request = await halted_before(servers, pair, "levels/0/check")
+        check = LevelCheck.from_bytes(request)
+        lied = msgspec.structs.replace(check, digests=bytes(len(check.digests)))
+        assert (await step(servers, pair, "levels/0/check", lied.to_bytes())).status_code == 200
+        assert token_of(await step(servers, pair, "levels/0/check", request)) == "other-request"
+        ids = split_ids(Closing.from_bytes((await said(servers, pair))["close"]).ids)
+        dropping = LevelSums(1, 0, b"".join(ids[:100]), bytes(8))
+        assert (await step(servers, pair, "levels/0/sums", dropping.to_bytes())).status_code == 200
+        keeping = LevelSums(1, 0, b"", bytes(8))
+        assert token_of(await step(servers, pair, "levels/0/sums", keeping.to_bytes())) == "other-request"
+
+    run_pair(stores, body)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("levels/0/sums", LevelSums(1, 0, b"", bytes(8))),  # early: the level is not checked
+        ("levels/1/check", LevelCheck(1, 1, bytes(32))),  # a level ahead
+        ("levels/1/sums", LevelSums(1, 1, b"", bytes(16))),
+        ("finish", Finish(1, bytes(8))),
+        ("sign", Signature(bytes(64))),
+    ],
+)
+def test_steps_out_of_order_are_refused_and_tell_nothing(stores: Stores, name: str, message: Any) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(60))
+        assert token_of(await step(servers, pair, name, message.to_bytes())) == "out-of-order"  # before closing
+        request = await halted_before(servers, pair, "levels/0/check")
+        assert token_of(await step(servers, pair, name, message.to_bytes())) == "out-of-order"
+        assert (await step(servers, pair, "levels/0/check", request)).status_code == 200
+        if name != "levels/0/sums":
+            assert token_of(await step(servers, pair, name, message.to_bytes())) == "out-of-order"
+        await servers.tick(2)
+        assert (await servers.state(pair))["phase"] == "done"
+
+    run_pair(stores, body)
+
+
+def test_after_the_end_no_step_is_answered_but_the_last(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(60))
+        await servers.finish(pair)
+        for name, data in (await said(servers, pair)).items():
+            if name in ("propose", "forward"):
+                continue
+            answer = await step(servers, pair, name, data)
+            assert answer.status_code == 200 if name == "sign" else token_of(answer) == "out-of-order", name
+
+    run_pair(stores, body)
+
+
+def test_a_closing_may_not_name_reports_that_the_helper_does_not_have(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(5))
+        await servers.tick()
+        answer = await step(servers, pair, "close", Closing(bytes(16)).to_bytes())
+        assert token_of(answer) == "malformed"
+        assert "does not have it" in answer.json()["detail"]
+        await servers.finish(pair)
+
+    run_pair(stores, body)
+
+
+def test_forwarded_envelopes_are_bound_to_their_report_and_kept_as_they_came(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        first, second = (
+            upload_of(pair, code, number) for number, code in enumerate(pair.pooled.hierarchy.codes(crowd(2)).tolist())
+        )
+
+        async def outcomes(*reports: Sealed) -> tuple[str, ...]:
+            batch = tuple(sorted(reports, key=lambda report: report.id))
+            answer = await step(servers, pair, "forward", Forward(batch).to_bytes())
+            return ForwardAnswer.from_bytes(answer.content).outcomes
+
+        good = Sealed(first.id, first.public, first.helper_envelope)
+        assert await outcomes(good) == ("stored",)
+        assert await outcomes(good) == ("stored",)
+        again = upload_of(pair, int(pair.pooled.hierarchy.codes(crowd(1))[0]), 0)
+        assert await outcomes(Sealed(again.id, again.public, again.helper_envelope)) == ("replayed",)
+        for bad in (
+            Sealed(second.id, first.public, first.helper_envelope),  # replayed under another id
+            Sealed(second.id, second.public, first.helper_envelope),  # swapped
+            Sealed(second.id, second.public, second.leader_envelope),  # for the other server
+            Sealed(second.id, first.public, second.helper_envelope),  # with another public part
+            Sealed(second.id, second.public, second.helper_envelope, 2),  # a bucket that is none
+            Sealed(second.id, second.public[:-1], second.helper_envelope),
+        ):
+            assert await outcomes(bad) == ("undecryptable",)
+        assert (await servers.state(pair, 1))["received"] == 1
+
+    run_pair(stores, body)
+
+
+def test_no_report_is_taken_after_closing(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(30))
+        await halted_before(servers, pair, "levels/0/check")
+        late = upload_of(pair, int(pair.pooled.hierarchy.codes(crowd(31))[30]), 30)
+        forward = Forward((Sealed(late.id, late.public, late.helper_envelope),))
+        answer = await step(servers, pair, "forward", forward.to_bytes())
+        assert ForwardAnswer.from_bytes(answer.content).outcomes == ("closed",)
+
+    run_pair(stores, body)
+
+
+# -- a malicious helper, and one that is away --------------------------------------------------------------------------
+
+
+def resigned(answer: httpx.Response, request: httpx.Request, content: bytes) -> httpx.Response:
+    """Another answer, signed with the helper's key."""
+    signature = bytes.fromhex(request.headers["authorization"].rsplit(":", 1)[1])
+    parts = (signature, (200).to_bytes(2, "big"), hashlib.sha256(content).digest())
+    headers = {"content-type": "application/msgpack", ANSWER_HEADER: sign(SIGNING[1], "answer", *parts).hex()}
+    return httpx.Response(200, content=content, headers=headers, request=request)
+
+
+def plain(answer: httpx.Response, request: httpx.Request, content: bytes) -> httpx.Response:
+    """Another answer with the signature of the first."""
+    headers = {"content-type": "application/msgpack", ANSWER_HEADER: answer.headers[ANSWER_HEADER]}
+    return httpx.Response(200, content=content, headers=headers, request=request)
+
+
+def test_an_answer_that_somebody_changed_on_the_way_is_not_taken(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(60))
+        servers.wire.bend = lambda request, answer: (
+            answer if answer.status_code != 200 else plain(answer, request, answer.content[:-1] + b"\x07")
+        )
+        await servers.start(pair)
+        await servers.tick()
+        assert "not signed with the helper's key" in (await servers.state(pair))["waits_for"]
+        servers.wire.bend = None
+        await servers.tick(2)
+        assert (await servers.state(pair))["accepted"] == 60
+
+    run_pair(stores, body)
+
+
+Change = Callable[[bytes], bytes]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("forward", lambda data: ForwardAnswer(("stored",)).to_bytes()),
+        ("close", lambda data: data[:-1] + bytes([data[-1] ^ 1])),
+        ("levels/0/check", lambda data: b"\x93\xb2level-check-answer\x91\x07\xc4\x00"),
+        ("levels/1/sums", lambda data: b"\x92\xb1level-sums-answer\xc4\x00"),
+        ("finish", lambda data: b"\x92\xadfinish-answer\xc4\x00"),
+        ("sign", lambda data: Signature(bytes(64)).to_bytes()),
+        ("sign", lambda data: b"garbage"),
+    ],
+)
+def test_a_helpers_answer_that_cannot_be_is_not_kept(stores: Stores, name: str, change: Change) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(200))
+
+        def bend(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+            if not request.url.path.endswith(f"/peer/{name}") or answer.status_code != 200:
+                return answer
+            return resigned(answer, request, change(answer.content))
+
+        servers.wire.bend = bend
+        await servers.start(pair)
+        await servers.tick(2)
+        state = await servers.state(pair)
+        assert state["phase"] != "done"
+        assert state["fault"] is not None
+        servers.wire.bend = None
+        await servers.tick(2)
+        state = await servers.state(pair)
+        assert (state["phase"], state["accepted"], state["fault"]) == ("done", 200, None)
+
+    run_pair(stores, body)
+
+
+def test_a_leader_waits_for_a_helper_that_is_away_and_says_so(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(60))
+        servers.wire.on = False
+        await servers.start(pair)
+        for _ in range(5):
+            await servers.tick()
+            state = await servers.state(pair)
+            assert state["phase"] == "closing"
+            assert "does not answer" in state["waits_for"]
+            assert state["fault"] is None
+        servers.wire.on = True
+        signed = await servers.finish(pair)
+        assert signed.published()[0].people == 60
+
+    run_pair(stores, body)
+
+
+def test_lost_answers_change_nothing(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(200))
+        await servers.start(pair)
+        servers.wire.lose_first = True
+        while (await servers.state(pair))["phase"] != "done":
+            await servers.tick()
+        bodies: dict[str, set[bytes]] = {}
+        for path, sent in servers.wire.sent:
+            bodies.setdefault(path, set()).add(sent)
+        assert all(len(found) == 1 for path, found in bodies.items() if "/levels/" in path)
+
+    run_pair(stores, body)
+
+
+def test_a_server_that_is_no_helper_is_refused_as_one(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        servers.wire.bend = lambda request, answer: httpx.Response(
+            200, json={"name": "x", "origin": "https://x.example", "role": "leader"}, request=request
+        )
+        answer = await servers.ask()
+        assert token_of(answer) == "peer-away"
+        assert "must be a helper" in answer.json()["detail"]
+        servers.wire.bend = lambda request, answer: httpx.Response(200, text="<html>", request=request)
+        assert token_of(await servers.ask()) == "peer-away"
+        servers.wire.bend = None
+        assert (await servers.leader.get("/tasks", headers=ADMIN)).json() == []
+
+    run_pair(stores, body)
