@@ -11,6 +11,7 @@ import httpx
 import msgspec
 import numpy.typing as npt
 
+from semilocal.pooled import PooledTask
 from semilocal.service.keys import Keyring
 from semilocal.service.pair.form import PairSettings
 from semilocal.service.pair.peer import Peer
@@ -91,28 +92,28 @@ class Pair:
     def helper(self) -> httpx.AsyncClient:
         return self.clients[1]
 
-    async def form(self, **changes: Any) -> dict[str, Any]:
-        """A request for a new pair; ``label`` is the pooled task's."""
+    async def form(self, task: PooledTask | None = None, **changes: Any) -> dict[str, Any]:
+        """A request for a new pair; ``label`` is that of the usual pooled task."""
         key = (await self.helper.get("/operator")).json()["signing_key"]
-        task = msgspec.to_builtins(pooled_task(label=changes.pop("label", "")))
-        return {"name": "test", "pooled": task, "peer_key": key, "enrolment": "open"} | changes
+        pooled = msgspec.to_builtins(task or pooled_task(label=changes.pop("label", "")))
+        return {"name": "test", "pooled": pooled, "peer_key": key, "enrolment": "open"} | changes
 
-    async def ask(self, **changes: Any) -> httpx.Response:
+    async def ask(self, task: PooledTask | None = None, **changes: Any) -> httpx.Response:
         """Ask the leader for a new pair."""
         key = None if self.wire.on else verifying_key(SIGNING[1]).hex()
-        form = await self.form(**({} if key is None else {"peer_key": key}), **changes)
+        form = await self.form(task, **({} if key is None else {"peer_key": key}), **changes)
         return await self.leader.post("/pairs", json=form, headers=ADMIN)
 
-    async def create(self, **changes: Any) -> PairTask:
+    async def create(self, task: PooledTask | None = None, **changes: Any) -> PairTask:
         """Create a pair on both servers."""
-        answer = await self.ask(**changes)
+        answer = await self.ask(task, **changes)
         assert answer.status_code == 201, answer.text
         await self.tick()
         return PairTask.from_bytes((await self.leader.get(f"/tasks/{answer.json()['task']}")).content)
 
-    async def opened(self, **changes: Any) -> PairTask:
+    async def opened(self, task: PooledTask | None = None, **changes: Any) -> PairTask:
         """A pair that both operators have confirmed."""
-        pair = await self.create(**changes)
+        pair = await self.create(task, **changes)
         for client in self.clients:
             answer = await client.post(f"/tasks/{pair.id.hex()}/confirm", headers=ADMIN)
             assert answer.status_code == 200, answer.text
