@@ -21,10 +21,11 @@ from ..protocol.messages import Checkpoint, Closed, ValueClosed, decode, decode_
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.promise import INSIDE, Guarantee, promise
 from ..release import CountsRelease, collected_mean, counts, region_values
+from ..release.promised import Mapped
 from .campaign import Campaign, Status
 from .stores.base import Store
 
-__all__ = ["Findings", "Published"]
+__all__ = ["Findings", "Published", "counts_document"]
 
 _KEPT = 16  # campaigns whose findings stay in memory
 _LEVEL = 0.95
@@ -122,18 +123,7 @@ class Findings:
 
     def count(self, boxes: npt.ArrayLike, level: float) -> dict[str, Any]:
         """Numbers of participants in boxes float[q, 2, d] with intervals, ready for JSON."""
-        answers = self.counts.query(boxes)
-        ends = answers.interval(level)
-        numbers = zip(answers.value.tolist(), answers.stderr.tolist(), ends.tolist(), strict=True)
-        return {
-            "task": self.campaign.task.id.hex(),
-            "total": self.counts.total,
-            "level": level,
-            "uncertain": answers.uncertain,
-            "counts": [{"value": value, "stderr": stderr, "interval": pair} for value, stderr, pair in numbers],
-            "note": UNPROTECTED,
-            "privacy": self.promise.to_json(),
-        }
+        return counts_document(self.campaign.task.id, self.counts, boxes, level, note=UNPROTECTED, promise=self.promise)
 
     @cached_property
     def _regions(self) -> list[dict[str, Any]]:
@@ -191,6 +181,24 @@ class Findings:
                 if responders
             ],
         }  # fmt: skip
+
+
+def counts_document(
+    task: bytes, counts: Mapped, boxes: npt.ArrayLike, level: float, *, note: str, promise: Guarantee
+) -> dict[str, Any]:
+    """Numbers of participants in boxes float[q, 2, d] with intervals and the promise, ready for JSON."""
+    answers = counts.query(boxes)
+    ends = answers.interval(level)
+    numbers = zip(answers.value.tolist(), answers.stderr.tolist(), ends.tolist(), strict=True)
+    return {
+        "task": task.hex(),
+        "total": counts.total,
+        "level": level,
+        "uncertain": answers.uncertain,
+        "counts": [{"value": value, "stderr": stderr, "interval": pair} for value, stderr, pair in numbers],
+        "note": note,
+        "privacy": promise.to_json(),
+    }
 
 
 class Published:

@@ -32,13 +32,14 @@ from ..http import (
 from ..pair.form import PairForm
 from ..pair.live import LivePair
 from ..pair.peer import ANSWER_HEADER, answer_signature, check_request
+from ..pair.results import PairFindings, read_findings
 from ..pair.service import Pairs
 from ..problems import Problem
 from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
 
 __all__ = [
-    "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens", "put_upload", "show_pair_state",
-    "show_pair_statement", "show_pair_task",
+    "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens", "pair_findings", "put_upload",
+    "show_pair_geojson", "show_pair_results", "show_pair_state", "show_pair_statement", "show_pair_task",
 ]  # fmt: skip
 
 FORM_BYTES = 65_536
@@ -121,6 +122,28 @@ async def show_transcript(context: Context, request: Request) -> Response:
     """The signed transcript."""
     live = await pair_of(context, request)
     return immutable_response(request, await pairs_of(context).transcript(live))
+
+
+async def pair_findings(context: Context, request: Request) -> PairFindings:
+    """The result of a finished pair."""
+    data = await pairs_of(context).transcript(await pair_of(context, request))
+    return await context.service.work(read_findings, data)
+
+
+async def show_pair_results(context: Context, request: Request) -> Response:
+    """Cells, counts and the promise of a finished pair."""
+    found = await pair_findings(context, request)
+    document = await context.service.work(lambda: found.document)
+    return immutable_response(request, document, media_type="application/json")
+
+
+async def show_pair_geojson(context: Context, request: Request) -> Response:
+    """The final cells of a finished pair on a map."""
+    found = await pair_findings(context, request)
+    if found.pair.pooled.box.dimensions != 2:
+        raise Problem("no-such-route", "GeoJSON needs two dimensions")
+    document = await context.service.work(lambda: found.geojson)
+    return immutable_response(request, document, media_type="application/geo+json")
 
 
 async def show_operator(context: Context, request: Request) -> Response:

@@ -21,11 +21,12 @@ from ..http import (
     round_of,
     task_of,
 )
+from ..pair.results import PairFindings
 from ..problems import Problem
 from ..results import Findings
 from ..stores.base import What
 from ..worker import poll_after
-from .pair import show_pair_statement, show_pair_task
+from .pair import pair_findings, show_pair_geojson, show_pair_results, show_pair_statement, show_pair_task
 from .table import BYTES, JSON, TASK_PROBLEMS, TEXT, Context, Handler, Operation
 
 __all__ = ["OPERATIONS"]
@@ -135,16 +136,23 @@ async def count_boxes(context: Context, request: Request) -> Response:
 
 
 async def _count(context: Context, request: Request, form: CountsForm) -> Response:
-    live = await context.service.campaign(task_of(request.path_params))
-    if live.campaign.task.rule == "each":
-        raise Problem("no-such-route", 'counts need rule "all" or "trim": with rule "each" crowds are not public')
     if not 0 < len(form.boxes) <= MOST_BOXES:
         raise Problem("malformed", f"ask for 1 to {MOST_BOXES:,} boxes at once; got {len(form.boxes):,}")
-    found = await _findings(context, request, phases=("releasing", "finished"))
+    found = await _countable(context, request)
     try:
         return json_response(await context.service.work(found.count, form.boxes, form.level))
     except InvalidInput as error:
         raise Problem("malformed", str(error)) from None
+
+
+async def _countable(context: Context, request: Request) -> Findings | PairFindings:
+    service, task = context.service, task_of(request.path_params)
+    if service.pairs is not None and await service.pairs.look_up(task) is not None:
+        return await pair_findings(context, request)
+    live = await service.campaign(task)
+    if live.campaign.task.rule == "each":
+        raise Problem("no-such-route", 'counts need rule "all" or "trim": with rule "each" crowds are not public')
+    return await _findings(context, request, phases=("releasing", "finished"))
 
 
 async def _findings(context: Context, request: Request, *, phases: tuple[Phase, ...]) -> Findings:
@@ -189,18 +197,19 @@ OPERATIONS = (
         (*_OF_ROUND, "malformed"), query=("after", "limit"),
     ),
     Operation(
-        "get", f"{_TASK}/results", show_results, "Regions, crowds, releases; immutable", _GOOD, JSON, _OF_RESULTS
+        "get", f"{_TASK}/results", show_results, "Regions, crowds, releases; immutable", _GOOD, JSON, _OF_RESULTS,
+        of_pair=show_pair_results,
     ),
     Operation(
         "get", f"{_TASK}/regions.geojson", show_geojson, "The regions (two dimensions); immutable", _GOOD,
-        "application/geo+json", _OF_RESULTS,
+        "application/geo+json", _OF_RESULTS, of_pair=show_pair_geojson,
     ),
     Operation(
         "get", f"{_TASK}/counts", count_box, "Participants in a box, with an interval", (200,), JSON,
-        (*_OF_RESULTS, "malformed"), query=("box", "level"),
+        (*_OF_RESULTS, "malformed"), query=("box", "level"), of_pair=count_box,
     ),
     Operation(
         "post", f"{_TASK}/counts", count_boxes, "Participants in many boxes, with intervals", (200,), JSON,
-        (*_OF_RESULTS, "malformed", "too-large"), body=JSON,
+        (*_OF_RESULTS, "malformed", "too-large"), body=JSON, of_pair=count_boxes,
     ),
 )  # fmt: skip

@@ -1,0 +1,60 @@
+"""What a finished pair of two servers publishes: cells, counts in boxes, and the promise they come with.
+
+Everything is computed from the signed transcript, which is replayed first. Knows a transcript. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import msgspec
+import numpy.typing as npt
+
+from ...release.bucket_counts import BucketCounts
+from ...release.pair_counts import pair_counts, pair_document
+from ...release.pooled_counts import PooledCounts
+from ...sharing.pair import EXPERIMENTAL, PairTask
+from ...sharing.wire import SignedTree
+from ..results import counts_document
+
+__all__ = ["PairFindings", "read_findings"]
+
+
+@dataclass(frozen=True, eq=False)
+class PairFindings:
+    """The result of a pair.
+
+    Attributes
+    ----------
+    transcript : bytes
+    pair : PairTask
+    counts : PooledCounts or BucketCounts
+    """
+
+    transcript: bytes
+    pair: PairTask
+    counts: PooledCounts | BucketCounts
+
+    @cached_property
+    def document(self) -> bytes:
+        """Everything, as JSON."""
+        return msgspec.json.encode(pair_document(self.transcript, self.counts))
+
+    @cached_property
+    def geojson(self) -> bytes:
+        """The final cells (two dimensions), as GeoJSON."""
+        return msgspec.json.encode(self.counts.to_geojson())
+
+    def count(self, boxes: npt.ArrayLike, level: float) -> dict[str, Any]:
+        """Numbers of reports in boxes float[q, 2, d] with intervals, ready for JSON."""
+        return counts_document(
+            self.pair.id, self.counts, boxes, level, note=EXPERIMENTAL, promise=self.counts.guarantee
+        )
+
+
+@lru_cache(maxsize=16)
+def read_findings(transcript: bytes) -> PairFindings:
+    """The result in a transcript; refuses one that does not hold."""
+    return PairFindings(transcript, SignedTree.from_bytes(transcript).task, pair_counts(transcript))

@@ -1,0 +1,79 @@
+"""A finished pair answers questions as every other campaign does, from its signed transcript alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from semilocal.release.pair_counts import pair_counts
+from semilocal.service.stores.base import Store, open_store
+from semilocal.sharing.pair import PairTask
+from semilocal.testing import MockClock, unit_box
+from tests.helpers.pairs import crowd, pooled_task
+from tests.helpers.running_pair import Pair, running_pair
+
+QUARTERS = unit_box().grid((2, 2)).tolist()
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    opened = [open_store(f"sqlite:///{tmp_path / name}.db") for name in ("leader", "helper")]
+    yield opened[0], opened[1]
+    for store in opened:
+        store.close()
+
+
+def play(stores: tuple[Store, Store], test: Callable[[Pair], Awaitable[None]]) -> None:
+    async def body() -> None:
+        async with running_pair(stores, MockClock()) as pair:
+            await test(pair)
+
+    asyncio.run(body())
+
+
+def base(pair: PairTask) -> str:
+    return f"/tasks/{pair.id.hex()}"
+
+
+@pytest.mark.parametrize("bucket_depth", [0, 2])
+def test_both_servers_give_the_counts_of_the_transcript(stores: tuple[Store, Store], bucket_depth: int) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(pooled_task(), bucket_depth=bucket_depth)
+        await servers.fill(pair, crowd(200))
+        expected = pair_counts((await servers.finish(pair)).to_bytes())
+        answers = expected.query(QUARTERS)
+        for client in servers.clients:
+            found = (await client.post(f"{base(pair)}/counts", json={"boxes": QUARTERS, "level": 0.9})).json()
+            assert [row["value"] for row in found["counts"]] == answers.value.tolist()
+            assert [row["interval"] for row in found["counts"]] == answers.interval(0.9).tolist()
+            assert found["total"] == 200
+            assert "Experimental" in found["note"]
+            assert found["privacy"]["epsilon"] == pair.pooled.epsilon
+            one = (await client.get(f"{base(pair)}/counts", params={"box": "0,0,0.5,0.5"})).json()
+            assert one["counts"][0]["value"] == answers.value[0]
+            document = (await client.get(f"{base(pair)}/results")).json()
+            assert document["reports"] == 200
+            assert document["statement"].startswith("If both operators collude")
+            drawn = await client.get(f"{base(pair)}/regions.geojson")
+            assert drawn.headers["content-type"] == "application/geo+json"
+            assert drawn.json() == expected.to_geojson()
+
+    play(stores, body)
+
+
+def test_before_the_end_there_is_no_result_and_bad_boxes_are_refused(stores: tuple[Store, Store]) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(pooled_task())
+        await servers.fill(pair, crowd(20))
+        for path in ("results", "regions.geojson", "counts?box=0,0,1,1", "transcript"):
+            answer = await servers.leader.get(f"{base(pair)}/{path}")
+            assert (answer.status_code, answer.json()["token"]) == (404, "not-closed-yet"), path
+        await servers.finish(pair)
+        for boxes in ([], [[[0, 0], [1]]], [[[1, 1], [0, 0]]], [[[0, 0], ["x", 1]]]):
+            answer = await servers.leader.post(f"{base(pair)}/counts", json={"boxes": boxes})
+            assert (answer.status_code, answer.json()["token"]) == (400, "malformed"), boxes
+
+    play(stores, body)
