@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -144,10 +145,12 @@ class Partition:
     def __len__(self) -> int:
         return len(self.cells)
 
-    @property
+    @cached_property
     def boxes(self) -> Floats:
-        """Lower and upper corner of each region: float64[m, 2, d]."""
-        return self.task.hierarchy.boxes(self.cells)
+        """Lower and upper corner of each region: float64[m, 2, d], read-only."""
+        boxes = self.task.hierarchy.boxes(self.cells)
+        boxes.setflags(write=False)
+        return boxes
 
     @property
     def trimmed_cells(self) -> Cells:

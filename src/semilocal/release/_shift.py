@@ -9,6 +9,7 @@ Knows a partition and a function. Knows no mechanism.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..functions import BoundedFunction
 from ..protocol.partition import Partition
 from ._inside import Inside
 from ._tree import NONE, Tree
-from ._visitors import population
+from ._visitors import Population, population
 
 __all__ = ["Shift", "shift_of"]
 
@@ -41,9 +42,7 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     """The shift of the sum of f; zero if nobody can have been moved."""
     if not len(partition.trims.cells):
         return Shift(0.0, 0.0, 0.0)
-    tree = Tree.of(partition)
-    found = population(tree)
-    clumped = Inside.of(tree, found, np.zeros((len(tree.cells), tree.boxes.shape[2]))).spread.clumped
+    tree, found, clumped = _moved(partition)
     parts = np.flatnonzero(tree.is_part)
     ends = np.flatnonzero(tree.children[:, 0] == NONE)
     mean, square = np.zeros((2, len(tree.cells)))
@@ -64,6 +63,14 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     there = np.maximum(sent_square[parts] - sent[parts] ** 2, 0.0)
     variance = found.noise[parts] * change**2 + (people + clumped * people**2) * here + people * there
     return Shift(float(people @ change), float(abs(found.common[parts] @ change)), float(variance.sum()))
+
+
+@lru_cache(maxsize=1)
+def _moved(partition: Partition) -> tuple[Tree, Population, float]:
+    """Who may have been moved, and how clumped they are; the same for every function of one partition."""
+    tree = Tree.of(partition)
+    found = population(tree)
+    return tree, found, Inside.of(tree, found, np.zeros((len(tree.cells), tree.boxes.shape[2]))).spread.clumped
 
 
 def _places(boxes: Floats) -> Floats:
