@@ -15,11 +15,14 @@ Knows published numbers. Knows no positions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Floats, Integers
 from ..pooled import noise
 from ..pooled.estimate import Estimates, final_places
 from ..pooled.rule import last_opened
@@ -29,8 +32,24 @@ from .spread import Spread, fit
 
 __all__ = ["PooledWalk"]
 
-_QUERIES_AT_ONCE = 1 << 13
+_QUERIES_AT_ONCE = 1 << 11  # working arrays stay in the processor's cache
 _FINAL = -1
+
+Cuts: TypeAlias = npt.NDArray[np.uint16]
+
+
+class _Step(NamedTuple):
+    """Pairs of a query and an inner cell that it cuts, all cells of one depth.
+
+    ``taken`` float64[2, pairs] holds the share of each child's people that the query takes. Where a child is followed
+    further that share is found below: for the first children of ``follow[:left]``, the second ones of the others.
+    """
+
+    query: Integers
+    cell: Integers
+    taken: Floats
+    follow: Integers
+    left: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +64,14 @@ class PooledWalk:
         Estimates, not negative; children add up to their parent.
     below : int64[n]
         The first of two children, which stand side by side; -1 for final cells.
+    middle : float64[n]
+        Where a cell is halved, on axis ``depth % d``; 0 for final cells.
     share, split : float64[n]
         How an error of the cell is handed to its first child, and the variance of what is added; 0 for final cells.
     noise : float64[n]
         Variances of the estimates of final cells; 0 for others.
-    parts_lower, parts_upper : float64[d, p, n]
-        Corners of the parts of final cells.
-    parts : float64[p, n]
-        People in the parts of final cells.
+    parts : float64[2^halvings, n]
+        People in the parts of final cells, which are what further halvings of a cell give.
     spread : Spread
         How unevenly people lie inside cells.
     """
@@ -61,11 +80,10 @@ class PooledWalk:
     upper: Floats
     people: Floats
     below: Integers
+    middle: Floats
     share: Floats
     split: Floats
     noise: Floats
-    parts_lower: Floats
-    parts_upper: Floats
     parts: Floats
     spread: Spread
 
@@ -76,7 +94,9 @@ class PooledWalk:
         hierarchy, levels = tree.task.hierarchy, tree.levels
         starts = np.cumsum([0, *(len(level.cells) for level in levels)])
         total = int(starts[-1])
-        people, share, split, noisy = np.zeros((4, total))
+        boxes = hierarchy.boxes(np.concatenate([level.cells for level in levels]))
+        lower, upper = np.ascontiguousarray(np.moveaxis(boxes, (0, 1, 2), (2, 0, 1)))
+        people, middle, share, split, noisy = np.zeros((5, total))
         below = np.full(total, _FINAL)
         finals = np.empty(len(tree.cells), dtype=np.int64)
         for start, level, place, handed, own in zip(
@@ -84,25 +104,18 @@ class PooledWalk:
         ):
             opened = start + np.flatnonzero(level.opened)
             below[opened] = start + len(level.cells) + 2 * np.arange(len(opened))
+            middle[opened] = upper[level.depth % len(upper)][below[opened]]
             share[opened], split[opened] = handed, own
             finals[place] = start + np.flatnonzero(~level.opened)
         people[finals], noisy[finals] = estimates.counts, estimates.variances
         for start, end in list(pairwise(starts.tolist()))[::-1]:
             opened = start + np.flatnonzero(below[start:end] != _FINAL)
             people[opened] = people[below[opened]] + people[below[opened] + 1]
-        deeper, parts, counts = spread_inside(hierarchy, tree.cells, estimates.counts)
-        each = len(parts) // len(tree.cells)
-        boxes = hierarchy.boxes(np.concatenate([level.cells for level in levels]))
-        inside = deeper.boxes(parts).reshape(len(tree.cells), each, 2, -1)
-        corners = np.zeros((2, boxes.shape[2], each, total))
-        corners[:, :, :, finals] = np.moveaxis(inside, (0, 1, 2, 3), (3, 2, 0, 1))
-        shared = np.zeros((each, total))
-        shared[:, finals] = counts.reshape(-1, each).T
-        lower, upper = np.ascontiguousarray(np.moveaxis(boxes, (0, 1, 2), (2, 0, 1)))
-        return cls(
-            lower, upper, people, below, share, split, noisy, corners[0], corners[1], shared,
-            _fitted(estimates, people, starts),
-        )  # fmt: skip
+        _, cells, counts = spread_inside(hierarchy, tree.cells, estimates.counts)
+        parts = np.zeros((len(cells) // len(tree.cells), total))
+        parts[:, finals] = counts.reshape(len(tree.cells), -1).T
+        spread = _fitted(estimates, people, starts)
+        return cls(lower, upper, people, below, middle, share, split, noisy, parts, spread)
 
     def query(self, boxes: Floats) -> Counted:
         """People in boxes float64[q, 2, d]."""
@@ -110,73 +123,139 @@ class PooledWalk:
         nearby = np.argsort(boxes[:, 0, 0])  # neighbours follow the same cells: better use of the cache
         for start in range(0, len(boxes), _QUERIES_AT_ONCE):
             some = nearby[start : start + _QUERIES_AT_ONCE]
-            value[some], variance[some] = self._answer(np.moveaxis(boxes[some], 0, 2))
+            value[some], variance[some] = self._answer(np.ascontiguousarray(np.moveaxis(boxes[some], 0, 2)))
         return Counted(value, np.maximum(variance, 0.0), value, np.full(len(boxes), self.people[0]))
 
     def _answer(self, queries: Floats) -> tuple[Floats, Floats]:
         """Corners of queries: float64[2, d, q]."""
-        value, variance = np.zeros((2, queries.shape[2]))
-        query, cell = np.arange(queries.shape[2]), np.zeros(queries.shape[2], dtype=np.int64)
-        follow, _ = self._meet(value, variance, queries, query, cell)
-        query, cell = query[follow], cell[follow]
-        steps = []
-        while len(query):
-            first = self.below.take(cell)
-            met = [self._meet(value, variance, queries, query, first + child) for child in (0, 1)]
-            steps.append((query, cell, met))
-            query = np.concatenate([query[follow] for follow, _ in met])
-            cell = np.concatenate([(first + child)[follow] for child, (follow, _) in enumerate(met)])
+        total = np.zeros((2, queries.shape[2]))
+        steps = self._down(total, queries)
         deeper = np.empty(0)
-        for query, cell, met in reversed(steps):
-            place = 0
-            for follow, taken in met:
-                size = int(np.count_nonzero(follow))
-                taken[follow] = deeper[place : place + size]
-                place += size
-            (_, one), (_, other) = met
-            share = self.share.take(cell)
-            variance += np.bincount(query, (one - other) ** 2 * self.split.take(cell), minlength=len(variance))
-            deeper = share * one + (1.0 - share) * other
-        return value, variance
+        for query, cell, taken, follow, left in reversed(steps):
+            taken[0, follow[:left]], taken[1, follow[left:]] = deeper[:left], deeper[left:]
+            differ = taken[0] - taken[1]
+            deeper = self.share.take(cell)
+            deeper *= differ
+            deeper += taken[1]
+            differ *= differ
+            differ *= self.split.take(cell)
+            self._add(total[1], query, differ)
+        return total[0], total[1]
+
+    def _down(self, total: Floats, queries: Floats) -> list[_Step]:
+        """Follow the cells that queries cut; add up the people and the spread, and keep the way for the noise.
+
+        A child differs from its parent on one axis only. So a pair of a query and a cell carries one bit for every side
+        of the cell that the query cuts off, two of them change per step, and without any the query holds the cell.
+        """
+        dimensions = queries.shape[1]
+        query = np.arange(queries.shape[2])
+        cuts, meets = np.zeros(len(query), dtype=np.uint16), np.ones(len(query), dtype=bool)
+        for axis, (begin, end) in enumerate(np.moveaxis(queries, 1, 0)):
+            meets &= (begin < self.upper[axis, 0]) & (end > self.lower[axis, 0])
+            cuts |= (begin > self.lower[axis, 0]) * _bit(axis, 0) | (end < self.upper[axis, 0]) * _bit(axis, 1)
+        query, cuts = query[meets], cuts[meets]
+        cell = np.zeros(len(query), dtype=np.int64)
+        follow, first, _ = self._meet(total, queries, query, cell, cuts, 0)
+        query, cell, cuts = query[follow], cell[follow], cuts[follow]
+        steps: list[_Step] = []
+        while len(query):
+            axis = len(steps) % dimensions
+            middle = self.middle.take(cell)
+            begin, end = queries[0, axis].take(query), queries[1, axis].take(query)
+            rows = [np.flatnonzero(met) for met in (begin < middle, end > middle)]
+            # A cut in the middle takes the place of one at the parent's far side.
+            sides = [
+                (cuts & ~_bit(axis, far) | cut * _bit(axis, far)).take(some)
+                for far, cut, some in ((1, end < middle, rows[0]), (0, begin > middle, rows[1]))
+            ]
+            both, left = np.concatenate(rows), len(rows[0])
+            below = first.take(both)
+            below[left:] += 1
+            where, cuts = query.take(both), np.concatenate(sides)
+            follow, first, some = self._meet(total, queries, where, below, cuts, len(steps) + 1)
+            taken = np.zeros((2, len(query)))
+            taken[0, rows[0]], taken[1, rows[1]] = some[:left], some[left:]
+            steps.append(_Step(query, cell, taken, both[follow], int(np.searchsorted(follow, left))))
+            query, cell, cuts = where[follow], below[follow], cuts[follow]
+        return steps
 
     def _meet(
-        self, value: Floats, variance: Floats, queries: Floats, query: Integers, cell: Integers
-    ) -> tuple[Flags, Floats]:
-        """Add what queries take from cells; which cells must be followed, and the share of the others that is taken."""
-        meets, holds = np.ones((2, len(query)), dtype=bool)
-        for axis in range(queries.shape[1]):
-            begin, end = queries[0, axis].take(query), queries[1, axis].take(query)
-            low, high = self.lower[axis].take(cell), self.upper[axis].take(cell)
-            meets &= (begin < high) & (end > low)
-            holds &= (begin <= low) & (end >= high)
-        inner = np.flatnonzero(holds)
-        value += np.bincount(query[inner], self.people[cell[inner]], minlength=len(value))
-        cut = meets & ~holds
-        final = self.below.take(cell) == _FINAL
-        taken = holds.astype(np.float64)
-        rows = np.flatnonzero(cut & final)
-        if len(rows):
-            people = self.people[cell[rows]]
-            number, taken[rows] = self._cut(queries, query[rows], cell[rows], people)
-            value += np.bincount(query[rows], number, minlength=len(value))
-            inside = self.spread.variance(people, taken[rows], self.noise[cell[rows]])
-            variance += np.bincount(query[rows], inside, minlength=len(value))
-        return cut & ~final, taken
+        self, total: Floats, queries: Floats, query: Integers, cell: Integers, cuts: Cuts, depth: int
+    ) -> tuple[Integers, Integers, Floats]:
+        """Add what queries take from cells that they meet.
 
-    def _cut(self, queries: Floats, query: Integers, cell: Integers, people: Floats) -> tuple[Floats, Floats]:
-        """People of final cells in queries that cut them, and their share of the cell's people."""
-        number, room = np.zeros((2, len(cell)))
-        for part in range(len(self.parts)):
-            overlap = np.ones(len(cell))
-            for axis in range(queries.shape[1]):
-                low, high = self.parts_lower[axis, part].take(cell), self.parts_upper[axis, part].take(cell)
-                end = np.minimum(queries[1, axis].take(query), high)
-                end -= np.maximum(queries[0, axis].take(query), low)
-                overlap *= np.maximum(end, 0.0) / (high - low)
-            number += self.parts[part].take(cell) * overlap
-            room += overlap
-        share = np.divide(number, people, out=room / len(self.parts), where=people > 0)
-        return number, np.minimum(share, 1.0)
+        Which pairs to follow, the first of the children that they lead to, and the share taken of all others.
+        """
+        whole = cuts == 0
+        taken = whole.astype(np.float64)
+        rows = np.flatnonzero(whole)
+        self._add(total[0], query.take(rows), self.people.take(cell.take(rows)))
+        below = self.below.take(cell)
+        final = below == _FINAL
+        rows = np.flatnonzero(final & ~whole)
+        if len(rows):
+            which, cells = query.take(rows), cell.take(rows)
+            number, share = self._cut(queries, which, cells, depth)
+            own = self.people.take(cells)
+            np.minimum(np.divide(number, own, out=share, where=own > 0), 1.0, out=share)
+            taken[rows] = share
+            self._add(total[0], which, number)
+            self._add(total[1], which, self.spread.variance(own, share, self.noise.take(cells)))
+        follow = np.flatnonzero(~(whole | final))
+        return follow, below.take(follow), taken
+
+    @staticmethod
+    def _add(total: Floats, query: Integers, numbers: Floats) -> None:
+        total += np.bincount(query, numbers, minlength=len(total))
+
+    def _cut(self, queries: Floats, query: Integers, cell: Integers, depth: int) -> tuple[Floats, Floats]:
+        """People of final cells of one depth in queries that cut them, and the shares of their volumes."""
+        dimensions, halvings = queries.shape[1], len(self.parts).bit_length() - 1
+        halved = [sum((depth + step) % dimensions == axis for step in range(halvings)) for axis in range(dimensions)]
+        room, overlaps = np.ones(len(cell)), []
+        for axis, often in enumerate(halved):
+            low, inverse = self.lower[axis].take(cell), self._inverse[axis].take(cell)
+            begin, end = queries[0, axis].take(query), queries[1, axis].take(query)
+            for side in (begin, end):
+                side -= low
+                side *= inverse
+            np.maximum(begin, 0.0, out=begin)
+            np.minimum(end, 1.0, out=end)
+            room *= end - begin
+            overlaps.append(_overlaps(begin, end, 1 << often))
+        number = np.zeros(len(cell))
+        for part, people in enumerate(self.parts):
+            share = people.take(cell)
+            place = [0] * dimensions
+            for step in range(halvings):
+                axis = (depth + step) % dimensions
+                place[axis] = 2 * place[axis] + (part >> (halvings - 1 - step) & 1)
+            for overlap, which in zip(overlaps, place, strict=True):
+                share *= overlap[which]
+            number += share
+        return number, room
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        return 1.0 / (self.upper - self.lower)
+
+
+def _overlaps(begin: Floats, end: Floats, parts: int) -> list[Floats]:
+    """Shares of equal parts of the unit interval that lie between the ends: a list of float64[m]."""
+    if parts == 1:
+        return [end - begin]
+    out = []
+    for part in range(parts):
+        share = np.minimum(end, (part + 1) / parts)
+        share -= np.maximum(begin, part / parts)
+        share *= parts
+        out.append(np.maximum(share, 0.0, out=share))
+    return out
+
+
+def _bit(axis: int, side: int) -> np.uint16:
+    return np.uint16(1 << (2 * axis + side))
 
 
 def _fitted(estimates: Estimates, people: Floats, starts: Integers) -> Spread:

@@ -50,11 +50,8 @@ def test_variances_of_any_box_are_exact_noise_and_what_cut_cells_add(dimensions:
     estimates = result.partition.estimates
     whole = PooledWalk.of(estimates)
     cells = result.partition.boxes
-    walk = replace(
-        whole,
-        parts_lower=whole.lower[:, None], parts_upper=whole.upper[:, None], parts=whole.people[None],
-        spread=Spread(0.5),
-    )  # fmt: skip
+    even = np.tile(whole.people / len(whole.parts), (len(whole.parts), 1))
+    walk = replace(whole, parts=even, spread=Spread(0.5))
     boxes = np.sort(np.random.default_rng(9).random((40, 2, dimensions)), axis=1)
     shares = weights_of(boxes, cells, evenly=True)
     value, variance, *_ = walk.query(boxes)
