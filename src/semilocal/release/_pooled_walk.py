@@ -6,6 +6,9 @@ variance of the noise: errors of two children differ by an independent part of k
 enters with the square of the difference of their shares. Cells that a query holds have equal shares below them, so
 nothing of them enters.
 
+Estimates are kept from being negative, which takes people from crowded parts and gives them to empty ones. The variance
+is that of the unbiased estimates, so a query is also answered by these; an interval holds both answers.
+
 Where a query cuts a final cell, its people are divided by the densities of the neighbours (pooled/spread.py), and how
 far they may lie otherwise is learned from the run's own divisions (spread.py).
 
@@ -62,6 +65,8 @@ class PooledWalk:
         Corners of the cells; the root comes first.
     people : float64[n]
         Estimates, not negative; children add up to their parent.
+    shift : float64[n]
+        How much more people the unbiased estimates have there: none was kept from being negative.
     below : int64[n]
         The first of two children, which stand side by side; -1 for final cells.
     middle : float64[n]
@@ -79,6 +84,7 @@ class PooledWalk:
     lower: Floats
     upper: Floats
     people: Floats
+    shift: Floats
     below: Integers
     middle: Floats
     share: Floats
@@ -96,7 +102,7 @@ class PooledWalk:
         total = int(starts[-1])
         boxes = hierarchy.boxes(np.concatenate([level.cells for level in levels]))
         lower, upper = np.ascontiguousarray(np.moveaxis(boxes, (0, 1, 2), (2, 0, 1)))
-        people, middle, share, split, noisy = np.zeros((5, total))
+        people, shift, middle, share, split, noisy = np.zeros((6, total))
         below = np.full(total, _FINAL)
         finals = np.empty(len(tree.cells), dtype=np.int64)
         for start, level, place, handed, own in zip(
@@ -108,27 +114,30 @@ class PooledWalk:
             share[opened], split[opened] = handed, own
             finals[place] = start + np.flatnonzero(~level.opened)
         people[finals], noisy[finals] = estimates.counts, estimates.variances
+        shift[finals] = estimates.unbiased - estimates.counts
         for start, end in list(pairwise(starts.tolist()))[::-1]:
             opened = start + np.flatnonzero(below[start:end] != _FINAL)
-            people[opened] = people[below[opened]] + people[below[opened] + 1]
+            for number in (people, shift):
+                number[opened] = number[below[opened]] + number[below[opened] + 1]
         _, cells, counts = spread_inside(hierarchy, tree.cells, estimates.counts)
         parts = np.zeros((len(cells) // len(tree.cells), total))
         parts[:, finals] = counts.reshape(len(tree.cells), -1).T
         spread = _fitted(estimates, people, starts)
-        return cls(lower, upper, people, below, middle, share, split, noisy, parts, spread)
+        return cls(lower, upper, people, shift, below, middle, share, split, noisy, parts, spread)
 
     def query(self, boxes: Floats) -> Counted:
         """People in boxes float64[q, 2, d]."""
-        value, variance = np.zeros((2, len(boxes)))
+        answer = np.zeros((3, len(boxes)))
         nearby = np.argsort(boxes[:, 0, 0])  # neighbours follow the same cells: better use of the cache
         for start in range(0, len(boxes), _QUERIES_AT_ONCE):
             some = nearby[start : start + _QUERIES_AT_ONCE]
-            value[some], variance[some] = self._answer(np.ascontiguousarray(np.moveaxis(boxes[some], 0, 2)))
-        return Counted(value, np.maximum(variance, 0.0), value, np.full(len(boxes), self.people[0]))
+            answer[:, some] = self._answer(np.ascontiguousarray(np.moveaxis(boxes[some], 0, 2)))
+        value, variance, shift = answer
+        return Counted(value, np.maximum(variance, 0.0), value + shift, np.full(len(boxes), self.people[0]))
 
-    def _answer(self, queries: Floats) -> tuple[Floats, Floats]:
-        """Corners of queries: float64[2, d, q]."""
-        total = np.zeros((2, queries.shape[2]))
+    def _answer(self, queries: Floats) -> Floats:
+        """Value, variance and shift, given corners of queries float64[2, d, q]: float64[3, q]."""
+        total = np.zeros((3, queries.shape[2]))
         steps = self._down(total, queries)
         deeper = np.empty(0)
         for query, cell, taken, follow, left in reversed(steps):
@@ -140,7 +149,7 @@ class PooledWalk:
             differ *= differ
             differ *= self.split.take(cell)
             self._add(total[1], query, differ)
-        return total[0], total[1]
+        return total
 
     def _down(self, total: Floats, queries: Floats) -> list[_Step]:
         """Follow the cells that queries cut; add up the people and the spread, and keep the way for the noise.
@@ -190,7 +199,9 @@ class PooledWalk:
         whole = cuts == 0
         taken = whole.astype(np.float64)
         rows = np.flatnonzero(whole)
-        self._add(total[0], query.take(rows), self.people.take(cell.take(rows)))
+        which, cells = query.take(rows), cell.take(rows)
+        self._add(total[0], which, self.people.take(cells))
+        self._add(total[2], which, self.shift.take(cells))
         below = self.below.take(cell)
         final = below == _FINAL
         rows = np.flatnonzero(final & ~whole)
@@ -201,6 +212,7 @@ class PooledWalk:
             np.minimum(np.divide(number, own, out=share, where=own > 0), 1.0, out=share)
             taken[rows] = share
             self._add(total[0], which, number)
+            self._add(total[2], which, self.shift.take(cells) * share)
             self._add(total[1], which, self.spread.variance(own, share, self.noise.take(cells)))
         follow = np.flatnonzero(~(whole | final))
         return follow, below.take(follow), taken

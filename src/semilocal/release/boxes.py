@@ -75,14 +75,16 @@ class CountAnswers(Answers):
     Attributes
     ----------
     value : float64[q]
-        If trimmed parts are empty unless their estimates say otherwise, as seas and deserts are.
+        Not negative. Public regions: if trimmed parts are empty unless their estimates say otherwise, as seas and
+        deserts are.
     stderr : float64[q]
         Noise of the reports, chance, and people who lie unevenly; 0 where the answer is exact.
     uncertain : bool
         Whether anybody may have been moved.
     other : float64[q]
-        If no trimmed part is empty. Nobody knows which is true, and chance does not average it out: intervals hold
-        both.
+        A second answer. Public regions: if no trimmed part is empty; pooled trees: without keeping estimates from being
+        negative, which moves people from crowded cells to empty ones. Chance does not average the difference out, so
+        intervals hold both.
     most : float64[q]
         Upper limits that hold for certain: all who act from regions that the box meets, or all participants.
     """
@@ -102,7 +104,7 @@ class CountAnswers(Answers):
         """
         width, variance = standard_errors(level), self.stderr**2
         fewer, more = np.minimum(self.value, self.other), np.maximum(self.value, self.other)
-        middle = (fewer + more) / 2
+        middle = np.maximum((fewer + more) / 2, self.value)  # unbiased estimates may be negative
         seen = np.divide(variance, middle, out=np.zeros(len(self)), where=middle > 0)
         low = fewer - width * self.stderr
         high = more + seen + width * np.sqrt(variance + seen**2)
