@@ -20,6 +20,7 @@ import numpy as np
 import semilocal as sl
 from semilocal.arrays import Floats, Integers
 from semilocal.experiments.datasets import load
+from semilocal.protocol.keys import move_entropy
 
 UNIT = sl.Box((0.0, 0.0), (1.0, 1.0))
 SOURCES = ("california_housing", "gowalla", "brightkite", "porto")
@@ -54,7 +55,7 @@ def moved_row(source: str, size: int, runs: int) -> list[str]:
 # -- what an attacker gets -------------------------------------------------------------------------------------------
 
 
-def children_by_round(run: sl.Run, points: Floats) -> Iterator[Integers]:
+def children_by_round(run: sl.Run, points: Floats, secrets: list[bytes]) -> Iterator[Integers]:
     """The child that each participant was in, round by round, at the position it acted from."""
     tree, trims = run.task.hierarchy, run.partition.trims
     codes, depths = tree.codes(points), tree.depth(trims.cells)
@@ -67,7 +68,9 @@ def children_by_round(run: sl.Run, points: Floats) -> Iterator[Integers]:
             here = np.flatnonzero((codes >= first[0]) & (codes <= last[0]) & ~trims.kept[row][children])
             if len(here):
                 cells = np.repeat(trims.cells[row], len(here))
-                codes[here] = tree.nearest(codes[here], cells, np.tile(trims.kept[row], (len(here), 1)))
+                drawn = [move_entropy(secrets[one], run.task.id, depth + 1, int(cells[0])) for one in here.tolist()]
+                words = np.frombuffer(b"".join(drawn), dtype=">u8").astype(np.uint64)
+                codes[here] = tree.spread(cells, np.tile(trims.kept[row], (len(here), 1)), words)
 
 
 def gains(source: str, epsilon: float, size: int, seed: int) -> tuple[Integers, Floats, Floats]:
@@ -81,7 +84,7 @@ def gains(source: str, epsilon: float, size: int, seed: int) -> tuple[Integers, 
         assert played.reports is not None
         if played.reports.answers.ndim == 1:
             answers[number, played.reports.participants] = played.reports.answers
-    children = np.array(list(children_by_round(run, points)))
+    children = np.array(list(children_by_round(run, points, secrets)))
     right = np.zeros(size)
     for region, crowd in enumerate(run.partition.crowds):
         who = np.flatnonzero(run.regions == region)
@@ -125,6 +128,37 @@ def joint_row(source: str, size: int, runs: int) -> list[str]:
     return [source, *(f"{100 * np.mean(found):.0f} %" for found in shares.values())]
 
 
+# -- what moving does ------------------------------------------------------------------------------------------------
+
+
+def effect_row(source: str, epsilon: float, size: int, runs: int) -> list[str]:
+    """Regions that are mostly visitors, and errors of counts and means, which have all of epsilon each."""
+    rows = []
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, 4])
+        points = people(source, size, rng)
+        run = sl.simulate(points, task_of(epsilon), rng=rng)
+        crowds = run.partition.crowds
+        visitors = np.bincount(run.regions[run.moves > 0], minlength=len(crowds))
+        mostly = visitors > 0.5 * crowds
+        half = rng.uniform(0.005, 0.075, (2000, 2))
+        around = points[rng.integers(0, size, 2000)]
+        boxes = np.stack([np.maximum(around - half, 0.0), np.minimum(around + half, 1.0)], axis=1)
+        truth = np.array([np.count_nonzero(((points >= low) & (points <= high)).all(axis=1)) for low, high in boxes])
+        off = sl.release.counts(run).query(boxes).value - truth
+        means = [
+            sl.mean(points, sl.functions.coordinate(axis), UNIT, epsilon=epsilon, trust="nobody", delta=DELTA, k=K,
+                    rng=rng).value - points[:, axis].mean()
+            for axis in (0, 1)
+        ]  # fmt: skip
+        rows.append([len(crowds), mostly.sum(), (visitors == crowds).sum(), crowds[mostly].sum() / size,
+                     np.sqrt(np.mean(off**2)), np.mean(np.abs(off) / np.maximum(truth, 0.001 * size)),
+                     np.square(means).mean()])  # fmt: skip
+    regions, mostly, empty, share, error, relative, square = np.mean(rows, axis=0)
+    return [source, f"{epsilon:g}", f"{regions:.0f}", f"{mostly:.1f}", f"{empty:.1f}", f"{100 * share:.1f} %",
+            f"{error:.0f}", f"{relative:.2f}", f"{np.sqrt(square):.2g}"]  # fmt: skip
+
+
 def show(head: list[str], rows: list[list[str]]) -> None:
     for row in (head, ["---"] * len(head), *rows):
         print("| " + " | ".join(row) + " |", flush=True)
@@ -135,9 +169,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--participants", type=int, default=20_000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only-effect", action="store_true", help="only what moving does to regions, counts and means")
     args = parser.parse_args()
     size, runs = args.participants, args.runs
     print(f"{size:,} participants, k = {K}, delta = {DELTA:g}, {runs} runs\n")
+    head = ["data", "epsilon", "regions", "mostly visitors", "without residents", "people in the former",
+            "error of a count", "relative", "error of a mean"]  # fmt: skip
+    show(head, [effect_row(source, epsilon, size, runs) for source in SOURCES for epsilon in (1.0, 2.0)])
+    if args.only_effect:
+        return
     head = ["data", "moved", "T, mean", "T, largest", "of one's crowd live elsewhere", "the same, for moved people"]
     show(head, [moved_row(source, size, runs) for source in SOURCES])
     head = ["epsilon", "not moved", "moved once", "2 to 4 times", "5 times or more"]

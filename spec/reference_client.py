@@ -17,6 +17,7 @@ from typing import Any
 
 WORD = 2**64
 QUANTILE = 1.6448536269514722
+LONGITUDE, LATITUDE = ("lon", "lng", "long", "longitude"), ("lat", "latitude")
 
 
 # -- 3. bytes ----------------------------------------------------------------------------------------------------
@@ -71,6 +72,7 @@ class Tree:
 
     def __init__(self, hierarchy: dict[str, Any]) -> None:
         self.lower, self.upper = hierarchy["box"]["lower"], hierarchy["box"]["upper"]
+        self.names = hierarchy["box"]["names"]
         self.axes = len(self.lower)
         self.max_depth = hierarchy["max_depth"]
         self.level_bits = 1 if hierarchy["kind"] == "binary" else self.axes
@@ -114,20 +116,35 @@ class Tree:
         """Which child of its ancestor of this depth a code lies in."""
         return int(code // self.fanout ** (self.max_depth - depth - 1) % self.fanout)
 
-    def move(self, code: int, cell: int, kept: list[int]) -> int:
+    def box(self, cell: int) -> tuple[list[float], list[float]]:
+        """Lower and upper corner."""
+        lower, upper = [], []
+        for axis, (first, last) in enumerate(self.bounds(cell)):
+            lower.append(self.edge(axis, first))
+            upper.append(self.upper[axis] if last + 1 == 2**self.tick_bits else self.edge(axis, last + 1))
+        return lower, upper
+
+    def sides(self, cell: int) -> list[float]:
+        """Lengths of the sides; in kilometres where the axes are longitude and latitude (10)."""
+        lower, upper = self.box(cell)
+        out = [high - low for low, high in zip(lower, upper, strict=True)]
+        names = [name.lower() for name in self.names]
+        kinds = ["latitude" if n in LATITUDE else "longitude" if n in LONGITUDE else "" for n in names]
+        if sorted(kinds) == ["latitude", "longitude"]:
+            axis = kinds.index("latitude")
+            out = [length * 111.32 for length in out]
+            out[1 - axis] *= math.cos(math.radians((lower[axis] + upper[axis]) / 2))
+        return out
+
+    def move(self, cell: int, kept: list[int], word: int) -> int:
         """The code after a TRIM (11)."""
-        ticks = [first for first, _ in self.bounds(code)]
-        best = None
-        for child in kept:
-            inside = [
-                min(max(t, first), last)
-                for t, (first, last) in zip(ticks, self.bounds(cell * self.fanout + child), strict=True)
-            ]
-            distance = sum((a - b) ** 2 for a, b in zip(inside, ticks, strict=True))
-            if best is None or distance < best[0]:
-                best = distance, inside
-        assert best is not None
-        return self.code(best[1])
+        below = self.fanout ** (self.max_depth - (len(bin(cell)) - 3) // self.level_bits - 1)
+        place, within = divmod(word * len(kept) * below >> 64, below)
+        return int((cell * self.fanout + kept[place]) * below + within)
+
+    def middle(self, code: int) -> list[float]:
+        """The position that stands for a code (11)."""
+        return [low + (high - low) * 0.5 for low, high in zip(*self.box(code), strict=True)]
 
 
 # -- 7. entropy --------------------------------------------------------------------------------------------------
@@ -151,6 +168,12 @@ def report_words(secret: bytes, task: bytes, number: int, cell: int, words: int)
     label = b"semilocal/1/report" + task + number.to_bytes(4, "big") + cell.to_bytes(8, "big")
     data = derive(secret, label, 8 * words)
     return [int.from_bytes(data[i : i + 8], "big") for i in range(0, len(data), 8)]
+
+
+def move_word(secret: bytes, task: bytes, number: int, cell: int) -> int:
+    """The word of a move out of a cell that was trimmed in this round."""
+    label = b"semilocal/1/move" + task + number.to_bytes(4, "big") + cell.to_bytes(8, "big")
+    return int.from_bytes(derive(secret, label, 8), "big")
 
 
 # -- 8. randomizers ----------------------------------------------------------------------------------------------
@@ -286,8 +309,18 @@ def sparse(task: dict[str, Any], n: int, tally: list[int], failing: list[int]) -
     return bool(total + QUANTILE * math.sqrt(n * variance) <= tau * n)
 
 
-def verdict(task: dict[str, Any], n: int, tally: list[int], trims: int) -> tuple[list[int], bool]:
+def too_small(task: dict[str, Any], cell: int) -> bool:
+    """Whether a child of the cell has a side below the task's shortest."""
+    tree, least = Tree(task["hierarchy"]), task["min_side"]
+    lengths = [side for child in range(tree.fanout) for side in tree.sides(cell * tree.fanout + child)]
+    shortest = (least * tree.axes if len(least) == 1 else least) * tree.fanout
+    return bool(least) and any(a < b * (1 - 1e-9) for a, b in zip(lengths, shortest, strict=True))
+
+
+def verdict(task: dict[str, Any], n: int, tally: list[int], trims: int, cell: int) -> tuple[list[int], bool]:
     """Children that go on, and whether that is a TRIM."""
+    if too_small(task, cell):
+        return [], False
     randomizer = task["randomizer"]
     children = randomizer["fanout"] if task["max_trims"] and randomizer["fanout"] > 2 else 1
     delta = task["delta"] / ((1 + task["max_trims"]) * children)
@@ -339,7 +372,7 @@ class Device:
         if self.round > self.task["max_rounds"]:
             self.finished, self.crowd = True, responders[row]
             return
-        found, trimmed = verdict(self.task, responders[row], tally[row], self.trims)
+        found, trimmed = verdict(self.task, responders[row], tally[row], self.trims, self.cell)
         assert found == kept[row], "a verdict that does not follow from the tally"
         child = self.tree.child(self.code, self.round - 1)
         if self.task["rule"] == "each" and child not in found:
@@ -348,7 +381,9 @@ class Device:
             self.finished, self.crowd = True, responders[row]
         else:
             if child not in found:
-                self.code = self.tree.move(self.code, self.cell, found)
+                word = move_word(self.secret, self.id, self.round, self.cell)
+                self.code = self.tree.move(self.cell, found, word)
+                self.point = self.tree.middle(self.code)
                 child = self.tree.child(self.code, self.round - 1)
                 self.moves += 1
             self.cell = self.cell * self.tree.fanout + child

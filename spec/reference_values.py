@@ -75,14 +75,8 @@ def _bump(square: float, sigma: float) -> float:
 def scaled_value(tree: Tree, region: int, release: list[Any], point: Point) -> float:
     """The number in [0, 1] that goes through the mechanism (15.4)."""
     _, _, name, numbers = release
-    lower, upper, x = [], [], []
-    for axis, (first, last) in enumerate(tree.bounds(region)):
-        end = tree.upper[axis] if last + 1 == 2**tree.tick_bits else tree.edge(axis, last + 1)
-        lower.append(tree.edge(axis, first))
-        upper.append(end)
-        x.append(min(max(point[axis], lower[-1]), end if end == tree.upper[axis] else math.nextafter(end, -math.inf)))
-    low, high = function_range(name, numbers, lower, upper)
-    return min(max((function_value(name, numbers, x) - low) / (high - low), 0.0), 1.0) if high > low else 0.5
+    low, high = function_range(name, numbers, *tree.box(region))
+    return min(max((function_value(name, numbers, point) - low) / (high - low), 0.0), 1.0) if high > low else 0.5
 
 
 Corners = tuple[tuple[int, int], ...]

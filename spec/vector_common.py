@@ -107,6 +107,7 @@ TASKS = {
     "laplace": Task.build(unit(1), epsilon=2.0, delta=0.05, k=20, randomizer="discrete-laplace", max_depth=3),
     "liars": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all", max_depth=3, tolerate_liars=100),
     "short": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_depth=3, max_rounds=1),
+    "coarse": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_depth=4, resolution=0.3, label="a second time"),
     "each": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="each", max_depth=3),
     "simulation": Task(
         hierarchy=BinaryTree(unit(1), 3), randomizer=PaperLaplace(1.0, 2), rule="all", k=20, delta=0.05, max_trims=0,

@@ -48,7 +48,7 @@ def malformed_list() -> Iterator[tuple[str, str, str, bytes]]:
         yield f"{kind}-truncated", kind, "the last byte is missing", good[kind][:-1]
         yield f"{kind}-trailing", kind, "a byte after the end", good[kind] + b"\x00"
         yield f"{kind}-nil", kind, "nil", b"\xc0"
-    long_map = bytes([0xDE, 0, good["task"][0] & 0x0F]) + good["task"][1:]
+    long_map = b"\xdf\x00\x00" + good["task"][1:]  # a task has more than 15 fields: its header is 0xde
     yield "task-long-map-header", "task", "a map header that is not the shortest", long_map
     yield "task-long-integer", "task", "k = 20 in two bytes", good["task"].replace(b"\xa1k\x14", b"\xa1k\xcc\x14", 1)
     yield "task-float32", "task", "tau in 32 bits", good["task"].replace(
@@ -87,6 +87,13 @@ def malformed_list() -> Iterator[tuple[str, str, str, bytes]]:
         ("liars-negative", fields | {"tolerate_liars": -1}),
         ("server-key-short", fields | {"server_key": bytes(31)}),
         ("server-key-as-text", fields | {"server_key": "0" * 32}),
+        ("min-side-of-zero", fields | {"min_side": [0.0]}),
+        ("min-side-of-an-integer", fields | {"min_side": [1]}),
+        ("min-side-for-two-axes-of-one", fields | {"min_side": [0.1, 0.1]}),
+        ("min-side-above-half-of-the-box", fields | {"min_side": [0.6]}),
+        ("min-side-with-rule-each", fields | {"rule": "each", "max_trims": 0, "min_side": [0.1]}),
+        ("label-too-long", fields | {"label": "a" * 65}),
+        ("label-with-a-line-break", fields | {"label": "a\nb"}),
     ):  # fmt: skip
         yield f"task-{why}", "task", why.replace("-", " "), msgspec.msgpack.encode(changed)
     yield "task-as-an-array", "task", "values without keys", _pack(*fields.values())

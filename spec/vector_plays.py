@@ -48,7 +48,8 @@ def play_list() -> list[tuple[str, str, Task, list[list[float]], dict[int, list[
             cluster("h", 24, 3, 2, centre=0.3, width=0.25), {1: [5], 2: [0, 7]}),
         ("nobody-passes", "fewer participants than k: one region, the whole domain; all fields of a task", Task.build(
             unit(2), epsilon=1.0, delta=1e-6, k=20, quorum=0.75, window=86400, tolerate_liars=2,
-            server_key=bytes(range(32))), cluster("i", 4, 2, 4, centre=0.5, width=0.5), {}),
+            server_key=bytes(range(32)), resolution=0.01, label="2031-05-04"),
+            cluster("i", 4, 2, 4, centre=0.5, width=0.5), {}),
     ]  # fmt: skip
 
 

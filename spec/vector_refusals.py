@@ -78,7 +78,7 @@ def second(task: str, **options: Any) -> Story:
 
 SPLIT = {
     "all": (500, 500), "trim": (500, 500), "quad": (250, 250, 250, 250), "laplace": (500, 500), "short": (500, 500),
-    "each": (500, 500), "liars": (500, 500),
+    "each": (500, 500), "liars": (500, 500), "coarse": (500, 500),
 }  # fmt: skip
 
 
@@ -182,6 +182,14 @@ def refusal_list() -> Iterator[tuple[str, str, str, Callable[[], Made]]]:
     start = answered("all")
     yield "split-of-a-small-cell", "wrong-verdict", "fewer responders than k", closed(
         start, start.close(19, 10, 9), kept=((0, 1),))  # fmt: skip
+    start = second("coarse")
+    start.tell(start.query())
+    yield "split-below-the-shortest-side", "wrong-verdict", "a quarter of the domain, with 0.3 as the shortest", closed(
+        start, start.close(1000, 500, 500), kept=((0, 1),))  # fmt: skip
+    start = second("coarse")
+    start.tell(start.query())
+    yield "trim-below-the-shortest-side", "wrong-verdict", "a quarter of the domain, with 0.3 as the shortest", closed(
+        start, start.close(1000, 731, 269), kept=((0,),))  # fmt: skip
     start = answered("all")
     yield "trim-with-rule-all", "wrong-verdict", "this rule never trims", closed(
         start, start.close(1000, 731, 269), kept=((0,),))  # fmt: skip

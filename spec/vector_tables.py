@@ -9,7 +9,7 @@ import numpy as np
 from vector_common import Json, plain, secret, unit
 
 from semilocal import BinaryTree, Box, DiscreteLaplace, Quadtree, RandomizedResponse, Task
-from semilocal.protocol.keys import derive, pseudonym, report_entropy
+from semilocal.protocol.keys import derive, move_entropy, pseudonym, report_entropy
 from semilocal.protocol.rule import Frontier, decide
 from semilocal.transcript.merkle import leaf_hash, merkle_root
 
@@ -80,26 +80,21 @@ def cell_table(tree: BinaryTree | Quadtree, points: list[list[float]]) -> Json:
 
 
 def move_table() -> Json:
-    """Codes before and after a TRIM."""
+    """Codes after a TRIM, by the word of the move, and the positions that stand for them."""
     out = []
     for tree, cell, kept in (
         (BinaryTree(unit(2), 5), 1, [0]), (BinaryTree(unit(2), 5), 2, [1]), (BinaryTree(unit(2), 5), 5, [0]),
         (Quadtree(unit(2), 4), 1, [0]), (Quadtree(unit(2), 4), 1, [1, 2]), (Quadtree(unit(2), 4), 6, [0, 3]),
-        (Quadtree(unit(3), 3), 1, [1, 2, 4]), (Quadtree(unit(3), 3), 9, [0, 7]),
+        (Quadtree(unit(3), 3), 1, [1, 2, 4]), (Quadtree(unit(3), 3), 9, [0, 7]), (Quadtree(unit(4), 2), 1, [3, 8, 15]),
+        (BinaryTree(Box((-3.0, 0.1), (7.0, 0.7)), 59), 1, [1]), (Quadtree(unit(2), 30), 5, [0, 1, 2]),
     ):  # fmt: skip
-        task = Task(
-            hierarchy=tree, randomizer=RandomizedResponse(1.0, tree.fanout), rule="trim", k=2, delta=0.05, max_trims=4,
-            tau=0.2, accounting="core", max_rounds=tree.max_depth,
-        )  # fmt: skip
-        first, last = (int(bound[0]) for bound in tree.span(np.array([cell], dtype=np.uint64)))
-        codes = np.array(sorted({first, last, (first + last) // 2, (2 * first + last) // 3}), dtype=np.uint64)
-        depth = int(tree.depth([cell])[0])
-        codes = codes[~np.isin(tree.child_of(codes, depth), kept)]
-        rows = np.tile(np.isin(np.arange(tree.fanout), kept), (len(codes), 1))
-        moved = task.hierarchy.nearest(codes, np.full(len(codes), cell, dtype=np.uint64), rows)
+        words = np.array([0, 1, 2**32, 2**62, 2**63, 6148914691236517205, 3 * 2**62 + 12345, 2**64 - 1], np.uint64)
+        rows = np.tile(np.isin(np.arange(tree.fanout), kept), (len(words), 1))
+        codes = tree.spread(np.full(len(words), cell, dtype=np.uint64), rows, words)
         out.append(
-            {"hierarchy": plain(tree), "cell": cell, "kept": kept, "codes": codes.tolist(), "moved": moved.tolist()}
-        )
+            {"hierarchy": plain(tree), "cell": cell, "kept": kept, "words": [str(word) for word in words.tolist()],
+             "codes": [str(code) for code in codes.tolist()], "positions": tree.middles(codes).tolist()}
+        )  # fmt: skip
     return out
 
 
@@ -114,6 +109,10 @@ def entropy_table() -> Json:
             {"round": number, "cell": str(cell), "words": words,
              "entropy": report_entropy(key, task, number, cell, words).hex()}
             for number, cell, words in cells
+        ],
+        "moves": [
+            {"round": number, "cell": str(cell), "entropy": move_entropy(key, task, number, cell).hex()}
+            for number, cell, _ in cells
         ],
     }  # fmt: skip
 
@@ -160,17 +159,26 @@ def threshold_table() -> Json:
 
 
 def verdict_table() -> Json:
-    """[responders, tally, trims so far, kept, whether it is a TRIM]."""
+    """[responders, tally, trims so far, kept, whether it is a TRIM], for one cell of a task."""
+    small, lake = {"delta": 0.05, "k": 20, "epsilon": 1.0}, Box((0.0, 40.0), (4.0, 44.0), names=("lon", "lat"))
+    plane, square = Task.build(lake, resolution=83.0, **small), {"tree": "quad", "resolution": 84.0, **small}  # type: ignore[arg-type]
     out = []
-    for name, task in (
-        ("all", Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all")),
-        ("trim", Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_trims=2)),
-        ("trim, four children", Task.build(unit(2), epsilon=2.0, delta=0.01, k=10, tree="quad", tau=0.4)),
-        ("trim, Laplace", Task.build(unit(1), epsilon=2.0, delta=0.05, k=20, randomizer="discrete-laplace", tau=0.3)),
-        ("all, 30 liars", Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all", tolerate_liars=30)),
-        ("each", Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="each")),
-        ("uniform", Task.build(unit(1), epsilon=3.0, delta=0.05, k=20, accounting="uniform", max_trims=2)),
-    ):
+    for name, cell, task in (
+        ("all", 1, Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all")),
+        ("trim", 1, Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_trims=2)),
+        ("trim, four children", 1, Task.build(unit(2), epsilon=2.0, delta=0.01, k=10, tree="quad", tau=0.4)),
+        ("trim, Laplace", 1, Task.build(
+            unit(1), epsilon=2.0, delta=0.05, k=20, randomizer="discrete-laplace", tau=0.3)),
+        ("all, 30 liars", 1, Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all", tolerate_liars=30)),
+        ("each", 1, Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="each")),
+        ("uniform", 1, Task.build(unit(1), epsilon=3.0, delta=0.05, k=20, accounting="uniform", max_trims=2)),
+        ("the children are as long as allowed", 3, Task.build(unit(1), resolution=0.25, **small)),  # type: ignore[arg-type]
+        ("the children are too short", 7, Task.build(unit(1), resolution=0.25, **small)),  # type: ignore[arg-type]
+        ("the second axis is too short", 2, Task.build(unit(2), resolution=(0.1, 0.51), max_depth=8, **small)),  # type: ignore[arg-type]
+        ("83 km of longitude in the south", 4, plane),
+        ("below 83 km of longitude in the north", 5, plane),
+        ("two of four children are below 84 km", 4, Task.build(lake, **square)),  # type: ignore[arg-type]
+    ):  # fmt: skip
         if task.randomizer.fanout == 4:
             tallies = [[250, 250, 250, 250], [600, 200, 110, 90], [700, 120, 90, 90], [820, 60, 60, 60]]
             tallies += [[100, 100, 700, 100]]
@@ -181,9 +189,9 @@ def verdict_table() -> Json:
         rows = []
         for tally in tallies:
             for trims in (0, task.max_trims) if task.max_trims else (0,):
-                frontier = Frontier(np.array([1], dtype=np.uint64), np.array([trims]), np.array([np.nan]))
+                frontier = Frontier(np.array([cell], dtype=np.uint64), np.array([trims]), np.array([np.nan]))
                 ruling = decide(task, frontier, [1000], [tally])
                 kept = np.flatnonzero(ruling.kept[0]).tolist()
                 rows.append([1000, tally, trims, kept, bool(len(kept)) and int(ruling.frontier.trims[0]) > trims])
-        out.append({"name": name, "task": plain(task), "verdicts": rows})
+        out.append({"name": name, "cell": cell, "task": plain(task), "verdicts": rows})
     return out

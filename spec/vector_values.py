@@ -14,7 +14,7 @@ from semilocal.protocol.curator import count_reports
 from semilocal.protocol.keys import value_entropy
 from semilocal.protocol.messages import Closed, Event, ValueQuery, encode
 from semilocal.protocol.plan import Plan, Release
-from semilocal.protocol.values import nearest_inside, unit_values
+from semilocal.protocol.values import unit_values
 from semilocal.randomizer.values.mechanisms import (
     DiscreteLaplaceValue,
     Hybrid,
@@ -47,7 +47,7 @@ def make_values() -> Json:
 
 
 def scaled_list() -> Iterator[tuple[Task, int, list[list[float]], list[tuple[str, list[float]]]]]:
-    """Task, region, positions (inside and outside of it), and functions with their parameters."""
+    """Task, region, positions, and functions with their parameters; only positions in the region are taken."""
     line, wide = unit(1), Box((-3.5, 10.0), (2.5, 90.0), names=("longitude", "latitude"))
     one = Task.build(line, epsilon=1.0, delta=0.05, k=20, max_depth=4)
     two = Task.build(wide, epsilon=1.0, delta=0.05, k=20, max_depth=5)
@@ -67,9 +67,13 @@ def scaled_list() -> Iterator[tuple[Task, int, list[list[float]], list[tuple[str
 
 
 def scaled_table(task: Task, cell: int, points: list[list[float]], functions: list[tuple[str, list[float]]]) -> Json:
-    """Where participants act from in a region, and each function there, scaled to [0, 1]."""
+    """Each function at positions of a region, scaled to [0, 1]."""
+    depth = int(task.hierarchy.depth([cell])[0])
+    points = [point for point in points if task.hierarchy.locate([point], depth)[0] == cell]
+    for codes in task.hierarchy.span([cell]):  # the lower corner of a cell is in it, and moved people act from middles
+        points += [*task.hierarchy.boxes(codes)[:, 0].tolist(), *task.hierarchy.middles(codes).tolist()]
     boxes = task.hierarchy.boxes(np.full(len(points), cell, dtype=np.uint64))
-    acting = nearest_inside(task, np.array(points), boxes)
+    acting = np.array(points)
     rows = []
     for name, numbers in functions:
         f = Release("values", TwoPoint(1.0), name, tuple(numbers)).build()
@@ -78,8 +82,7 @@ def scaled_table(task: Task, cell: int, points: list[list[float]], functions: li
              "values": f(acting).tolist(), "scaled": unit_values(f, acting, boxes).unit.tolist()}
         )  # fmt: skip
     return {
-        "hierarchy": plain(task.hierarchy), "region": cell, "points": points, "acting": acting.tolist(),
-        "functions": rows,
+        "hierarchy": plain(task.hierarchy), "region": cell, "points": points, "functions": rows,
     }  # fmt: skip
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "finite",
     "is_integer",
     "is_number",
+    "scale_words",
     "short_repr",
     "sort_with_order",
 ]
@@ -240,6 +241,20 @@ def sort_with_order(
 
 
 _LONGEST_REPR = 480  # characters
+
+
+def scale_words(words: Words, limits: Words) -> Words:
+    """⌊word · limit / 2^64⌋, exactly: a place below each limit, uniform if the words are. uint64[n].
+
+    Examples
+    --------
+    >>> scale_words(np.array([0, 2**63, 2**64 - 1], np.uint64), np.array([10, 10, 10], np.uint64)).tolist()
+    [0, 5, 9]
+    """
+    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
+    low, high, small, large = words & mask, words >> half, limits & mask, limits >> half
+    middle = high * small + (low * small >> half)
+    return np.asarray(high * large + (middle >> half) + (low * large + (middle & mask) >> half))
 
 
 def short_repr(value: Any) -> str:

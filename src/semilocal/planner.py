@@ -31,7 +31,6 @@ from .protocol.messages import Closed, Message, Query, Report, encode
 from .protocol.partition import Partition
 from .protocol.promise import promise
 from .protocol.task import Accounting, Task
-from .protocol.values import nearest_inside
 from .release import split as jobs
 from .release.boxes import mean_relative_error
 from .simulation import synthetic
@@ -254,8 +253,7 @@ def _mean_square(
         points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, accounting=accounting, **options
     )
     released = release.mean(run, points, f, epsilon=split.value, rng=rng)
-    inside = nearest_inside(run.task, points, run.partition.boxes[run.regions])
-    bias = float(np.mean(f(inside)) - np.mean(f(points)))
+    bias = float(np.mean(f(run.acting(points))) - np.mean(f(points)))
     return bias * bias + released.stderr**2
 
 

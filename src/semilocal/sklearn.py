@@ -133,7 +133,8 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             If a position lies outside the box.
         """
         points = self.pass_through(X)
-        return self._points(self.partition_.boxes[self.partition_.locate(points)])
+        regions = self.partition_.locate(points, rng=_generator(self.random_state))
+        return self._points(self.partition_.boxes[regions])
 
     def pass_through(self, X: npt.ArrayLike) -> Floats:
         """Return positions as they are, shape (n, d): to ask a model about them. Never for training positions."""

@@ -95,19 +95,32 @@ def test_a_position_is_in_one_cell_of_every_depth_and_inside_its_box(tree: Hiera
 
 
 @every
-def test_the_nearest_code_is_in_a_kept_child_and_codes_there_stay(tree: Hierarchy) -> None:
+def test_every_code_of_the_kept_children_is_drawn_by_its_share_of_the_words(tree: Hierarchy) -> None:
+    """All words that begin a code's share, and the last ones before it: exact, no sampling."""
     rng = np.random.default_rng(8)
+    for cells in levels(tree)[:-1]:
+        cell = cells[rng.integers(len(cells)) :][:1]
+        kept = tree.child_mask(cell) & (rng.random((1, tree.fanout)) < 0.5)
+        kept[0, 0 if not kept.any() else kept.argmax()] = True
+        first, last = (
+            edge.tolist() for edge in tree.span(tree.child(np.repeat(cell, kept.sum()), kept[0].nonzero()[0]))
+        )
+        places = [(low, high) for low, high in zip(first, last, strict=True)]
+        total = sum(high - low + 1 for low, high in places)
+        before = 0
+        for low, high in places:
+            for code in {low, (low + high) // 2, high}:
+                place = before + code - low
+                edges = -(-place * 2**64 // total), -(-(place + 1) * 2**64 // total) - 1  # the words of this place
+                drawn = tree.spread(np.repeat(cell, 2), np.repeat(kept, 2, axis=0), np.array(edges, dtype=np.uint64))
+                assert drawn.tolist() == [code, code]
+            before += high - low + 1
+
+
+@every
+def test_the_middle_of_a_code_has_that_code(tree: Hierarchy) -> None:
     codes = tree.codes(points_of(tree))
-    for depth in range(tree.max_depth):
-        cells = tree.ancestors(codes, depth)
-        kept = tree.child_mask(cells) & (rng.random((len(cells), tree.fanout)) < 0.5)
-        kept[np.arange(len(cells)), np.where(kept.any(axis=1), kept.argmax(axis=1), 0)] = True
-        moved = tree.nearest(codes, cells, kept)
-        rows = np.arange(len(cells))
-        assert tree.ancestors(moved, depth).tolist() == cells.tolist()
-        assert kept[rows, tree.child_of(moved, depth)].all()
-        stays = kept[rows, tree.child_of(codes, depth)]
-        assert moved[stays].tolist() == codes[stays].tolist()
+    assert tree.codes(tree.middles(codes)).tolist() == codes.tolist()
 
 
 @every

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semilocal import Box
-from semilocal.arrays import Flags, Floats, Integers
+from semilocal.arrays import Floats, Integers
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy import Cells, Hierarchy
 
@@ -130,13 +130,4 @@ class TableTree(Hierarchy, frozen=True, tag="table"):
         for level in range(self.max_depth + 1):
             here = depth == level
             out[here, :, 0] = np.stack([self._edges(level)[index[here]], self._edges(level)[index[here] + 1]], axis=1)
-        return out
-
-    def nearest(self, codes: Cells, cells: Cells, kept: Flags) -> Cells:
-        out = codes.copy()
-        for row, (code, cell) in enumerate(zip(codes.tolist(), cells.tolist(), strict=True)):
-            children = self.children([cell])[kept[row, : int(self.fanouts([cell])[0])]]
-            first, last = (edge.astype(np.int64) for edge in self.span(children))
-            there = np.clip(code, first, last)
-            out[row] = there[np.argmin(np.abs(there - code))]
         return out

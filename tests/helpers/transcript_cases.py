@@ -51,7 +51,7 @@ def tag(event: bytes) -> str:
 
 
 def campaign(
-    n: int = 60, *, seed: int = 3, rule: str = "trim", randomizer: str = "randomized-response", signed: bool = True,
+    n: int = 60, *, seed: int = 9, rule: str = "trim", randomizer: str = "randomized-response", signed: bool = True,
     values: bool = True, max_depth: int = 8, max_rounds: int | None = None, k: int = 5,
 ) -> Played:  # fmt: skip
     """A campaign of n devices with one release of values."""

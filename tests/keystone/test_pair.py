@@ -36,8 +36,8 @@ def tasks(dimensions: int) -> dict[str, Task]:
     for rule, tree, noise in product(RULES, TREES, RANDOMIZERS):
         depth = 5 if tree == "binary" else 3
         out[f"{rule}-{tree}-{noise}"] = Task.build(
-            box, epsilon=4.0, delta=0.05, k=5, rule=rule, tree=tree, randomizer=noise, max_depth=depth,
-            max_rounds=depth - 1,
+            box, epsilon=8.0 if rule == "all" else 4.0, delta=0.05, k=3 if rule == "all" else 5, rule=rule, tree=tree,
+            randomizer=noise, max_depth=depth, max_rounds=depth - 1,
         )  # fmt: skip
     out["uniform"] = Task.build(box, epsilon=8.0, delta=0.05, k=5, accounting="uniform", max_trims=3, max_depth=6)
     out["paper"] = Task.paper(box, epsilon=4.0, delta=0.05, k=5, max_depth=3)

@@ -74,7 +74,7 @@ def test_where_people_are_moved_the_interval_of_a_mean_holds_the_truth() -> None
     for _ in range(RUNS):
         points = synthetic.truncated_gaussian(2_000, rng, box=box, scale=1.5)
         run = sl.simulate(points, sl.Task.build(box, epsilon=2.0, delta=0.05, k=20), rng=rng)
-        moved, truth = float(f(run.partition.moved(points)).mean()), float(f(points).mean())
+        moved, truth = float(f(run.acting(points)).mean()), float(f(points).mean())
         hits = np.zeros(3, dtype=np.int64)
         for _ in range(8):
             result = mean(run, points, f, epsilon=12.0, rng=rng)

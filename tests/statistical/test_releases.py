@@ -31,7 +31,7 @@ def test_a_mean_is_unbiased_for_the_positions_that_participants_act_from(dimensi
     results = [mean(run, points, f, epsilon=6.0, rng=rng) for _ in range(60)]
     average = np.mean([result.value for result in results])
     error = np.sqrt(np.mean([result.stderr**2 for result in results]) / len(results))
-    acting = float(f(run.partition.moved(points)).mean())
+    acting = float(f(run.acting(points)).mean())
     assert abs(average - acting) < SIGMAS * error
     unmoved = float(f(points).mean())
     assert (run.moves > 0).any()
@@ -71,7 +71,7 @@ def test_every_value_is_unbiased_and_its_error_bounded() -> None:
     released = [values(run, points, f, epsilon=2.0, rng=rng) for _ in range(800)]
     average = np.mean([one.value for one in released], axis=0)
     bound = 5.6 * released[0].stderr / np.sqrt(len(released))
-    truth = run.partition.moved(points)[:, 0]
+    truth = run.acting(points)[:, 0]
     assert (np.abs(average - truth) < bound).all()
     ranges = run.partition.boxes[run.regions, :, 0]
     unscaled = (average - ranges[:, 0]) / (ranges[:, 1] - ranges[:, 0])

@@ -2,7 +2,8 @@
 
 ``play`` follows one participant, the victim, through many independent plays of the protocol. Plays with the same
 verdicts so far are played together: everybody else's part of a tally is drawn at once, the victim's report is drawn by
-itself, with the code of real devices, and the verdicts come from :mod:`semilocal.protocol.rule`.
+itself, with the code of real devices, and the verdicts come from :mod:`semilocal.protocol.rule`. Who was moved is in
+each child with the same chance, as on devices.
 
 The score of a play is the log of how much likelier the victim's reports are at one position than at the other. It is
 the best statistic there is (Neyman and Pearson), and it uses nothing but the public transcript.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -53,8 +54,8 @@ class Plays:
     scores : float64[runs]
         Log-likelihood ratio of its reports, first position over second; -inf if the region does not contain both (for a
         moved position: if it would not have come there).
-    moves : int64[runs, 2]
-        How often the victim was, or would have been, moved at the two positions.
+    moved : bool[runs, 2]
+        Whether the victim was, or would have been, moved at the two positions.
     crowds: int64[runs]
         How many are in its region, itself included.
     trims : int64[runs]
@@ -63,7 +64,7 @@ class Plays:
 
     regions: Cells
     scores: Floats
-    moves: Integers
+    moved: Flags
     crowds: Integers
     trims: Integers
 
@@ -78,7 +79,7 @@ class Plays:
         trims : int, optional
             Only plays with at most so many TRIMs on the path.
         """
-        here, there = (self.moves > 0).T
+        here, there = self.moved.T
         chosen = {"inside": ~here & ~there, "moved": here & ~there, "nothing": here & there}[claim]
         if trims is not None:
             chosen = chosen & (self.trims <= trims)
@@ -100,11 +101,14 @@ def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -
     codes = task.hierarchy.codes(np.array([pair.here, pair.there]))
     others = task.hierarchy.codes(pair.others) if len(pair.others) else np.empty(0, dtype=np.uint64)
     out = Plays(
-        np.zeros(runs, dtype=np.uint64), np.zeros(runs), np.zeros((runs, 2), np.int64), np.zeros(runs, np.int64),
+        np.zeros(runs, dtype=np.uint64), np.zeros(runs), np.zeros((runs, 2), bool), np.zeros(runs, np.int64),
         np.zeros(runs, np.int64),
     )  # fmt: skip
     world = 0 if at == "here" else 1
-    start = _Node(1, 1, others, codes, np.arange(runs), np.zeros(runs), 0, np.nan, np.zeros(2, np.int64), True)
+    start = _Node(
+        1, 1, others, np.zeros(runs, np.int64), codes, np.zeros(2, bool), np.arange(runs), np.zeros(runs), 0, np.nan,
+        True,
+    )  # fmt: skip
     waiting = [start]
     while waiting:
         waiting += _step(task, waiting.pop(), world, out, rng)
@@ -113,124 +117,122 @@ def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """Plays with the same verdicts so far on the victim's path."""
+    """Plays with the same verdicts so far on the victim's path, and the same cells on it."""
 
     round: int
     cell: int
-    others: Cells  # deepest cells of everybody else in the cell
-    codes: Cells  # uint64[2]: of the victim at the two positions
+    others: Cells  # codes of everybody else in the cell who was never moved
+    drifting: Integers  # int64[plays]: how many of the others in the cell were moved
+    codes: Cells  # uint64[2]: of the two positions
+    moved: Flags  # bool[2]: whether each would have been moved
     runs: Integers
     scores: Floats
     trims: int
     expected: float
-    moves: Integers  # int64[2]
-    together: bool  # whether both positions would have come here
+    together: bool  # whether both positions could have come here
 
 
 def _step(task: Task, node: _Node, world: int, out: Plays, rng: np.random.Generator) -> list[_Node]:
     """One round of all plays of a node."""
+    everybody = np.arange(len(node.runs))
     if node.round > task.max_rounds:
-        _end(node, node.runs, node.scores, _End(node.cell, node.together, len(node.others) + 1), out)
+        _end(node, everybody, node.scores, node.cell, node.drifting + len(node.others) + 1, out)
         return []
     hierarchy, randomizer, size = task.hierarchy, task.randomizer, len(node.runs)
     fanout, depth = hierarchy.fanout, node.round - 1
-    children = hierarchy.child_of(node.codes, depth)
-    counts = np.bincount(hierarchy.child_of(node.others, depth), minlength=fanout)
-    reports = randomizer.respond_many(np.full(size, children[world]), rng)
-    tally = randomizer.draw_tally(np.tile(counts, (size, 1)), rng)
-    tally = tally + randomizer.tally(reports, np.arange(size), size)
-    scores = node.scores + report_scores(task, reports, int(children[0]), int(children[1]))
+    own = hierarchy.child_of(node.codes, depth)
+    child = rng.integers(0, fanout, size) if node.moved[world] else np.full(size, own[world])
+    fixed = np.bincount(hierarchy.child_of(node.others, depth), minlength=fanout)
+    drift = rng.multinomial(node.drifting, np.full(fanout, 1 / fanout))
+    reports = randomizer.respond_many(child, rng)
+    tally = randomizer.draw_tally(fixed + drift, rng) + randomizer.tally(reports, np.arange(size), size)
     frontier = Frontier(
         np.full(size, node.cell, dtype=np.uint64), np.full(size, node.trims), np.full(size, node.expected)
     )
-    ruling = decide(task, frontier, np.full(size, len(node.others) + 1), tally)
+    ruling = decide(task, frontier, node.drifting + len(node.others) + 1, tally)
+    # Log of how likely each report is in each child, up to a constant.
+    likely = np.stack([report_scores(task, reports, place, 0) for place in range(fanout)], axis=1)
     patterns, which = np.unique(ruling.kept, axis=0, return_inverse=True)
     following = []
     for number, kept in enumerate(patterns):
         chosen = np.flatnonzero(which.ravel() == number)
         if not kept.any() and task.rule != "each":
-            end = _End(node.cell, node.together, len(node.others) + 1)
-            _end(node, node.runs[chosen], scores[chosen], end, out)
+            scores = node.scores[chosen] + _gain(node, own, likely[chosen], kept, None)
+            _end(node, chosen, scores, node.cell, node.drifting[chosen] + len(node.others) + 1, out)
             continue
-        after = _after(task, node, kept, world, children)
-        if isinstance(after, _End):
-            _end(node, node.runs[chosen], scores[chosen], after, out)
-            continue
-        # The estimate of the victim's cell steers only the published code's margin; plays differ in it a little.
-        expected = ruling.estimates[chosen, int(hierarchy.number([after.cell])[0])]
-        groups = [np.arange(len(chosen))] if task.size_from == "responders" else [
-            np.flatnonzero(np.rint(expected) == value) for value in np.unique(np.rint(expected))
-        ]  # fmt: skip
-        for group in groups:
-            rows = chosen[group]
-            following.append(
-                _Node(
-                    node.round + 1, after.cell, after.others, after.codes, node.runs[rows], scores[rows], after.trims,
-                    float(np.mean(expected[group])), after.moves, after.together,
-                )
-            )  # fmt: skip
+        arrives = child[chosen]
+        away = ~kept[arrives]
+        if task.rule == "each":
+            _leave(task, node, chosen[away], child, likely, fixed, own, out)
+            chosen, arrives = chosen[~away], arrives[~away]
+        else:
+            arrives = np.where(away, rng.choice(np.flatnonzero(kept), len(arrives)), arrives)
+        for goal in np.unique(arrives).tolist():
+            rows = chosen[arrives == goal]
+            leaving = (fixed + drift[rows])[:, ~kept].sum(axis=1) if task.rule != "each" else np.zeros(len(rows), int)
+            comes = drift[rows, goal] + rng.binomial(leaving, 1 / max(int(kept.sum()), 1))
+            following += _after(task, node, rows, kept, goal, comes, likely[rows], own, ruling.estimates[rows, goal])
     return following
 
 
-class _End(NamedTuple):
-    """A region, whether it holds both positions, and its crowd."""
-
-    region: int
-    together: bool
-    crowd: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Moved:
-    """Where plays go on."""
-
-    cell: int
-    others: Cells
-    codes: Cells
-    trims: int
-    moves: Integers
-    together: bool
-
-
-def _after(task: Task, node: _Node, kept: Flags, world: int, children: Integers) -> _Moved | _End:
-    """Where everybody goes under a verdict, or where the victim's path ends."""
-    hierarchy, depth = task.hierarchy, node.round - 1
-    codes, others, moves, trims = node.codes.copy(), node.others, node.moves.copy(), node.trims
-    if task.rule == "each":
-        if not kept[children[world]]:
-            crowd = 1 + int((hierarchy.child_of(others, depth) == children[world]).sum())
-            together = node.together and bool(children[0] == children[1])
-            return _End(int(hierarchy.child([node.cell], children[world])[0]), together, crowd)
-    elif not kept.all():
-        trims += 1
-        for position in (0, 1):
-            if not kept[children[position]]:
-                moves[position] += 1
-        codes = _move(task, codes, node.cell, kept)
-        others = _move(task, others, node.cell, kept)
-    ends = hierarchy.child_of(codes, depth)
-    child = int(ends[world])
-    inside = others[hierarchy.child_of(others, depth) == child]
-    together = node.together and bool(ends[0] == ends[1])
-    return _Moved(int(hierarchy.child([node.cell], child)[0]), inside, codes, trims, moves, together)
-
-
-def _move(task: Task, codes: Cells, cell: int, kept: Flags) -> Cells:
-    child = task.hierarchy.child_of(codes, int(task.hierarchy.depth([cell])[0]))
-    out = codes.copy()
-    away = ~kept[child]
-    if away.any():
-        count = int(away.sum())
-        out[away] = task.hierarchy.nearest(
-            codes[away], np.full(count, cell, dtype=np.uint64), np.tile(kept, (count, 1))
+def _after(
+    task: Task, node: _Node, rows: Integers, kept: Flags, goal: int, drifting: Integers, likely: Floats, own: Integers,
+    expected: Floats,
+) -> list[_Node]:  # fmt: skip
+    """The nodes of plays that go on in one child."""
+    hierarchy, trim = task.hierarchy, task.rule != "each" and not kept.all()
+    fits = [node.moved[i] or own[i] == goal or (trim and not kept[own[i]]) for i in (0, 1)]
+    together = node.together and all(fits)
+    gain = _gain(node, own, likely, kept, goal) if together else np.zeros(len(rows))
+    moved = node.moved | (~kept[own] if trim else False)
+    inside = node.others[hierarchy.child_of(node.others, node.round - 1) == goal]
+    cell = int(hierarchy.child([node.cell], goal)[0])
+    # The estimate of the victim's cell steers only the published code's margin; plays differ in it a little.
+    near = np.rint(expected) if task.size_from == "estimate" else np.zeros(len(rows))
+    return [
+        _Node(
+            node.round + 1, cell, inside, drifting[near == value], node.codes, np.asarray(moved),
+            node.runs[rows][near == value], (node.scores[rows] + gain)[near == value], node.trims + trim,
+            float(np.mean(expected[near == value])), together,
         )
-    return out
+        for value in np.unique(near)
+    ]  # fmt: skip
 
 
-def _end(node: _Node, runs: Integers, scores: Floats, end: _End, out: Plays) -> None:
-    out.regions[runs], out.crowds[runs], out.moves[runs] = end.region, end.crowd, node.moves
-    out.trims[runs] = node.trims
-    out.scores[runs] = scores if end.together else -np.inf
+def _leave(
+    task: Task, node: _Node, rows: Integers, child: Integers, likely: Floats, fixed: Integers, own: Integers, out: Plays
+) -> None:
+    """Rule "each": the victim's child failed and is its region at once."""
+    if len(rows):
+        place = int(child[rows[0]])
+        scores = node.scores[rows] + likely[rows, own[0]] - likely[rows, own[1]]
+        if own[0] != own[1]:
+            scores[:] = -np.inf
+        region = int(task.hierarchy.child([node.cell], place)[0])
+        _end(node, rows, scores, region, np.full(len(rows), fixed[place] + 1), out)
+
+
+def _gain(node: _Node, own: Integers, likely: Floats, kept: Flags, goal: int | None) -> Floats:
+    """Log of how much likelier a report and the way into a child are "here" than "there": float64[n].
+
+    A moved participant is in every child with the same chance. Without a goal the path ends.
+    """
+    logs = []
+    for moved, place in zip(node.moved.tolist(), own.tolist(), strict=True):
+        if goal is None:
+            weights = np.full(likely.shape[1], 1 / likely.shape[1]) if moved else np.eye(likely.shape[1])[place]
+        else:
+            into = np.where(kept, 0.0, 1 / kept.sum())  # chance of being moved into the goal from each child
+            into[goal] = 1.0
+            weights = into / likely.shape[1] if moved else np.where(np.arange(likely.shape[1]) == place, into, 0.0)
+        logs.append(np.log(np.exp(likely) @ weights))
+    return np.asarray(logs[0] - logs[1])
+
+
+def _end(node: _Node, rows: Integers, scores: Floats, region: int, crowds: Integers, out: Plays) -> None:
+    runs = node.runs[rows]
+    out.regions[runs], out.crowds[runs], out.moved[runs], out.trims[runs] = region, crowds, node.moved, node.trims
+    out.scores[runs] = scores if node.together else -np.inf
 
 
 def report_scores(task: Task, reports: Integers, here: int, there: int) -> Floats:

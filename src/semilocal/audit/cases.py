@@ -131,20 +131,17 @@ def moved(runs: int, rng: np.random.Generator) -> list[Finding]:
         bounds = attack(Pair(task, others, (0.9,), (0.1,)), runs=runs // 2, rng=rng, claim="moved", trims=1)
         name = f'transcript, moved against inside, T = 1, accounting "{accounting}"'
         out += [Finding(name, "epsilon", claim, bound.epsilon, _how(bound)) for bound in bounds.values()]
-    return out + _two_trims(runs // 2, rng) + _sixteen_trims(runs // 2, rng)
+    return out + _two_moved(runs // 2, rng) + _sixteen_trims(runs // 2, rng)
 
 
-def _two_trims(runs: int, rng: np.random.Generator) -> list[Finding]:
-    """0.9 is moved by the first TRIM and 0.1 by the second: three reports tell them apart, and nothing is claimed."""
-    task = Task.build(Box((0.0,), (1.0,)), epsilon=1.0, delta=0.05, k=250, max_rounds=3, max_depth=8)
-    others = np.repeat([0.3, 0.4], 200)[:, None]  # too few on either side for another split
-    bounds = attack(Pair(task, others, (0.9,), (0.1,)), runs=runs, rng=rng, claim="nothing", trims=2)
+def _two_moved(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """0.9 is moved by the first TRIM, 0.1 by a second one after two SPLITs, which 0.9 follows with a chance of 1/4."""
+    task = Task.build(Box((0.0,), (1.0,)), epsilon=1.0, delta=0.05, k=150, max_rounds=4, max_depth=8)
+    others = np.repeat([0.02, 0.15, 0.3, 0.45], [900, 900, 900, 900])[:, None]
+    bounds = attack(Pair(task, others, (0.1,), (0.9,)), runs=runs, rng=rng, claim="nothing", trims=2)
     bound = bounds["here over there"]
-    return [
-        Finding("transcript, both moved once, T = 2: the law 1 + 1 + 1", "epsilon", 3.0, bound.epsilon, _how(bound)),
-        Finding('planted: "(1 + own moves) reports" for two moved positions', "epsilon", 2.0, bound.epsilon,
-                _how(bound), broken=True),
-    ]  # fmt: skip
+    name = 'planted: "(1 + own moves) reports" for two moved positions'
+    return [Finding(name, "epsilon", 2.0, bound.epsilon, _how(bound), broken=True)]
 
 
 def _sixteen_trims(runs: int, rng: np.random.Generator) -> list[Finding]:

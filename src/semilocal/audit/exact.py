@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -111,10 +112,10 @@ def laplace_sum_tail(size: int, margin: float) -> float:
 
 
 class TranscriptLoss(NamedTuple):
-    """Log of a transcript's probability ratio "here" over "there", moves at the two positions, TRIMs on the path."""
+    """Log of a transcript's probability ratio "here" over "there", whether each was moved, and TRIMs on the path."""
 
     loss: float
-    moves: tuple[int, int]
+    moved: tuple[bool, bool]
     trims: int
 
 
@@ -122,86 +123,127 @@ def transcript_losses(
     task: Task, others: Sequence[tuple[float, ...]], here: tuple[float, ...], there: tuple[float, ...], *,
     inside: bool = False,
 ) -> Iterator[TranscriptLoss]:  # fmt: skip
-    """Every transcript that both positions can give, for randomized response, in exact integers.
+    """Every transcript that both positions can give, for randomized response on a box tree, in exact integers.
 
-    Reports of the others enter by their tallies alone, and all tallies can occur; so transcripts with the same verdicts
-    and the same reports of the victim have the same ratio and are listed once. Transcripts whose path only one
-    position follows are left out.
+    A moved participant acts from a uniform position of the kept part, so each of its further children has the same
+    probability; the ratio sums over them. Reports of the others enter by their tallies alone, and all tallies can
+    occur; so transcripts with the same verdicts and the same reports of the victim have the same ratio and are listed
+    once. Transcripts whose path only one position follows are left out.
 
     Parameters
     ----------
     inside : bool
-        Only transcripts whose region holds the second position, and of those with the same verdicts only the one with
-        the largest ratio: enough for a bound, and fast for many rounds.
+        Only transcripts whose region holds the second position, and of those with the same cell and TRIMs only the one
+        with the largest ratio: enough for a bound, and fast for many rounds.
     """
     assert isinstance(task.randomizer, RandomizedResponse)
     codes = task.hierarchy.codes(np.array([*others, here, there]))
-    start = _Followed(codes[:-2], codes[-2:], Fraction(1), (0, 0), first_frontier())
-    yield from _transcripts(task, start, 1, inside)
+    level = [_Followed(codes[:-2], 0, codes[-2:], (False, False), Fraction(1), first_frontier())]
+    for depth in range(task.max_rounds):
+        following: dict[tuple[object, ...], _Followed] = {}
+        for node in level:
+            for ratio, after in _steps(task, node, depth, inside):
+                if after is None:
+                    yield TranscriptLoss(_log(ratio), node.moved, int(node.frontier.trims[0]))
+                    continue
+                key = (int(after.frontier.cells[0]), int(after.frontier.trims[0]), after.drifting, after.moved)
+                known = following.setdefault((key, None if inside else ratio), after)
+                if ratio > known.ratio:
+                    following[key, None] = after
+        level = list(following.values())
+    for node in level:
+        yield TranscriptLoss(_log(node.ratio), node.moved, int(node.frontier.trims[0]))
 
 
 class _Followed(NamedTuple):
     """Transcripts with the same verdicts so far on the victim's path."""
 
-    others: Cells  # deepest cells of everybody else in the victim's cell
-    victim: Cells  # uint64[2]: of the victim at the two positions
+    others: Cells  # codes of everybody else in the victim's cell who was never moved
+    drifting: int  # how many of the others in the cell were moved
+    victim: Cells  # uint64[2]: codes of the two positions
+    moved: tuple[bool, bool]
     ratio: Fraction
-    moves: tuple[int, int]
     frontier: Frontier  # one cell
 
 
-def _transcripts(task: Task, node: _Followed, round_: int, inside: bool) -> Iterator[TranscriptLoss]:
-    """Follow the victim's cell; reports outside it do not depend on the victim's position."""
-    trims = int(node.frontier.trims[0])
-    if round_ > task.max_rounds:
-        yield TranscriptLoss(_log(node.ratio), node.moves, trims)
-        return
-    fanout, tree = task.hierarchy.fanout, task.hierarchy
-    children = tree.child_of(node.victim, round_ - 1)
-    tallies = _tallies(len(node.others), fanout)
-    patterns: dict[tuple[bool, ...], set[Fraction]] = {}
+def _steps(task: Task, node: _Followed, depth: int, inside: bool) -> Iterator[tuple[Fraction, _Followed | None]]:
+    """Ratios after one round, and where the victim's path goes on; None if it ends.
+
+    Reports outside the victim's cell do not depend on its position.
+    """
+    size = len(node.others) + node.drifting
+    for pattern, reports in _verdicts(task, int(node.frontier.cells[0]), int(node.frontier.trims[0]), size).items():
+        kept = np.array(pattern)
+        goals: list[int | None] = [None, *np.flatnonzero(kept).tolist()]
+        for child in goals[1:] or goals:
+            steps = {_ratio(task, node, report, child, kept, depth) for report in reports}
+            ratios = sorted(node.ratio * step for step in steps if step is not None)
+            for ratio in ratios[-1:] if inside else ratios:
+                if child is None:
+                    yield ratio, None
+                    continue
+                for following in _follow(task, node, kept, child, ratio, depth):
+                    if not (inside and following.moved[1]):
+                        yield ratio, following
+
+
+@lru_cache(maxsize=1 << 16)
+def _verdicts(task: Task, cell: int, trims: int, others: int) -> dict[tuple[bool, ...], list[int]]:
+    """Verdicts that can follow, and the victim's reports with which each can."""
+    fanout = task.hierarchy.fanout
+    tallies = _tallies(others, fanout)
+    rows = len(tallies)
+    frontier = Frontier(np.full(rows, cell, dtype=np.uint64), np.full(rows, trims), np.full(rows, np.nan))
+    out: dict[tuple[bool, ...], list[int]] = {}
     for report in range(fanout):
         everybody = tallies + np.eye(fanout, dtype=np.int64)[report]
-        cells, counted, expected = node.frontier
-        rows = len(everybody)
-        frontier = Frontier(np.repeat(cells, rows), np.repeat(counted, rows), np.repeat(expected, rows))
-        ruling = decide(task, frontier, np.full(len(everybody), len(node.others) + 1), everybody)
+        ruling = decide(task, frontier, np.full(rows, others + 1), everybody)
         for kept in np.unique(ruling.kept, axis=0).tolist():
-            factors = patterns.setdefault(tuple(kept), set())
-            factors.add(node.ratio * _factor(task, report, children.tolist()))
-    for pattern, ratios in patterns.items():
-        for ratio in (max(ratios),) if inside else sorted(ratios):
-            if not any(pattern):
-                yield TranscriptLoss(_log(ratio), node.moves, trims)
-                continue
-            following = _follow(task, node, np.array(pattern), ratio, round_ - 1)
-            if following is not None and not (inside and following.moves[1]):
-                yield from _transcripts(task, following, round_ + 1, inside)
+            out.setdefault(tuple(kept), []).append(report)
+    return out
 
 
-def _follow(task: Task, node: _Followed, kept: Flags, ratio: Fraction, depth: int) -> _Followed | None:
-    """Where the victim's path goes on; None if the two positions part, which its cells then show."""
-    codes, tree, moves = np.concatenate([node.others, node.victim]), task.hierarchy, node.moves
-    trims = node.frontier.trims
-    if not kept.all():
-        away = ~kept[tree.child_of(codes, depth)]
-        moves = (moves[0] + int(away[-2]), moves[1] + int(away[-1]))
-        trims = trims + 1
-        cells = np.repeat(node.frontier.cells, len(codes))
-        codes = task.hierarchy.nearest(codes, cells, np.tile(kept, (len(codes), 1)))
-    ends = tree.child_of(codes, depth)
-    if ends[-1] != ends[-2]:
-        return None
-    cell = tree.child(node.frontier.cells, ends[-1:])
-    stay = codes[:-2][ends[:-2] == ends[-1]]
-    return _Followed(stay, codes[-2:], ratio, moves, Frontier(cell, trims, node.frontier.expected))
+def _ratio(task: Task, node: _Followed, report: int, child: int | None, kept: Flags, depth: int) -> Fraction | None:
+    """How much likelier the report and the way into a child (None: the path ends) are "here" than "there".
+
+    None if one of the two positions cannot go there: the cells then tell them apart.
+    """
+    own = task.hierarchy.child_of(node.victim, depth).tolist()
+    here, there = (
+        _chance(task, report, child, kept, None if moved else position)
+        for moved, position in zip(node.moved, own, strict=True)
+    )
+    return here / there if here and there else None
 
 
-def _factor(task: Task, report: int, children: list[int]) -> Fraction:
+def _chance(task: Task, report: int, child: int | None, kept: Flags, own: int | None) -> Fraction:
+    """Chance (times 2^64) that a victim in child ``own`` (None: moved, so in any) says this and goes on in a child."""
     assert isinstance(task.randomizer, RandomizedResponse)
     true, other = task.randomizer.weights
-    here, there = (true if report == child else other for child in children)
-    return Fraction(here, there)
+    fanout = task.hierarchy.fanout
+    total = Fraction(0)
+    for place in range(fanout) if own is None else (own,):
+        chance = Fraction(true if report == place else other, 1 if own is not None else fanout)
+        if child is None or place == child:
+            total += chance
+        elif not kept[place]:
+            total += chance / int(kept.sum())
+    return total
+
+
+def _follow(task: Task, node: _Followed, kept: Flags, child: int, ratio: Fraction, depth: int) -> Iterator[_Followed]:
+    """Where the victim's path goes on, for every number of moved others that may come along."""
+    tree = task.hierarchy
+    places = tree.child_of(node.others, depth)
+    leaving = int((~kept[places]).sum())
+    own = tree.child_of(node.victim, depth)
+    moved = (node.moved[0] or not kept[own[0]], node.moved[1] or not kept[own[1]])
+    trims = node.frontier.trims + (not kept.all())
+    following = Frontier(tree.child(node.frontier.cells, [child]), trims, node.frontier.expected)
+    alone = kept.sum() == 1  # then everybody comes along
+    most = node.drifting + leaving
+    for drifting in (most,) if alone else range(most + 1):
+        yield _Followed(node.others[places == child], drifting, node.victim, moved, ratio, following)
 
 
 def _tallies(size: int, fanout: int) -> Integers:

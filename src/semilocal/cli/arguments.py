@@ -36,6 +36,7 @@ __all__ = [
     "FUNCTION_HELP",
     "FunctionText",
     "ReleaseText",
+    "add_resolution",
     "add_rule",
     "add_seed",
     "add_task",
@@ -135,9 +136,16 @@ def add_trust(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--delta", type=share, help=f"nobody: chance that a crowd is below k ({DELTA:g})")
     _add_accounting(parser, words="nobody: ")
     add_rule(parser, words="nobody: ")
+    add_resolution(parser)
+
+
+def add_resolution(parser: argparse._ActionsContainer) -> None:
+    """The option ``--resolution``."""
     parser.add_argument(
-        "--resolution", type=number(0, above=True), metavar="LENGTH", help="the others: the narrowest cell"
-    )
+        "--resolution", type=number(0, above=True), metavar="LENGTH",
+        help="nobody: the shortest side of a region, in kilometres on maps, else in units of the axes; the others: the "
+        "narrowest cell, in units of the axes",
+    )  # fmt: skip
 
 
 def add_task(
@@ -175,8 +183,8 @@ def add_rule(parser: argparse._ActionsContainer, *, words: str = "") -> None:
 
 def task_options(args: argparse.Namespace) -> dict[str, Any]:
     """What was given of :func:`add_task` and :func:`add_rule`, or of :func:`add_trust`, for ``Task.build``."""
-    names = ("epsilon", "delta", "k", "rule", "accounting", "max_trims", "tau")
-    return {name: value for name in names if (value := getattr(args, name)) is not None}
+    names = ("epsilon", "delta", "k", "rule", "accounting", "max_trims", "tau", "resolution", "label")
+    return {name: value for name in names if (value := getattr(args, name, None)) is not None}
 
 
 def add_seed(parser: argparse._ActionsContainer, words: str, *, default: int | None = None) -> None:

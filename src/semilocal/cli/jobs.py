@@ -100,10 +100,7 @@ class Job:
             known = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
             got = "it is missing" if args.trust is None else f"got {args.trust!r}"
             raise InvalidInput(f"--trust must say whom the participants trust; {got}. Take one of {known}")
-        if args.trust == "nobody":
-            if args.resolution is not None:
-                raise InvalidInput("--resolution: not with --trust nobody, whose cells stay as large as a crowd needs")
-        else:
+        if args.trust != "nobody":
             options = task_options(args)
             pooled_options(args.trust, options.pop("delta", None), options.pop("k", None), without(options, "epsilon"))
         if args.bounds is None:

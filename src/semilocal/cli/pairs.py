@@ -12,13 +12,13 @@ from ..geometry.box import Box
 from ..io.progress import duration
 from ..pooled.task import PooledTask
 from . import server
-from .arguments import number, whole
+from .arguments import whole
 from .documents import PairState
 from .exits import DONE
 
 __all__ = ["add_arguments", "create", "describe", "refuse_options"]
 
-_ONLY_PAIRS = ("peer_key", "resolution", "max_reports", "bucket_depth", "label")
+_ONLY_PAIRS = ("peer_key", "max_reports", "bucket_depth")
 _ONLY_CAMPAIGNS = ("k", "delta", "rule", "max_trims", "tau", "release", "unsigned")
 
 
@@ -28,13 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pair.add_argument(
         "--peer-key", metavar="HEX", help="the helper's signing key, as its operator told you: `serve` prints it"
     )
-    pair.add_argument("--resolution", type=number(0, above=True), metavar="LENGTH", help="the narrowest cell")
     pair.add_argument("--max-reports", type=whole(1, 1000), metavar="M", help="uploads that one person may send (1)")
     pair.add_argument(
         "--bucket-depth", type=whole(0, 16), metavar="D",
         help="devices name their cell of this depth in the open, and the promise holds inside it only (0: none)",
     )  # fmt: skip
-    pair.add_argument("--label", help="part of the task: another label makes another task")
 
 
 def refuse_options(args: argparse.Namespace) -> None:

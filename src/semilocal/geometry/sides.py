@@ -8,13 +8,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats
+from ..arrays import Flags, Floats
 from .box import Box
 from .places import LATITUDE, LONGITUDE
 
-__all__ = ["KILOMETRES_PER_DEGREE", "is_geographic", "side_unit", "sides"]
+__all__ = ["KILOMETRES_PER_DEGREE", "at_least", "is_geographic", "side_unit", "sides"]
 
 KILOMETRES_PER_DEGREE = 111.32  # along a meridian, and along the equator
+_ROUNDING = 1e-9  # edges and cosines are rounded: a side that is short by no more counts as long enough
 
 
 def is_geographic(box: Box) -> bool:
@@ -49,3 +50,22 @@ def sides(boxes: npt.ArrayLike, domain: Box) -> Floats:
     found = found * KILOMETRES_PER_DEGREE
     found[:, 1 - latitude] *= np.cos(np.radians(corners[:, :, latitude].mean(axis=1)))
     return found
+
+
+def at_least(boxes: npt.ArrayLike, domain: Box, least: tuple[float, ...]) -> Flags:
+    """Whether no side of a box, in the unit of :func:`sides`, is shorter than allowed: bool[n].
+
+    Parameters
+    ----------
+    boxes : array_like, shape (n, 2, d)
+    domain : Box
+    least : tuple of float
+        One length per axis, or one for all; empty for no limit.
+
+    Examples
+    --------
+    >>> at_least([[[0, 0], [1, 2]], [[0, 0], [1, 0.5]]], Box((0, 0), (9, 9)), (1.0,)).tolist()
+    [True, False]
+    """
+    found = sides(boxes, domain)
+    return np.asarray((found >= np.array(least or (0.0,)) * (1 - _ROUNDING)).all(axis=1))

@@ -30,7 +30,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, as_integer
+from ..arrays import Flags, Floats, Integers, Words, as_integer, scale_words
 from ..errors import InvalidInput
 from ..geometry.box import Box
 
@@ -141,15 +141,31 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Lower and upper corners of the smallest box around each cell: float64[m, 2, d]."""
         raise NotImplementedError
 
-    def nearest(self, codes: Cells, cells: Cells, kept: Flags) -> Cells:
-        """The nearest codes in kept children of the cells that hold them; codes in kept children stay: uint64[n].
+    def middles(self, codes: Cells) -> Floats:
+        """The position that stands for each code, the middle of its deepest cell: float64[n, d]."""
+        lower, upper = self.boxes(self.ancestors(codes, self.max_depth)).transpose(1, 0, 2)
+        return np.asarray(lower + (upper - lower) * 0.5)
+
+    def spread(self, cells: Cells, kept: Flags, words: Words) -> Cells:
+        """A code in the kept children of each cell, uniform if the words are: uint64[n].
+
+        With N codes in the kept children, it is the one with the place ⌊word · N / 2^64⌋ among them. So a cell below
+        holds it with a chance that differs from its share of the codes by less than 2^-64.
 
         Parameters
         ----------
-        codes : uint64[n]
         cells : uint64[n]
-            The cell of each code, above the deepest level.
+            Above the deepest level.
         kept : bool[n, fanout]
             Which children may be chosen; at least one per row.
+        words : uint64[n]
+            The same words give the same codes.
         """
-        raise NotImplementedError
+        rows, numbers = np.nonzero(kept)
+        first, last = self.span(self.child(cells[rows], numbers))
+        starts, sizes = np.zeros((2, *kept.shape), dtype=np.uint64)
+        starts[rows, numbers], sizes[rows, numbers] = first, last - first + np.uint64(1)
+        ends = np.cumsum(sizes, axis=1)
+        place = scale_words(words, ends[:, -1])
+        chosen = np.arange(len(cells)), np.argmax(ends > place[:, None], axis=1)
+        return np.asarray(starts[chosen] + (place - (ends[chosen] - sizes[chosen])))

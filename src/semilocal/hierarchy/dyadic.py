@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, is_integer
+from ..arrays import Floats, Integers, is_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from .base import ROOT, Cells, Hierarchy
@@ -211,24 +211,6 @@ class BoxTree(Hierarchy, frozen=True):
             at_end = upper == 1 << self.tick_bits
             out[:, 1, axis] = np.where(at_end, self.box.upper[axis], self._edge(axis, upper))
         return out
-
-    def nearest(self, codes: Cells, cells: Cells, kept: Flags) -> Cells:
-        """The nearest codes in kept children of the cells that hold them: uint64[n].
-
-        Distances are Euclidean with every axis scaled to the domain's width, in exact integers; the smallest
-        child number wins a tie.
-        """
-        ticks = self.tick_bounds(codes)[0]
-        best = np.full(len(ticks), np.iinfo(np.int64).max)
-        moved = ticks.copy()
-        for child in range(self.fanout):
-            first, last = self.tick_bounds((cells << np.uint64(self.level_bits)) | np.uint64(child))
-            there = np.clip(ticks, first, last)
-            gap = np.abs(there - ticks)
-            distance = np.where(kept[:, child], (gap * gap).sum(axis=1), np.iinfo(np.int64).max)
-            closer = distance < best
-            best[closer], moved[closer] = distance[closer], there[closer]
-        return self.interleave(moved)
 
 
 class BinaryTree(BoxTree, frozen=True, tag="binary"):

@@ -67,7 +67,7 @@ def draw_regions(
         raise InvalidInput(f"a picture needs two dimensions; this partition has {box.dimensions}")
     axes, filled = draw_rows(partition_rows(partition), box, ax, limits=limits)
     if len(partition.trimmed_cells):
-        axes.set_title("Hatched: trimmed areas. Participants there were moved to the nearest region.", fontsize=9)
+        axes.set_title("Hatched: trimmed areas. Participants there were moved into regions beside them.", fontsize=9)
     if points is not None:
         shown = box.check(points)
         axes.plot(shown[:, 0], shown[:, 1], ",", color="black", alpha=0.35)

@@ -131,7 +131,7 @@ def trim_reasons(task: Task, played: Played, rows: Integers, numbers: Integers, 
         else:
             out.append(
                 f"Trimmed in round {played.number}: estimated at {found} of {int(played.responders[row]):,}; {proof}. "
-                "Participants here were moved to the nearest region."
+                "Participants here were moved into the regions beside it."
             )
     return out
 

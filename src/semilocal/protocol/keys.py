@@ -1,4 +1,4 @@
-"""Everything a device derives from its secret: its noise, and its name in a task.
+"""Everything a device derives from its secret: its noise, the places it is moved to, and its name in a task.
 
 Noise is derived, not drawn, so a retry, a crash and a restart give the same bytes; answering the same question twice
 with fresh noise would let an observer average it away. HMAC-SHA-256 is the keyed function; a change of task, round or
@@ -12,12 +12,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-__all__ = ["SECRET_BYTES", "access_key", "derive", "pseudonym", "report_entropy", "upload_entropy", "value_entropy"]
+__all__ = [
+    "SECRET_BYTES", "access_key", "derive", "move_entropy", "pseudonym", "report_entropy", "upload_entropy",
+    "value_entropy",
+]  # fmt: skip
 
 SECRET_BYTES = 32
 _REPORT = b"semilocal/1/report"
 _VALUE = b"semilocal/1/value"
 _UPLOAD = b"semilocal/1/upload"
+_MOVE = b"semilocal/1/move"
 _KEY = b"semilocal/1/key"
 _PSEUDONYM = b"semilocal/1/pseudonym"
 
@@ -42,6 +46,11 @@ def value_entropy(secret: bytes, task: bytes, plan: bytes, index: int, region: i
 def upload_entropy(secret: bytes, task: bytes, code: int, length: int) -> bytes:
     """Entropy of the one upload a device ever makes for this task of two servers and this deepest cell."""
     return derive(secret, _UPLOAD + task + code.to_bytes(8, "big"), length)
+
+
+def move_entropy(secret: bytes, task: bytes, round_: int, cell: int) -> bytes:
+    """Entropy of the place that a device is moved to when this cell is trimmed in this round: 8 bytes."""
+    return derive(secret, _MOVE + task + round_.to_bytes(4, "big") + cell.to_bytes(8, "big"), 8)
 
 
 def pseudonym(secret: bytes, task: bytes) -> bytes:

@@ -14,8 +14,8 @@
 
 Anything else is a ``ServerViolation`` and changes nothing. Rules of a device:
 
-1. Noise is derived from (secret, task, round, cell), or (secret, plan, release, region): the same question gets the
-   same bytes.
+1. Noise, and the place it is moved to, are derived from (secret, task, round, cell), or (secret, plan, release,
+   region): the same question gets the same bytes.
 2. It answers its own cell in its own next round of the task it pinned, every release of the plan it pinned once, and
    nothing else.
 3. It trusts no verdict: the channel is public, so it decides again from the published tally.
@@ -34,9 +34,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats
 from ..errors import InvalidInput, ServerViolation
 from ..hierarchy.base import ROOT
-from .keys import SECRET_BYTES, pseudonym, report_entropy, value_entropy
+from .keys import SECRET_BYTES, move_entropy, pseudonym, report_entropy, value_entropy
 from .messages import (
     AnyClosed,
     AnyQuery,
@@ -53,7 +54,7 @@ from .plan import Plan
 from .policy import Policy, check_cell, check_task
 from .rule import Frontier, decide
 from .task import Task
-from .values import nearest_inside, unit_values
+from .values import unit_values
 
 __all__ = ["Participant", "Policy", "Released", "State"]
 
@@ -64,7 +65,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     phase: Literal["waiting", "answered", "finished", "lost"] = "waiting"
     round: int = 1  # the next one to answer, or the one that was answered
     cell: int = ROOT
-    code: int  # deepest cell it acts from
+    code: int  # deepest cell it acts from: that of its position, or the one it was moved to
     moves: int = 0
     trims: int = 0
     expected: float | None = None
@@ -151,6 +152,13 @@ class Participant:
     def crowd(self) -> int | None:
         """How many answered for the region, oneself included."""
         return self.state.crowd
+
+    @property
+    def _acting(self) -> Floats:
+        """The position it acts from: its own, or the middle of the deepest cell it was moved to. float64[1, d]."""
+        if not self.state.moves:
+            return self._position
+        return self.task.hierarchy.middles(np.array([self.state.code], dtype=np.uint64))
 
     @property
     def moves(self) -> int:
@@ -288,7 +296,9 @@ class Participant:
         if left in ended:
             return msgspec.structs.replace(state, phase="finished", cell=left)
         if child not in kept:
-            code = task.hierarchy.nearest(code, cell, ruling.kept)
+            entropy = move_entropy(self._secret, task.id, closed.round, state.cell)
+            words = np.frombuffer(entropy, dtype=">u8").astype(np.uint64)
+            code = task.hierarchy.spread(cell, ruling.kept, words)
             child = int(task.hierarchy.child_of(code, depth)[0])
             moved = 1
         place = int(np.searchsorted(kept, child))
@@ -350,7 +360,7 @@ class Participant:
         mechanism = release.mechanism
         assert mechanism is not None
         boxes = task.hierarchy.boxes(np.array([region], dtype=np.uint64))
-        unit = unit_values(release.build(), nearest_inside(task, self._position, boxes), boxes).unit
+        unit = unit_values(release.build(), self._acting, boxes).unit
         entropy = value_entropy(self._secret, task.id, self.plan.digest, message.index, region, mechanism.words)
         answer = mechanism.release_one(float(unit[0]), entropy)
         return ValueReport(task.id, message.round, self.pseudonym, region, answer)

@@ -1,7 +1,7 @@
 """The partition that a run found: regions, their crowds, and what the transcript says about their insides.
 
 Regions, crowds and who answered are unprotected by design: only the place inside a region is protected.
-Knows cells and counts. Knows no participants and no randomness.
+Knows cells and counts. Knows no participants, and draws from no generator but a given one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from .curator import Curator
 from .messages import Closed
 from .rule import Played
 from .task import Task
-from .values import nearest_inside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,57 +164,31 @@ class Partition:
         total = int(self.crowds.sum())
         return float(self.crowds[self.crowds < self.task.k].sum() / total) if total else 0.0
 
-    def locate(self, points: npt.ArrayLike) -> Integers:
+    def locate(self, points: npt.ArrayLike, *, rng: np.random.Generator | None = None) -> Integers:
         """Index of the region that a participant at each point would end in: int64[n].
 
-        A point in a trimmed part belongs to the region it would have been moved into.
+        A participant in a trimmed part is moved to a random place of what was kept, so its region is random: it is
+        drawn if there is a generator, else it is -1.
         """
-        codes = self.task.hierarchy.codes(points)
-        return self._region_of(self.moved_codes(codes))
-
-    def moved(self, points: npt.ArrayLike) -> Floats:
-        """The positions that participants at the points act from, inside their regions: float64[n, d].
-
-        Unmoved points come back unchanged; moved ones at the nearest point of their region.
-        """
-        checked = self.task.box.check(points)
-        return nearest_inside(self.task, checked, self.boxes[self.locate(checked)])
-
-    def moved_codes(self, codes: Cells) -> Cells:
-        """Deepest cells after all moves: uint64[n]."""
-        return self.trace(codes)[0]
-
-    def trace(self, codes: Cells) -> tuple[Cells, list[tuple[Integers, Integers]]]:
-        """Deepest cells after all moves, and the moves that led there.
-
-        Parameters
-        ----------
-        codes : uint64[n]
-            Deepest cells.
-
-        Returns
-        -------
-        codes : uint64[n]
-        moves : list of (int64[m], int64[m])
-            In the order of rounds: which of the codes were moved, and out of which trimmed child, counted as in
-            ``numpy.nonzero(~trims.kept)``.
-        """
-        out, moves = codes.copy(), []
         hierarchy, trims = self.task.hierarchy, self.trims
-        numbers = (np.cumsum(~trims.kept) - 1).reshape(trims.kept.shape)
+        codes = hierarchy.codes(points)
+        away = np.zeros(len(codes), dtype=bool)
         depths = hierarchy.depth(trims.cells)
-        for depth in np.unique(depths):
+        for depth in np.unique(depths).tolist():
             rows = np.flatnonzero(depths == depth)
             rows = rows[np.argsort(trims.cells[rows])]
-            ancestors = hierarchy.ancestors(out, int(depth))
-            found = np.minimum(np.searchsorted(trims.cells[rows], ancestors), len(rows) - 1)
-            here = np.flatnonzero(trims.cells[rows[found]] == ancestors)
-            row, child = rows[found[here]], hierarchy.child_of(out[here], int(depth))
-            leaves = ~trims.kept[row, child]
-            here, row, child = here[leaves], row[leaves], child[leaves]
-            out[here] = self.task.hierarchy.nearest(out[here], ancestors[here], trims.kept[row])
-            moves.append((here, numbers[row, child]))
-        return out, moves
+            ancestors = hierarchy.ancestors(codes, depth)
+            row = rows[np.minimum(np.searchsorted(trims.cells[rows], ancestors), len(rows) - 1)]
+            left = ~trims.kept[row, hierarchy.child_of(codes, depth)]
+            here = np.flatnonzero((trims.cells[row] == ancestors) & left)
+            if rng is None:
+                away[here] = True
+            else:
+                words = rng.integers(0, 2**64, size=len(here), dtype=np.uint64)
+                codes[here] = hierarchy.spread(ancestors[here], trims.kept[row[here]], words)
+        out = np.full(len(codes), -1)
+        out[~away] = self._region_of(codes[~away])
+        return out
 
     def _region_of(self, codes: Cells) -> Integers:
         first, last = self.task.hierarchy.span(self.cells)

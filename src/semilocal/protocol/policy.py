@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from ..errors import InvalidInput, ServerViolation
-from ..geometry.sides import side_unit, sides
+from ..geometry.sides import at_least, side_unit, sides
 from .plan import Plan
 from .promise import losses_words
 from .task import Task
@@ -150,9 +150,10 @@ def check_cell(task: Task, cell: int, policy: Policy) -> None:
     """
     if not policy.min_side:
         return
-    found = sides(task.hierarchy.boxes(np.array([cell], dtype=np.uint64)), task.box)[0]
-    least = np.broadcast_to(np.array(policy.min_side), found.shape)
-    if not (found >= least * (1 - 1e-9)).all():
+    boxes = task.hierarchy.boxes(np.array([cell], dtype=np.uint64))
+    if not at_least(boxes, task.box, policy.min_side)[0]:
+        found = sides(boxes, task.box)[0]
+        least = np.broadcast_to(np.array(policy.min_side), found.shape)
         unit = f" {side_unit(task.box)}".rstrip()
         raise ServerViolation(
             "small-cell", f"the cell measures {_by(found)}{unit}; the owner names none below {_by(least)}{unit}"

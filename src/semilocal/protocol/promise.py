@@ -336,8 +336,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.moved is not None:
             out.append(
                 f"{_MOVED.capitalize()}: epsilon = {self.moved:g}, delta = 0, which is {self._price}. Nothing "
-                "published makes the moved position likelier than those inside by more than that. Between two moved "
-                "positions nothing is promised."
+                "published makes the moved position likelier than those inside by more than that. The other way round, "
+                "and between two moved positions, nothing is promised."
             )
             if self.accounting and self.counted == "limit":
                 which = "first" if self.accounting == "core" else "second"

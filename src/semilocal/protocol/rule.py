@@ -8,9 +8,11 @@
     "each"   every passing child goes on by itself, a failing child is a        NOT kept
              region at once
 
-After TRIM, a participant in a trimmed child acts as if it were at the nearest point of the kept children. Verdicts are
-functions of reports that are public anyway, so the loss inside the region does not depend on the rule (docs/privacy.md,
-Theorem 1).
+A cell whose children have a side below the task's ``min_side`` is always a STOP: no region gets smaller than that.
+
+After TRIM, a participant in a trimmed child acts from a uniform place of the kept children (``Hierarchy.spread``).
+Verdicts are functions of reports that are public anyway, so the loss inside the region does not depend on the rule
+(docs/privacy.md, Theorem 1).
 
 Also the only place that says where a path ends. Knows one round. Knows no participants, positions or randomness.
 """
@@ -25,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, short_repr
+from ..geometry.sides import at_least
 from ..hierarchy.base import ROOT, Cells
 from ..randomizer.base import Randomizer
 from ..randomizer.widths import with_fanout
@@ -167,6 +170,8 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
         part = Frontier(frontier.cells[rows], frontier.trims[rows], frontier.expected[rows])
         judged = _judge(task, randomizer, part, size[rows], sums[rows, columns])
         kept[rows, columns], estimates[rows, columns] = judged
+    if task.min_side:
+        kept[_too_small(task, frontier.cells)] = False
     return proceed(task, frontier, kept, estimates)
 
 
@@ -194,6 +199,15 @@ def _judge(
         trimmed = ~every & passing.any(axis=1) & (frontier.trims < task.max_trims)
         goes_on = every | (trimmed & _sparse(task, randomizer, estimates, passing, size))
     return passing & goes_on[:, None], estimates
+
+
+def _too_small(task: Task, cells: Cells) -> Flags:
+    """Whether a child of each cell would have a side below the task's limit: bool[m]."""
+    hierarchy = task.hierarchy
+    large = at_least(hierarchy.boxes(hierarchy.children(cells)), task.box, task.min_side)
+    out = np.zeros(len(cells), dtype=bool)
+    out[hierarchy.child_rows(cells)[0][~large]] = True
+    return out
 
 
 def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Ruling:

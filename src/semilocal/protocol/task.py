@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,7 +17,8 @@ import msgspec
 from ..arrays import is_integer, is_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy import MAX_BITS, BinaryTree, Hierarchy, Quadtree
+from ..geometry.sides import at_least, is_geographic, side_unit, sides
+from ..hierarchy import MAX_BITS, ROOT, BinaryTree, Hierarchy, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .promise import promise
 
@@ -28,7 +30,9 @@ Accounting = Literal["core", "uniform"]
 MAX_K = 2**20  # a device must be able to compute the crowd test of any task
 KEY_BYTES = 32
 ID_BYTES = 32
-_TICK_BITS = 20  # default resolution: 2**20 slices per axis
+_TICK_BITS = 20  # 2**20 slices per axis unless max_depth says otherwise
+_MAX_LABEL = 64
+_KILOMETRES = 0.01  # default resolution of a map: a phone does not know its position better than to about 10 metres
 _MAX_TRIMS = {"core": 16, "uniform": 3}
 
 
@@ -69,6 +73,11 @@ class Task(
         Crowds keep k honest participants even if so many devices lie; randomized response only.
     server_key : bytes
         Ed25519 public key (32 bytes) that signs the transcript's checkpoints; empty: they are not signed.
+    min_side : tuple of float
+        No region gets a side shorter than this: one number per axis, or one for all, in units of the axes (kilometres
+        where they are longitude and latitude); empty for no limit. Not with rule "each".
+    label : str
+        At most 64 characters. It is part of the id, so that the same collection can be repeated under another label.
     """
 
     hierarchy: BinaryTree | Quadtree
@@ -85,6 +94,8 @@ class Task(
     size_from: Literal["responders", "estimate"] = "responders"
     tolerate_liars: int = 0
     server_key: bytes = b""
+    min_side: tuple[float, ...] = ()
+    label: str = ""
 
     def __post_init__(self) -> None:
         _check(isinstance(self.hierarchy, Hierarchy), "hierarchy", "a BinaryTree or Quadtree", self.hierarchy)
@@ -134,6 +145,11 @@ class Task(
             isinstance(self.server_key, bytes) and len(self.server_key) in (0, KEY_BYTES),
             "server_key", f"an Ed25519 public key of {KEY_BYTES} bytes, or empty", self.server_key,
         )  # fmt: skip
+        _check(
+            isinstance(self.label, str) and len(self.label) <= _MAX_LABEL and self.label.isprintable(),
+            "label", f"a text of at most {_MAX_LABEL} printable characters", self.label,
+        )  # fmt: skip
+        self._check_min_side()
         for name in ("delta", "tau", "quorum"):  # 1 and 1.0 must have the same bytes
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
         if self.rule != "trim" and self.max_trims:
@@ -143,6 +159,27 @@ class Task(
             raise InvalidInput(
                 "size_from='estimate' is what the published code does; it needs rule='each' and "
                 "PaperLaplace(margin='paper')"
+            )
+
+    def _check_min_side(self) -> None:
+        least, box = self.min_side, self.box
+        _check(
+            isinstance(least, tuple) and len(least) in (0, 1, box.dimensions)
+            and all(is_number(side) and 0 < side < math.inf for side in least),
+            "min_side", f"lengths above 0: one, or one for each of the {box.dimensions} axes; or empty", least,
+        )  # fmt: skip
+        msgspec.structs.force_setattr(self, "min_side", tuple(float(side) for side in least))
+        if least and self.rule == "each":
+            raise InvalidInput(
+                f"min_side is {least}, but with rule 'each' every failing child is a region at once, however small; "
+                "leave min_side empty"
+            )
+        children = self.hierarchy.boxes(self.hierarchy.children([ROOT]))
+        if not at_least(children, box, least).all():
+            found = " x ".join(f"{side:.3g}" for side in sides(children, box).min(axis=0).tolist())
+            raise InvalidInput(
+                f"min_side is {least}, but the parts of {box} measure {found} {side_unit(box)}".rstrip()
+                + ", so it could never be split; take a smaller resolution, or a larger box"
             )
 
     # -- constructors --------------------------------------------------------------------------------------
@@ -167,6 +204,8 @@ class Task(
         window: int = 3600,
         tolerate_liars: int = 0,
         server_key: bytes = b"",
+        resolution: float | Sequence[float] | None = None,
+        label: str = "",
     ) -> Task:
         """A task with our defaults: binary splits, randomized response, rule "trim", accounting "core".
 
@@ -181,6 +220,12 @@ class Task(
             Chance per participant of a crowd below k; use well below 1/N in a deployment.
         k : int
             The smallest crowd.
+        resolution : float or sequence of float, optional
+            ``min_side``: no region gets a side shorter than this, in units of the axes, or in kilometres where they are
+            longitude and latitude; one number, or one per axis. 0 for no limit. Without it, 0.01 km for longitude and
+            latitude (no phone knows its position better), else no limit.
+        label : str
+            Makes another task of the same parameters, to repeat a collection.
 
         Examples
         --------
@@ -210,7 +255,7 @@ class Task(
             hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta,
             max_trims=max_trims, tau=tau, accounting=accounting, quorum=quorum, window=window,
             max_rounds=max_depth if max_rounds is None else max_rounds, tolerate_liars=tolerate_liars,
-            server_key=server_key,
+            server_key=server_key, min_side=_min_side(box, rule, resolution), label=label,
         )  # fmt: skip
 
     @classmethod
@@ -292,6 +337,16 @@ class Task(
     def statement(self) -> str:
         """The promise in plain words: what is protected, against whom, with which numbers, what is revealed."""
         return promise(self).text()
+
+
+def _min_side(box: Box, rule: Rule, resolution: float | Sequence[float] | None) -> tuple[float, ...]:
+    """The shortest sides of regions that a resolution stands for."""
+    if resolution is None:
+        return (_KILOMETRES,) if is_geographic(box) and rule != "each" else ()
+    if isinstance(resolution, Sequence):
+        return tuple(resolution)
+    _check(is_number(resolution) and 0 <= resolution < math.inf, "resolution", "a length of at least 0", resolution)
+    return (float(resolution),) if resolution else ()
 
 
 def _check(good: bool, name: str, allowed: str, got: Any) -> None:

@@ -1,12 +1,8 @@
-"""The value a participant gives: the position it acts from, and f there, scaled to the range of f over its region.
+"""The value a participant gives: f at the position it acts from, scaled to the range of f over its region.
 
-One answer for devices, simulations and planners to both questions:
+Where f is constant on a region there is nothing to tell, and the scaled value is 1/2.
 
-- cells are half-open, and so is the region that a participant was moved into: it gives f at the nearest point that is
-  *in* the region, which is the double just below an upper edge (unless that is the upper edge of the domain);
-- where f is constant on a region there is nothing to tell, and the scaled value is 1/2.
-
-Knows cells, functions and doubles. Knows no participants and no noise.
+Knows boxes, functions and doubles. Knows no participants and no noise.
 """
 
 from __future__ import annotations
@@ -18,32 +14,8 @@ import numpy.typing as npt
 
 from ..arrays import Floats
 from ..functions import BoundedFunction, check_values
-from .task import Task
 
-__all__ = ["UnitValues", "nearest_inside", "unit_values"]
-
-
-def nearest_inside(task: Task, points: Floats, boxes: Floats) -> Floats:
-    """The points of half-open cells that are nearest to the given points: float64[n, d].
-
-    A point that is in its cell comes back unchanged.
-
-    Parameters
-    ----------
-    points : float64[n, d]
-    boxes : float64[n, 2, d]
-        The box of a cell for each point, as ``task.hierarchy.boxes`` gives it.
-
-    Examples
-    --------
-    >>> from semilocal import Box, Task
-    >>> task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.05, k=20)
-    >>> nearest_inside(task, np.array([[0.9], [0.9]]), task.hierarchy.boxes([2, 3])).tolist()
-    [[0.49999999999999994], [0.9]]
-    """
-    upper = boxes[:, 1]
-    last = np.where(upper == task.box.upper, upper, np.nextafter(upper, -np.inf))
-    return np.clip(points, boxes[:, 0], last)
+__all__ = ["UnitValues", "unit_values"]
 
 
 class UnitValues(NamedTuple):

@@ -1,8 +1,7 @@
 """How far moved participants can have shifted a mean, by the public transcript alone.
 
-The model: a moved person gave the value of a place drawn evenly from the part that was kept, where the people of a
-trimmed part would have given others. The protocol moves people to the nearest point of the kept part, so this is a
-model of where they went; how often the intervals hold the truth is measured in bench/RESULTS.md.
+A moved person gave the value of a place drawn evenly from the part that was kept, where the people of a trimmed part
+would have given others. How often the intervals hold the truth is measured in bench/RESULTS.md.
 
 Knows a partition and a function. Knows no mechanism.
 """

@@ -16,12 +16,12 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Integers, sort_with_order
+from ..arrays import Flags, Integers, Words, sort_with_order
 from ..hierarchy.base import ROOT, Cells
-from ..protocol.keys import report_entropy
+from ..protocol.keys import move_entropy, report_entropy
 from ..protocol.rule import Ruling, randomizers
 from ..protocol.task import Task
-from .run import LOST, Reports
+from .run import LOST, Moved, Reports
 
 __all__ = ["Asked", "Counted", "Detail", "Population", "SortedPopulation"]
 
@@ -63,12 +63,18 @@ class Population(Protocol):
     def moves(self) -> npt.NDArray[np.int16]:
         """How often each participant was moved: int16[n]."""
 
+    @property
+    def moved(self) -> Moved:
+        """Where moved participants that have a region act from."""
+
 
 class SortedPopulation:
     """A whole population in memory, as codes that are sorted once.
 
     A cell of the frontier is a range of the sorted codes, and a round is a search for the children's boundaries plus
-    one draw per cell. Participants that a TRIM moves are kept aside with their new codes: nothing is sorted again.
+    one draw per cell. Participants that a TRIM moves are kept aside with their new codes, which are uniform over the
+    part that is kept, so that at every later division they are divided by the children's shares of it. Nothing is
+    sorted again.
 
     Parameters
     ----------
@@ -82,7 +88,7 @@ class SortedPopulation:
     dropout : float
         Chance, per participant and round, of being lost for good.
     secrets : sequence of bytes, optional
-        One per participant: reports are derived from them as devices do.
+        One per participant: reports and moves are derived from them as devices do.
     """
 
     def __init__(
@@ -101,7 +107,7 @@ class SortedPopulation:
         self._bounds = np.stack([self._start, self._stop], axis=1)
         self._aside = _Aside.nobody()
         self._leaves: list[_Leaves] = []
-        self._settled: list[tuple[Integers, Cells]] = []  # moved participants and the cell they ended in; 0 if lost
+        self._settled: list[_Settled] = []
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -241,7 +247,7 @@ class SortedPopulation:
 
     def _settle(self, done: Flags, cells: Cells) -> None:
         aside = self._aside
-        self._settled.append((aside.who[done], cells))
+        self._settled.append(_Settled(aside.who[done], aside.codes[done], cells))
         self._aside = _Aside(aside.who[~done], aside.codes[~done], aside.rows[~done])
 
     def _move(self, ruling: Ruling) -> None:
@@ -249,21 +255,28 @@ class SortedPopulation:
         left = ~ruling.kept & self.task.hierarchy.child_mask(self._asked.cells) & ruling.trimmed[:, None]
         rows, children = np.nonzero(left)
         aside = self._aside
-        twice = np.flatnonzero(left[aside.rows, self._aside_children()])
-        codes = aside.codes.copy()
-        codes[twice] = self._moved_codes(codes[twice], aside.rows[twice], ruling)
+        away = left[aside.rows, self._aside_children()]
         ranks, rows = self._in_ranges(self._bounds[rows, children], self._bounds[rows, children + 1], rows)
-        who = self.participants[ranks].astype(np.int64)
+        who = np.concatenate([aside.who[away], self.participants[ranks].astype(np.int64)])
+        rows = np.concatenate([aside.rows[away], rows])
         self.moves[who] += 1
-        self.moves[aside.who[twice]] += 1
+        cells = self._asked.cells[rows]
+        codes = self.task.hierarchy.spread(cells, ruling.kept[rows], self._move_words(who, cells))
         self._aside = _Aside(
-            np.concatenate([aside.who, who]),
-            np.concatenate([codes, self._moved_codes(self.codes[ranks], rows, ruling)]),
-            np.concatenate([aside.rows, rows]),
+            np.concatenate([aside.who[~away], who]),
+            np.concatenate([aside.codes[~away], codes]),
+            np.concatenate([aside.rows[~away], rows]),
         )
 
-    def _moved_codes(self, codes: Cells, rows: Integers, ruling: Ruling) -> Cells:
-        return self.task.hierarchy.nearest(codes, self._asked.cells[rows], ruling.kept[rows])
+    def _move_words(self, who: Integers, cells: Cells) -> Words:
+        if self._secrets is None:
+            assert self._rng is not None
+            return self._rng.integers(0, 2**64, size=len(who), dtype=np.uint64)
+        entropy = b"".join(
+            move_entropy(self._secrets[person], self.task.id, self._asked.number, cell)
+            for person, cell in zip(who.tolist(), cells.tolist(), strict=True)
+        )
+        return np.frombuffer(entropy, dtype=">u8").astype(np.uint64)
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -283,11 +296,18 @@ class SortedPopulation:
             by_rank[~self._present] = LOST
         out = np.empty(len(self), dtype=np.int32)
         out[self.participants] = by_rank
-        for who, ends in self._settled:
-            lost = ends == 0
-            out[who[lost]] = LOST
-            out[who[~lost]] = np.searchsorted(first, self.task.hierarchy.span(ends[~lost])[0])
+        for settled in self._settled:
+            lost = settled.cells == 0
+            ends = settled.cells[~lost]
+            out[settled.who[lost]] = LOST
+            out[settled.who[~lost]] = np.searchsorted(first, self.task.hierarchy.span(ends)[0])
         return out
+
+    @property
+    def moved(self) -> Moved:
+        """Where moved participants that have a region act from."""
+        parts = [Moved.nobody(), *(Moved(s.who[s.cells != 0], s.codes[s.cells != 0]) for s in self._settled)]
+        return Moved(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 class _Leaves(NamedTuple):
@@ -296,6 +316,14 @@ class _Leaves(NamedTuple):
     cells: Cells
     start: Integers
     stop: Integers
+
+
+class _Settled(NamedTuple):
+    """Moved participants whose path has ended: who, their codes, and the cells they ended in; 0 if lost."""
+
+    who: Integers
+    codes: Cells
+    cells: Cells
 
 
 @dataclass(frozen=True, eq=False)

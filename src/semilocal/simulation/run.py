@@ -1,6 +1,6 @@
 """A finished run: the partition, what each participant spent, and the transcript.
 
-Knows results. Knows no positions and no randomness.
+Knows results. Keeps no positions of participants; knows no randomness.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, Integers, short_repr
+from ..errors import InvalidInput
+from ..hierarchy.base import Cells
 from ..protocol.curator import closing
 from ..protocol.messages import Message, Query, Report
 from ..protocol.partition import Partition
 from ..protocol.rule import Played
 from ..protocol.task import Task
 
-__all__ = ["LOST", "Reports", "Round", "Run"]
+__all__ = ["LOST", "Moved", "Reports", "Round", "Run"]
 
 LOST = -1  # region of a participant that dropped out
 
@@ -45,6 +48,18 @@ class Round(Played):
     __repr__ = short_repr
 
 
+class Moved(NamedTuple):
+    """Participants that were moved and have a region, and the codes they act from: int64[m], uint64[m]."""
+
+    participants: Integers
+    codes: Cells
+
+    @staticmethod
+    def nobody() -> Moved:
+        """Nobody was moved."""
+        return Moved(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64))
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """A finished simulation.
@@ -58,6 +73,8 @@ class Run:
     moves : int16[n]
         How often each participant was moved.
     rounds : tuple of Round
+    moved : Moved
+        Where those who were moved act from.
     simulated : bool
         Always True: seeded randomness is for simulation only.
     """
@@ -67,10 +84,32 @@ class Run:
     regions: npt.NDArray[np.int32]
     moves: npt.NDArray[np.int16]
     rounds: tuple[Round, ...]
+    moved: Moved = field(default_factory=Moved.nobody)
     pseudonyms: Callable[[int], bytes] = field(repr=False, default=lambda index: int(index).to_bytes(16, "big"))
     simulated: bool = True
 
     __repr__ = short_repr
+
+    def acting(self, points: npt.ArrayLike) -> Floats:
+        """The positions that participants act from in the end, inside their regions: float64[n, d].
+
+        Their own, or that of the code they were last moved to; of participants that dropped out, their own.
+
+        Parameters
+        ----------
+        points : array_like, shape (n, d)
+            Positions of the run's participants, in their order.
+        """
+        positions = self.task.box.check(points)
+        if len(positions) != len(self.regions):
+            raise InvalidInput(
+                f"points must be the run's {len(self.regions)} participants in their order; got {len(positions)}"
+            )
+        if not len(self.moved.participants):
+            return positions
+        out = positions.copy()
+        out[self.moved.participants] = self.task.hierarchy.middles(self.moved.codes)
+        return out
 
     @property
     def losses(self) -> Floats:

@@ -110,7 +110,7 @@ def play(curator: Curator, population: Population, *, progress: Callable[[int, i
     regions = population.regions(partition.cells)
     if task.rule == "each":  # nobody answers for a region that was left behind: only who holds the data can count it
         partition = replace(partition, crowds=np.bincount(regions[regions != LOST], minlength=len(partition)))
-    return Run(task, partition, regions, population.moves, tuple(rounds))
+    return Run(task, partition, regions, population.moves, tuple(rounds), population.moved)
 
 
 def _check_arguments(

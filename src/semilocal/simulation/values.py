@@ -12,20 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, Words
-from ..errors import InvalidInput
+from ..arrays import Floats, Integers, Words
 from ..functions import BoundedFunction
 from ..hierarchy.base import Cells
 from ..protocol.curator import Curator
 from ..protocol.keys import value_entropy
 from ..protocol.messages import Event, ValueClosed, ValueQuery, ValueReport
-from ..protocol.partition import Partition
 from ..protocol.plan import Plan
-from ..protocol.values import nearest_inside, unit_values
+from ..protocol.values import unit_values
 from ..randomizer.values.mechanisms import AnyMechanism
 from .run import LOST, Run
 
-__all__ = ["Given", "ValueRound", "acting_positions", "give_values", "play_values", "value_events"]
+__all__ = ["Given", "ValueRound", "give_values", "play_values", "value_events"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,26 +70,12 @@ def give_values(
     words : callable
         Gives the entropy uint64[m, mechanism.words] of the participants int64[m].
     """
-    positions = run.task.box.check(points)
-    if len(positions) != len(run.regions):
-        raise InvalidInput(
-            f"points must be the run's {len(run.regions)} participants in their order; got {len(positions)}"
-        )
+    acting = run.acting(points)
     who = np.flatnonzero(run.regions != LOST)
     regions = run.regions[who].astype(np.int64)
-    there = positions if len(who) == len(positions) else positions[who]
-    acting = acting_positions(run.partition, there, regions, run.moves[who] > 0)
-    unit, low, width = unit_values(f, acting, run.partition.boxes, of=regions)
+    there = acting if len(who) == len(acting) else acting[who]
+    unit, low, width = unit_values(f, there, run.partition.boxes, of=regions)
     return Given(who, regions, mechanism.release(unit, words(who)), low, width)
-
-
-def acting_positions(partition: Partition, positions: Floats, regions: Integers, moved: Flags) -> Floats:
-    """Positions that participants act from: their own, or the nearest in their region if they were moved."""
-    if not moved.any():
-        return positions
-    out = positions.copy()
-    out[moved] = nearest_inside(partition.task, positions[moved], partition.boxes[regions[moved]])
-    return out
 
 
 def play_values(run: Run, points: npt.ArrayLike, plan: Plan, secrets: Sequence[bytes]) -> list[ValueRound]:

@@ -74,15 +74,21 @@ def test_values_are_those_of_the_pinned_plan_and_are_booked() -> None:
     world = World(FakeServer(capacity=SIZE, releases=(MEAN, MEAN)))
     summaries = asyncio.run(run_agents(world, points))
     server, first = world.server, world.server.partition_rounds + 1
+    keys = [world.secrets[f"device{which}"] for which in range(SIZE)]
+    run = simulate(points, TASK, secrets=keys, detail="reports")
+    codes = dict(zip(run.moved.participants.tolist(), run.moved.codes.tolist(), strict=True))
+    assert codes
     for number, query in enumerate(server.queries[first - 1 :], start=first):
         assert isinstance(query, ValueQuery)
         expected: dict[tuple[int, int], int] = {}
         for which, point in enumerate(points):
             region = summaries[which].region
             assert region is not None
-            state = State(phase="finished", round=first - 1, cell=region, code=1, answered=first - 1)
-            secret = world.secrets[f"device{which}"]
-            report = Participant(TASK, point, secret, ALLOW_ALL, plan=server.plan, state=state).receive(query)
+            state = State(
+                phase="finished", round=first - 1, cell=region, code=codes.get(which, 1), moves=int(which in codes),
+                answered=first - 1,
+            )  # fmt: skip
+            report = Participant(TASK, point, keys[which], ALLOW_ALL, plan=server.plan, state=state).receive(query)
             assert isinstance(report, ValueReport)
             expected[region, report.answer] = expected.get((region, report.answer), 0) + 1
         closed = server.closings[number - 1]

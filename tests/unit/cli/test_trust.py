@@ -51,9 +51,11 @@ def test_what_belongs_to_nobody_is_refused(
         assert "resolution must be at most half" in refused(capsys, *words, "--resolution", "3")
 
 
-def test_resolution_is_refused_with_nobody(capsys: pytest.CaptureFixture[str], table: Path) -> None:
-    words = ("partition", table, *UNIT, "--trust", "nobody", "--epsilon", "1", "--resolution", "0.1")
-    assert "--resolution: not with --trust nobody" in refused(capsys, *words)
+def test_a_resolution_limits_the_regions_of_nobody(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    words = ("partition", table, *UNIT, "--trust", "nobody", "--epsilon", "8", "--k", "10", "--seed", "1")
+    free, limited = (run_json(capsys, *words, "--resolution", resolution)["regions"] for resolution in ("0.001", "50"))
+    assert free > limited
+    assert "could never be split" in refused(capsys, *words, "--resolution", "100")
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -7,7 +7,6 @@ defines, and walks paths bit by bit.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 from typing import Any
 
@@ -354,38 +353,6 @@ def test_cells_between_levels_or_below_the_tree_are_refused() -> None:
 
 def squared(tick: tuple[int, ...], ranges: list[tuple[int, int]]) -> int:
     return sum(max(low - t, t - (high - 1), 0) ** 2 for t, (low, high) in zip(tick, ranges, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("tree", "cell"),
-    [
-        (Quadtree(Box((0,), (1,)), 3), 1),
-        (Quadtree(Box((0, 0), (1, 1)), 3), 1),
-        (Quadtree(Box((0, 0), (1, 1)), 3), 6),
-        (Quadtree(Box((0, 0, 0), (1, 1, 1)), 2), 1),
-        (BinaryTree(Box((0, 0), (1, 1)), 6), 1),
-        (BinaryTree(Box((0, 0), (1, 1)), 6), 3),
-        (BinaryTree(Box((0, 0, 0), (1, 1, 1)), 7), 9),
-    ],
-)
-def test_the_nearest_code_is_that_of_a_search_through_all(tree: Tree, cell: int) -> None:
-    """The nearest kept child, the smallest number on a tie, and in it the nearest tick."""
-    ticks = list(itertools.product(*(range(low, high) for low, high in slow_ranges(tree, cell))))
-    masks = [mask for mask in itertools.product([False, True], repeat=tree.fanout) if any(mask)]
-    rows = [(tick, mask) for tick in ticks for mask in masks]
-    got = tree.nearest(
-        tree.interleave(np.array([tick for tick, _ in rows])),
-        np.full(len(rows), cell, dtype=np.uint64),
-        np.array([mask for _, mask in rows]),
-    )
-    ranges = [slow_ranges(tree, cell * tree.fanout + child) for child in range(tree.fanout)]
-    distance = {(tick, child): squared(tick, ranges[child]) for tick in ticks for child in range(tree.fanout)}
-    kept = {mask: [child for child in range(tree.fanout) if mask[child]] for mask in masks}
-    wanted = []
-    for tick, mask in rows:
-        child = min((distance[tick, child], child) for child in kept[mask])[1]
-        wanted.append([min(max(x, low), high - 1) for x, (low, high) in zip(tick, ranges[child], strict=True)])
-    assert got.tolist() == tree.interleave(np.array(wanted)).tolist()
 
 
 # -- the tree itself -----------------------------------------------------------------------------------------------

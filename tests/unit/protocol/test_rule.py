@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from semilocal import Box, Task
+from semilocal import Box, Task, simulate
+from semilocal.errors import InvalidInput
 from semilocal.protocol.rule import Frontier, decide, first_frontier, no_frontier
 
 SQUARE = Box((0, 0), (1, 1))
@@ -233,3 +234,60 @@ def test_verdicts_of_discrete_laplace_follow_the_same_rules(rule: str) -> None:
     blocked = {"all": (), "trim": (0,), "each": (0,)}[rule]
     assert kept(task, 5000, [threshold, 0]) == blocked
     assert kept(task, 5000, [threshold - 1, threshold - 1]) == ()
+
+
+# -- the shortest side ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["all", "trim"])
+def test_no_cell_is_divided_into_parts_with_a_side_below_the_limit(rule: Any) -> None:
+    """Cell 4 measures 1/2 by 1/2 and is halved on axis 0; cell 8 measures 1/4 by 1/2 and is halved on axis 1."""
+    fair = [[500, 500]]
+    for limit, cell, divided in (
+        ((0.25,), 4, True), ((0.26,), 4, False), ((0.25, 0.25), 8, True), ((0.01, 0.26), 8, False),
+        ((0.24, 0.01), 8, True), ((0.26, 0.01), 4, False), ((), 2**39, True),
+    ):  # fmt: skip
+        task = task_of(rule, resolution=limit)
+        assert decide(task, frontier_of(cell), [1000], fair).kept.all() == divided, (limit, cell)
+        if rule == "trim":
+            assert decide(task, frontier_of(cell), [1000], [[731, 269]]).kept.any() == divided
+
+
+def test_on_maps_the_limit_is_in_kilometres_and_narrow_cells_near_a_pole_are_not_divided() -> None:
+    world = Box((-180, -90), (180, 90), names=("longitude", "latitude"))
+    task = Task.build(world, epsilon=1.0, delta=0.05, k=20, resolution=100.0)
+    tree = task.hierarchy
+    equator, north = (int(cell) for cell in tree.locate([[10.0, 1.0], [10.0, 89.0]], 12))  # 5.6 by 2.8 degrees
+    assert decide(task, frontier_of(equator), [1000], [[500, 500]]).kept.all()
+    assert not decide(task, frontier_of(north), [1000], [[500, 500]]).kept.any()
+    assert Task.build(world, epsilon=1.0, delta=0.05, k=20).min_side == (0.01,)
+    assert Task.build(world, epsilon=1.0, delta=0.05, k=20, resolution=0).min_side == ()
+    assert Task.build(SQUARE, epsilon=1.0, delta=0.05, k=20).min_side == ()
+
+
+def test_a_run_makes_no_region_below_the_limit_and_makes_smaller_ones_without_it() -> None:
+    points = np.random.default_rng(1).random((20_000, 2)) / 8
+    for limit in (0.02, (0.06, 0.01)):
+        run = simulate(points, task_of("trim", resolution=limit), rng=np.random.default_rng(2))
+        sides = run.partition.boxes[:, 1] - run.partition.boxes[:, 0]
+        assert (sides >= np.array(limit)).all()
+    free = simulate(points, task_of("trim"), rng=np.random.default_rng(2)).partition
+    assert (free.boxes[:, 1] - free.boxes[:, 0]).min() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"resolution": 0.6}, "could never be split; take a smaller resolution"),
+        ({"resolution": (0.1, 0.1, 0.1)}, "one for each of the 2 axes"),
+        ({"resolution": -1.0}, "length of at least 0"),
+        ({"resolution": math.nan}, "length of at least 0"),
+        ({"resolution": (0.1, 0.0)}, "lengths above 0"),
+        ({"resolution": 0.1, "rule": "each"}, "rule 'each'"),
+        ({"label": "x" * 65}, "at most 64 printable characters"),
+        ({"label": "two\nlines"}, "at most 64 printable characters"),
+    ],
+)
+def test_impossible_limits_and_labels_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        task_of(**{"rule": "trim", **options})

@@ -249,6 +249,8 @@ def test_the_id_changes_with_every_field() -> None:
         "size_from": "estimate",
         "tolerate_liars": 1,
         "server_key": bytes(32),
+        "min_side": (0.1,),
+        "label": "again",
     }
     assert set(other) == set(task.__struct_fields__)
     companions: dict[str, dict[str, Any]] = {"rule": {"max_trims": 0}}

@@ -28,15 +28,25 @@ REGION = 0b100  # the lower left quarter
 SECRET = b"s" * 32
 
 
-def ended(point: list[float], *, plan: Plan = PLAN, secret: bytes = SECRET, region: int = REGION) -> Participant:
+def ended(
+    point: list[float],
+    *,
+    plan: Plan = PLAN,
+    secret: bytes = SECRET,
+    region: int = REGION,
+    code: int = 1,
+    moves: int = 0,
+) -> Participant:
     """A participant whose path ended in the region in round 8."""
-    state = State(phase="finished", round=8, cell=region, code=1, answered=8)
+    state = State(phase="finished", round=8, cell=region, code=code, moves=moves, answered=8)
     return Participant(TASK, point, secret, ALLOW_ALL, plan=plan, state=state)
 
 
-def respond(point: list[float], *, plan: Plan = PLAN, index: int = 0, secret: bytes = SECRET) -> ValueReport:
+def respond(
+    point: list[float], *, plan: Plan = PLAN, index: int = 0, secret: bytes = SECRET, **state: int
+) -> ValueReport:
     query = ValueQuery(TASK.id, 9 + plan.asked.index(index), plan.digest, index)
-    report = ended(point, plan=plan, secret=secret).receive(query)
+    report = ended(point, plan=plan, secret=secret, **state).receive(query)
     assert isinstance(report, ValueReport)
     return report
 
@@ -138,12 +148,18 @@ def test_no_two_positions_in_the_region_differ_by_more_than_epsilon() -> None:
         mechanism.probabilities((high - low) / ((high - low) / 2))
 
 
-def test_a_moved_participant_answers_from_the_nearest_point_of_its_region() -> None:
-    """From outside the answer is that of the nearest point that is in the half-open region, for every secret."""
-    box = TASK.hierarchy.boxes(np.array([REGION], dtype=np.uint64))[0]
-    inside = [math.nextafter(float(box[1, 0]), 0.0), 0.1]
-    for secret in secrets_of(50):
-        assert respond([0.99, 0.1], secret=secret).answer == respond(inside, secret=secret).answer
+def test_a_moved_participant_answers_from_the_place_it_was_moved_to() -> None:
+    """From outside the answer is that of the middle of its code, for every secret. Planted bug: another place."""
+    codes = TASK.hierarchy.codes([[0.2, 0.1], [0.4, 0.3]])
+    inside, other = TASK.hierarchy.middles(codes).tolist()
+    code = int(codes[0])
+    answers = [
+        (respond([0.99, 0.1], secret=secret, code=code, moves=1).answer, respond(inside, secret=secret).answer,
+         respond(other, secret=secret).answer)
+        for secret in secrets_of(200)
+    ]  # fmt: skip
+    assert [got for got, _, _ in answers] == [wanted for _, wanted, _ in answers]
+    assert [got for got, _, _ in answers] != [wrong for _, _, wrong in answers]
 
 
 def one_region(crowd: int) -> Partition:

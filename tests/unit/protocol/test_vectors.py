@@ -122,15 +122,15 @@ def test_cells(entry: Json) -> None:
 @pytest.mark.parametrize("entry", TABLES["moves"])
 def test_moves(entry: Json) -> None:
     mine, theirs = tree(entry["hierarchy"]), reference.Tree(entry["hierarchy"])
-    assert [theirs.move(code, entry["cell"], entry["kept"]) for code in entry["codes"]] == entry["moved"]
-    task = Task(
-        hierarchy=mine, randomizer=RandomizedResponse(1.0, mine.fanout), rule="trim", k=2, delta=0.05, max_trims=4,
-        tau=0.2, accounting="core", max_rounds=1,
-    )  # fmt: skip
-    codes = np.array(entry["codes"], dtype=np.uint64)
-    kept = np.tile(np.isin(np.arange(mine.fanout), entry["kept"]), (len(codes), 1))
-    moved = task.hierarchy.nearest(codes, np.full(len(codes), entry["cell"], dtype=np.uint64), kept)
-    assert moved.tolist() == entry["moved"]
+    words, codes = ([int(text) for text in entry[name]] for name in ("words", "codes"))
+    assert [theirs.move(entry["cell"], entry["kept"], word) for word in words] == codes
+    assert [theirs.middle(code) for code in codes] == entry["positions"]
+    kept = np.tile(np.isin(np.arange(mine.fanout), entry["kept"]), (len(words), 1))
+    cells = np.full(len(words), entry["cell"], dtype=np.uint64)
+    moved = mine.spread(cells, kept, np.array(words, dtype=np.uint64))
+    assert moved.tolist() == codes
+    assert mine.middles(moved).tolist() == entry["positions"]
+    assert mine.codes(mine.middles(moved)).tolist() == codes
 
 
 def test_weights() -> None:
@@ -157,6 +157,9 @@ def test_entropy() -> None:
         key = secret, task, row["round"], int(row["cell"]), row["words"]
         assert keys.report_entropy(*key).hex() == row["entropy"]
         assert b"".join(word.to_bytes(8, "big") for word in reference.report_words(*key)).hex() == row["entropy"]
+    for row in entry["moves"]:
+        place = secret, task, row["round"], int(row["cell"])
+        assert keys.move_entropy(*place).hex() == reference.move_word(*place).to_bytes(8, "big").hex() == row["entropy"]
 
 
 @pytest.mark.parametrize("entry", TABLES["answers"])
@@ -187,10 +190,10 @@ def test_verdicts(entry: Json) -> None:
     fields = task_fields(entry["task"])
     task = decode(reference.pack(fields), Task)
     for responders, tally, trims, kept, trimmed in entry["verdicts"]:
-        frontier = Frontier(np.array([1], dtype=np.uint64), np.array([trims]), np.array([np.nan]))
+        frontier = Frontier(np.array([entry["cell"]], dtype=np.uint64), np.array([trims]), np.array([np.nan]))
         ruling = decide(task, frontier, [responders], [tally])
         assert np.flatnonzero(ruling.kept[0]).tolist() == kept
-        assert reference.verdict(fields, responders, tally, trims) == (kept, trimmed)
+        assert reference.verdict(fields, responders, tally, trims, entry["cell"]) == (kept, trimmed)
         assert set(ruling.frontier.trims.tolist()) <= {trims + trimmed}
 
 

@@ -157,12 +157,16 @@ def test_other_wrong_input_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("epsilon", "target"), [(1.0, 0.015), (2.0, 1.5e-3), (4.0, 3e-4), (8.0, 1.5e-4), (12.0, 1e-4)])
+@pytest.mark.parametrize(
+    ("epsilon", "target"), [(1.0, 0.015), (2.0, 4.5e-3), (4.0, 1.5e-3), (8.0, 1.5e-3), (12.0, 1.5e-3)]
+)
 def test_means_of_the_first_experiment_reach_their_targets(epsilon: float, target: float) -> None:
     """Mean squared error over 40 runs, N = 64,000, k = 20, delta = 0.05, accounting core, fixed seed.
 
     Errors are nearly normal, so that 40 mean squares scatter as chi-square: with a true error of half the target the
-    measured one exceeds it with probability 2e-4, with a third of it 1e-8.
+    measured one exceeds it with probability 2e-4, with a third of it 1e-8. From epsilon 2 on most of the error is what
+    moving 0.2 % of the people to the middle of the crowd does; with people at the edge of the crowd the targets were
+    1.5e-3, 3e-4, 1.5e-4 and 1e-4 (bench/RESULTS.md).
     """
     rng = np.random.default_rng(10)
     squares = []
@@ -182,8 +186,9 @@ def test_no_mean_is_worse_than_a_local_one(size: int, epsilon: float) -> None:
     ours, local = [], []
     for _ in range(10):
         points = gaussian(size, rng)
-        result = sl.mean(points, NORM, BOX, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
-        shift = float(NORM(result.partition.moved(points)).mean() - NORM(points).mean())
+        run, split, _ = partition_for_values(points, BOX, epsilon=epsilon, delta=0.05, k=20, rng=rng)
+        result = sl.release.mean(run, points, NORM, epsilon=split.value, rng=rng)
+        shift = float(NORM(run.acting(points)).mean() - NORM(points).mean())
         ours.append(result.stderr**2 + shift**2)
         local.append(baselines.local_mean(points, NORM, BOX, epsilon=epsilon, rng=rng).stderr ** 2)
     assert np.mean(ours) <= 1.1 * np.mean(local)

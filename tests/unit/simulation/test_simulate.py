@@ -9,6 +9,7 @@ import tracemalloc
 import warnings
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ import pytest
 from semilocal import Box, Closed, Curator, Query, Report, Run, Task, simulate
 from semilocal.errors import InvalidInput, NoCrowdWarning, OutsideDomain
 from semilocal.protocol.curator import count_reports
+from semilocal.protocol.keys import move_entropy
+from semilocal.testing import secrets_of
 
 Floats = npt.NDArray[np.float64]
 SQUARE = Box((0, 0), (1, 1))
@@ -25,47 +28,42 @@ SQUARE = Box((0, 0), (1, 1))
 # -- the oracle ----------------------------------------------------------------------------------------------------
 
 
-def ranges_of(task: Task, cell: int) -> list[tuple[int, int]]:
-    """First tick and one past the last, per axis."""
-    tree = task.hierarchy
-    ranges = [(0, 1 << tree.tick_bits)] * tree.box.dimensions
-    for step, bit in enumerate(bin(cell)[3:]):
-        low, high = ranges[step % len(ranges)]
-        middle = (low + high) // 2
-        ranges[step % len(ranges)] = (middle, high) if bit == "1" else (low, middle)
-    return ranges
+def follow(
+    task: Task, verdicts: dict[int, tuple[int, ...]], code: int, secret: bytes | None
+) -> tuple[list[int] | None, int]:
+    """The cells that a participant answers for, its region last, and how often it is moved.
 
-
-def follow(task: Task, verdicts: dict[int, tuple[int, ...]], tick: list[int]) -> tuple[list[int], int]:
-    """The cells that a participant answers for, its region last, and how often it is moved."""
+    Without a secret nobody can tell where a moved participant goes: then there is no path.
+    """
+    fanout, depth = task.hierarchy.fanout, task.hierarchy.max_depth
     cell, path, moves = 1, [1], 0
     while cell in verdicts:
-        kept = verdicts[cell]
-        children = [cell * task.hierarchy.fanout + child for child in range(task.hierarchy.fanout)]
-        nearest = {child: [min(max(t, a), b - 1) for t, (a, b) in zip(tick, ranges_of(task, child), strict=True)]
-                   for child in children}  # fmt: skip
-        (own,) = [child for child in children if nearest[child] == tick]
-        if own % task.hierarchy.fanout not in kept:
+        kept, below = verdicts[cell], fanout ** (depth - len(path))
+        own = code // below % fanout
+        if own not in kept:
             if task.rule == "each":
-                return [*path, own], moves
+                return [*path, cell * fanout + own], moves
             if not kept:
                 return path, moves
-            gaps = [
-                (sum((a - b) ** 2 for a, b in zip(tick, nearest[child], strict=True)), child)
-                for child in children
-                if child % task.hierarchy.fanout in kept
-            ]
-            own, moves = min(gaps)[1], moves + 1
-            tick = nearest[own]
-        cell = own
+            moves += 1
+            if secret is None:
+                return None, moves
+            word = int.from_bytes(move_entropy(secret, task.id, len(path), cell), "big")
+            place, within = divmod(word * len(kept) * below >> 64, below)
+            own = kept[place]
+            code = (cell * fanout + own) * below + within
+        cell = cell * fanout + own
         path.append(cell)
     return path, moves
 
 
-def check_run(run: Run, points: Floats) -> None:
+def check_run(run: Run, points: Floats, secrets: list[bytes] | None = None) -> None:
     """Every promise about a run without dropout, against the oracle."""
     task, partition = run.task, run.partition
-    assert (partition.locate(points) == run.regions).all()
+    moved = run.moves > 0
+    assert (partition.locate(points) == np.where(moved, -1, run.regions)).all()
+    assert (partition.locate(run.acting(points)) == run.regions).all()
+    assert np.sort(run.moved.participants).tolist() == np.flatnonzero(moved).tolist()
     assert (partition.crowds == np.bincount(run.regions, minlength=len(partition))).all()
     assert partition.crowds.sum() == len(points)
     held = run.regions >= 0
@@ -79,14 +77,24 @@ def check_run(run: Run, points: Floats) -> None:
         if played.number <= task.max_rounds
         for cell, kept in zip(played.cells, played.kept, strict=True)
     }
-    ticks = task.hierarchy.ticks(points).tolist()
-    known = {tuple(tick): follow(task, verdicts, tick) for tick in ticks}
-    paths = [known[tuple(tick)] for tick in ticks]
-    assert run.moves.tolist() == [moves for _, moves in paths]
-    assert partition.cells[run.regions].tolist() == [path[-1] for path, _ in paths]
-    answered = Counter(cell for path, _ in paths for cell in path)
+    codes = task.hierarchy.codes(points).tolist()
+    answered: Counter[int] = Counter()
+    for person, code in enumerate(codes):
+        path, moves = follow(task, verdicts, code, None if secrets is None else secrets[person])
+        assert (moves > 0) == moved[person]
+        if path is not None:
+            assert run.moves[person] == moves
+            assert partition.cells[run.regions[person]] == path[-1]
+            answered.update(path)
+    for before, played in pairwise(run.rounds):  # whoever does not end goes on
+        goes_on = before.responders[before.kept.any(axis=1)].sum() if task.rule != "each" else played.responders.sum()
+        assert played.responders.sum() == goes_on
     for played in run.rounds:
-        assert played.responders.tolist() == [answered.get(int(cell), 0) for cell in played.cells]
+        counts = [answered[int(cell)] for cell in played.cells]
+        if secrets is None and moved.any():
+            assert (played.responders >= counts).all()
+        else:
+            assert played.responders.tolist() == counts
         assert (np.diff(played.cells.astype(object)) > 0).all()
 
 
@@ -127,8 +135,9 @@ def task_of(name: str, d: int = 2) -> Task:
 def test_everybody_ends_where_the_public_verdicts_lead(name: str, detail: Any) -> None:
     moved = 0
     for place in ("uniform", "cluster", "line", "on edges"):
-        run = simulate(shape(place), task_of(name), rng=np.random.default_rng(3), detail=detail)
-        check_run(run, shape(place))
+        secrets = secrets_of(len(shape(place))) if detail == "reports" else None
+        run = simulate(shape(place), task_of(name), rng=np.random.default_rng(3), detail=detail, secrets=secrets)
+        check_run(run, shape(place), secrets)
         moved += int(run.moves.sum())
         assert run.moves.max() <= run.task.max_trims
     assert (moved > 0) == (run.task.max_trims > 0)
@@ -275,7 +284,7 @@ def test_the_lost_have_no_region_and_crowds_are_those_who_remain(name: str, deta
     lost = run.regions == -1
     assert 0 < lost.sum() < len(points)
     assert (run.partition.crowds == np.bincount(run.regions[~lost], minlength=len(run.partition))).all()
-    assert (run.partition.locate(points)[~lost] == run.regions[~lost]).all()
+    assert (run.partition.locate(run.acting(points))[~lost] == run.regions[~lost]).all()
     totals = [int(played.responders.sum()) for played in run.rounds]
     assert totals == sorted(totals, reverse=True)
     assert totals[0] < len(points)

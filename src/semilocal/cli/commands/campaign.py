@@ -16,6 +16,7 @@ from .. import pairs, server
 from ..arguments import (
     BOX_HELP,
     FUNCTION_HELP,
+    add_resolution,
     add_rule,
     add_task,
     number,
@@ -81,6 +82,10 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     add_task(parser, required=False)
     add_rule(parser)
     pairs.add_arguments(parser)
+    add_resolution(parser)
+    parser.add_argument(
+        "--label", help="a date or a number, part of the task: the same collection again needs another one"
+    )
     parser.add_argument("--tree", choices=["binary", "quad"], default="binary", help="(%(default)s)")
     parser.add_argument("--max-depth", type=whole(1), metavar="D", help="most splits on a path")
     parser.add_argument(

@@ -32,7 +32,7 @@ async def create(context: Context, request: Request) -> Response:
         raise Problem("malformed", str(error)) from None
     task = campaign.task.id
     if not is_new:
-        raise Problem("task-exists", "change the task, for example its delta, to run it again")
+        raise Problem("task-exists", "the same task exists already; to repeat the collection, give another --label")
     log.info("%s created", label(campaign))
     return json_response({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
 

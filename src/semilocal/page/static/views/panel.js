@@ -62,7 +62,7 @@ export class MapPanel {
       <div class="over">${map.element}${cellCard(map, domain)}</div>
       <div class="under">
         ${legend(map, domain.unit)}
-        <div class="keys"><span class="key open"></span> open <span class="key trimmed"></span> trimmed: moved to the nearest region</div>
+        <div class="keys"><span class="key open"></span> open <span class="key trimmed"></span> trimmed: moved into regions beside</div>
         ${last > 1 || this.askable ? html`<label class="slider">after round <output>${this.shown}</output> of ${last}
           <input type="range" min="0" max=${last} .value=${String(this.shown)} ?disabled=${!last} @input=${(/** @type {Event} */ event) => {
             const number = Number(/** @type {HTMLInputElement} */ (event.target).value);
