@@ -133,7 +133,8 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             If a position lies outside the box.
         """
         points = self.pass_through(X)
-        regions = self.partition_.locate(points, rng=_generator(self.random_state))
+        rng = _generator(self.random_state)
+        regions = self.partition_.locate(points, words=lambda count: rng.integers(0, 2**64, count, dtype=np.uint64))
         return self._points(self.partition_.boxes[regions])
 
     def pass_through(self, X: npt.ArrayLike) -> Floats:

@@ -1,12 +1,12 @@
 """The partition that a run found: regions, their crowds, and what the transcript says about their insides.
 
 Regions, crowds and who answered are unprotected by design: only the place inside a region is protected.
-Knows cells and counts. Knows no participants, and draws from no generator but a given one.
+Knows cells and counts. Knows no participants and no randomness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, short_repr
+from ..arrays import Flags, Floats, Integers, Words, short_repr
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells
 from .curator import Curator
@@ -164,11 +164,15 @@ class Partition:
         total = int(self.crowds.sum())
         return float(self.crowds[self.crowds < self.task.k].sum() / total) if total else 0.0
 
-    def locate(self, points: npt.ArrayLike, *, rng: np.random.Generator | None = None) -> Integers:
+    def locate(self, points: npt.ArrayLike, *, words: Callable[[int], Words] | None = None) -> Integers:
         """Index of the region that a participant at each point would end in: int64[n].
 
-        A participant in a trimmed part is moved to a random place of what was kept, so its region is random: it is
-        drawn if there is a generator, else it is -1.
+        Parameters
+        ----------
+        points : array_like, shape (n, d)
+        words : callable, optional
+            Gives random words uint64[m] for a count m. A participant in a trimmed part is moved to a place of what was
+            kept that is drawn with them; without them its region is -1.
         """
         hierarchy, trims = self.task.hierarchy, self.trims
         codes = hierarchy.codes(points)
@@ -181,11 +185,10 @@ class Partition:
             row = rows[np.minimum(np.searchsorted(trims.cells[rows], ancestors), len(rows) - 1)]
             left = ~trims.kept[row, hierarchy.child_of(codes, depth)]
             here = np.flatnonzero((trims.cells[row] == ancestors) & left)
-            if rng is None:
+            if words is None:
                 away[here] = True
             else:
-                words = rng.integers(0, 2**64, size=len(here), dtype=np.uint64)
-                codes[here] = hierarchy.spread(ancestors[here], trims.kept[row[here]], words)
+                codes[here] = hierarchy.spread(ancestors[here], trims.kept[row[here]], words(len(here)))
         out = np.full(len(codes), -1)
         out[~away] = self._region_of(codes[~away])
         return out

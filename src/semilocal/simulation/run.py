@@ -1,6 +1,6 @@
 """A finished run: the partition, what each participant spent, and the transcript.
 
-Knows results. Keeps no positions of participants; knows no randomness.
+Knows results. Knows no randomness.
 """
 
 from __future__ import annotations

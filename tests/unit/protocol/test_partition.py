@@ -155,7 +155,10 @@ def test_drawn_regions_of_moved_positions_are_as_in_a_run() -> None:
     moved = run.moves > 0
     assert moved.sum() > 50
     rng = np.random.default_rng(8)
-    drawn = [run.partition.locate(points[moved], rng=rng) for _ in range(200)]
+    drawn = [
+        run.partition.locate(points[moved], words=lambda count: rng.integers(0, 2**64, count, dtype=np.uint64))
+        for _ in range(200)
+    ]
     counts = np.bincount(np.concatenate(drawn), minlength=len(run.partition)) / len(drawn)
     got = np.bincount(run.regions[moved], minlength=len(run.partition))
     assert (np.abs(got - counts) < 6 * np.sqrt(counts + 1)).all()
