@@ -144,7 +144,7 @@ class Published:
                 np.array(record.counts, dtype=np.int64),
                 record.simulated,
             )
-        except (msgspec.DecodeError, InvalidInput, OverflowError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidInput(f"these bytes are no published tree: {error}") from None
         if out.to_bytes() != data:
             raise InvalidInput("these bytes are not the canonical bytes of a published tree")

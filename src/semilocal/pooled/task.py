@@ -152,7 +152,7 @@ class PooledTask(
         """The task that these canonical bytes stand for; refuses all others."""
         try:
             task = msgspec.msgpack.decode(data, type=cls)
-        except (msgspec.DecodeError, InvalidInput) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidInput(f"these bytes are no pooled task: {error}") from None
         if task.to_bytes() != data:
             raise InvalidInput("these bytes are not the canonical bytes of a pooled task")

@@ -130,7 +130,7 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
         """The pair that these canonical bytes stand for; refuses all others."""
         try:
             pair = msgspec.msgpack.decode(data, type=cls)
-        except (msgspec.DecodeError, InvalidInput, RecursionError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidInput(f"these bytes are no pair task: {error}") from None
         if pair.to_bytes() != data:
             raise InvalidInput("these bytes are not the canonical bytes of a pair task")

@@ -50,7 +50,9 @@ def test_a_task_deeper_than_40_levels_or_than_floats_can_tell_is_refused_by_who_
         )
 
 
-@pytest.mark.parametrize("data", [b"", b"\x80", b"\x93\x01\x02\x03", pair_task().to_bytes() + b"\x00"])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x80", b"\x93\x01\x02\x03", b"\x81\xa2\xcb\x20\x00", pair_task().to_bytes() + b"\x00"]
+)
 def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidInput):
         PairTask.from_bytes(data)
@@ -79,8 +81,8 @@ def test_the_statement_begins_with_what_both_operators_together_can_do() -> None
     assert "Bee University" in text
     assert "epsilon = 40" in text
     assert "delta = 0" in text
-    assert "inside that bucket" not in text
-    assert "inside that bucket" in pair_task(bucket_depth=2).statement()
+    assert "between buckets" not in text
+    assert "nothing is promised between buckets" in pair_task(bucket_depth=2).statement()
 
 
 def test_bucket_and_path_join_to_the_cell() -> None:

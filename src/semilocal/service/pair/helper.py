@@ -28,7 +28,7 @@ from ...sharing.wire import (
     Signature,
     split_ids,
 )
-from ..stores.pairs import PairTables, StepRow, UploadOutcome, UploadRow
+from ..stores.pairs import LAST_STEP, PairTables, StepRow, UploadOutcome, UploadRow
 from .live import CLOSE, LivePair, build_play, members_of
 from .play import NO_BUCKET
 from .work import Workers
@@ -97,29 +97,27 @@ def answer_step(
     """Answer a step of the play."""
     bucket = _BUCKETS[step.rsplit("/", 1)[-1]](body)
     stored = tables.step(live.task, bucket, step)
-    if stored is not None:
-        return _same(stored, body)
-    if live.row.phase != "levels":
+    if stored is None and live.row.phase != "levels":
         raise Refused("out-of-order", f"the pair is {live.row.phase} on this server; no level is counted now")
+    if stored is not None and (step != LAST_STEP or live.row.phase != "levels"):
+        return _same(stored, body)
+    if live.play is None:
+        live.play = build_play(live, tables, workers, signing_secret)
+    play, due = live.play, live.play.due
+    if stored is None and due != (bucket, step):
+        words = "nothing" if due is None else f"{due.name} of bucket {due.bucket}"
+        raise Refused("out-of-order", f"due is {words}; got {step} of bucket {bucket}")
     try:
-        if live.play is None:
-            live.play = build_play(live, tables, workers, signing_secret)
-        play, due = live.play, live.play.due
-        if due != (bucket, step):
-            words = "nothing" if due is None else f"{due.name} of bucket {due.bucket}"
-            raise Refused("out-of-order", f"due is {words}; got {step} of bucket {bucket}")
-        stored = tables.put_step(live.task, live.steps, bucket, step, body, play.answer(body))
-        answer = _same(stored, body)
-        live.steps += 1
-        play.advance(body, answer)
-        if play.due is None:
+        if stored is None:
+            stored = tables.put_step(live.task, live.steps, bucket, step, body, play.answer(body))
+            live.steps += 1
+            play.advance(body, _same(stored, body))
+        if play.due is None:  # also after a crash between the two writes
             tables.move(live.task, "levels", "done", transcript=play.signed_tree().to_bytes())
-    except Refused:
-        raise
+        return _same(stored, body)
     except BaseException:
         live.drop_play()
         raise
-    return answer
 
 
 def _same(stored: StepRow | None, body: bytes) -> bytes:

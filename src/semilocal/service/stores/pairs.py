@@ -18,7 +18,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from .sql import SQLStore
 
-__all__ = ["NOT_OPEN", "PairPhase", "PairRow", "PairTables", "ShareRow", "StepRow", "UploadOutcome", "UploadRow"]
+__all__ = [
+    "LAST_STEP",
+    "NOT_OPEN",
+    "SEED",
+    "PairPhase",
+    "PairRow",
+    "PairTables",
+    "ShareRow",
+    "StepRow",
+    "UploadOutcome",
+    "UploadRow",
+]
 
 PairPhase = Literal["confirming", "open", "closing", "levels", "done", "cancelled"]
 ENDED: tuple[PairPhase, ...] = ("done", "cancelled")

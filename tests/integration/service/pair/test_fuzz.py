@@ -1,0 +1,115 @@
+"""Random bytes and mutated messages against the routes of pairs: never a fault, a hang or a stack trace.
+
+3,000 inputs in the suite, 100,000 with SEMILOCAL_LONG=1. The seed is fixed; the property is not statistical, so there
+are no false alarms.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+
+import httpx
+
+from semilocal.service.pair.peer import authorization
+from semilocal.service.problems import PROBLEMS
+from semilocal.service.stores.base import Store
+from semilocal.sharing.wire import LevelCheck, Upload
+from tests.helpers.pairs import SIGNING, crowd, report_id, upload_of
+from tests.helpers.running_pair import ADMIN, Pair, run_pair
+from tests.integration.service.test_fuzz import mutate
+
+INPUTS = 100_000 if os.environ.get("SEMILOCAL_LONG") == "1" else 3_000
+NOW = 1_700_000_000.0
+PEOPLE = 30
+
+
+def check(answer: httpx.Response, seen: Counter[str]) -> None:
+    """A good answer, or a problem with a known token that is no fault of the server."""
+    if answer.status_code < 400:
+        seen[str(answer.status_code)] += 1
+        return
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["token"] in PROBLEMS
+    assert answer.status_code == PROBLEMS[problem["token"]][0]
+    assert problem["token"] != "unavailable", problem
+    seen[problem["token"]] += 1
+
+
+def test_no_bytes_on_the_routes_of_a_pair_are_a_fault(stores: tuple[Store, Store]) -> None:
+    chance, seen = random.Random(11), Counter[str]()
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(PEOPLE))
+        base = f"/tasks/{pair.id.hex()}"
+        servers.wire.block = lambda request: request.url.path.endswith("levels/2/sums")
+        await servers.start(pair)
+        await servers.tick()
+        recorded = dict(servers.wire.sent)
+        upload = upload_of(pair, int(pair.pooled.hierarchy.codes(crowd(99))[98]), 98).to_bytes()
+        paths = [path for path in recorded if "/peer/" in path]
+        answered = [path for path in paths if not path.endswith("levels/2/sums")]
+        ahead = [f"{base}/peer/{step}" for step in ("finish", "sign", "levels/3/check")]
+        assert len(answered) > 6
+        for _ in range(INPUTS):
+            kind = chance.randrange(6)
+            client = chance.choice(servers.clients)
+            if kind == 0:
+                name = chance.choice([report_id(98).hex(), report_id(3).hex(), "0" * 32, "x", "", "0" * 33])
+                check(await client.put(f"{base}/uploads/{name}", content=mutate(upload, chance)), seen)
+            elif kind == 1:
+                check(await client.post("/pairs", content=mutate(b'{"name":"x"}', chance), headers=ADMIN), seen)
+            elif kind == 2:  # not signed, or with a signature that is none
+                path = chance.choice(paths)
+                header = mutate(b"Semilocal-Peer 1:1700000000:00:00", chance).decode("latin-1")
+                clean = "".join(letter for letter in header if " " <= letter <= "~")
+                answer = await client.post(
+                    path, content=mutate(recorded[path], chance), headers={"authorization": clean}
+                )
+                check(answer, seen)
+            elif kind == 3:
+                step = chance.choice(["levels/40/check", "levels/-1/sums", "levels/00/sums", "nothing", "levels/1", ""])
+                check(await client.post(f"{base}/peer/{step}", content=b""), seen)
+            else:  # a malicious leader: well signed, and anything inside; not for the step that is due
+                path = chance.choice(answered + ahead)
+                data = mutate(recorded[chance.choice(paths)], chance)
+                header, _ = authorization(SIGNING[0], "POST", path, data, now=NOW)
+                answer = await servers.helper.post(path, content=data, headers={"authorization": header})
+                check(answer, seen)
+        servers.wire.block = None
+        await servers.tick(2)
+        state = await servers.state(pair)
+        assert (state["phase"], state["accepted"]) == ("done", PEOPLE)
+
+    run_pair(stores, body)
+    assert {"not-canonical", "malformed", "bad-signature", "other-request", "out-of-order"} <= set(seen), seen
+
+
+def test_the_search_would_see_a_fault() -> None:
+    bad = httpx.Response(
+        503, json={"token": "unavailable", "detail": "an unexpected fault"},
+        headers={"content-type": "application/problem+json"},
+    )  # fmt: skip
+    try:
+        check(bad, Counter())
+    except AssertionError:
+        return
+    raise AssertionError("a fault went unnoticed")
+
+
+def test_the_mutations_reach_the_decoders() -> None:
+    chance = random.Random(1)
+    good = Upload(bytes(16), bytes(170), bytes(64), bytes(64)).to_bytes()
+    outcomes = Counter[bool]()
+    for _ in range(300):
+        try:
+            Upload.from_bytes(mutate(good, chance))
+            outcomes[True] += 1
+        except ValueError:
+            outcomes[False] += 1
+    assert outcomes[True] > 10
+    assert outcomes[False] > 10
+    assert LevelCheck.from_bytes(LevelCheck(1, 0, b"").to_bytes()).level == 0
