@@ -22,9 +22,10 @@ from semilocal.service.door import Door, Limits, raise_file_limit
 from semilocal.service.server import bind
 from semilocal.service.stores.base import open_store
 from semilocal.testing import MockClock, Server, build_app
+from tests.helpers.flood import REQUEST, greedy, half_open, raised_file_limit
+from tests.helpers.nginx import peak_memory
 from tests.helpers.service import open_campaign, sample_task
 
-REQUEST = b"GET /tasks HTTP/1.1\r\nHost: x\r\n\r\n"
 SOON = 120.0  # seconds after which a test gives up waiting for what must come
 
 
@@ -216,25 +217,16 @@ def test_the_file_limit_is_raised_and_some_are_kept(tmp_path: Path) -> None:
 def test_half_open_connections_at_the_file_limit_do_not_keep_a_device_out(tmp_path: Path) -> None:
     """A real server that may open 400 files, and 1,050 connections that send half a request each."""
     server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < 2000:
-        pytest.skip(f"the test itself needs 2,000 descriptors; the system allows {hard}")
+    with raised_file_limit() as hard:
+        if hard < 2000:
+            pytest.skip(f"the test itself needs 2,000 descriptors; the system allows {hard}")
     server.start(files=400)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    half_open = []
     try:
-        for _ in range(1050):
-            connection = socket.create_connection(("127.0.0.1", server.port), timeout=SOON)
-            with contextlib.suppress(ConnectionError):
-                connection.sendall(b"GET /tasks HTTP/1.1\r\nHo")
-            half_open.append(connection)
-        assert httpx.get(f"{server.url}/tasks", timeout=SOON).status_code == 200
-        assert httpx.get(f"{server.url}/healthz", timeout=SOON).json()["status"] == "ok"
+        with half_open(server.port, 1050):
+            assert httpx.get(f"{server.url}/tasks", timeout=SOON).status_code == 200
+            assert httpx.get(f"{server.url}/healthz", timeout=SOON).json()["status"] == "ok"
     finally:
-        for connection in half_open:
-            connection.close()
         server.stop()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     log = (tmp_path / "log.txt").read_text()
     assert "Too many open files" not in log
     assert "at the door" in log
@@ -245,34 +237,10 @@ def test_one_connection_takes_less_than_two_megabytes(tmp_path: Path) -> None:
     server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
     server.start()
     assert server.process is not None
-    status = Path(f"/proc/{server.process.pid}/status")
-
-    def resident() -> int:
-        return int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1])
-
-    before = resident()
-    connections = []
+    before = peak_memory(server.process.pid)
     try:
-        for number in range(40):
-            connection = socket.create_connection(("127.0.0.1", server.port), timeout=SOON)
-            start = [
-                b"GET /",
-                b"GET / HTTP/1.1\r\nX: ",
-                REQUEST,
-                b"PUT /x HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
-            ]
-            piece = [b"a" * 65_536, b"a" * 65_536, REQUEST * 1000, b"a" * 65_536][number % 4]
-            connection.setblocking(False)
-            connection.send(start[number % 4])
-            for _ in range(100):
-                try:
-                    connection.send(piece)
-                except (BlockingIOError, ConnectionError):
-                    break
-            connections.append(connection)
-        assert httpx.get(f"{server.url}/tasks", timeout=SOON).status_code == 200
-        assert resident() - before < 40 * 2048
+        with greedy(server.port, 40):
+            assert httpx.get(f"{server.url}/tasks", timeout=SOON).status_code == 200
+            assert peak_memory(server.process.pid) - before < 40 * (2 << 20)
     finally:
-        for connection in connections:
-            connection.close()
         server.stop()

@@ -5,14 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from semilocal.device.agent import Agent
@@ -24,7 +19,8 @@ from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ALLOW_ALL, Server, cluster, free_port, running_server
 from tests.helpers import HANG
-from tests.helpers.service import open_campaign, sample_task, unmet
+from tests.helpers.nginx import running
+from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
 
 DEVICES = 30
@@ -55,28 +51,11 @@ http {{
 
 @contextlib.contextmanager
 def nginx(home: Path, server: Server) -> Iterator[str]:
-    """nginx before a server; its address."""
-    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-    if program is None:
-        unmet("nginx is not installed (make system)")
-        return
+    """nginx before a server, with switches that make it answer by itself; its address."""
     port = free_port()
     user = "user root;" if os.geteuid() == 0 else ""  # its workers must see the switches
-    (home / "nginx.conf").write_text(CONFIGURATION.format(home=home, port=port, url=server.url, user=user))
-    process = subprocess.Popen([program, "-c", str(home / "nginx.conf"), "-g", "daemon off;"])
-    try:
-        deadline = time.monotonic() + HANG
-        while True:
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"http://127.0.0.1:{port}/tasks", timeout=HANG).status_code == 200:
-                    break
-            assert process.poll() is None, (home / "error.log").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    with running(home, CONFIGURATION.format(home=home, port=port, url=server.url, user=user), port):
         yield f"http://127.0.0.1:{port}"
-    finally:
-        os.kill(process.pid, signal.SIGTERM)
-        process.wait()
 
 
 @pytest.mark.parametrize("lean", [True, False])

@@ -1,0 +1,101 @@
+"""A real nginx before a server, with any configuration or with the one that ships."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from semilocal.testing import free_port
+from tests.helpers import HANG
+from tests.helpers.certificate import certificate
+from tests.helpers.service import unmet
+
+SHIPPED = Path(__file__).parents[2] / "docs" / "nginx.conf"
+
+
+class Nginx(NamedTuple):
+    """A running nginx: its port, its address, the certificate to trust, and its main process."""
+
+    port: int
+    url: str
+    certificate: Path
+    pid: int
+
+    def resident(self) -> int:
+        """Bytes of memory that its workers have taken at most."""
+        workers = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return sum(peak_memory(int(worker)) for worker in workers)
+
+
+def peak_memory(process: int) -> int:
+    """Bytes of memory that a process has taken at most."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+
+
+def program() -> str:
+    """nginx, or a skipped test."""
+    found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    if found is None:
+        unmet("nginx is not installed (make system)")
+    return found or ""
+
+
+@contextlib.contextmanager
+def running(home: Path, text: str, port: int) -> Iterator[int]:
+    """nginx with this configuration, once its port is open; its main process."""
+    path = home / "nginx.conf"
+    path.write_text(text)
+    process = subprocess.Popen([program(), "-e", str(home / "start.log"), "-c", str(path), "-g", "daemon off;"])
+    try:
+        deadline = time.monotonic() + HANG
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
+                break
+            assert process.poll() is None, (home / "start.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield process.pid
+    finally:
+        os.kill(process.pid, signal.SIGTERM)
+        process.wait()
+
+
+def shipped(home: Path, upstream: int, port: int, **changes: str) -> str:
+    """The configuration that ships, with the paths and addresses of a test; every change must be found in it."""
+    pem = certificate(home)
+    edits = {
+        "worker_processes auto;": f"{'user root;' if os.geteuid() == 0 else ''} worker_processes 2;",
+        "pid /run/nginx.pid;": f"pid {home}/nginx.pid;",
+        "error_log /var/log/nginx/error.log crit;": f"error_log {home}/error.log crit;",
+        "http {\n": "http {\n" + "".join(
+            f"  {kind}_temp_path {home}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        ),
+        "server 127.0.0.1:8000;": f"server 127.0.0.1:{upstream};",
+        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "ssl_certificate /etc/semilocal/certificate.pem;": f"ssl_certificate {pem};",
+        "ssl_certificate_key /etc/semilocal/key.pem;": f"ssl_certificate_key {pem};",
+        **{f"{name} {old};": f"{name} {new};" for name, value in changes.items() for old, new in [value.split("->")]},
+    }  # fmt: skip
+    text = SHIPPED.read_text()
+    for old, new in edits.items():
+        assert text.count(old) == 1, f"{old!r} is not once in {SHIPPED}"
+        text = text.replace(old, new)
+    return text
+
+
+@contextlib.contextmanager
+def shipped_nginx(home: Path, upstream: int, **changes: str) -> Iterator[Nginx]:
+    """The nginx that ships, before a server at a port; ``changes`` are ``name="old->new"``."""
+    home.mkdir(exist_ok=True)
+    port = free_port()
+    with running(home, shipped(home, upstream, port, **changes), port) as pid:
+        yield Nginx(port, f"https://127.0.0.1:{port}", home / "server.pem", pid)
