@@ -88,3 +88,11 @@ test("pixels take the colour of their row, hatching where participants were move
   assert.ok([4, 5].includes(pixels[10 * 60 + 45]));
   assert.deepEqual(new Set(pixels), new Set([2, 4, 5, 11, 12]));
 });
+
+test("what the server says about regions is shown for the newest round, and not for earlier ones", () => {
+  const timeline = story();
+  timeline.inside.set("0", { value: 30, interval: [20, 31] });
+  const uncertain = timeline.frame(3).values("uncertainty");
+  assert.deepEqual([...uncertain.slice(1)].map(Math.round), [33, 37]);
+  assert.deepEqual([...timeline.frame(2).values("uncertainty").slice(1)], [0, 0]);
+});

@@ -7,6 +7,7 @@
  *   state: number[], crowd: number[], low: number[], high: number[], reason: string[]}} Rows
  * @typedef {{round: number, kind: string, rows: Rows | null, received?: number, expected?: number | null, what?: string}} RoundDocument
  * @typedef {"density" | "crowd" | "depth" | "uncertainty"} Colour
+ * @typedef {{value: number, interval: [number, number]}} Inside who really is in a region, as the server answers
  */
 
 export const OPEN = 0;
@@ -16,8 +17,12 @@ const NUMBERS = /** @type {const} */ (["x0", "y0", "x1", "y1", "area", "depth", 
 
 /** Columns of a frame. Numbers are Float64Arrays; names and reasons are looked up by row. */
 export class Frame {
-  /** @param {{rows: Rows, keep: number[] | null}[]} parts rows of rounds, and which of them are shown (null: all) */
-  constructor(parts) {
+  /**
+   * @param {{rows: Rows, keep: number[] | null}[]} parts rows of rounds, and which of them are shown (null: all)
+   * @param {Map<string, Inside>} [inside]
+   */
+  constructor(parts, inside = new Map()) {
+    this.inside = inside;
     this.size = parts.reduce((sum, { rows, keep }) => sum + (keep ? keep.length : rows.cell.length), 0);
     /** @type {Record<string, Float64Array>} */
     this.columns = Object.fromEntries(NUMBERS.map((name) => [name, new Float64Array(this.size)]));
@@ -51,16 +56,22 @@ export class Frame {
 
   /** Value of every row for a colour; NaN for trimmed parts, and for what is not known. @param {Colour} colour */
   values(colour) {
-    const { area, crowd, depth, low, high, state } = this.columns;
+    const { area, crowd, depth, state } = this.columns;
     const out = new Float64Array(this.size);
     for (let row = 0; row < this.size; row++) {
       if (state[row] === TRIMMED) out[row] = NaN;
       else if (colour === "density") out[row] = crowd[row] / area[row];
       else if (colour === "crowd") out[row] = crowd[row];
       else if (colour === "depth") out[row] = depth[row];
-      else out[row] = (100 * (high[row] - low[row])) / Math.max(crowd[row], 1);
+      else out[row] = (100 * this.#width(row)) / Math.max(crowd[row], 1);
     }
     return out;
+  }
+
+  /** Width of the interval for the people in a row. @param {number} row */
+  #width(row) {
+    const found = this.inside.size ? this.inside.get(this.text(row, "cell")) : undefined;
+    return found ? found.interval[1] - found.interval[0] : this.columns.high[row] - this.columns.low[row];
   }
 
   /** How many rows have a state. @param {number} state */
@@ -87,6 +98,8 @@ export class Timeline {
     this.rounds = [];
     /** @type {number[][]} rows that are not open, by round */
     this.ended = [];
+    /** @type {Map<string, Inside>} by cell; participants may have been moved into a region */
+    this.inside = new Map();
   }
 
   /** Add the next round. @param {RoundDocument} document */
@@ -108,7 +121,8 @@ export class Timeline {
     if (number < 1) return new Frame([{ rows: this.#whole(), keep: null }]);
     const before = this.rounds.slice(0, number - 1).map((one, index) => ({ rows: one.rows, keep: this.ended[index] }));
     const parts = [...before, { rows: this.rounds[number - 1].rows, keep: null }];
-    return new Frame(/** @type {{rows: Rows, keep: number[] | null}[]} */ (parts.filter((part) => part.rows)));
+    const shown = /** @type {{rows: Rows, keep: number[] | null}[]} */ (parts.filter((part) => part.rows));
+    return new Frame(shown, number === this.last ? this.inside : undefined);
   }
 
   /** @returns {Rows} */

@@ -2,8 +2,9 @@
 // Knows what everybody may know; views/admin.js has the rest.
 
 import { html } from "#vendor/lit-html.js";
-import { Timeline } from "#map/cells.js";
+import { REGION, Timeline } from "#map/cells.js";
 import { Admin } from "#views/admin.js";
+import { boxOf } from "#views/answers.js";
 import * as api from "#views/api.js";
 import { Ask } from "#views/ask.js";
 import { PHASES, count, duration } from "#views/format.js";
@@ -13,6 +14,9 @@ import { promiseCard } from "#views/promise.js";
 /**
  * @typedef {{phase: keyof typeof PHASES, round: number, closed: number, enrolled: number, deadline: number | null, now: number, fault: string | null}} State
  */
+
+const AT_ONCE = 8; // requests for rounds
+const BOXES = 5000; // of one question
 
 export class CampaignView {
   /** @param {string} task @param {() => void} changed @param {() => "light" | "dark"} theme */
@@ -77,13 +81,17 @@ export class CampaignView {
     this.loading = true;
     try {
       while (this.timeline.rounds.length < this.state.closed) {
-        const number = this.timeline.rounds.length + 1;
-        this.timeline.add(await api.json(`/tasks/${this.task}/rounds/${number}/cells`));
+        const first = this.timeline.rounds.length + 1;
+        const numbers = Array.from({ length: Math.min(AT_ONCE, this.state.closed - first + 1) }, (_, place) => first + place);
+        const documents = await Promise.all(numbers.map((number) => api.json(`/tasks/${this.task}/rounds/${number}/cells`)));
         if (this.closed) return;
-        if (number === this.state.closed || number % 4 === 0) this.panel?.follow();
+        for (const document of documents) this.timeline.add(document);
+        this.panel?.follow();
       }
       if (this.state.phase === "finished" && !this.results && this.about.rule !== "each") {
         this.results = await api.json(`/tasks/${this.task}/results`);
+        this.changed();
+        await this.#askRegions();
       }
       this.error = "";
     } catch (error) {
@@ -92,6 +100,23 @@ export class CampaignView {
       this.loading = false;
       this.changed();
     }
+  }
+
+  /** Who really is in each region, by the server's model: participants may have been moved there. */
+  async #askRegions() {
+    const { panel } = this;
+    if (!panel) return;
+    const frame = panel.timeline.frame(panel.timeline.last);
+    const { x0, y0, x1, y1, state } = frame.columns;
+    const rows = Array.from(state.keys()).filter((row) => state[row] === REGION);
+    for (let start = 0; start < rows.length; start += BOXES) {
+      const part = rows.slice(start, start + BOXES);
+      const boxes = part.map((row) => boxOf({ x0: x0[row], y0: y0[row], x1: x1[row], y1: y1[row] }, panel.domain));
+      const { counts } = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: { boxes } });
+      if (this.closed) return;
+      part.forEach((row, place) => panel.timeline.inside.set(frame.text(row, "cell"), counts[place]));
+    }
+    panel.follow();
   }
 
   close() {
