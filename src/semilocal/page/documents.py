@@ -13,16 +13,20 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidInput
-from ..io.frames import domain_json, round_rows
+from ..io.frames import domain_json, partition_rows, round_rows
 from ..protocol.curator import Curator
 from ..protocol.messages import ValueClosed, decode_closed
 from ..protocol.partition import UNPROTECTED
 from ..protocol.promise import promise
+from ..release.bucket_counts import BucketCounts
+from ..release.pooled_counts import PooledCounts
 from ..service.campaign import Campaign
+from ..service.pair.live import LivePair
 from ..service.rounds import catch_up
 from ..service.stores.base import Store
+from ..sharing.pair import COLLUSION, EXPERIMENTAL
 
-__all__ = ["RoundDocuments", "overview", "round_document"]
+__all__ = ["RoundDocuments", "overview", "pair_document", "pair_overview", "round_document"]
 
 _CACHE_BYTES = 64 << 20
 _CURATORS = 4
@@ -38,6 +42,28 @@ def overview(campaign: Campaign) -> dict[str, Any]:
         "releases": [release.what for release in campaign.releases], "public": UNPROTECTED,
         "promise": promise(task, campaign.plan).to_json(),
     }  # fmt: skip
+
+
+def pair_overview(live: LivePair) -> dict[str, Any]:
+    """What is fixed about a task of two servers: domain, promise and both operators."""
+    pair, row = live.pair, live.row
+    return {
+        "task": live.task.hex(), "name": row.name, "trust": "two-servers", "domain": domain_json(pair.pooled.box),
+        "enrolment": row.enrolment, "capacity": row.capacity, "notes": [EXPERIMENTAL, COLLUSION], "role": live.role,
+        "operators": [
+            {"role": role, "name": one.name, "origin": one.origin, "key": one.signing_key.hex()}
+            for role, one in (("leader", pair.leader), ("helper", pair.helper))
+        ],
+        "public": "", "promise": pair.promise().to_json(),
+    }  # fmt: skip
+
+
+def pair_document(counts: PooledCounts | BucketCounts) -> dict[str, Any]:
+    """The final cells of two servers, as the only round of a map."""
+    box = counts.partition.task.box
+    rows = partition_rows(counts.partition).to_json(box) if box.dimensions <= 2 else None
+    privacy = counts.guarantee.to_json()
+    return {"round": 1, "kind": "cells", "received": counts.total, "expected": None, "rows": rows, "privacy": privacy}
 
 
 def round_document(curator: Curator, number: int) -> dict[str, Any]:

@@ -9,23 +9,26 @@ import asyncio
 import contextlib
 import gzip
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from ..errors import InvalidInput, MissingExtra
+from ..geometry.box import Box
 from ..io.coast import coast, lines_json
 from ..service.http import Request, Response, decode_form, immutable_response, json_response, read_request, round_of
 from ..service.http import task_of as task_in
 from ..service.keys import registered_key
 from ..service.problems import Problem
 from ..service.routes.device import state_document
+from ..service.routes.pair import pair_findings, pair_of, pairs_of
 from ..service.routes.table import JSON, TASK_PROBLEMS, Context, Operation
 from ..service.stores.base import Store
-from ..service.worker import LiveCampaign, Service
+from ..service.worker import Service
 from .assets import content_security_policy, index_html, media_type, static_files
-from .documents import RoundDocuments, overview
+from .documents import RoundDocuments, overview, pair_document, pair_overview
 from .drafts import Draft, draft
 
 try:
@@ -44,6 +47,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache",
     "Cross-Origin-Opener-Policy": "same-origin",
 }  # fmt: skip
+Look = Callable[[], Awaitable[tuple[dict[str, Any], asyncio.Event]]]
 _documents: WeakKeyDictionary[Store, RoundDocuments] = WeakKeyDictionary()
 _viewers: WeakKeyDictionary[Service, int] = WeakKeyDictionary()
 
@@ -83,12 +87,37 @@ async def show_cells(context: Context, request: Request) -> Response:
     return _compressed(request, packed)
 
 
+async def show_pair_overview(context: Context, request: Request) -> Response:
+    """What is fixed about a task of two servers."""
+    return json_response(pair_overview(await pair_of(context, request)))
+
+
+async def show_pair_cells(context: Context, request: Request) -> Response:
+    """The final cells of two servers, as round 1."""
+    if round_of(request.path_params) != 1:
+        raise Problem("no-such-round", "two servers publish one map, as round 1")
+    found = await pair_findings(context, request)
+    packed = await context.service.work(lambda: _packed(pair_document(found.counts)))
+    return _compressed(request, packed)
+
+
+async def show_pair_coast(context: Context, request: Request) -> Response:
+    """Coastlines inside the domain."""
+    return await _coast(context, request, (await pair_of(context, request)).pair.pooled.box)
+
+
 async def show_coast(context: Context, request: Request) -> Response:
     """Coastlines inside the domain."""
     live = await context.service.campaign(task_in(request.path_params))
-    box = live.campaign.task.box
-    lines = await context.service.work(lambda: lines_json(coast(box), box))
-    return _compressed(request, gzip.compress(msgspec.json.encode(lines), 5, mtime=0))
+    return await _coast(context, request, live.campaign.task.box)
+
+
+async def _coast(context: Context, request: Request, box: Box) -> Response:
+    return _compressed(request, await context.service.work(lambda: _packed(lines_json(coast(box), box))))
+
+
+def _packed(document: Any) -> bytes:
+    return gzip.compress(msgspec.json.encode(document), 5, mtime=0)
 
 
 def _compressed(request: Request, packed: bytes) -> Response:
@@ -102,30 +131,55 @@ def _compressed(request: Request, packed: bytes) -> Response:
 
 async def stream_events(context: Context, request: Request) -> Response:
     """Where the campaign stands, again whenever that changes: server-sent events."""
-    service = context.service
-    live = await service.fresh(task_in(request.path_params))
+    service, task = context.service, task_in(request.path_params)
+    await service.fresh(task)  # refuses a task that is not there
+
+    async def look() -> tuple[dict[str, Any], asyncio.Event]:
+        live = await service.fresh(task)
+        return state_document(service, live), live.changed
+
+    return _stream(service, look)
+
+
+async def stream_pair_events(context: Context, request: Request) -> Response:
+    """Where the pair stands, again whenever that changes: server-sent events."""
+    pairs, live = pairs_of(context), await pair_of(context, request)
+
+    async def look() -> tuple[dict[str, Any], asyncio.Event]:
+        return pairs.state(await pairs.refresh(live)), asyncio.Event()
+
+    return _stream(context.service, look)
+
+
+def _stream(service: Service, look: Look) -> Response:
     if _viewers.get(service, 0) >= VIEWERS:
         raise Problem("overloaded", f"{VIEWERS} pages are watching already", retry_after=30)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(service, live), media_type=EVENTS, headers=headers)
+    return StreamingResponse(events(service, look), media_type=EVENTS, headers=headers)
 
 
-async def _events(service: Service, live: LiveCampaign) -> AsyncIterator[bytes]:
+async def events(service: Service, look: Look) -> AsyncIterator[bytes]:
+    """Server-sent events: the document whenever it has changed, and a sign of life when it has not.
+
+    Parameters
+    ----------
+    look : callable
+        Gives the document, and an event that is set when it may have changed; it is looked at every second anyway.
+    """
     _viewers[service] = _viewers.get(service, 0) + 1
     try:
         shown, beat = None, time.monotonic()
         while not service.stopping:
-            changed = live.changed
-            document = state_document(service, live)
-            if (document | {"now": 0, "poll_after": 0}) != shown:
-                shown, beat = document | {"now": 0, "poll_after": 0}, time.monotonic()
+            document, changed = await look()
+            lasting = document | {"now": 0, "poll_after": 0}
+            if lasting != shown:
+                shown, beat = lasting, time.monotonic()
                 yield b"event: state\ndata: " + msgspec.json.encode(document) + b"\n\n"
             elif time.monotonic() - beat > BEAT_SECONDS:
                 beat = time.monotonic()
                 yield b": still here\n\n"
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), LOOK_SECONDS)
-            live = await service.fresh(live.campaign.task.id)
     finally:
         _viewers[service] -= 1
 
@@ -147,16 +201,20 @@ OPERATIONS = (
     Operation("get", "/", show_page, "The page", (200,), HTML),
     Operation("get", "/static/{file:path}", show_file, "A file of the page", (200, 304), ""),
     Operation(
-        "get", "/tasks/{task}/overview", show_overview, "Domain, promise, schedule", (200, 304), JSON, TASK_PROBLEMS
+        "get", "/tasks/{task}/overview", show_overview, "Domain, promise, schedule", (200, 304), JSON, TASK_PROBLEMS,
+        of_pair=show_pair_overview,
     ),
     Operation(
         "get", "/tasks/{task}/rounds/{round}/cells", show_cells, "The cells that a closed round left", (200, 304), JSON,
-        _OF_ROUND,
+        _OF_ROUND, of_pair=show_pair_cells,
     ),
-    Operation("get", "/tasks/{task}/coast", show_coast, "Coastlines in the domain", (200, 304), JSON, TASK_PROBLEMS),
+    Operation(
+        "get", "/tasks/{task}/coast", show_coast, "Coastlines in the domain", (200, 304), JSON, TASK_PROBLEMS,
+        of_pair=show_pair_coast,
+    ),
     Operation(
         "get", "/tasks/{task}/events", stream_events, "Where the campaign stands, whenever that changes", (200,),
-        EVENTS, (*TASK_PROBLEMS, "overloaded", "unavailable"),
+        EVENTS, (*TASK_PROBLEMS, "overloaded", "unavailable"), of_pair=stream_pair_events,
     ),
     Operation(
         "post", "/drafts", make_draft, "A campaign's form and promise", (200,), JSON,

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from semilocal.page.documents import round_document
-from semilocal.page.routes import OPERATIONS
+from semilocal.page.routes import OPERATIONS, _viewers, events
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import decode_closed
 from semilocal.protocol.plan import Release
 from semilocal.service.admin import admin_hash, create_campaign
 from semilocal.service.app import App, create_app
 from semilocal.service.campaign import Campaign
+from semilocal.service.routes.device import state_document
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.worker import Service
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
@@ -114,24 +115,27 @@ def test_an_open_round_shows_nothing_of_its_reports(sqlite: Store) -> None:
     asyncio.run(body())
 
 
-async def first_event(service: Service, base: str) -> bytes:
-    from semilocal.page.routes import _events
+def looking_at(service: Service, task: bytes) -> Any:
+    async def look() -> tuple[dict[str, Any], asyncio.Event]:
+        live = await service.fresh(task)
+        return state_document(service, live), live.changed
 
-    stream = _events(service, await service.fresh(bytes.fromhex(base.rsplit("/", 1)[1])))
-    try:
-        return await anext(stream)
-    finally:
-        await stream.aclose()  # type: ignore[attr-defined]
+    return look
+
+
+async def first_event(service: Service, base: str) -> bytes:
+    stream = events(service, looking_at(service, bytes.fromhex(base.rsplit("/", 1)[1])))
+    found = await anext(stream)
+    await stream.aclose()  # type: ignore[attr-defined]
+    return found
 
 
 def test_events_say_where_the_campaign_stands_whenever_that_changes_and_end_with_the_server(sqlite: Store) -> None:
     async def body() -> None:
-        from semilocal.page.routes import _events, _viewers
-
         async with running(sqlite) as (client, service, _):
             devices = await enrolled(client, sqlite, open_campaign(sample_task()), cluster(20), secrets_of(20))
             task = devices[0].task.id
-            stream = _events(service, await service.fresh(task))
+            stream = events(service, looking_at(service, task))
             first = await asyncio.wait_for(anext(stream), 10)
             assert first.startswith(b"event: state\ndata: ")
             assert json.loads(first.split(b"data: ")[1])["phase"] == "enrolling"

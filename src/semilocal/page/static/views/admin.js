@@ -4,6 +4,7 @@
 import { html } from "#vendor/lit-html.js";
 import * as api from "#views/api.js";
 import { count } from "#views/format.js";
+import { isOver } from "#views/pair.js";
 import { save } from "#views/save.js";
 
 /** A dialog that asks before something is done. @param {string} question @param {string} yes @returns {Promise<boolean>} */
@@ -108,17 +109,19 @@ export class Admin {
     this.changed();
   }
 
-  /** @param {string} phase @param {string} enrolment */
-  card(phase, enrolment) {
-    const over = phase === "finished" || phase === "cancelled";
-    const enrolling = phase === "enrolling";
+  /** @param {string} phase @param {string} enrolment @param {boolean} [confirmed] of two servers: by this operator */
+  card(phase, enrolment, confirmed = true) {
+    const over = isOver(phase);
+    const enrolling = phase === "enrolling" || phase === "open";
     return html`<section class="card admin" aria-labelledby="admin-title">
       <h2 id="admin-title">Administrator</h2>
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       ${!api.hasToken() ? html`<details><summary>Start, close, make tokens</summary>${tokenForm(() => void this.look())}</details>` : html`
         <p class="buttons">
-          ${enrolling ? html`<button @click=${() => this.#act("start", "End enrolment and open round 1?", "Start")}>Start</button>` : ""}
-          ${over ? html`<span class="quiet">The campaign is ${phase}: there is nothing left to do.</span>` : html`
+          ${confirmed ? "" : html`<button @click=${() => this.#act("confirm", "Confirm this task for your server? Read what is promised first.", "Confirm")}>Confirm</button>`}
+          ${phase === "enrolling" ? html`<button @click=${() => this.#act("start", "End enrolment and open round 1?", "Start")}>Start</button>` : ""}
+          ${phase === "open" ? html`<button @click=${() => this.#act("start", "End uploads and count?", "Count")}>End uploads</button>` : ""}
+          ${over ? html`<span class="quiet">There is nothing left to do.</span>` : html`
             <button class="danger" @click=${() => this.#act("close", "Cancel this campaign? Closed rounds stay public; it cannot be resumed.", "Cancel the campaign")}>Cancel the campaign</button>`}
           <button class="plain" @click=${() => { api.setToken(""); this.progress = null; this.changed(); }}>Forget the token</button>
         </p>

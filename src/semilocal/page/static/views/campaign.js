@@ -9,6 +9,7 @@ import * as api from "#views/api.js";
 import { Ask } from "#views/ask.js";
 import { PHASES, count, duration } from "#views/format.js";
 import { MapPanel } from "#views/panel.js";
+import { asCampaign, isOver, operatorsCard, pairStatus } from "#views/pair.js";
 import { promiseCard } from "#views/promise.js";
 
 /**
@@ -62,9 +63,10 @@ export class CampaignView {
     this.events = new EventSource(`/tasks/${this.task}/events`);
     this.events.addEventListener("state", (event) => {
       this.lost = false;
-      this.state = JSON.parse(/** @type {MessageEvent} */ (event).data);
-      this.offset = /** @type {State} */ (this.state).now - Date.now() / 1000;
-      if (this.state?.phase === "finished" || this.state?.phase === "cancelled") this.events?.close();
+      const state = JSON.parse(/** @type {MessageEvent} */ (event).data);
+      this.state = /** @type {State} */ (this.#pair ? asCampaign(state) : state);
+      this.offset = this.state.now - Date.now() / 1000;
+      if (isOver(this.state.phase)) this.events?.close();
       void this.#follow();
       this.changed();
     });
@@ -88,7 +90,8 @@ export class CampaignView {
         for (const document of documents) this.timeline.add(document);
         this.panel?.follow();
       }
-      if (this.state.phase === "finished" && !this.results && this.about.rule !== "each") {
+      if (this.#pair) this.results ??= this.timeline.rounds[0];
+      else if (this.state.phase === "finished" && !this.results && this.about.rule !== "each") {
         this.results = await api.json(`/tasks/${this.task}/results`);
         this.changed();
         await this.#askRegions();
@@ -135,9 +138,12 @@ export class CampaignView {
     this.panel?.map.setTheme(theme);
   }
 
+  get #pair() {
+    return this.about.trust === "two-servers";
+  }
+
   get #ready() {
-    const phase = this.state?.phase;
-    return this.about.rule !== "each" && (phase === "finished" || phase === "releasing");
+    return this.about.rule !== "each" && ["finished", "releasing", "done"].includes(this.state?.phase ?? "");
   }
 
   render() {
@@ -147,17 +153,18 @@ export class CampaignView {
       <header class="title">
         <h1>${about.name}</h1>
         ${state ? html`<span class=${`phase ${state.phase}`}>${PHASES[state.phase] ?? state.phase}</span>` : ""}
-        ${this.lost && state?.phase !== "finished" ? html`<span class="error" role="status">connection lost, trying again</span>` : ""}
+        ${this.lost && !isOver(state?.phase ?? "") ? html`<span class="error" role="status">connection lost, trying again</span>` : ""}
       </header>
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       <div class="columns">
         <div class="picture">${this.panel ? this.panel.render(this.#ready) : html`<p class="card">${about.domain.lower.length} dimensions have no map; the numbers are on the right.</p>`}</div>
         <div class="facts">
-          ${state ? this.#status(state) : ""}
+          ${!state ? "" : this.#pair ? pairStatus(/** @type {any} */ (state), Date.now() / 1000 + this.offset) : this.#status(state)}
+          ${this.#pair ? operatorsCard(about) : ""}
           ${promiseCard(this.results?.privacy ?? about.promise, about.public)}
           ${this.ask?.card(this.#ready)}
           ${this.#rounds()}
-          ${state ? this.admin.card(state.phase, about.enrolment) : ""}
+          ${state ? this.admin.card(state.phase, about.enrolment, /** @type {any} */ (state).confirmed) : ""}
           ${this.#files(state)}
         </div>
       </div>
@@ -189,7 +196,7 @@ export class CampaignView {
 
   #rounds() {
     const rounds = this.timeline?.rounds ?? [];
-    if (!rounds.length) return "";
+    if (!rounds.length || this.#pair) return "";
     return html`<section class="card"><details><summary><h2>Rounds</h2></summary><div class="scroll"><table>
       <thead><tr><th class="number">round</th><th>asks for</th><th class="number">received</th><th class="number">expected</th><th class="number">missing</th></tr></thead>
       <tbody>${rounds.map((one) => {
@@ -201,8 +208,12 @@ export class CampaignView {
 
   /** @param {State | null} state */
   #files(state) {
-    if (state?.phase !== "finished") return "";
     const base = `/tasks/${this.task}`;
+    if (state?.phase === "done") {
+      return html`<section class="card results"><h2>Results</h2><p class="buttons"><a class="button" href=${`${base}/transcript`} download="transcript.slt">Transcript</a>
+        <a class="button" href=${`${base}/statement`} download="statement.txt">Statement</a></p></section>`;
+    }
+    if (state?.phase !== "finished") return "";
     const means = (this.results?.releases ?? []).filter((/** @type {any} */ one) => one.kind === "mean" && one.mean !== null);
     return html`<section class="card results"><h2>Results</h2>
       ${means.map((/** @type {any} */ one) => html`<p>mean of ${one.function}: <strong>${one.mean.toPrecision(5)}</strong>

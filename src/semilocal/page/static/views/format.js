@@ -55,4 +55,9 @@ export const PHASES = {
   releasing: "collecting values",
   finished: "finished",
   cancelled: "cancelled",
+  confirming: "waits for both operators",
+  open: "open for uploads",
+  closing: "closing",
+  levels: "counting",
+  done: "finished",
 };

@@ -1,0 +1,60 @@
+"""A task of two servers on the page: both operators, where it stands, the map at the end, and counts from it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from semilocal.page.documents import pair_document
+from semilocal.page.routes import OPERATIONS
+from semilocal.release.pair_counts import pair_counts
+from semilocal.service.admin import admin_hash
+from semilocal.service.app import create_app
+from semilocal.service.stores.base import open_store
+from semilocal.testing import ADMIN_TOKEN, MockClock, client_of
+from tests.helpers.running_pair import Pair, people, running_pair
+
+
+def test_two_servers_show_both_operators_then_one_map_and_answer_questions(tmp_path: Path) -> None:
+    async def body() -> None:
+        stores = tuple(open_store(f"sqlite:///{tmp_path / name}.db", worker="test") for name in ("a", "b"))
+        async with running_pair((stores[0], stores[1]), MockClock()) as pair:
+            await look(pair)
+        for store in stores:
+            store.close()
+
+    asyncio.run(body())
+
+
+async def look(pair: Pair) -> None:
+    task = await pair.opened()
+    service = pair.leader._transport.app.service  # type: ignore[attr-defined]
+    app = create_app(service, admin=admin_hash(ADMIN_TOKEN), more=OPERATIONS)
+    base = f"/tasks/{task.id.hex()}"
+    async with client_of(app) as client:
+        about = (await client.get(f"{base}/overview")).json()
+        assert [one["name"] for one in about["operators"]] == [task.leader.name, task.helper.name]
+        assert (about["trust"], about["role"]) == ("two-servers", "leader")
+        assert "collude" in " ".join(about["notes"])
+        assert about["promise"]["text"] in task.promise().text()
+        early = await client.get(f"{base}/rounds/1/cells")
+        assert (early.status_code, early.json()["token"]) == (404, "not-closed-yet")
+        asked: dict[str, Any] = {"boxes": [[[0, 0], [0.5, 0.5]], [[0, 0], [1, 1]]]}
+        assert (await client.post(f"{base}/counts", json=asked)).json()["token"] == "not-closed-yet"
+        await pair.fill(task, people(60))
+        counts = pair_counts((await pair.finish(task)).to_bytes())
+        shown = (await client.get(f"{base}/rounds/1/cells")).json()
+        assert shown["received"] == 60
+        assert shown["rows"] == pair_document(counts)["rows"]
+        assert (await client.get(f"{base}/rounds/2/cells")).json()["token"] == "no-such-round"
+        assert (await client.get(f"{base}/coast")).json() == []
+        answer = (await client.post(f"{base}/counts", json=asked)).json()
+        expected = counts.query(asked["boxes"])
+        assert [one["value"] for one in answer["counts"]] == expected.value.tolist()
+        assert [one["interval"] for one in answer["counts"]] == expected.interval(0.95).tolist()
+        assert answer["privacy"]["text"] == counts.guarantee.text()
+        one = (await client.get(f"{base}/counts?box=0,0,1,1")).json()["counts"][0]
+        assert one["value"] == 60
+        none = await client.post(f"{base}/counts", json={"boxes": []})
+        assert (none.status_code, none.json()["token"]) == (400, "malformed")
