@@ -32,6 +32,7 @@ from ..release import split
 from ..release.count_release import CountsRelease
 from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from ..release.whom import TRUSTS, crowd_of, pooled_options
+from ..simulation.population import Detail
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from . import people
@@ -160,9 +161,10 @@ class Job:
         """Find the regions; all of epsilon goes to them."""
         args = self.args
         task = Task.build(self.box, **self.task_options)
+        detail: Detail = "tallies" if args.transcript is None else "reports"  # a transcript has every report
         ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
         with progress(args) as advance:
-            return simulate(self.points, task, rng=self.rng, progress=advance), ledger
+            return simulate(self.points, task, rng=self.rng, detail=detail, progress=advance), ledger
 
     def partition_for_values(self) -> tuple[Run, split.Split, Ledger]:
         """Find the regions with a part of epsilon; the rest is for values."""
@@ -235,14 +237,17 @@ def write_map(job: Job, run: Run | PooledCounts, result: CountsRelease | PooledC
     return [str(args.html)]
 
 
-def write_transcript(path: Path | None, result: CountsRelease | PooledCounts) -> list[str]:
-    """Write what a pooled run published, for ``semilocal verify``; the name of the file."""
+def write_transcript(path: Path | None, run: Run | PooledCounts) -> list[str]:
+    """Write all that was published, for ``semilocal verify``; the name of the file."""
     if path is None:
         return []
-    if isinstance(result, CountsRelease):
-        raise InvalidInput("--transcript: with --trust nobody a simulation has none; devices and a server write one")
     with replacing(path) as stream:
-        stream.write(result.published.to_bytes())
+        if isinstance(run, Run):
+            from ..transcript.file import write_events
+
+            write_events(stream, run.events)
+        else:
+            stream.write(run.published.to_bytes())
     return [str(path)]
 
 

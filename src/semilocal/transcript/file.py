@@ -30,7 +30,15 @@ from .checkpoints import Checkpoint, Seal, seal_round
 from .merkle import MerkleLog, inclusion_proof, leaf_hash
 
 __all__ = [
-    "Event", "Frame", "Inclusion", "TranscriptWriter", "encode_event", "prove", "read_frames", "write_frame",
+    "Event",
+    "Frame",
+    "Inclusion",
+    "TranscriptWriter",
+    "encode_event",
+    "prove",
+    "read_frames",
+    "write_events",
+    "write_frame",
     "write_transcript",
 ]  # fmt: skip
 
@@ -149,11 +157,17 @@ def write_transcript(path: str | os.PathLike[str], events: Iterable[Event], *, k
     key : bytes, optional
         Ed25519 private key; the task pins its public half. Seals are not signed without it.
     """
+    with open(path, "wb") as stream:
+        return write_events(stream, events, key=key)
+
+
+def write_events(stream: BinaryIO, events: Iterable[Event], *, key: bytes | None = None) -> bytes:
+    """As :func:`write_transcript`, to an open binary stream."""
     iterator = iter(events)
     task = next(iterator, None)
     if not isinstance(task, Task):
         raise InvalidInput(f"the first event must be the task; got {type(task).__name__}")
-    with open(path, "wb") as stream, TranscriptWriter(stream, task, key=key) as writer:
+    with TranscriptWriter(stream, task, key=key) as writer:
         for event in iterator:
             writer.add([encode_event(event)])
             if isinstance(event, Closed | ValueClosed):

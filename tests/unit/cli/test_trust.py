@@ -110,7 +110,7 @@ def test_rows_per_person_make_more_noise(capsys: pytest.CaptureFixture[str], tmp
     assert Published.from_bytes(out.read_bytes()).task.max_reports == 3
 
 
-@pytest.mark.parametrize("job", ["partition", "counts"])
+@pytest.mark.parametrize("job", ["partition", "counts", "points"])
 def test_verify_replays_a_pooled_transcript_and_catches_a_changed_number(
     capsys: pytest.CaptureFixture[str], table: Path, job: str
 ) -> None:
@@ -132,8 +132,18 @@ def test_verify_replays_a_pooled_transcript_and_catches_a_changed_number(
     assert "do not apply" in refused(capsys, "verify", out, "--against", out)
 
 
-def test_a_transcript_needs_somebody_who_is_trusted(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+@pytest.mark.parametrize("job", ["partition", "counts", "points"])
+def test_where_nobody_is_trusted_the_transcript_has_every_report_and_verifies(
+    capsys: pytest.CaptureFixture[str], table: Path, job: str
+) -> None:
     out = table.with_name("run.slt")
-    words = ("partition", table, *UNIT, "--trust", "nobody", "--epsilon", "1", "--transcript", out)
-    assert "--transcript: with --trust nobody" in refused(capsys, *words, "--quiet")
-    assert not out.exists()
+    words = (job, table, *UNIT, "--trust", "nobody", "--epsilon", "1", *JOBS[job], "--transcript", out)
+    found = run_json(capsys, *words)
+    assert str(out) in found["files"]
+    code, text, _ = run(capsys, "verify", out)
+    assert code == 0
+    assert "2,000 participants" in text or "2000" in text
+    data = bytearray(out.read_bytes())
+    data[len(data) // 2] ^= 1
+    out.write_bytes(data)
+    assert run(capsys, "verify", out)[0] == 1

@@ -68,7 +68,7 @@ def _counts(job: jobs.Job) -> Outcome:
     if answers.uncertain:
         words.append("Some participants may have been moved into a neighbouring region; the intervals allow for that.")
     table = write_answers(queries, columns, args.out)
-    files = jobs.write_transcript(args.transcript, result) + ([] if args.out is None else [str(args.out)])
+    files = jobs.write_transcript(args.transcript, run) + ([] if args.out is None else [str(args.out)])
     files += jobs.write_map(job, run, result)
     if files:
         found["files"] = files

@@ -49,7 +49,7 @@ def _partition(job: jobs.Job) -> Outcome:
         save_picture(partition, args.plot, points=job.points if args.public_data else None)
     files = [str(path) for path in (args.out, args.plot) if path is not None]
     files += jobs.write_map(job, run, result)
-    files += jobs.write_transcript(args.transcript, result)
+    files += jobs.write_transcript(args.transcript, run)
     found: dict[str, Any] = {
         "regions": len(partition),
         "crowds": {"smallest": round(crowds.min()), "median": float(np.median(crowds)), "largest": round(crowds.max())},

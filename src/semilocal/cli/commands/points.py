@@ -21,11 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
     jobs.add_arguments(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the points: .csv (else stdout)")
+    parser.add_argument("--transcript", type=Path, metavar="FILE", help="write all that was published: .slt")
 
 
 def run(args: argparse.Namespace) -> int:
     """Release the middle of everybody's region."""
-    return jobs.run_job(args, _points, outputs={"--out": (args.out, (".csv",))})
+    outputs = {"--out": (args.out, (".csv",)), "--transcript": (args.transcript, jobs.TRANSCRIPT)}
+    return jobs.run_job(args, _points, outputs=outputs)
 
 
 def _points(job: jobs.Job) -> Outcome:
@@ -43,9 +45,13 @@ def _points(job: jobs.Job) -> Outcome:
         words = [f"{len(result.points):,} points, each the middle of one of {len(result.partition):,} regions"]
     table = csv_text({name: result.points[:, axis].tolist() for axis, name in enumerate(names)})
     found: dict[str, object] = {"regions": len(result.partition)}
+    files = jobs.write_transcript(job.args.transcript, run)
     if job.args.out is not None:
         write_text(job.args.out, table)
-        found["files"] = [str(job.args.out)]
-        return Outcome(run, result.spent, found, [*words, f"wrote {job.args.out}"])
-    found["points"] = result.points.tolist()
-    return Outcome(run, result.spent, found, words, table=table)
+        files.append(str(job.args.out))
+        table = ""
+    else:
+        found["points"] = result.points.tolist()
+    if files:
+        found["files"] = files
+    return Outcome(run, result.spent, found, [*words, *(f"wrote {path}" for path in files)], table=table)
