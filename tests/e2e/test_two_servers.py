@@ -141,6 +141,8 @@ def test_from_serve_to_the_map(
     assert code == 0, (out, err)
     assert "signatures of City and University" in out
     assert run(capsys, "verify", tmp_path / "out" / "transcript.slt", "--vault", vault)[0] == 0
+    assert run(capsys, "transcript", leader, "crowd", "--out", tmp_path / "copy.slt")[0] == 0
+    assert (tmp_path / "copy.slt").read_bytes() == (tmp_path / "out" / "transcript.slt").read_bytes()
     helper_copy = httpx.get(f"{helper}/tasks/{task}/transcript").content
     assert helper_copy == (tmp_path / "out" / "transcript.slt").read_bytes()
     too_late = ("join", url, "--position", POSITION, "--yes", "--vault", tmp_path / "late", "--max-epsilon", "20")
