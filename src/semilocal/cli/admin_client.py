@@ -206,7 +206,8 @@ class AdminClient:
 
     def statement(self, task: str) -> str:
         """The promise, worded here from the task and the plan: not in the server's words."""
-        from ..sharing.pair import PairTask, is_pair_task
+        from ..sharing.kinds import is_pair_task
+        from ..sharing.pair import PairTask
 
         data = self.task(task)
         if is_pair_task(data):

@@ -28,7 +28,6 @@ from ..testing import ADMIN_TOKEN, Server
 from .admin_client import AdminClient
 from .commands.campaign import describe_state
 from .exits import DONE
-from .pair_results import shown_by_both
 
 __all__ = ["run"]
 
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     need_matplotlib()
     from ..datasets import california_housing
     from ..release.pair_counts import pair_counts
-    from ..sharing.verify import verify_pair
+    from ..transcript.pair import verify_pair
 
     began = time.monotonic()
     box = named_box("california")
@@ -62,10 +61,11 @@ def run(args: argparse.Namespace) -> int:
         print(f"\n{DEVICES} devices upload once each: {leader}/tasks/{task[:16]}…\n")
         _upload(f"{leader}/tasks/{task}", points, tokens)
         _wait(leader, task, "done")
-        data, other = shown_by_both(f"{leader}/tasks/{task}")
+        with AdminClient(leader) as first, AdminClient(helper) as second:
+            data, other = first.transcript(task), second.transcript(task)
     found = verify_pair(data, other=other)
     print("\n".join(found.lines()))
-    if not found.sound or other is None:
+    if not found.sound:
         raise InvalidInput("the transcript does not hold")
     counts = pair_counts(data)
     query = np.array([[PLACE.lower, PLACE.upper]])

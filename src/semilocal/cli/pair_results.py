@@ -14,39 +14,36 @@ from ..io.files import replacing, write_text
 from ..release.bucket_counts import BucketCounts
 from ..release.pair_counts import pair_counts, pair_document
 from ..release.pooled_counts import PooledCounts
-from ..sharing.pair import is_pair_task
 from ..sharing.wire import SignedTree
+from ..transcript.fetch import getter
 from .admin_client import AdminClient
 
-__all__ = ["is_pair_url", "read_result", "shown_by_both", "write_folder"]
+__all__ = ["other_copy", "read_result", "write_folder"]
 
 
-def is_pair_url(url: str) -> bool:
-    """Whether a URL leads to a task of two servers."""
-    from ..device.channel import split_url
+def other_copy(data: bytes, server: str) -> bytes | None:
+    """The same transcript from the other operator; None, with a line on stderr, if it cannot be had.
 
-    server, name = split_url(url)
-    if not name:
-        return False
-    with AdminClient(server) as client:
-        return is_pair_task(client.task(name))
-
-
-def shown_by_both(url: str) -> tuple[bytes, bytes | None]:
-    """The transcript at a URL, and the other operator's copy; None, with a line on stderr, if it cannot be had."""
-    from ..device.channel import split_url
-
-    server, name = split_url(url)
-    with AdminClient(server) as client:
-        data = client.transcript(name)
-    pair = SignedTree.from_bytes(data).task
+    Parameters
+    ----------
+    data : bytes
+        The transcript as one server gave it.
+    server : str
+        That server.
+    """
+    try:
+        pair = SignedTree.from_bytes(data).task
+    except InvalidInput:
+        return None  # the verification names it
     other = pair.helper if server == pair.leader.origin else pair.leader
     try:
-        with AdminClient(other.origin) as client:
-            return data, client.transcript(name)
+        found = getter(other.origin)(f"/tasks/{pair.id.hex()}/transcript")
+        reason = "it has none"
     except SemilocalError as error:
-        print(f"semilocal: not compared with {other.name}'s copy: {error}", file=sys.stderr)
-        return data, None
+        found, reason = None, str(error)
+    if found is None:
+        print(f"semilocal: not compared with {other.name}'s copy: {reason}", file=sys.stderr)
+    return found
 
 
 def read_result(client: AdminClient, task: str) -> tuple[bytes, PooledCounts | BucketCounts]:

@@ -27,7 +27,8 @@ from ..protocol.keys import pseudonym, upload_entropy
 from ..protocol.policy import Policy
 from ..protocol.task import Task
 from ..sharing.envelope import Role, seal
-from ..sharing.pair import PairTask, is_pair_task
+from ..sharing.kinds import is_pair_task
+from ..sharing.pair import PairTask
 from ..sharing.report import make_report
 from ..sharing.wire import Receipt, Upload
 from .binding import check_operators

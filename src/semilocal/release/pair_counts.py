@@ -11,8 +11,8 @@ from typing import Any
 from ..errors import InvalidInput
 from ..hierarchy import ROOT
 from ..sharing.pair import EXPERIMENTAL
-from ..sharing.verify import verify_pair
 from ..sharing.wire import SignedTree
+from ..transcript.pair import verify_pair
 from .bucket_counts import BucketCounts, bucket_counts
 from .pooled_counts import PooledCounts, pooled_counts
 

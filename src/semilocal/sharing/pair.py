@@ -27,14 +27,13 @@ from .envelope import Role
 from .report import Shape
 from .signing import KEY
 
-__all__ = ["COLLUSION", "EXPERIMENTAL", "Operator", "PairTask", "check_origin", "is_pair_task"]
+__all__ = ["COLLUSION", "EXPERIMENTAL", "Operator", "PairTask", "check_origin"]
 
 MAX_NAME = 200
 MAX_BUCKET_DEPTH = 16
 EXPERIMENTAL = "Experimental: nobody independent has reviewed the two-servers mode yet."
 COLLUSION = "If both operators collude they have every position, to the resolution of the upload."
 _ORIGIN = re.compile(r"(https?)://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:([1-9][0-9]{0,4}))?")
-_START = b"\xa4type\xa9pair-task"  # after one byte with the number of fields
 _USUAL_PORT = {"http": "80", "https": "443"}
 
 
@@ -221,11 +220,6 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
             "everybody. A malicious operator can spoil the result; alone it cannot break the promise.",
         ]
         return "\n".join(lines)
-
-
-def is_pair_task(data: bytes) -> bool:
-    """Whether bytes begin like those of a pair task; :meth:`PairTask.from_bytes` checks the rest."""
-    return data[1 : 1 + len(_START)] == _START
 
 
 def _check_different(leader: Operator, helper: Operator) -> None:

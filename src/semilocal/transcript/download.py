@@ -20,6 +20,7 @@ import msgspec
 from ..errors import InvalidInput, Unavailable, printable
 from ..protocol.messages import MAX_ROUND, ValueQuery, decode, decode_query, decode_report
 from ..protocol.task import Task
+from ..sharing.kinds import is_pair_task
 from .checkpoints import Checkpoint, Seal, next_head
 from .fetch import Get, getter
 from .file import TranscriptWriter
@@ -40,7 +41,7 @@ class _Row(msgspec.Struct):
 
 
 def save_transcript(url: str, campaign: str, path: str | os.PathLike[str]) -> int:
-    """Write the transcript of a campaign to a file; returns the number of closed rounds.
+    """Write the transcript of a campaign to a file; returns the number of closed rounds, 0 for two servers.
 
     Parameters
     ----------
@@ -82,7 +83,14 @@ def download(get: Get, campaign: str, stream: BinaryIO) -> int:
 def _download(get: Get, campaign: str, stream: BinaryIO) -> int:
     name = campaign if re.fullmatch("[0-9a-f]{64}", campaign) else _find(get, campaign)
     base = f"/tasks/{name}"
-    task = _read(get, base, Task)
+    definition = _need(get, base)
+    if is_pair_task(definition):
+        signed = get(f"{base}/transcript")
+        if signed is None:
+            raise Unavailable("the two servers have not published the transcript of this task yet")
+        stream.write(signed)
+        return 0
+    task = _message(definition, Task, base)
     if task.id.hex() != name:
         raise Unavailable("the server gave another task than the one asked for")
     closed = msgspec.json.decode(_need(get, f"{base}/state"), type=_State).closed

@@ -18,6 +18,7 @@ from ...protocol.task import Task
 from ...release import counts
 from ...release.count_release import CountsRelease
 from ...release.pooled_counts import PooledCounts
+from ...sharing.kinds import is_pair_task
 from .. import server
 from ..answers import answer_columns, write_answers
 from ..exits import DONE
@@ -57,8 +58,6 @@ def run(args: argparse.Namespace) -> int:
         if args.out is not None:
             check_folder("--out", args.out)
     with server.connect(args) as client:
-        from ...sharing.pair import is_pair_task  # needs the extra that the client needs
-
         task = client.find(args.campaign)
         definition = client.task(task)
         if is_pair_task(definition):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ...io.files import check_outputs, replacing
+from ...io.files import check_outputs
+from ...sharing.kinds import is_signed_tree
 from ..arguments import server_url
 from ..exits import DONE
 
@@ -21,20 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Download."""
-    from ...sharing.pair import is_pair_task
     from ...transcript.download import save_transcript
-    from ..admin_client import AdminClient
 
     check_outputs({"--out": (args.out, ())})
-    with AdminClient(args.url) as client:
-        task = client.find(args.campaign)
-        pair = client.transcript(task) if is_pair_task(client.task(task)) else None
-    if pair is not None:
-        with replacing(args.out) as stream:
-            stream.write(pair)
-        what = "both servers' signatures"
-    else:
-        what = f"{save_transcript(args.url, task, args.out)} closed rounds"
-    size = args.out.stat().st_size
-    print(f"{args.out}: {what}, {size} bytes. Check it: semilocal verify {args.out}")
+    rounds = save_transcript(args.url, args.campaign, args.out)
+    data = args.out.read_bytes()
+    what = "published by two servers" if is_signed_tree(data) else f"{rounds} closed rounds"
+    print(f"{args.out}: {what}, {len(data)} bytes. Check it: semilocal verify {args.out}")
     return DONE

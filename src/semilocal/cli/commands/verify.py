@@ -10,6 +10,7 @@ from pathlib import Path
 from ...errors import InvalidInput, printable
 from ...pooled.play import Published
 from ...release.pooled_counts import pooled_counts
+from ...sharing.kinds import is_signed_tree
 from ..arguments import existing_file, server_url
 from ..exits import DONE, FOUND
 
@@ -44,13 +45,9 @@ def run(args: argparse.Namespace) -> int:
     """Verify; 1 if anything is different."""
     if isinstance(args.file, Path):
         return _verify_file(args, args.file)
-    from ..pair_results import is_pair_url, shown_by_both
-
-    if is_pair_url(args.file):
-        data, other = shown_by_both(args.file)
-        return _verify_pair(args, data, other)
     from ...device.channel import split_url
     from ...transcript.download import save_transcript
+    from ..pair_results import other_copy
 
     server, name = split_url(args.file)
     if not name:
@@ -58,6 +55,9 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="semilocal-verify-") as folder:
         path = Path(folder) / "transcript.slt"
         save_transcript(server, name, path)
+        data = path.read_bytes()
+        if is_signed_tree(data):
+            return _verify_pair(args, data, other_copy(data, server), task=bytes.fromhex(name))
         return _verify_file(args, path)
 
 
@@ -66,7 +66,7 @@ def _verify_file(args: argparse.Namespace, path: Path) -> int:
 
     with path.open("rb") as stream:
         start = stream.read(_START)
-        if b"signed-tree" in start:
+        if is_signed_tree(start):
             return _verify_pair(args, start + stream.read(), None)
         if POOLED_TAG in start:
             if args.vault is not None or args.against is not None:
@@ -87,16 +87,16 @@ def _verify_file(args: argparse.Namespace, path: Path) -> int:
     return DONE if found.sound else FOUND
 
 
-def _verify_pair(args: argparse.Namespace, data: bytes, other: bytes | None) -> int:
+def _verify_pair(args: argparse.Namespace, data: bytes, other: bytes | None, *, task: bytes | None = None) -> int:
     """Replay what two servers published."""
     from ...device.vault import read_vault
     from ...release.pair_counts import pair_counts
-    from ...sharing.verify import verify_pair
+    from ...transcript.pair import verify_pair
 
     if args.against is not None:
         other = args.against.read_bytes()
     pinned = None if args.vault is None else [entry.task for entry in read_vault(args.vault).uploads]
-    found = verify_pair(data, other=other, pinned=pinned)
+    found = verify_pair(data, task=task, other=other, pinned=pinned)
     print("\n".join(found.lines()))
     if not found.sound:
         return FOUND

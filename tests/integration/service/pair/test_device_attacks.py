@@ -20,9 +20,9 @@ from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Party
 from semilocal.sharing.report import SharedReport, make_report
-from semilocal.sharing.verify import verify_pair
 from semilocal.sharing.wire import LevelSums, SignedTree, Upload, split_ids
 from semilocal.testing import MockClock, secret
+from semilocal.transcript.pair import verify_pair
 from tests.helpers.pairs import pooled_task, report_id, sealed_upload
 from tests.helpers.running_pair import Pair, running_pair
 

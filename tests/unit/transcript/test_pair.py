@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from semilocal.release.pooled_counts import pooled_counts
+from semilocal.sharing.kinds import is_pair_task, is_signed_tree
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.signing import verifying_key
-from semilocal.sharing.verify import is_signed_tree, verify_pair
 from semilocal.sharing.wire import BucketTree, SignedTree
 from semilocal.testing import secret
+from semilocal.transcript.pair import verify_pair
 from tests.helpers.fake_pair import POOLED, published_numbers, sample_pair, signed_tree
 
 PAIR = sample_pair()
@@ -49,6 +50,8 @@ def test_an_honest_transcript_has_no_difference_and_gives_the_result() -> None:
     data = signed().to_bytes()
     assert is_signed_tree(data)
     assert not is_signed_tree(PUBLISHED.to_bytes())
+    assert is_pair_task(PAIR.to_bytes())
+    assert not is_pair_task(POOLED.to_bytes())
     found = verify_pair(data, other=data, pinned=[PAIR.to_bytes()])
     assert found.sound, found.differences
     assert LEVELS > 3
@@ -172,6 +175,11 @@ def test_two_servers_that_show_different_transcripts_are_found() -> None:
     other = signed(trees=(BucketTree(1, published_numbers(2).to_bytes(), (0,) * len(published_numbers(2).opened)),))
     assert tokens(other.to_bytes()) == []
     assert tokens(signed().to_bytes(), other=other.to_bytes()) == ["other-history"]
+
+
+def test_a_transcript_of_another_task_than_asked_for_is_named() -> None:
+    assert tokens(signed().to_bytes(), task=PAIR.id) == []
+    assert tokens(signed().to_bytes(), task=bytes(32)) == ["other-task"]
 
 
 def test_a_transcript_of_a_task_that_was_not_pinned_is_named() -> None:

@@ -23,15 +23,14 @@ from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..pooled.play import Published, Tree, replay
 from ..pooled.task import UNITS
-from ..transcript.findings import Difference
-from .envelope import Role
-from .pair import PairTask
-from .wire import BucketTree, SignedTree
+from ..sharing.envelope import Role
+from ..sharing.pair import PairTask
+from ..sharing.wire import BucketTree, SignedTree
+from .findings import Difference
 
-__all__ = ["PairVerification", "is_signed_tree", "verify_pair"]
+__all__ = ["PairVerification", "verify_pair"]
 
 _ROLES: tuple[Role, Role] = ("leader", "helper")
-_START = b"signed-tree"
 
 
 @dataclass(eq=False)
@@ -82,18 +81,17 @@ class PairVerification:
         return out + [f"  {difference}" for difference in self.differences]
 
 
-def is_signed_tree(data: bytes) -> bool:
-    """Whether bytes begin like the transcript of a pair."""
-    return data[2 : 2 + len(_START)] == _START
-
-
-def verify_pair(data: bytes, *, other: bytes | None = None, pinned: Sequence[bytes] | None = None) -> PairVerification:
+def verify_pair(
+    data: bytes, *, task: bytes | None = None, other: bytes | None = None, pinned: Sequence[bytes] | None = None
+) -> PairVerification:
     """Replay a pair's transcript and name everything that does not follow.
 
     Parameters
     ----------
     data : bytes
         Canonical bytes of :class:`SignedTree`.
+    task : bytes, optional
+        The id of the pair task that was asked for.
     other : bytes, optional
         The transcript as the other server shows it: it must be the same.
     pinned : sequence of bytes, optional
@@ -110,6 +108,8 @@ def verify_pair(data: bytes, *, other: bytes | None = None, pinned: Sequence[byt
     except InvalidInput as error:
         found.add("unreadable-task", str(error))
         return found
+    if task is not None and task != pair.id:
+        found.add("other-task", "the transcript is of another task than the one that was asked for")
     for role in _ROLES:
         if not signed.is_signed_by(role):
             name = pair.operator(role).name
