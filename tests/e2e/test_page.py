@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 import numpy as np
@@ -25,12 +23,11 @@ from semilocal.release import counts
 from semilocal.service.campaign import CampaignForm, ReleaseForm
 from semilocal.simulation.simulate import simulate
 from semilocal.testing import ADMIN_TOKEN, Server, running_server
-from tests.helpers.browser import DESKTOP, PHONE, Look, chromium, looking
+from tests.helpers.browser import DESKTOP, PHONE, Look, apart, chromium, colours_of, looking
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-T = TypeVar("T")
 pytestmark = pytest.mark.slow
 AGENTS = 120
 MARKUP = "<img src=x onerror=alert(1)> & <b>bold</b>"
@@ -47,20 +44,6 @@ def browser() -> Iterator[Browser]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with running_server(f"sqlite:///{tmp_path_factory.mktemp('page') / 'page.db'}") as running:
         yield running
-
-
-def apart(call: Callable[..., T], *args: Any) -> Future[T]:
-    """Run something in a thread of its own: Playwright has an event loop in this one."""
-    done: Future[T] = Future()
-
-    def work() -> None:
-        try:
-            done.set_result(call(*args))
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=work, daemon=True).start()
-    return done
 
 
 def create(server: Server, name: str, delta: float = 1e-2) -> str:
@@ -178,19 +161,6 @@ def test_every_view_is_clean_at_every_size_in_light_and_dark(
             assert MARKUP in page.locator("main").inner_text()
             assert page.locator("main b, main h1 img, .campaigns img").count() == 0
         assert look.violations() == []
-
-
-def colours_of(look: Look) -> int:
-    """How many different colours the map has: a blank canvas has one."""
-    return int(
-        look.page.evaluate(
-            """() => {
-              const canvas = document.querySelector(".map canvas");
-              const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-              return new Set(new Uint32Array(data.buffer)).size;
-            }"""
-        )
-    )
 
 
 def test_the_page_can_be_used_by_keyboard_alone(browser: Browser, server: Server, finished: str) -> None:

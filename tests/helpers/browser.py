@@ -6,10 +6,12 @@ A page that was opened here notes every console error and every request to anoth
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from tests.helpers.service import unmet
@@ -17,7 +19,9 @@ from tests.helpers.service import unmet
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-__all__ = ["AXE", "DESKTOP", "PHONE", "Look", "chromium", "looking"]
+__all__ = ["AXE", "DESKTOP", "PHONE", "Look", "apart", "chromium", "colours_of", "looking"]
+
+T = TypeVar("T")
 
 AXE = (
     Path(__file__).parents[2] / ".tools" / "node_modules" / "axe-core" / "axe.min.js"
@@ -96,3 +100,30 @@ def looking(
         look.check()
     finally:
         context.close()
+
+
+def apart(call: Callable[..., T], *args: Any) -> Future[T]:
+    """Run something in a thread of its own: Playwright has an event loop in this one."""
+    done: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(call(*args))
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return done
+
+
+def colours_of(look: Look) -> int:
+    """How many different colours the map has: a blank canvas has one."""
+    return int(
+        look.page.evaluate(
+            """() => {
+              const canvas = document.querySelector(".map canvas");
+              const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+              return new Set(new Uint32Array(data.buffer)).size;
+            }"""
+        )
+    )

@@ -1,0 +1,94 @@
+"""A task of two servers in a real browser: each operator confirms on their own page, devices upload, one map."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from semilocal.cli.admin_client import AdminClient
+from semilocal.datasets import california_housing
+from semilocal.device.swarm.uploads import run_uploads
+from semilocal.geometry.places import named_box
+from semilocal.pooled.task import PooledTask
+from semilocal.protocol.policy import Policy
+from semilocal.service.pair.form import PairForm
+from semilocal.testing import ADMIN_TOKEN, Server
+from tests.helpers.browser import Look, apart, chromium, colours_of, looking
+
+DEVICES = 80
+NAMES = ("City <b>Council</b>", "State University")
+
+
+@contextmanager
+def running(folder: Path, role: str, name: str, *options: str) -> Iterator[str]:
+    server = Server(
+        f"sqlite:///{folder / role}.db", signing_key=secrets.token_bytes(32),
+        options=("--role", role, "--operator", name, "--processes", "1", *options),
+    )  # fmt: skip
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.stop()
+
+
+def create(leader: str, helper: str) -> str:
+    with AdminClient(leader, ADMIN_TOKEN) as first, AdminClient(helper, ADMIN_TOKEN) as second:
+        pooled = PooledTask.build(named_box("california"), epsilon=8.0, trust="two-servers", resolution=0.1)
+        key = second.operator().signing_key
+        return first.create_pair(PairForm("two servers", pooled, key, capacity=DEVICES, enrolment="open"))
+
+
+def upload(url: str) -> int:
+    points = np.random.default_rng(1).permutation(california_housing()[0])[:DEVICES]
+    return asyncio.run(run_uploads(url, points, policy=Policy(max_epsilon=8.0))).uploaded
+
+
+def confirm(look: Look, url: str) -> None:
+    """Confirm as an operator does, with the token of the own server."""
+    page = look.page
+    page.locator(".phase.confirming").wait_for()
+    page.locator("text=Start, close, make tokens").click()
+    page.locator('input[name="token"]').fill(ADMIN_TOKEN)
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Confirm").click()
+    page.get_by_role("dialog").get_by_role("button", name="Confirm").click()
+
+
+@pytest.mark.slow
+def test_both_operators_confirm_on_their_pages_and_one_map_comes_out(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        browser = stack.enter_context(chromium())
+        helper = stack.enter_context(running(tmp_path, "helper", NAMES[1]))
+        leader = stack.enter_context(running(tmp_path, "leader", NAMES[0], "--peer", helper))
+        task = apart(create, leader, helper).result()
+        first = stack.enter_context(looking(browser, f"{leader}/#/campaign/{task}"))
+        confirm(first, leader)
+        second = stack.enter_context(looking(browser, helper))
+        second.page.locator(".campaigns a").click()
+        confirm(second, helper)
+        page = first.page
+        page.locator(".phase.open").wait_for()
+        shown = page.locator(".operators").inner_text()
+        assert all(name in shown for name in NAMES)
+        assert page.locator(".operators b").count() == 0
+        assert first.violations() == []
+        assert apart(upload, f"{leader}/tasks/{task}").result() == DEVICES
+        for look in (first, second):
+            look.page.locator(".title .phase.done").wait_for()
+            look.page.locator(".results").wait_for()
+            assert colours_of(look) > 3
+        counts = httpx.post(f"{leader}/tasks/{task}/counts", json={"boxes": [[[-124.5, 32.5], [-114.1, 42.1]]]}).json()
+        assert page.locator(".promise > p").first.inner_text() == counts["privacy"]["sentence"]
+        page.locator('.ask input[name="name"]').fill("everywhere")
+        page.get_by_role("button", name="Count").click()
+        page.locator(".ask tbody tr").wait_for()
+        assert f"{DEVICES}" in page.locator(".ask tbody tr").inner_text()
+        assert first.violations() == []
