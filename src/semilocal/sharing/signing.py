@@ -8,6 +8,7 @@ Knows keys and bytes. Knows no server, clock or file.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 from ..errors import InvalidInput, MissingExtra
@@ -53,6 +54,7 @@ def verifying_key(secret: bytes) -> bytes:
     return _secret(secret).public_key().public_bytes_raw()
 
 
+@lru_cache(maxsize=4)  # a server signs with one key all the time, and reading it takes as long as signing
 def _secret(secret: bytes) -> Ed25519PrivateKey:
     if len(secret) != KEY:
         raise InvalidInput(f"a signing secret has {KEY} bytes; got {len(secret)}")

@@ -105,8 +105,12 @@ class Pairs:
         self._workers.stop()
 
     async def work(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking call in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
+        """Run a blocking call in a thread. If a worker process died, all are started anew."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
+        except BrokenProcessPool:
+            self._workers.stop()
+            raise
 
     def _spawn(self, work: Awaitable[Any]) -> None:
         task = asyncio.ensure_future(work)
@@ -147,8 +151,6 @@ class Pairs:
             self._live[task].waits_for = str(error)
             self._pause(task)
         except Exception as error:
-            if isinstance(error, BrokenProcessPool):
-                self._workers.stop()
             self.faults.note(task, error)
             self._pause(task)
         else:

@@ -9,6 +9,7 @@ Knows reports and processes. Knows no HTTP, noise or database.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
 import os
@@ -57,12 +58,8 @@ class Workers:
         """A name for an evaluator's blocks."""
         return next(_KEYS)
 
-    def restart(self) -> None:
-        """Forget workers that died; all blocks are gone."""
-        self.stop()
-
     def stop(self) -> None:
-        """End all workers."""
+        """End all workers; new ones are started when they are needed."""
         with self._guard:
             executors, self._executors = self._executors, []
         for executor in executors:
@@ -139,8 +136,9 @@ class BlockEvaluator:
 
     def release(self) -> None:
         """Let the workers forget the blocks."""
-        for number in range(len(self._sizes)):
-            self._send(number, _release)
+        with contextlib.suppress(RuntimeError):  # a worker that has ended has forgotten them
+            for number in range(len(self._sizes)):
+                self._send(number, _release)
 
     def _parts(self, flags: Flags) -> list[Flags]:
         return np.split(flags, np.cumsum(self._sizes)[:-1]) if self._sizes else []

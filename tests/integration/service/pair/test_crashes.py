@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from typing import Any
 import pytest
 
 from semilocal.errors import StoreUnavailable
+from semilocal.service.pair import work
 from semilocal.service.stores.base import Store, open_store
+from semilocal.sharing.evaluate import LevelShare
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.wire import SignedTree
 from semilocal.testing import MockClock
@@ -138,3 +141,26 @@ def test_a_server_that_dies_at_any_write_changes_nothing(
         found, _ = play(folder, pair, side=side, at=at, after=after)
         assert found == expected, (at, after)
         shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 5])
+def test_a_worker_process_that_dies_changes_nothing(
+    filled: tuple[Path, PairTask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    source, pair = filled
+    shutil.copytree(source, tmp_path / "whole")
+    expected, _ = play(tmp_path / "whole", pair, side=0, at=-1, after=False)
+    honest, calls = work._expand, 0
+
+    def dying(key: tuple[int, int]) -> LevelShare:
+        nonlocal calls
+        calls += 1
+        if calls - 1 == at:
+            raise BrokenProcessPool("a worker died")
+        return honest(key)
+
+    monkeypatch.setattr(work, "_expand", dying)
+    shutil.copytree(source, tmp_path / "dying")
+    found, _ = play(tmp_path / "dying", pair, side=0, at=-1, after=False)
+    assert calls > at
+    assert found == expected

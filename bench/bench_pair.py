@@ -1,0 +1,262 @@
+"""Two servers: durable uploads per second with everything on this machine, and the time from there to the map.
+
+    python bench/bench_pair.py [--count 20000] [--connections 64] [--buckets]
+
+A leader, a helper and the load run on the loopback interface, each server on its own SQLite file. An upload counts when
+its signed receipt has arrived: it is then committed to disk; the leader forwards it to the helper meanwhile. The bare
+server is uvicorn with one route that decodes the upload and answers. On a busy machine the rates are low for everybody,
+so processor time per upload is shown too, and what two idle cores would reach with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import httpx
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import uvloop
+from bench_service import Measured, measure, process, processor_time
+
+from semilocal import Box
+from semilocal.pooled import PooledTask, replay
+from semilocal.service.pair.play import Play
+from semilocal.service.pair.work import BLOCK, BlockEvaluator, Workers
+from semilocal.sharing.blocks import FixedKeys
+from semilocal.sharing.envelope import seal
+from semilocal.sharing.pair import PairTask
+from semilocal.sharing.point import generate
+from semilocal.sharing.wire import MAX_UPLOAD, SignedTree, Upload
+from semilocal.testing import ADMIN_TOKEN, Server, free_port
+from tests.helpers.pairs import ROLES, SIGNING, pair_task
+
+ROOT = Path(__file__).resolve().parents[1]
+LEVELS = 24
+ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
+CORES = 2
+
+
+def task() -> PooledTask:
+    """A task that gives several hundred regions for 20,000 people."""
+    return PooledTask.build(Box((0, 0), (1, 1)), epsilon=2.0, trust="two-servers", max_depth=LEVELS)
+
+
+def people(n: int) -> npt.NDArray[np.float64]:
+    """Clusters of several sizes."""
+    rng = np.random.default_rng(1)
+    centres, width = rng.random((12, 2)), rng.uniform(0.003, 0.05, size=12)
+    which = rng.integers(12, size=n)
+    return np.clip(rng.normal(centres[which], width[which, None]), 0, 1)
+
+
+def reports(pair: PairTask, n: int) -> tuple[list[bytes], list[list[bytes]]]:
+    """Public parts, and private parts for each server."""
+    rng, levels = np.random.default_rng(2), pair.shape.levels
+    codes = pair.pooled.hierarchy.codes(people(n)).astype(np.int64)
+    paths = ((codes[:, None] >> np.arange(levels - 1, -1, -1)) & 1).astype(np.uint8)
+    seeds = [rng.integers(2**63, size=(n, 2), dtype=np.uint64) for _ in (0, 1)]
+    public = generate(FixedKeys(pair.id), paths, np.ones((n, 1), np.uint64), (seeds[0], seeds[1])).to_bytes()
+    return public, [[seed.tobytes() for seed in half] for half in seeds]
+
+
+def requests(pair: PairTask, n: int) -> list[bytes]:
+    """One PUT per person."""
+    public, private = reports(pair, n)
+    out = []
+    for number in range(n):
+        name = number.to_bytes(16, "big")
+        first, second = (
+            seal(
+                private[server][number], pair.operator(role).sealing_key, role=role, task=pair.id, report=name,
+                public=public[number],
+            )
+            for server, role in enumerate(ROLES)
+        )  # fmt: skip
+        body = Upload(name, public[number], first, second).to_bytes()
+        out.append(
+            f"PUT /tasks/{pair.id.hex()}/uploads/{name.hex()} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            f"Content-Type: application/msgpack\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+    return out
+
+
+def run_bare(port: int) -> None:
+    """One route that decodes the upload and answers; called in a process of its own."""
+    import uvicorn
+    from starlette.routing import Route, Router
+
+    class Bare:
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            message = await receive()
+            body = message["body"]
+            while message.get("more_body"):
+                message = await receive()
+                body += message["body"]
+            good = len(body) <= MAX_UPLOAD and Upload.from_bytes(body).id.hex() == scope["path_params"]["report"]
+            head = {
+                "type": "http.response.start",
+                "status": 201 if good else 422,
+                "headers": [(b"content-length", b"0")],
+            }
+            await send(head)
+            await send({"type": "http.response.body", "body": b""})
+
+    uvicorn.run(
+        Router([Route("/tasks/{task}/uploads/{report}", Bare(), methods=["PUT"])]), host="127.0.0.1", port=port,
+        access_log=False, log_level="warning", server_header=False, ws="none", lifespan="off",
+    )  # fmt: skip
+
+
+def bare_rate(sent: list[bytes], *, connections: int) -> tuple[Measured, float]:
+    """The bare server's rate, and its processor time per upload in microseconds."""
+    port = free_port()
+    with process(port, str(Path(__file__).resolve()), "--bare", str(port)) as group:
+        before = processor_time(group)
+        found = uvloop.run(measure(port, sent, connections=connections, seconds=60.0))
+        return found, 1e6 * (processor_time(group) - before) / len(sent)
+
+
+def two_servers(n: int, *, connections: int) -> bool:
+    """Upload for n people and count them; whether the limits are kept."""
+    with tempfile.TemporaryDirectory(dir=ROOT / "bench") as folder:
+        helper_port = free_port()
+        options = (
+            ["--role", "leader", "--operator", "Ay", "--peer", f"http://127.0.0.1:{helper_port}"],
+            ["--role", "helper", "--operator", "Bee"],
+        )
+        servers = [
+            Server(
+                f"sqlite:///{folder}/{role}.db", port=(None, helper_port)[number], options=options[number],
+                signing_key=SIGNING[number], log=Path(folder) / f"{role}.log",
+            )
+            for number, role in enumerate(ROLES)
+        ]  # fmt: skip
+        try:
+            for server in servers:
+                server.start()
+            return _measured(servers, n, connections=connections)
+        finally:
+            for server in servers:
+                server.kill()
+
+
+def _measured(servers: list[Server], n: int, *, connections: int) -> bool:
+    leader, helper = (server.url for server in servers)
+    key = httpx.get(f"{helper}/operator").json()["signing_key"]
+    form = {"name": "bench", "pooled": msgspec.to_builtins(task()), "peer_key": key, "enrolment": "open"}
+    name = httpx.post(f"{leader}/pairs", json=form, headers=ADMIN).json()["task"]
+    while httpx.get(f"{helper}/tasks/{name}").status_code != 200:
+        time.sleep(0.1)
+    for url in (leader, helper):
+        httpx.post(f"{url}/tasks/{name}/confirm", headers=ADMIN).raise_for_status()
+    pair = PairTask.from_bytes(httpx.get(f"{leader}/tasks/{name}").content)
+    while _state(leader, name)["phase"] != "open":
+        time.sleep(0.1)
+    sent = requests(pair, n)
+    groups = [server.process.pid for server in servers if server.process is not None]
+
+    before, load = [processor_time(group) for group in groups], time.process_time()
+    found = uvloop.run(measure(servers[0].port, sent, connections=connections, seconds=120.0))
+    load = 1e6 * (time.process_time() - load) / n
+    while _state(helper, name)["received"] < n:  # the helper's part of the work belongs to it
+        time.sleep(0.05)
+    spent = [1e6 * (processor_time(group) - start) / n for group, start in zip(groups, before, strict=True)]
+    bare, bare_time = bare_rate(sent, connections=connections)
+    total = sum(spent) + load
+    print(
+        f"uploads: {found.rate:.0f}/s (limit 1,500), p50 {found.p50:.0f} ms, p99 {found.p99:.0f} ms, refused "
+        f"{found.refused}; bare server {bare.rate:.0f}/s, ratio {found.rate / bare.rate:.2f}"
+    )
+    print(
+        f"         processor time per upload: leader {spent[0]:.0f} us, helper {spent[1]:.0f} us, load {load:.0f} us, "
+        f"bare server {bare_time:.0f} us: {CORES} idle cores give {CORES * 1e6 / total:.0f} uploads/s"
+    )
+
+    before, start = [processor_time(group) for group in groups], time.monotonic()
+    httpx.post(f"{leader}/tasks/{name}/start", headers=ADMIN).raise_for_status()
+    while _state(leader, name)["phase"] != "done":
+        time.sleep(0.02)
+    took = time.monotonic() - start
+    spent = [processor_time(group) - one for group, one in zip(groups, before, strict=True)]
+    signed = SignedTree.from_bytes(httpx.get(f"{leader}/tasks/{name}/transcript").content)
+    regions = len(replay(signed.published()[0]).cells)
+    alone = max(spent) / CORES
+    print(
+        f"counting: {n:,} people to {regions} regions in {took:.1f} s with both servers here; processor time "
+        f"leader {spent[0]:.1f} s, helper {spent[1]:.1f} s: {alone:.1f} s on {CORES} cores of its own (limit 3 s)"
+    )
+    return CORES * 1e6 / total >= 1500 and alone <= 3.0 and regions >= 500
+
+
+def _state(url: str, name: str) -> dict[str, Any]:
+    return dict(httpx.get(f"{url}/tasks/{name}/state", timeout=60).json())
+
+
+def buckets(n: int) -> bool:
+    """One bucket on one server with worker processes; a million people are 10^6 / n of them, one after the other."""
+    pair = pair_task(epsilon=1.0, max_depth=LEVELS)
+    public, private = reports(pair, n)
+    ids = [number.to_bytes(16, "big") for number in range(n)]
+    workers = [Workers(CORES), Workers(CORES)]
+
+    def play(server: int) -> Play:
+        def evaluator(bucket: int, members: Any) -> BlockEvaluator:
+            blocks = [
+                (public[start : start + BLOCK], private[server][start : start + BLOCK]) for start in range(0, n, BLOCK)
+            ]
+            return BlockEvaluator(workers[server], pair.id, pair.shape, server, blocks)
+
+        return Play(
+            pair, ROLES[server], {1: ids}, noise_secret=SIGNING[server], signing_secret=SIGNING[server],
+            evaluator=evaluator,
+        )  # fmt: skip
+
+    for one in workers:
+        one.executors()
+    before, start = processor_time(os.getpgid(0)), time.monotonic()
+    leader, helper = play(0), play(1)
+    while leader.due is not None:
+        request = leader.request()
+        answer = helper.answer(request)
+        leader.advance(request, answer)
+        helper.advance(request, answer)
+    took, spent = time.monotonic() - start, processor_time(os.getpgid(0)) - before
+    for one in workers:
+        one.stop()
+    million = spent / 2 / CORES * 1e6 / n
+    regions = len(replay(leader.signed_tree().published()[0]).cells)
+    print(
+        f"bucket: {n:,} people to {regions} regions in {took:.1f} s for both servers, processor time {spent:.1f} s; a "
+        f"million people in such buckets: {million:.0f} s per server on {CORES} cores (limit 90 s)"
+    )
+    return million <= 90
+
+
+def main() -> int:
+    """Print rates, times and ratios; exit code 1 if a limit is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--buckets", action="store_true", help="only the bucket of a million people")
+    parser.add_argument("--bare", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.bare:
+        run_bare(arguments.bare)
+        return 0
+    good = arguments.buckets or two_servers(arguments.count, connections=arguments.connections)
+    return 0 if buckets(arguments.count) and good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

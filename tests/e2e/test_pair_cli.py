@@ -1,0 +1,179 @@
+"""Two operators at their command lines: serve, create, confirm, show, close, against real servers on both databases."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from semilocal.cli.main import main
+from semilocal.sharing.pair import COLLUSION, PairTask
+from semilocal.sharing.wire import SignedTree
+from semilocal.testing import ADMIN_TOKEN, Postgres, Server, free_port
+from tests.helpers import HANG
+from tests.helpers.pairs import SIGNING, crowd, upload_of
+
+PEOPLE = 80
+CREATE = [
+    "campaign", "create", "--trust", "two-servers", "--name", "walkers", "--bounds=0,0,1,1", "--epsilon", "8",
+    "--max-depth", "10", "--enrolment", "open", "--capacity", str(PEOPLE),
+]  # fmt: skip
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Server]]:
+    """A leader and a helper, each with its own database and key, with worker processes."""
+    if request.param == "sqlite":
+        databases = [f"sqlite:///{tmp_path / name}.db" for name in ("leader", "helper")]
+    else:
+        cluster: Postgres = request.getfixturevalue("postgres")
+        databases = [cluster.new_database() for _ in range(2)]
+    helper = free_port()
+    options = (
+        ["--role", "leader", "--operator", "City of Ay", "--peer", f"http://127.0.0.1:{helper}", "--processes", "2"],
+        ["--role", "helper", "--operator", "Bee University", "--processes", "2"],
+    )
+    both = [
+        Server(
+            databases[n], port=(None, helper)[n], log=tmp_path / f"{n}.log", options=options[n], signing_key=SIGNING[n]
+        )
+        for n in (0, 1)
+    ]
+    try:
+        for server in both:
+            server.start()
+        yield both
+    finally:
+        for server in both:
+            server.stop()
+
+
+def until(url: str, phase: str) -> None:
+    end = time.monotonic() + HANG
+    while time.monotonic() < end:
+        state = httpx.get(f"{url}/state", timeout=HANG).json()
+        if state["phase"] == phase:
+            return
+        time.sleep(0.05)
+    raise AssertionError(state)
+
+
+def test_two_operators_count_a_crowd_from_their_command_lines(
+    servers: list[Server], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leader, helper = (["--url", server.url, "--admin-token", ADMIN_TOKEN] for server in servers)
+    key = re.findall(r"signing key ([0-9a-f]{64})", (tmp_path / "1.log").read_text())[0]
+    assert main([*CREATE, *leader, "--peer-key", "0" * 64]) == 2
+    assert "ask its operator in person" in capsys.readouterr().err
+    assert main([*CREATE, *leader, "--peer-key", key]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(COLLUSION)
+    assert "Experimental" in out
+    task = re.findall(r"^task ([0-9a-f]{64})$", out, flags=re.M)[0]
+    base = [f"{server.url}/tasks/{task}" for server in servers]
+
+    shown, end = "", time.monotonic() + HANG
+    while "campaign confirm" not in shown and time.monotonic() < end:
+        assert main(["campaign", "show", "walkers", *leader]) == 0
+        shown = capsys.readouterr().out
+    assert "confirming (leader of two servers, experimental)" in shown
+    assert "City of Ay" in shown
+    assert "Bee University" in shown
+    for office in (helper, leader):
+        assert main(["campaign", "confirm", task[:12], *office]) == 0
+        assert "confirmed." in capsys.readouterr().out
+    until(base[0], "open")
+
+    pair = PairTask.from_bytes(httpx.get(base[0]).content)
+    assert httpx.get(base[1]).content == pair.to_bytes()
+    for number, code in enumerate(pair.pooled.hierarchy.codes(crowd(PEOPLE)).tolist()):
+        upload = upload_of(pair, code, number)
+        answer = httpx.put(f"{base[0]}/uploads/{upload.id.hex()}", content=upload.to_bytes(), timeout=HANG)
+        assert answer.status_code == 201, answer.text
+    for url in base:
+        until(url, "done")
+    found = [httpx.get(f"{url}/transcript").content for url in base]
+    assert found[0] == found[1]
+    assert SignedTree.from_bytes(found[0]).published()[0].people == PEOPLE
+    assert main(["campaign", "show", "walkers", "--json", *helper]) == 0
+    assert json.loads(capsys.readouterr().out)["accepted"] == PEOPLE
+    assert main(["campaign", "list", *leader]) == 0
+    assert "done" in capsys.readouterr().out
+
+
+def test_a_helper_that_was_away_is_waited_for(servers: list[Server], capsys: pytest.CaptureFixture[str]) -> None:
+    leader, helper = (["--url", server.url, "--admin-token", ADMIN_TOKEN] for server in servers)
+    key = httpx.get(f"{servers[1].url}/operator").json()["signing_key"]
+    assert main([*CREATE, *leader, "--peer-key", key, "--label", "away"]) == 0
+    task = re.findall(r"^task ([0-9a-f]{64})$", capsys.readouterr().out, flags=re.M)[0]
+    base = [f"{server.url}/tasks/{task}" for server in servers]
+    end = time.monotonic() + HANG
+    while httpx.get(base[1]).status_code != 200 and time.monotonic() < end:
+        time.sleep(0.05)
+    for office in (helper, leader):
+        assert main(["campaign", "confirm", task, *office]) == 0
+    until(base[0], "open")
+    servers[1].kill()
+    pair = PairTask.from_bytes(httpx.get(base[0]).content)
+    upload = upload_of(pair, int(pair.pooled.hierarchy.codes(crowd(1))[0]), 0)
+    assert httpx.put(f"{base[0]}/uploads/{upload.id.hex()}", content=upload.to_bytes()).status_code == 201
+    assert main(["campaign", "start", task, *leader]) == 0
+    capsys.readouterr()
+    while time.monotonic() < end:
+        assert main(["campaign", "show", task, *leader]) == 0
+        if "does not answer" in (shown := capsys.readouterr().out):
+            break
+        time.sleep(0.05)
+    assert "waits for the helper at" in shown
+    servers[1].start()
+    for url in base:
+        until(url, "done")
+    assert main(["campaign", "close", task, *leader]) == 0  # a finished one stays finished
+    assert "is done" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--role", "leader", "--operator", "A"], "--peer"),
+        (["--role", "leader", "--peer", "http://x.example"], "--operator"),
+        (["--role", "helper", "--operator", "B", "--peer", "http://x.example"], "never asks"),
+        (["--role", "leader", "--operator", "A", "--peer", "x"], "origin"),
+        (
+            ["--role", "leader", "--operator", "A", "--peer", "http://a.example", "--origin", "http://a.example"],
+            "itself",
+        ),
+        (["--peer", "http://x.example"], "--role"),
+        (["--role", "helper", "--operator", " "], "name"),
+    ],
+)
+def test_a_server_with_a_wrong_part_in_pairs_does_not_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], reason: str
+) -> None:
+    assert main(["serve", "--db", f"sqlite:///{tmp_path / 'x.db'}", "--port", "0", *words]) == 2
+    assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--k", "5"], "no meaning"),
+        (["--db", "sqlite:///x.db", "--peer-key", "0" * 64], "running leader"),
+        ([], "--peer-key is missing"),
+        (
+            ["--trust", "nobody", "--k", "5", "--delta", "0.01", "--peer-key", "0" * 64],
+            "belongs to --trust two-servers",
+        ),
+        (["--trust", "nobody", "--delta", "0.01"], "--k is missing"),
+    ],
+)
+def test_options_that_do_not_belong_together_are_refused(
+    capsys: pytest.CaptureFixture[str], words: list[str], reason: str
+) -> None:
+    assert main([*CREATE, *words]) == 2
+    assert reason in capsys.readouterr().err
