@@ -97,8 +97,10 @@ class FakePair:
             case ["GET", ""]:
                 return 200, self.pair.to_bytes()
             case ["GET", "state"]:
-                return 200, json.dumps({"task": self.name, "kind": "pair", "phase": self.phases[host]}).encode()
-            case ["PUT", "uploads", who] if host == "leader.test":
+                return 200, json.dumps(
+                    {"task": self.name, "kind": "pair", "phase": self.phases.get(host, "open")}
+                ).encode()
+            case ["PUT", "uploads", who] if self.pair.leader.origin.endswith(f"//{host}"):
                 return self.upload(who, body), self.receipt(body)
         raise Problem(404, "no-such-route")
 

@@ -25,7 +25,8 @@ def preview(pair: PairTask, position: tuple[float, ...]) -> str:
     sent = [
         "a name for this report, made for this task alone, and your token if you have one",
         f"one share of your position that only {pair.leader.name} can open, and one that only {pair.helper.name} can "
-        f"open: each alone is random bytes. Both together are your cell of {smallest_words(pair)}",
+        "open: each alone is random bytes. Both together show which cell you are in; the smallest cell measures "
+        f"{smallest_words(pair)}",
     ]
     if pair.bucket_depth:
         sent.append(f"your cell of depth {pair.bucket_depth}, in the open")
