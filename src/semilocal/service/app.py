@@ -168,7 +168,7 @@ def _problem(error: Exception) -> Problem:
         if _SELDOM.allow("database"):
             log.warning("the database is away: %s", error)
         return Problem("unavailable", "the database does not answer now")
-    if _SELDOM.allow((type(error), str(error))):
+    if _SELDOM.allow(type(error)):
         log.error("unexpected fault", exc_info=error)
     return Problem("unavailable", "an unexpected fault; it was logged")
 

@@ -72,8 +72,9 @@ class Faults:
         text = f"{type(error).__name__}: {error}"
         self.total += 1
         self._errors[task] = text
-        if self._seldom.allow((task, text)):
-            expected = isinstance(error, StoreUnavailable)
+        # Words differ from time to time (ports, processes), so they are no key; a lost database stops all campaigns.
+        expected = isinstance(error, StoreUnavailable)
+        if self._seldom.allow("database" if expected else (task, type(error))):
             log.error("campaign %s cannot go on: %s", task.hex()[:12], text, exc_info=None if expected else error)
 
     def clear(self, task: bytes) -> None:
@@ -109,6 +110,7 @@ class Health:
         self._keeper, self._writer, self._check = keeper, writer, check
         self._asking: asyncio.Task[str] | None = None
         self._answer, self._when = "", -1e9
+        self._seldom = Seldom()
 
     def forget(self) -> None:
         """Ask the database anew next time."""
@@ -139,7 +141,8 @@ class Health:
             await self._check()
             self._answer = "writes"
         except Exception as error:
-            log.warning("the database cannot be written: %s", error)
+            if self._seldom.allow(type(error)):
+                log.warning("the database cannot be written: %s", error)
             self._answer = "does not write"
         self._when = time.monotonic()
         return self._answer

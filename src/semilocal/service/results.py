@@ -6,7 +6,6 @@ who answered are public by design; only the place inside a region is protected. 
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +26,7 @@ from .stores.base import Store
 
 __all__ = ["Findings", "Published", "counts_document"]
 
-_KEPT = 16  # campaigns whose findings stay in memory
+MOST_REGIONS = 250_000  # whose findings stay in memory; about 1 kB each, with all documents
 _LEVEL = 0.95
 
 
@@ -201,8 +200,42 @@ def counts_document(
     }
 
 
+class Kept:
+    """Findings in memory, one per campaign; the least recently used go first when there are too many regions."""
+
+    def __init__(self, most_regions: int = MOST_REGIONS) -> None:
+        self._most = most_regions
+        self._kept: OrderedDict[bytes, tuple[int, Findings]] = OrderedDict()
+        self.regions = 0
+
+    def get(self, task: bytes, closed: int) -> Findings | None:
+        """The findings after so many closed rounds, if they are here."""
+        known = self._kept.get(task)
+        if known is None or known[0] != closed:
+            return None
+        self._kept.move_to_end(task)
+        return known[1]
+
+    def put(self, task: bytes, closed: int, findings: Findings) -> None:
+        """Keep findings in the place of older ones."""
+        self._drop(task)
+        self._kept[task] = closed, findings
+        self.regions += len(findings.partition)
+        while self.regions > self._most and len(self._kept) > 1:
+            self._drop(next(iter(self._kept)))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._kept.clear()
+        self.regions = 0
+
+    def _drop(self, task: bytes) -> None:
+        known = self._kept.pop(task, None)
+        self.regions -= 0 if known is None else len(known[1].partition)
+
+
 class Published:
-    """Findings of campaigns, computed once per closed round.
+    """Findings of campaigns, computed once per closed round. For one thread: ``Service.compute`` has it.
 
     Parameters
     ----------
@@ -210,9 +243,11 @@ class Published:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._kept: OrderedDict[tuple[bytes, int], Findings] = OrderedDict()
-        self._lock = threading.Lock()
+        self._store, self._kept = store, Kept()
+
+    def forget(self) -> None:
+        """Compute everything anew."""
+        self._kept.clear()
 
     def findings(self, task: bytes) -> Findings:
         """The findings as they are now.
@@ -225,11 +260,8 @@ class Published:
         status = self._store.status(task)
         if status is None:
             raise InvalidInput("there is no campaign with this task")
-        with self._lock:  # one reader computes, the others wait for it
-            key = (task, status.closed)
-            if key not in self._kept:
-                self._kept[key] = Findings.read(self._store, task, status)
-                while len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            return self._kept[key]
+        found = self._kept.get(task, status.closed)
+        if found is None:
+            found = Findings.read(self._store, task, status)
+            self._kept.put(task, status.closed, found)
+        return found

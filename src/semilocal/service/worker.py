@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ..errors import Refused, StoreUnavailable
+from ..errors import Overloaded, Refused, StoreUnavailable
 from ..protocol.curator import Curator
 from . import rounds
 from .campaign import Campaign, Status
@@ -41,6 +41,7 @@ T = TypeVar("T")
 log = logging.getLogger("semilocal.service")
 
 CACHE_BYTES = 64 << 20
+MOST_COMPUTING = 256  # requests for results that wait at the same time
 STALLED_SECONDS = 300.0  # no closing takes so long
 
 
@@ -96,6 +97,8 @@ class Service:
         self._live: dict[bytes, LiveCampaign] = {}
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="semilocal-reader")
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="semilocal-closer")
+        self._computer = ThreadPoolExecutor(1, thread_name_prefix="semilocal-computer")
+        self.computing = 0  # requests that wait for results
         self._tasks: set[asyncio.Task[Any]] = set()
         self._advancing: dict[bytes, asyncio.Lock] = {}
         self._waiters, self._max_waiters = 0, max_waiters
@@ -137,7 +140,7 @@ class Service:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for pool in (self._readers, self._closer):
+        for pool in (self._readers, self._closer, self._computer):
             pool.shutdown(wait=False, cancel_futures=True)
             await self._finish(asyncio.to_thread(pool.shutdown, wait=True))
 
@@ -166,6 +169,22 @@ class Service:
     async def work(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking call in a thread, however long it takes."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: call(*args, **kwargs))
+
+    async def compute(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run what takes long in a thread of its own, one call after another: nobody else waits for it.
+
+        Raises
+        ------
+        Overloaded
+            If too many wait already.
+        """
+        if self.computing >= MOST_COMPUTING:
+            raise Overloaded("too many requests for results at once")
+        self.computing += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._computer, lambda: call(*args, **kwargs))
+        finally:
+            self.computing -= 1
 
     # -- rounds ------------------------------------------------------------------------------------------------
 

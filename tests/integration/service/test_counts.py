@@ -117,7 +117,7 @@ def test_findings_are_computed_once_per_closed_round(sqlite: SQLiteStore, monkey
             assert (await client.get(f"{BASE}/results")).status_code == 200
             assert (await client.get(f"{BASE}/regions.geojson")).status_code == 200
         assert len(reads) == 1
-        app.context.published._kept.clear()
+        app.context.published.forget()
         assert (await client.get(f"{BASE}/counts?box=0,0,1,1")).status_code == 200
         assert len(reads) == 2
 

@@ -127,13 +127,13 @@ async def show_transcript(context: Context, request: Request) -> Response:
 async def pair_findings(context: Context, request: Request) -> PairFindings:
     """The result of a finished pair."""
     data = await pairs_of(context).transcript(await pair_of(context, request))
-    return await context.service.work(read_findings, data)
+    return await context.service.compute(read_findings, data)
 
 
 async def show_pair_results(context: Context, request: Request) -> Response:
     """Cells, counts and the promise of a finished pair."""
     found = await pair_findings(context, request)
-    document = await context.service.work(lambda: found.document)
+    document = await context.service.compute(lambda: found.document)
     return immutable_response(request, document, media_type="application/json")
 
 
@@ -142,7 +142,7 @@ async def show_pair_geojson(context: Context, request: Request) -> Response:
     found = await pair_findings(context, request)
     if found.pair.pooled.box.dimensions != 2:
         raise Problem("no-such-route", "GeoJSON needs two dimensions")
-    document = await context.service.work(lambda: found.geojson)
+    document = await context.service.compute(lambda: found.geojson)
     return immutable_response(request, document, media_type="application/geo+json")
 
 

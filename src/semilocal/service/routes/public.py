@@ -104,7 +104,7 @@ async def list_reports(context: Context, request: Request) -> Response:
 async def show_results(context: Context, request: Request) -> Response:
     """Regions, crowds and releases of a finished campaign."""
     found = await _findings(context, request, phases=("finished",))
-    document = await context.service.work(lambda: found.document)
+    document = await context.service.compute(lambda: found.document)
     return immutable_response(request, document, media_type="application/json")
 
 
@@ -114,7 +114,7 @@ async def show_geojson(context: Context, request: Request) -> Response:
     if live.campaign.task.box.dimensions != 2 or live.campaign.task.rule == "each":
         raise Problem("no-such-route", 'GeoJSON needs two dimensions and rule "all" or "trim"')
     found = await _findings(context, request, phases=("finished",))
-    document = await context.service.work(lambda: found.geojson)
+    document = await context.service.compute(lambda: found.geojson)
     return immutable_response(request, document, media_type="application/geo+json")
 
 
@@ -140,7 +140,7 @@ async def _count(context: Context, request: Request, form: CountsForm) -> Respon
         raise Problem("malformed", f"ask for 1 to {MOST_BOXES:,} boxes at once; got {len(form.boxes):,}")
     found = await _countable(context, request)
     try:
-        return json_response(await context.service.work(found.count, form.boxes, form.level))
+        return json_response(await context.service.compute(found.count, form.boxes, form.level))
     except InvalidInput as error:
         raise Problem("malformed", str(error)) from None
 
@@ -161,13 +161,13 @@ async def _findings(context: Context, request: Request, *, phases: tuple[Phase, 
     if live.status.phase not in phases:
         wait = poll_after(live.status, service.clock())
         raise Problem("not-closed-yet", f"the campaign is {live.status.phase}", retry_after=wait)
-    return await service.work(context.published.findings, task)
+    return await service.compute(context.published.findings, task)
 
 
 _TASK, _ROUND = "/tasks/{task}", "/tasks/{task}/rounds/{round}"
 _GOOD = (200, 304)
 _OF_ROUND = (*TASK_PROBLEMS, "no-such-round", "not-closed-yet", "unavailable")
-_OF_RESULTS = (*TASK_PROBLEMS, "not-closed-yet", "unavailable")
+_OF_RESULTS = (*TASK_PROBLEMS, "not-closed-yet", "overloaded", "unavailable")
 
 OPERATIONS = (
     Operation("get", "/tasks", list_tasks, "All campaigns", (200,), JSON, ("unavailable",)),

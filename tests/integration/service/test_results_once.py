@@ -1,0 +1,143 @@
+"""Results are computed once per closed round, by one thread, and take a bounded amount of memory."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import httpx
+import pytest
+
+from semilocal.service import results
+from semilocal.service.app import App
+from semilocal.service.campaign import Status
+from semilocal.service.stores.base import Store
+from semilocal.service.stores.sqlite import SQLiteStore
+from semilocal.service.worker import Service
+from tests.helpers import HANG
+from tests.integration.service import test_app
+from tests.integration.service.test_app import problem, run
+from tests.integration.service.test_counts import BASE, finished
+
+sqlite = test_app.sqlite  # the fixture
+ROUTES = (f"{BASE}/results", f"{BASE}/regions.geojson", f"{BASE}/counts?box=0,0,1,1")
+PARTS = ("document", "geojson", "counts", "_regions")
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often each expensive part is computed. Planted: a part that forgets is computed for every request."""
+    counted: dict[str, int] = {}
+    for name in PARTS:
+        original = results.Findings.__dict__[name].func
+
+        def noted(self: Any, name: str = name, original: Any = original) -> Any:
+            counted[name] = counted.get(name, 0) + 1
+            return original(self)
+
+        part = cached_property(noted)
+        part.__set_name__(results.Findings, name)
+        monkeypatch.setattr(results.Findings, name, part)
+    return counted
+
+
+def test_a_second_request_computes_nothing(sqlite: SQLiteStore, computed: dict[str, int]) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await finished(client, service, sqlite)
+        first = [(await client.get(route)).content for route in ROUTES]
+        assert set(computed) >= set(PARTS)
+        before = dict(computed)
+        assert [(await client.get(route)).content for route in ROUTES] == first
+        assert computed == before == dict.fromkeys(computed, 1)
+
+    run(sqlite, scenario)
+
+
+def test_requests_at_the_same_time_compute_once(sqlite: SQLiteStore, computed: dict[str, int]) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await finished(client, service, sqlite)
+        answers = await asyncio.gather(*(client.get(route) for route in ROUTES * 10))
+        assert {answer.status_code for answer in answers} == {200}
+        assert computed == dict.fromkeys(computed, 1)
+
+    run(sqlite, scenario)
+
+
+def test_the_count_of_computations_can_fail(sqlite: SQLiteStore, computed: dict[str, int]) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await finished(client, service, sqlite)
+        for _ in range(2):
+            app.context.published.forget()
+            assert (await client.get(ROUTES[0])).status_code == 200
+        assert computed["document"] == 2
+
+    run(sqlite, scenario)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Results take until this is set."""
+    opened = threading.Event()
+    read = results.Findings.read
+
+    def slow(store: Store, task: bytes, status: Status) -> results.Findings:
+        assert opened.wait(HANG)
+        return read(store, task, status)
+
+    monkeypatch.setattr(results.Findings, "read", slow)
+    yield opened
+    opened.set()
+
+
+def test_results_that_take_long_keep_nobody_else_waiting(sqlite: SQLiteStore, gate: threading.Event) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await finished(client, service, sqlite)
+        waiting = [asyncio.ensure_future(client.get(route)) for route in ROUTES * 5]
+        while not service.computing:
+            await asyncio.sleep(0.001)
+        assert (await client.get("/tasks")).status_code == 200
+        assert (await client.get(f"{BASE}/rounds/1/closed")).status_code == 200
+        assert (await client.get("/healthz")).status_code == 200
+        assert not any(request.done() for request in waiting)
+        gate.set()
+        assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
+
+    run(sqlite, scenario)
+
+
+def test_more_computations_than_can_wait_are_refused(
+    sqlite: SQLiteStore, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semilocal.service.worker.MOST_COMPUTING", 4)
+
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await finished(client, service, sqlite)
+        waiting = [asyncio.ensure_future(client.get(ROUTES[0])) for _ in range(4)]
+        while service.computing < 4:
+            await asyncio.sleep(0.001)
+        problem(await client.get(ROUTES[1]), "overloaded")
+        gate.set()
+        assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
+        assert (await client.get(ROUTES[1])).status_code == 200
+
+    run(sqlite, scenario)
+
+
+def test_memory_is_bounded_by_regions_and_the_last_results_stay() -> None:
+    class Fake:
+        def __init__(self, regions: int) -> None:
+            self.partition = range(regions)
+
+    kept = results.Kept(most_regions=10)
+    for number, regions in enumerate((4, 4, 4, 50, 1)):
+        kept.put(bytes([number]), 1, Fake(regions))  # type: ignore[arg-type]
+        assert kept.get(bytes([number]), 1) is not None
+        assert kept.regions <= max(10, regions)
+    assert [kept.get(bytes([number]), 1) is not None for number in range(5)] == [False, False, False, False, True]
+    kept.put(b"a", 1, Fake(2))  # type: ignore[arg-type]
+    kept.put(b"a", 2, Fake(3))  # type: ignore[arg-type]
+    assert kept.get(b"a", 1) is None  # an older round is not asked for any more
+    assert kept.regions == 4
