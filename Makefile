@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test unit lint format bench vectors vendor system clean
+.PHONY: demo test unit lint format bench vectors vendor screenshots system clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -47,6 +47,10 @@ vectors: $(VENV)/.test
 # What the page ships from elsewhere, at pinned versions, with its list of licences and hashes. Needs npm.
 vendor: $(VENV)/.test
 	$(BIN)/python tools/vendor.py
+
+# The pictures of the page in the documentation. Look at every one of them.
+screenshots: $(VENV)/.test system
+	PYTHONPATH=. $(BIN)/python tools/screenshots.py
 
 # What tests need from the system, where it can be installed; elsewhere those tests skip and say why.
 system:
