@@ -74,7 +74,6 @@ def campaign(browser: Browser, server: Server) -> None:
             page.locator(f".ask tbody tr:nth-child({number})").wait_for()
         page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.8 * box["height"])
         page.screenshot(path=FOLDER / "page-ask.png")
-        page.locator(".ask").screenshot(path=FOLDER / "page-answers.png")
     with looking(browser, address, size=PHONE) as look:
         look.page.locator(".results strong").wait_for()
         look.page.screenshot(path=FOLDER / "page-phone.png")

@@ -25,7 +25,6 @@ export class Ask {
     this.note = "";
     this.promise = "";
     this.milliseconds = 0;
-    this.next = 1;
   }
 
   /** @param {Rect} rect @param {string} [name] */
@@ -34,7 +33,7 @@ export class Ask {
     try {
       const answer = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: { boxes: [boxOf(rect, this.domain)] } });
       const [{ value, stderr, interval: [low, high] }] = answer.counts;
-      this.answers = [...this.answers, { name: name || `place ${this.next++}`, rect, value, stderr, low, high }];
+      this.answers = [...this.answers, { name: name || "rectangle", rect, value, stderr, low, high }];
       this.note = answer.note;
       this.promise = answer.privacy.sentence;
       this.error = "";
@@ -65,15 +64,15 @@ export class Ask {
     void this.ask({ x0, y0: flat ? 0 : y0, x1, y1: flat ? 1 : y1 }, String(form.get("name") ?? "").trim());
   }
 
-  /** @param {boolean} ready whether the campaign has regions */
-  card(ready) {
+  /** @param {boolean} ready whether the campaign has regions @param {boolean} first whether to show it at the top */
+  card(ready, first) {
     const { domain, answers } = this;
     const words = domain.geographic ? ["west", "south", "east", "north"] : [
       `${domain.names[0]} from`, `${domain.names[1] ?? ""} from`, `${domain.names[0]} to`, `${domain.names[1] ?? ""} to`];
     const fields = /** @type {[string, string, number][]} */ ([
       ["x0", words[0], domain.lower[0]], ["y0", words[1], domain.lower[1]], ["x1", words[2], domain.upper[0]],
       ["y1", words[3], domain.upper[1]]]).filter(([name]) => domain.lower.length > 1 || name.startsWith("x"));
-    return html`<section class="card ask" aria-labelledby="ask-title">
+    return html`<section class=${`card ask ${first ? "first" : ""}`} aria-labelledby="ask-title">
       <h2 id="ask-title">Ask the map</h2>
       ${ready ? html`
         <p class="quiet">Choose “Ask” above the map and drag a rectangle, or type one:</p>
@@ -87,7 +86,7 @@ export class Ask {
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       ${answers.length ? html`
         <div class="scroll"><table>
-          <thead><tr><th>place</th><th class="number">participants</th><th class="number">95 % interval</th><th><span class="hidden">remove</span></th></tr></thead>
+          <thead><tr><th>place</th><th class="number">count</th><th class="number">95 % interval</th><th><span class="hidden">remove</span></th></tr></thead>
           <tbody>${answers.map(({ name, rect, value, low, high }, place) => html`<tr>
             <td title=${corners(rect, domain)}>${place + 1}. ${name}</td><td class="number"><strong>${count(value)}</strong></td>
             <td class="number">${interval(low, high)}</td>

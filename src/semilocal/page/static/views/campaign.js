@@ -162,7 +162,7 @@ export class CampaignView {
           ${!state ? "" : this.#pair ? pairStatus(/** @type {any} */ (state), Date.now() / 1000 + this.offset) : this.#status(state)}
           ${this.#pair ? operatorsCard(about) : ""}
           ${promiseCard(this.results?.privacy ?? about.promise, about.public)}
-          ${this.ask?.card(this.#ready)}
+          ${this.ask?.card(this.#ready, this.panel?.asking ?? false)}
           ${this.#rounds()}
           ${state ? this.admin.card(state.phase, about.enrolment, /** @type {any} */ (state).confirmed) : ""}
           ${this.#files(state)}

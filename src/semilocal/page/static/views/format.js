@@ -43,7 +43,7 @@ export function interval(low, high) {
 
 /** A rectangle in words. @param {import("#map/camera.js").Rect} rect @param {import("#map/camera.js").Domain} domain */
 export function corners(rect, domain) {
-  const step = 10 ** -Math.max(0, Math.min(8, Math.ceil(3 - Math.log10(rect.x1 - rect.x0))));
+  const step = 10 ** -Math.max(0, Math.min(8, Math.ceil(2 - Math.log10(rect.x1 - rect.x0))));
   const text = (/** @type {number} */ value, /** @type {number} */ axis) => label(value, axis, step, domain.geographic);
   const across = `${text(rect.x0, 0)} to ${text(rect.x1, 0)}`;
   return domain.lower.length === 1 ? across : `${across}, ${text(rect.y0, 1)} to ${text(rect.y1, 1)}`;
