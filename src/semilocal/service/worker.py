@@ -108,7 +108,7 @@ class Service:
         self._beat = 0.0
         self._seldom = Seldom()
         self.faults = Faults()
-        self.health = Health(self._keeper_state, self.writer.state, lambda: self.read(store.check_writing))
+        self.health = Health(self._keeper_state, self._writer_state, lambda: self.read(store.check_writing))
         self.closings = 0
         self.stopping = False
 
@@ -227,6 +227,10 @@ class Service:
                     log.error("campaigns cannot be looked after: %s", error, exc_info=None if expected else error)
             self._beat = time.monotonic()
             await asyncio.sleep(interval)
+
+    def _writer_state(self) -> str:
+        states = [self.writer.state(), *([] if self.pairs is None else [self.pairs.writer.state()])]
+        return next((state for state in states if state != "runs"), "runs")
 
     def _keeper_state(self) -> str:
         if self._interval is None:

@@ -132,7 +132,7 @@ def test_a_forged_report_is_rejected_once_and_named_in_the_transcript() -> None:
 
 def test_a_play_goes_on_from_what_was_said_at_any_point() -> None:
     pair = pair_task()
-    people = People(pair, 300, [forgery(pair)])
+    people = People(pair, 100, [forgery(pair)])
     whole = people.play(0)
     said = run(whole, people.play(1))
     for end in range(len(said) + 1):

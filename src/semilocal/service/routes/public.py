@@ -53,9 +53,11 @@ async def list_tasks(context: Context, request: Request) -> Response:
         row = {"task": task.hex(), "name": await service.name(task), "phase": status.phase}
         rows.append({**row, "enrolled": status.enrolled, "fault": service.faults.public(task)})
     pairs = service.pairs
-    for pair in [] if pairs is None else await pairs.rows():
+    if pairs is None:
+        return json_response(rows)
+    for pair in await pairs.rows():
         row = {"task": pair.task.hex(), "name": pair.name, "phase": pair.phase, "kind": "pair"}
-        rows.append({**row, "enrolled": pair.received, "fault": None})
+        rows.append({**row, "enrolled": pair.received, "fault": pairs.faults.public(pair.task)})
     return json_response(rows)
 
 
