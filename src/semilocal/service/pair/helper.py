@@ -63,7 +63,7 @@ def _opened(live: LivePair, report: Sealed) -> UploadRow | None:
     try:
         report.check(live.pair)
         private = open_envelope(
-            report.envelope, secrets.sealing_secret, role="helper", task=live.task, report=report.id,
+            report.envelope, secrets.opening_key, role="helper", task=live.task, report=report.id,
             public=report.public,
         )  # fmt: skip
     except InvalidInput:

@@ -10,7 +10,7 @@ Knows secrets. Knows no reports, HTTP or database.
 from __future__ import annotations
 
 from ...protocol.keys import derive
-from ...sharing.envelope import public_key
+from ...sharing.envelope import read_secret
 
 __all__ = ["PairSecrets"]
 
@@ -33,12 +33,12 @@ class PairSecrets:
 
     def __init__(self, signing_secret: bytes, seed: bytes) -> None:
         self._root = derive(signing_secret, _ROOT + seed, 32)
-        self.sealing_secret = derive(self._root, _SEALING, 32)
+        self.opening_key = read_secret(derive(self._root, _SEALING, 32))
 
     @property
     def sealing_key(self) -> bytes:
         """The public key that devices seal envelopes with."""
-        return public_key(self.sealing_secret)
+        return self.opening_key.public_key().public_bytes_raw()
 
     def noise_secret(self, task: bytes) -> bytes:
         """What the noise of this server is derived from."""

@@ -68,7 +68,7 @@ def _opened(live: LivePair, secrets: PairSecrets, upload: Upload, digest: bytes)
     """An upload as it is stored; None if the leader's envelope does not open."""
     try:
         private = open_envelope(
-            upload.leader_envelope, secrets.sealing_secret, role="leader", task=live.task, report=upload.id,
+            upload.leader_envelope, secrets.opening_key, role="leader", task=live.task, report=upload.id,
             public=upload.public,
         )  # fmt: skip
     except InvalidInput:

@@ -306,7 +306,7 @@ def test_routes_of_rounds_are_not_there_for_a_pair(stores: Stores) -> None:
     async def body(servers: Pair) -> None:
         pair = await servers.opened()
         base = f"/tasks/{pair.id.hex()}"
-        for path in ("plan", "rounds/1/query", "rounds/1/reports", "results"):
+        for path in ("plan", "rounds/1/query", "rounds/1/reports"):
             assert token_of(await servers.leader.get(f"{base}/{path}")) == "no-such-route"
         answer = await servers.leader.put(f"{base}/participants/{'0' * 32}", json={"verifier": "0" * 64})
         assert token_of(answer) == "no-such-route"
