@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import secrets
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +22,11 @@ from ..io.files import replacing
 from ..io.plots import need_matplotlib, save_picture
 from ..pooled.task import PooledTask
 from ..protocol.policy import Policy
-from ..testing import ADMIN_TOKEN, Server
+from ..sharing.envelope import Role
+from ..testing import ADMIN_TOKEN
 from .admin_client import AdminClient
 from .commands.campaign import describe_state
+from .demo_server import demo_server
 from .exits import DONE
 
 __all__ = ["run"]
@@ -36,7 +36,7 @@ EPSILON = 2.0
 RESOLUTION = 0.05  # degrees
 PLACE = Box((-118.7, 33.7), (-117.6, 34.4))  # around Los Angeles
 PATIENCE = 60.0  # seconds that both servers may take to count
-OPERATORS = ("City Council", "State University")
+OPERATORS: dict[Role, str] = {"leader": "City Council", "helper": "State University"}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     points = rng.permutation(california_housing()[0])[:DEVICES]
     pooled = PooledTask.build(box, epsilon=EPSILON, trust="two-servers", resolution=RESOLUTION, label="demo")
     with tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder, ExitStack() as stack:
-        helper = stack.enter_context(_server(Path(folder), "helper"))
-        leader = stack.enter_context(_server(Path(folder), "leader", "--peer", helper))
+        helper = stack.enter_context(demo_server(Path(folder), "helper", _options("helper")))
+        leader = stack.enter_context(demo_server(Path(folder), "leader", _options("leader", "--peer", helper)))
         task = _open_task(leader, helper, pooled)
         with AdminClient(leader, ADMIN_TOKEN) as client:
             print(client.statement(task))
@@ -126,18 +126,6 @@ def _sleep(deadline: float, reason: str) -> None:
     time.sleep(0.1)
 
 
-@contextmanager
-def _server(folder: Path, role: str, *options: str) -> Iterator[str]:
-    """A server process on a free port, stopped at the end: its URL."""
-    name = OPERATORS[role == "helper"]
-    server = Server(
-        f"sqlite:///{folder / role}.db", log=folder / f"{role}.log", signing_key=secrets.token_bytes(32),
-        options=("--role", role, "--operator", name, "--processes", "1", *options),
-    )  # fmt: skip
-    try:
-        server.start()
-        yield server.url
-    except RuntimeError as error:
-        raise InvalidInput(f"the demo's {role} did not start: {error}") from None
-    finally:
-        server.stop()
+def _options(role: Role, *options: str) -> tuple[str, ...]:
+    """Of ``semilocal serve``."""
+    return ("--role", role, "--operator", OPERATORS[role], "--processes", "1", *options)

@@ -1,4 +1,4 @@
-"""The device: a vault that keeps its word across crashes, and an agent that follows a campaign over HTTP.
+"""The device: a vault that keeps its word across crashes, an agent that follows a campaign, an upload to two servers.
 
     with Vault.open("vault") as vault:
         summary = await Agent(url, vault, position=(37.77, -122.42), policy=Policy(max_epsilon=10), token=token).run()
@@ -18,13 +18,20 @@ if TYPE_CHECKING:
     from .channel import Channel
     from .summary import Summary
     from .swarm.run import SwarmResult, run_swarm
+    from .swarm.uploads import UploadsResult, run_uploads
+    from .upload import Uploader
+    from .upload_summary import UploadSummary
     from .vault import Vault
 
-__all__ = ["Agent", "Channel", "Summary", "SwarmResult", "Unreachable", "Vault", "VaultError", "run_swarm"]
+__all__ = [
+    "Agent", "Channel", "Summary", "SwarmResult", "Unreachable", "UploadSummary", "Uploader", "UploadsResult", "Vault",
+    "VaultError", "run_swarm", "run_uploads",
+]  # fmt: skip
 
 _HOMES = {
     "Agent": "agent", "Channel": "channel", "Summary": "summary",
-    "SwarmResult": "swarm.run", "run_swarm": "swarm.run", "Vault": "vault",
+    "SwarmResult": "swarm.run", "run_swarm": "swarm.run", "UploadSummary": "upload_summary", "Uploader": "upload",
+    "UploadsResult": "swarm.uploads", "run_uploads": "swarm.uploads", "Vault": "vault",
 }  # fmt: skip
 
 

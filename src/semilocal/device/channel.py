@@ -430,7 +430,7 @@ def split_url(url: str) -> tuple[str, str]:
 
 
 async def only_task(channel: Channel) -> str:
-    """Id of the only task of a server that enrols.
+    """Id of the only task of a server that enrols, or is open for uploads to two servers.
 
     Raises
     ------
@@ -440,7 +440,7 @@ async def only_task(channel: Channel) -> str:
     answer = await channel.send("GET", "/tasks")
     try:
         tasks = msgspec.json.decode(answer.body, type=list[dict[str, object]])
-        names = [str(task["task"]) for task in tasks if task.get("phase") == "enrolling"]
+        names = [str(task["task"]) for task in tasks if task.get("phase") in ("enrolling", "open")]
     except (msgspec.DecodeError, KeyError, ValueError, RecursionError):
         raise ServerViolation("malformed", f"{channel.url} does not list its tasks") from None
     if len(names) != 1 or not re.fullmatch("[0-9a-f]{64}", names[0]):

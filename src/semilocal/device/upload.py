@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from ..arrays import Floats, exact
-from ..errors import InvalidInput, ServerViolation
+from ..errors import InvalidInput, ServerViolation, printable
 from ..geometry.sides import side_unit, sides
 from ..protocol.keys import pseudonym, upload_entropy
 from ..protocol.policy import Policy
@@ -261,7 +261,10 @@ class Uploader:
             phase = await self._connect(operator.origin).phase(self._name)
             if phase != "open":
                 token = {"confirming": "not-confirmed", "cancelled": "campaign-ended"}.get(phase, "uploads-closed")
-                raise ServerViolation(token, f"the task is {phase} at {operator.name}; uploads need it to be open")
+                raise ServerViolation(
+                    token,
+                    f"the task is {printable(phase, most=20)} at {operator.name}; it takes uploads when it is open",
+                )
 
     def _store(self, pair: PairTask) -> PairUpload:
         """Seal, book and save, before anything leaves."""

@@ -13,14 +13,11 @@ import asyncio
 import json
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from ... import functions
-from ...errors import InvalidInput
 from ...geometry.places import named_box
 from ...io.files import check_folder, write_text
 from ...io.plots import need_matplotlib, save_side_by_side
@@ -30,8 +27,9 @@ from ...protocol.promise import Trust
 from ...protocol.task import Task
 from ...release import onecall
 from ...release.whom import TRUSTS
-from ...testing import ADMIN_TOKEN, Server
+from ...testing import ADMIN_TOKEN
 from ..arguments import add_seed
+from ..demo_server import demo_server
 from ..exits import DONE
 
 __all__ = ["add_arguments", "run"]
@@ -114,7 +112,7 @@ def _live(args: argparse.Namespace) -> int:
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder,
-        _server(Path(folder)) as url,
+        demo_server(Path(folder), "demo") as url,
         AdminClient(url, ADMIN_TOKEN) as client,
     ):
         task = Task.build(box, epsilon=2.0, delta=1e-3, k=20, max_trims=6, window=60, server_key=client.key())
@@ -142,16 +140,3 @@ def _live(args: argparse.Namespace) -> int:
     write_text(target, json.dumps(regions))
     print(f"wrote {target}; {time.monotonic() - began:.0f} s in all")
     return DONE
-
-
-@contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    """A server process on a free port, stopped at the end: its URL."""
-    server = Server(f"sqlite:///{folder / 'demo.db'}", log=folder / "server.log")
-    try:
-        server.start()
-        yield server.url
-    except RuntimeError as error:
-        raise InvalidInput(f"the demo's server did not start: {error}") from None
-    finally:
-        server.stop()
