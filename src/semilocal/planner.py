@@ -253,7 +253,7 @@ def _mean_square(
         points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, accounting=accounting, **options
     )
     released = release.mean(run, points, f, epsilon=split.value, rng=rng)
-    bias = float(np.mean(f(run.acting(points))) - np.mean(f(points)))
+    bias = float(np.mean(f(run.acting(points))) - np.mean(f(points))) + released.value - released.acting
     return bias * bias + released.stderr**2
 
 

@@ -61,7 +61,7 @@ async def scenario(server: Server, count: int) -> None:
         overall = collected_mean(run.partition, closed, campaign.plan.releases[closed.index])
         # Six standard errors: a false alarm has a chance below 1e-8.
         truth = run.acting(points)[:, 0].mean()
-        assert abs(overall.value - truth) < 6 * overall.stderr
+        assert abs(overall.acting - truth) < 6 * overall.stderr
         assert overall.participants == count
         results = (await client.get(f"/tasks/{task.id.hex()}/results")).json()
         assert [region["crowd"] for region in results["regions"]] == run.partition.crowds.tolist()

@@ -29,7 +29,7 @@ def test_a_mean_is_unbiased_for_the_positions_that_participants_act_from(dimensi
     f = functions.squared_norm()
     rng = np.random.default_rng(20 + dimensions)
     results = [mean(run, points, f, epsilon=6.0, rng=rng) for _ in range(60)]
-    average = np.mean([result.value for result in results])
+    average = np.mean([result.acting for result in results])
     error = np.sqrt(np.mean([result.stderr**2 for result in results]) / len(results))
     acting = float(f(run.acting(points)).mean())
     assert abs(average - acting) < SIGMAS * error

@@ -28,12 +28,12 @@ _PROBES = 16  # places in a box that stand for all
 class Shift(NamedTuple):
     """True sum of f less the sum over the places participants acted from.
 
-    ``middle`` lies between two views of trimmed parts, ``doubt`` is half their distance (see ``_visitors``), and
-    ``variance`` is that of either.
+    ``likely`` is expected if trimmed parts are empty unless their estimates say otherwise, as in answers about counts,
+    ``other`` if none is (see ``_visitors``); ``variance`` is that of either.
     """
 
-    middle: float
-    doubt: float
+    likely: float
+    other: float
     variance: float
 
 
@@ -61,7 +61,8 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     here = np.maximum(square[parts] - mean[parts] ** 2, 0.0)
     there = np.maximum(sent_square[parts] - sent[parts] ** 2, 0.0)
     variance = found.noise[parts] * change**2 + (people + clumped * people**2) * here + people * there
-    return Shift(float(people @ change), float(abs(found.common[parts] @ change)), float(variance.sum()))
+    middle, common = float(people @ change), float(found.common[parts] @ change)
+    return Shift(middle - common, middle + common, float(variance.sum()))
 
 
 @lru_cache(maxsize=1)

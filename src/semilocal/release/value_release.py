@@ -81,6 +81,8 @@ class MeanRelease(Promised):
     Attributes
     ----------
     value : float
+        The mean over the positions that participants act from, set right by what moving them likely did to it.
+    acting : float
         Unbiased for the mean of f over the positions that participants act from.
     stderr : float
         Standard error from the mechanism's noise.
@@ -96,7 +98,7 @@ class MeanRelease(Promised):
         Whether one program played all participants.
     """
 
-    value: float
+    acting: float
     stderr: float
     shift: Shift
     participants: int
@@ -108,9 +110,14 @@ class MeanRelease(Promised):
     __repr__ = short_repr
 
     @property
+    def value(self) -> float:
+        """The mean, set right by what moving participants likely did to it."""
+        return self.acting + self.shift.likely / self.participants
+
+    @property
     def bias_bound(self) -> float:
         """How far moving participants can have shifted the mean, with two standard errors; 0 if nobody was moved."""
-        far = abs(self.shift.middle) + self.shift.doubt + 2.0 * math.sqrt(self.shift.variance)
+        far = max(abs(self.shift.likely), abs(self.shift.other)) + 2.0 * math.sqrt(self.shift.variance)
         return far / self.participants
 
     @property
@@ -130,11 +137,10 @@ class MeanRelease(Promised):
         """
         width = standard_errors(level)
         if not widen:
-            return self.value - width * self.stderr, self.value + width * self.stderr
-        middle, doubt, variance = (self.shift.middle, self.shift.doubt, self.shift.variance)
-        half = width * math.hypot(self.stderr, math.sqrt(variance) / self.participants)
-        down, up = min(middle - doubt, 0.0) / self.participants, max(middle + doubt, 0.0) / self.participants
-        return self.value + down - half, self.value + up + half
+            return self.acting - width * self.stderr, self.acting + width * self.stderr
+        half = width * math.hypot(self.stderr, math.sqrt(self.shift.variance) / self.participants)
+        ends = (self.shift.likely, self.shift.other, 0.0)
+        return self.acting + min(ends) / self.participants - half, self.acting + max(ends) / self.participants + half
 
 
 def values(

@@ -37,7 +37,7 @@ def test_the_mean_of_the_values_is_the_mean() -> None:
     f = functions.coordinate(1)
     single = values(run, points, f, epsilon=1.0, rng=np.random.default_rng(3))
     together = mean(run, points, f, epsilon=1.0, rng=np.random.default_rng(3))
-    assert together.value == pytest.approx(single.value.mean(), rel=1e-12)
+    assert together.acting == pytest.approx(single.value.mean(), rel=1e-12)
     assert single.spent.epsilon == together.spent.epsilon
 
 
@@ -75,7 +75,7 @@ def test_lost_participants_release_nothing() -> None:
     assert np.array_equal(np.isnan(result.stderr), lost)
     total = mean(run, points, f, epsilon=8.0, rng=rng)
     assert total.participants == np.count_nonzero(~lost)
-    assert abs(total.value - run.acting(points)[~lost, 0].mean()) < SIGMAS * total.stderr  # false alarm 6e-7
+    assert abs(total.acting - run.acting(points)[~lost, 0].mean()) < SIGMAS * total.stderr  # false alarm 6e-7
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
@@ -88,7 +88,8 @@ def test_moving_people_shifts_the_mean_by_less_than_the_bias_bound(dimensions: i
         assert result.biased
         assert 0 < shift <= result.bias_bound
         (low, high), (first, last) = result.interval(widen=False), result.interval()
-        assert first < low < result.value < high < last
+        assert first < low < result.acting < high < last
+        assert first < result.value < last
 
 
 def test_the_shift_is_what_the_people_of_trimmed_parts_would_have_said_otherwise() -> None:
@@ -106,8 +107,11 @@ def test_the_shift_is_what_the_people_of_trimmed_parts_would_have_said_otherwise
     moved = shift_of(partition, functions.coordinate(0))
     noise = 1000 * task.randomizer.variance(task.tau)
     people, _, common = few_people(np.array([100.0]), np.array([noise]), np.array([1000.0]))
-    assert moved.middle == pytest.approx(people[0] * 0.5, rel=0.05)  # from 0.25 to 0.75, as the probes see it
-    assert moved.doubt == pytest.approx(common[0] * 0.5, rel=0.05)
+    likely, other = (
+        (people[0] + sign * common[0]) * 0.5 for sign in (-1, 1)
+    )  # from 0.25 to 0.75, as the probes see it
+    assert moved.likely == pytest.approx(likely, rel=0.05)
+    assert moved.other == pytest.approx(other, rel=0.05)
     assert moved.variance > 0
 
 
@@ -120,7 +124,7 @@ def test_the_mean_of_a_simulation_is_that_of_the_closing_its_devices_would_make(
     found = collected_mean(run.partition, played.closed, release)
     given = played.given
     assert release.mechanism is not None
-    assert found.value == pytest.approx(np.mean(given.low + given.width * release.mechanism.decode(given.outputs)))
+    assert found.acting == pytest.approx(np.mean(given.low + given.width * release.mechanism.decode(given.outputs)))
     assert found.participants == len(points)
     assert found.regions.responders.tolist() == run.partition.crowds.tolist()
     ours = mean(run, points, functions.coordinate(0), epsilon=2.0, rng=np.random.default_rng(1))

@@ -75,8 +75,9 @@ def _from_regions(job: jobs.Job, f: BoundedFunction) -> Outcome:
     words = [_sentence(f, result, args.level)]
     if result.biased:
         words.append(
-            "Moved participants count where they were moved to; the interval takes in what that can have done. Noise "
-            f"alone gives {narrow[0]:.6g} to {narrow[1]:.6g}."
+            "Some participants were moved; the mean is set right by what that likely did, and the interval takes in "
+            f"what it can have done. Over the places they were moved to, noise alone gives {narrow[0]:.6g} to "
+            f"{narrow[1]:.6g}."
         )
     if not split.tree:
         words.append(
