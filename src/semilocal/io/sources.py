@@ -131,8 +131,8 @@ class _CsvFile(Source):
     @contextlib.contextmanager
     def _rows(self) -> Iterator[_Rows]:
         with _open_text(self.path) as stream:
-            rows = _Rows(stream, _delimiter(self.path, stream))
             try:
+                rows = _Rows(stream, _delimiter(stream))
                 yield rows
             except csv.Error as error:
                 self._refuse_line(rows.line_num, f"is no CSV ({error})", "fix that line")
@@ -253,14 +253,9 @@ class _GeoJsonFile(Source):
 
 
 _READERS: Mapping[str, type[Source]] = MappingProxyType(
-    {
-        ".csv": _CsvFile,
-        ".tsv": _CsvFile,
-        ".txt": _CsvFile,
-        ".parquet": _ParquetFile,
-        ".geojson": _GeoJsonFile,
-        ".json": _GeoJsonFile,
-    }
+    dict.fromkeys((".csv", ".tsv", ".txt"), _CsvFile)
+    | dict.fromkeys((".geojson", ".json"), _GeoJsonFile)
+    | {".parquet": _ParquetFile}
 )
 
 
@@ -281,14 +276,9 @@ def _open_text(path: Path) -> Iterator[io.TextIOWrapper]:
         yield stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
 
 
-def _delimiter(path: Path, stream: io.TextIOWrapper) -> str:
+def _delimiter(stream: io.TextIOWrapper) -> str:
     """Return the delimiter of the header line, and leave the stream at its start."""
-    try:
-        first = stream.readline(LONGEST_HEADER)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidInput(f"{path}: the gzip data is damaged ({error}); get the file again") from None
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+    first = stream.readline(LONGEST_HEADER)
     stream.seek(0)
     return max(",;\t", key=first.count)
 
