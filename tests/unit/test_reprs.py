@@ -18,7 +18,7 @@ from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import cluster
 
 BOX = sl.Box((0, 0), (1, 1), names=("longitude", "latitude"))
-POINTS = cluster(3_000)
+POINTS = cluster(1_500)
 F = sl.functions.squared_norm()
 
 

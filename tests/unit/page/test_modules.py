@@ -13,6 +13,7 @@ import pytest
 
 import semilocal
 from semilocal.page.assets import content_security_policy, import_map, index_html, module_urls, static_files
+from tests.helpers import HANG
 from tests.helpers.service import unmet
 
 ROOT = Path(semilocal.__file__).parent
@@ -102,6 +103,7 @@ def test_a_single_file_finds_every_module() -> None:
         assert set(imports(text)) <= set(urls)
 
 
+@pytest.mark.slow
 def test_the_modules_pass_their_own_tests_in_node() -> None:
     node = shutil.which("node")
     if node is None:
@@ -109,7 +111,7 @@ def test_the_modules_pass_their_own_tests_in_node() -> None:
     assert node is not None
     files = sorted(map(str, TESTS.glob("*.test.js")))
     assert files
-    done = subprocess.run([node, "--test", *files], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([node, "--test", *files], capture_output=True, text=True, timeout=HANG, check=False)
     assert done.returncode == 0, done.stdout[-4000:]
     passed = re.search(r"^# pass (\d+)$", done.stdout, flags=re.MULTILINE)
     assert passed is not None

@@ -82,7 +82,7 @@ EXTREMES = [
         Task.build(unit_box(1), epsilon=epsilon, delta=delta, k=k, max_depth=3)
         for epsilon, delta, k in product((0.001, 1.0, 40.0), (1e-15, 0.49), (1, 1000))
     ),
-    Task.build(unit_box(1), epsilon=0.001, delta=1e-15, k=2**20, max_depth=3),
+    pytest.param(Task.build(unit_box(1), epsilon=0.001, delta=1e-15, k=2**20, max_depth=3), marks=pytest.mark.slow),
     *(
         Task.build(unit_box(1), epsilon=epsilon, delta=delta, k=1000, randomizer="discrete-laplace", max_depth=3)
         for epsilon, delta in product((0.1, 1.0, 40.0), (1e-15, 0.49))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semilocal import DiscreteLaplace, RandomizedResponse
@@ -44,7 +44,7 @@ def tally(channel: Any, rows: list[tuple[int, Any]]) -> RoundTally:
 
 
 @pytest.mark.parametrize("name", CHANNELS)
-@STEADY
+@settings(STEADY, max_examples=40)
 @given(data=st.data())
 def test_merged_parts_are_the_whole_in_any_order(name: str, data: st.DataObject) -> None:
     channel = CHANNELS[name]
