@@ -33,6 +33,6 @@ export async function seal(plain, key, about, ephemeral = crypto.getRandomValues
   const context = concat(Uint8Array.of(0), extract(SUITE, NOTHING, "psk_id_hash", NOTHING), extract(SUITE, NOTHING, "info_hash", info));
   const secret = extract(SUITE, shared, "secret", NOTHING);
   const cipher = await crypto.subtle.importKey("raw", expand(SUITE, secret, "key", context, 16), "AES-GCM", false, ["encrypt"]);
-  const sealed = await crypto.subtle.encrypt({ name: "AES-GCM", iv: expand(SUITE, secret, "base_nonce", context, 12) }, cipher, plain);
+  const sealed = await crypto.subtle.encrypt({ name: "AES-GCM", iv: expand(SUITE, secret, "base_nonce", context, 12) }, cipher, new Uint8Array(plain));
   return concat(sent, new Uint8Array(sealed));
 }

@@ -21,7 +21,7 @@ const MORE = {
 
 /** @param {Value} value @returns {Mechanism} */
 export function readMechanism(value) {
-  const type = value instanceof Map ? value.get("type") : null;
+  const type = /** @type {unknown} */ (value instanceof Map ? value.get("type") : null);
   const more = type === "sliding-window" || type === "discrete-laplace" ? MORE[type] : {};
   const fields = /** @type {Mechanism} */ (map({ type: oneOf(...TYPES), epsilon: float, ...more })(value));
   check(fields.epsilon >= 0.01 && fields.epsilon <= 16, `the epsilon of one value is from 0.01 to 16; got ${fields.epsilon}`);
@@ -117,7 +117,7 @@ function windowsOf(mechanism) {
 function valueNoise(epsilon, steps) {
   const factor = over(ONE, exp(fixed(epsilon * (1 - 2 ** -12)) / BigInt(steps)));
   const least = over((2n ** 14n) * ONE, fixed(epsilon));
-  const tails = [];
+  const tails = /** @type {bigint[]} */ ([]);
   for (let tail = over(WORD * factor, ONE + factor); times(tail, ONE - factor) > least; tail = times(tail, factor)) tails.push(floor(tail));
   const outer = tails.map((tail, i) => tail - (tails[i + 1] ?? 0n));
   const inner = WORD - 2n * outer.reduce((a, b) => a + b, 0n);

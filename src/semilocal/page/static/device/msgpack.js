@@ -4,13 +4,12 @@
 import { check } from "#device/errors.js";
 import { concat, equal, utf8 } from "#device/bytes.js";
 
-/** @typedef {null | bigint | number | string | Uint8Array | Value[] | Map<string, Value>} Value */
-/** @typedef {Value[] & {}} Values */
+/** @typedef {null | bigint | number | string | Uint8Array | any[] | Map<string, any>} Value */
 
 const DEEPEST = 16; // no message nests deeper
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** @param {any} value a Value @returns {Uint8Array} */
+/** @param {Value} value @returns {Uint8Array} */
 export function pack(value) {
   if (value === null) return Uint8Array.of(0xc0);
   if (typeof value === "bigint") return packInteger(value);

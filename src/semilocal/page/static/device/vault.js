@@ -1,0 +1,197 @@
+// What a device keeps: its secret, what its tasks may cost and have cost, and where it is in each of them. Everything is
+// one value that a store replaces in one step, so a crash leaves the state before or after, never a mix. Losses are exact:
+// integers of units of 2^-1074. Knows no requests.
+
+import { BudgetExceeded, InvalidInput, check } from "#device/errors.js";
+import { equal, exactUnits, hex, unitsToNumber } from "#device/bytes.js";
+import { SECRET_BYTES, checkSecret } from "#device/keys.js";
+
+/** @typedef {"epsilon" | "exposure"} Account */
+/** @typedef {{reserved: bigint, spent: bigint}} Amounts */
+/** @typedef {{epsilon: Amounts, exposure: Amounts, settled: boolean}} Line what one task may cost and has cost */
+/**
+ * @typedef {object} Membership a device in one task
+ * @property {string} server
+ * @property {Uint8Array} task its bytes, pinned
+ * @property {Uint8Array} plan its bytes, pinned
+ * @property {number[]} position fixed for the task; it never leaves
+ * @property {import("#device/participant.js").State} state
+ * @property {import("#device/participant.js").Released} released
+ * @property {string} token to enrol with; empty once enrolled
+ * @property {boolean} enrolled
+ * @property {Uint8Array[]} closings SHA-256 of every closing that was followed
+ * @property {import("#device/seals.js").Chain} seals
+ * @property {Uint8Array} checkpoint the transcript's root, pinned at the end
+ * @property {boolean} over
+ * @property {{token: string, reason: string} | null} refusal
+ */
+/**
+ * @typedef {object} PairUpload the one upload for a task of two servers; the position is not in it
+ * @property {Uint8Array} task its bytes, pinned
+ * @property {Uint8Array} digest SHA-256 of the upload
+ * @property {Uint8Array} upload what is sent, until it is acknowledged; then empty
+ * @property {Uint8Array} receipt signed by the leader; empty until it is there
+ * @property {{token: string, reason: string} | null} refusal
+ */
+/**
+ * @typedef {object} Contents
+ * @property {Uint8Array} secret
+ * @property {{epsilon: number | null, exposure: number | null}} caps on all tasks together; null for none
+ * @property {Record<string, Line>} ledger by task id
+ * @property {Record<string, Membership>} memberships by task id
+ * @property {Record<string, PairUpload>} uploads by task id
+ * @property {Record<string, string[]>} keys signing keys (hex) that were pinned, by address
+ */
+/** @typedef {{load: () => Promise<any>, save: (contents: any) => Promise<void>, close: () => void}} Store */
+
+const ACCOUNTS = /** @type {Account[]} */ (["epsilon", "exposure"]);
+
+/** A store that ends with the program: for tests. @returns {Store} */
+export function memoryStore() {
+  /** @type {any} */
+  let kept = null;
+  return {
+    load: async () => structuredClone(kept),
+    save: async (contents) => {
+      kept = structuredClone(contents);
+    },
+    close: () => {},
+  };
+}
+
+/**
+ * The browser's own database, used by one page at a time: two programs must not use one secret.
+ * @param {string} [name] @returns {Promise<Store>}
+ */
+export async function browserStore(name = "semilocal") {
+  const release = await lock(name);
+  const database = await /** @type {Promise<IDBDatabase>} */ (new Promise((resolve, reject) => {
+    const request = indexedDB.open(name, 1);
+    request.onupgradeneeded = () => request.result.createObjectStore("vault");
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  }));
+  return {
+    load: () => new Promise((resolve, reject) => {
+      const request = database.transaction("vault").objectStore("vault").get("contents");
+      request.onsuccess = () => resolve(request.result ?? null);
+      request.onerror = () => reject(request.error);
+    }),
+    save: (contents) => new Promise((resolve, reject) => {
+      const transaction = database.transaction("vault", "readwrite", { durability: "strict" });
+      transaction.objectStore("vault").put(contents, "contents");
+      transaction.oncomplete = () => resolve();
+      transaction.onerror = transaction.onabort = () => reject(transaction.error);
+    }),
+    close: () => {
+      database.close();
+      release();
+    },
+  };
+}
+
+/** Hold the vault's lock; refused if another page has it. @param {string} name @returns {Promise<() => void>} */
+function lock(name) {
+  return new Promise((resolve, reject) => {
+    void navigator.locks.request(`vault ${name}`, { ifAvailable: true }, (held) => {
+      if (held === null) {
+        reject(new InvalidInput("this device is open in another tab or window of this browser; use that one, or close it"));
+        return undefined;
+      }
+      return new Promise((done) => resolve(() => done(undefined)));
+    });
+  });
+}
+
+export class Vault {
+  /** @param {Store} store @param {Contents} contents */
+  constructor(store, contents) {
+    this.store = store;
+    this.contents = contents;
+  }
+
+  /** Open what a store holds, or begin with a fresh secret. @param {Store} store @param {Uint8Array} [secret] for tests */
+  static async open(store, secret = crypto.getRandomValues(new Uint8Array(SECRET_BYTES))) {
+    const found = /** @type {Contents | null} */ (await store.load());
+    if (found) {
+      checkSecret(found.secret);
+      return new Vault(store, found);
+    }
+    checkSecret(secret);
+    const vault = new Vault(store, { secret, caps: { epsilon: null, exposure: null }, ledger: {}, memberships: {}, uploads: {}, keys: {} });
+    await vault.save({});
+    return vault;
+  }
+
+  /** Replace parts of the contents in one step; when this returns, it is stored. @param {Partial<Contents>} changes */
+  async save(changes) {
+    const contents = { ...this.contents, ...changes };
+    check(equal(contents.secret, this.contents.secret), "a vault keeps one secret");
+    await this.store.save(contents);
+    this.contents = contents;
+  }
+
+  /** Refuse another signing key at an address that this vault knows. @param {string} address @param {Uint8Array} key empty if nothing is signed */
+  checkKey(address, key) {
+    const known = (this.contents.keys[address] ?? []).filter((one) => one !== "");
+    if (!known.length || known.includes(hex(key))) return;
+    const now = key.length ? `signs with another key (${hex(key).slice(0, 16)}…)` : "does not sign this task, as it did";
+    throw new InvalidInput(`${address} ${now}; before it was ${known.map((one) => `${one.slice(0, 16)}…`).join(" or ")}. If its operator told you so, allow the new key`);
+  }
+
+  /** The known keys with one more. @param {...[string, Uint8Array]} rows address and key */
+  withKeys(...rows) {
+    const keys = { ...this.contents.keys };
+    for (const [address, key] of rows) keys[address] = [...new Set([...(keys[address] ?? []), hex(key)])];
+    return keys;
+  }
+
+  close() {
+    this.store.close();
+  }
+}
+
+/** The exact sum of losses. @param {number[]} parts */
+export const exactSum = (parts) => parts.reduce((sum, part) => sum + exactUnits(part), 0n);
+
+/** What may still be reserved on an account; null for no cap. @param {Contents} contents @param {Account} account */
+export function leftOn({ caps, ledger }, account) {
+  const cap = caps[account];
+  if (cap === null) return null;
+  return Object.values(ledger).reduce((left, line) => left - (line.settled ? line[account].spent : line[account].reserved), exactUnits(cap));
+}
+
+/** The ledger with the worst case of a task. @param {Contents} contents @param {string} task @param {Record<Account, bigint>} worst */
+export function reserve(contents, task, worst) {
+  check(!(task in contents.ledger), "this task is in the ledger; a task is joined only once");
+  for (const account of ACCOUNTS) {
+    const left = leftOn(contents, account);
+    if (left !== null && worst[account] > left) {
+      throw new BudgetExceeded(`this task may cost ${account} ${unitsToNumber(worst[account])} (delta = 0); your cap on all tasks leaves ${unitsToNumber(left)}`);
+    }
+  }
+  const line = { epsilon: { reserved: worst.epsilon, spent: 0n }, exposure: { reserved: worst.exposure, spent: 0n }, settled: false };
+  return { ...contents.ledger, [task]: line };
+}
+
+/** The ledger after spending: both amounts are totals and only grow. @param {Contents} contents @param {string} task @param {Record<Account, bigint>} totals */
+export function spend(contents, task, totals) {
+  const line = contents.ledger[task];
+  check(line && !line.settled, "nothing is reserved for this task, or it is settled");
+  for (const account of ACCOUNTS) {
+    check(totals[account] >= line[account].spent, `${account} spent cannot fall`);
+    if (totals[account] > line[account].reserved) {
+      throw new BudgetExceeded(`${account} ${unitsToNumber(totals[account])} is more than was reserved when the task was joined; nothing more is sent`);
+    }
+  }
+  const after = (/** @type {Account} */ account) => ({ ...line[account], spent: totals[account] });
+  return { ...contents.ledger, [task]: { ...line, epsilon: after("epsilon"), exposure: after("exposure") } };
+}
+
+/** The ledger with a task that is over: what was reserved and not spent is free again. @param {Contents} contents @param {string} task */
+export function settle(contents, task) {
+  return { ...contents.ledger, [task]: { ...contents.ledger[task], settled: true } };
+}
+
+/** A record without one entry. @template T @param {Record<string, T>} record @param {string} name */
+export const without = (record, name) => Object.fromEntries(Object.entries(record).filter(([key]) => key !== name));

@@ -1,0 +1,107 @@
+"""Devices of the page, in Node, take part in campaigns of real servers beside the package's devices."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from semilocal import Policy
+from semilocal.device.swarm.run import run_swarm
+from semilocal.protocol.plan import Release
+from semilocal.service.admin import create_campaign
+from semilocal.service.stores.base import open_store
+from semilocal.testing import cluster, running_server, secrets_of
+from semilocal.testing.app import SIGNING_KEY
+from semilocal.transcript.checkpoints import public_key
+from semilocal.transcript.download import save_transcript
+from semilocal.transcript.findings import Own
+from semilocal.transcript.verify import verify_file
+from tests.helpers import HANG
+from tests.helpers.service import open_campaign, sample_task, unmet
+
+AGENTS = Path(__file__).parents[1] / "page" / "agents.mjs"
+LIMITS: dict[str, Any] = {"max_epsilon": 100.0, "max_exposure": 100.0, "min_k": 5, "max_delta": 0.05}
+
+
+async def page_devices(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """What devices of the page report of themselves; they run in one Node."""
+    node = shutil.which("node")
+    if node is None:
+        unmet("node is not installed")
+    assert node is not None
+    process = await asyncio.create_subprocess_exec(
+        node, str(AGENTS), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    out, err = await asyncio.wait_for(process.communicate(json.dumps(told).encode()), HANG)
+    assert process.returncode == 0, err.decode()[-4000:]
+    found: list[dict[str, Any]] = json.loads(out)
+    return found
+
+
+def test_three_devices_of_the_page_finish_a_campaign_with_others(tmp_path: Path) -> None:
+    task = sample_task(server_key=public_key(SIGNING_KEY), window=600, max_depth=4)
+    release = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
+    points, secrets = cluster(40, seed=15), secrets_of(3, seed=15)
+    campaign = open_campaign(task, releases=(release,), capacity=len(points))
+    database = f"sqlite:///{tmp_path}/a.db"
+    devices = [{"position": points[i].tolist(), "secret": secrets[i].hex(), "token": ""} for i in range(3)]
+
+    async def everybody(url: str) -> tuple[Any, list[dict[str, Any]]]:
+        told = {"server": url, "task": task.id.hex(), "kind": "task", "devices": devices, "policy": LIMITS}
+        swarm = run_swarm(f"{url}/tasks/{task.id.hex()}", points[3:], policy=Policy(**LIMITS), show=False)
+        return await asyncio.gather(swarm, page_devices(told))
+
+    with running_server(database, log=tmp_path / "log") as server:
+        store = open_store(database)
+        assert create_campaign(store, campaign, now=0.0)
+        store.close()
+        swarm, page = asyncio.run(everybody(server.url))
+        save_transcript(server.url, task.id.hex(), tmp_path / "t.slt")
+    assert [device["outcome"] for device in page] == ["finished"] * 3, page
+    assert {summary.outcome for summary in swarm.summaries} == {"finished"}
+    for i, device in enumerate(page):
+        own = Own(
+            task.id, campaign.plan, tuple(points[i].tolist()), secrets[i], device["rounds"], tuple(device["released"]),
+            tuple(bytes.fromhex(one) for one in device["closings"]), bytes.fromhex(device["checkpoint"]),
+        )  # fmt: skip
+        found = verify_file(tmp_path / "t.slt", own=[own])
+        assert found.sound, found.lines()
+        assert found.participants == len(points)
+        assert device["released"] == [0]
+        # every report was sent at least once, and never with other bytes
+        sent = {path: data for _, path, data in device["sent"]}
+        assert {(path, data) for _, path, data in device["sent"]} == set(sent.items())
+        assert max(Counter(path for _, path, _ in device["sent"]).values()) > 1, "no retry was seen"
+        assert "delta = 0" in "\n".join(device["lines"])
+        assert any(summary.crowd == device["crowd"] for summary in swarm.summaries)
+
+
+def test_a_device_of_the_page_refuses_what_its_owner_forbids(tmp_path: Path) -> None:
+    task = sample_task(window=600, max_depth=4)
+    campaign = open_campaign(task, capacity=5)
+    database = f"sqlite:///{tmp_path}/a.db"
+    device = {"position": [0.5, 0.5], "secret": secrets_of(1)[0].hex(), "token": ""}
+
+    async def one(url: str, **limits: Any) -> dict[str, Any]:
+        told = {"server": url, "task": task.id.hex(), "kind": "task", "devices": [device], "policy": LIMITS | limits}
+        return (await page_devices(told))[0]
+
+    with running_server(database, log=tmp_path / "log") as server:
+        store = open_store(database)
+        assert create_campaign(store, campaign, now=0.0)
+        for limits, words in (
+            ({"min_k": 20}, "promises a crowd of 5"),
+            ({"max_delta": 1e-3}, "may fail with probability"),
+            ({"max_epsilon": 4.0}, "may cost"),
+        ):
+            refused = asyncio.run(one(server.url, **limits))
+            assert refused["outcome"] == "refused"
+            assert words in refused["reason"]
+            assert refused["sent"] == []
+        assert store.status(task.id).enrolled == 0
+        store.close()
