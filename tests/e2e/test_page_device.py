@@ -10,17 +10,23 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import httpx
+import msgspec
+
 from semilocal import Policy
 from semilocal.device.swarm.run import run_swarm
+from semilocal.device.swarm.uploads import run_uploads
+from semilocal.pooled import PooledTask
 from semilocal.protocol.plan import Release
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
-from semilocal.testing import cluster, running_server, secrets_of
+from semilocal.testing import ADMIN_TOKEN, Server, cluster, running_server, secrets_of, unit_box
 from semilocal.testing.app import SIGNING_KEY
 from semilocal.transcript.checkpoints import public_key
 from semilocal.transcript.download import save_transcript
 from semilocal.transcript.findings import Own
 from semilocal.transcript.verify import verify_file
+from tests.e2e.test_two_servers import servers, wait_for  # noqa: F401
 from tests.helpers import HANG
 from tests.helpers.service import open_campaign, sample_task, unmet
 
@@ -54,7 +60,8 @@ def test_three_devices_of_the_page_finish_a_campaign_with_others(tmp_path: Path)
     async def everybody(url: str) -> tuple[Any, list[dict[str, Any]]]:
         told = {"server": url, "task": task.id.hex(), "kind": "task", "devices": devices, "policy": LIMITS}
         swarm = run_swarm(f"{url}/tasks/{task.id.hex()}", points[3:], policy=Policy(**LIMITS), show=False)
-        return await asyncio.gather(swarm, page_devices(told))
+        found, page = await asyncio.gather(swarm, page_devices(told))
+        return found, page
 
     with running_server(database, log=tmp_path / "log") as server:
         store = open_store(database)
@@ -103,5 +110,56 @@ def test_a_device_of_the_page_refuses_what_its_owner_forbids(tmp_path: Path) -> 
             assert refused["outcome"] == "refused"
             assert words in refused["reason"]
             assert refused["sent"] == []
-        assert store.status(task.id).enrolled == 0
+        status = store.status(task.id)
+        assert status is not None
+        assert status.enrolled == 0
         store.close()
+
+
+def test_devices_of_the_page_upload_to_two_servers_once(servers: tuple[Server, Server]) -> None:  # noqa: F811
+    leader, helper = (server.url for server in servers)
+    admin = {"authorization": f"Bearer {ADMIN_TOKEN}"}
+    pooled = PooledTask.build(unit_box(), epsilon=20.0, trust="two-servers", max_depth=8)
+    form = {
+        "name": "crowd", "pooled": msgspec.to_builtins(pooled), "enrolment": "open",
+        "peer_key": httpx.get(f"{helper}/operator").json()["signing_key"],
+    }  # fmt: skip
+    created = httpx.post(f"{leader}/pairs", json=form, headers=admin)
+    assert created.status_code == 201, created.text
+    task = created.json()["task"]
+    points = cluster(43, seed=16)
+    devices = [
+        {"position": points[i].tolist(), "secret": secret.hex(), "token": ""}
+        for i, secret in enumerate(secrets_of(3, seed=16))
+    ]
+    told = {"server": leader, "task": task, "kind": "pair", "devices": devices, "policy": LIMITS}
+    wait_for(helper, task, "confirming")
+    early = asyncio.run(page_devices(told))
+    assert {device["outcome"] for device in early} == {"refused"}
+    assert {len(device["sent"]) for device in early} == {0}
+    for url in (leader, helper):
+        assert httpx.post(f"{url}/tasks/{task}/confirm", headers=admin).status_code == 200
+    wait_for(leader, task, "open")
+    wait_for(helper, task, "open")
+
+    async def everybody() -> list[dict[str, Any]]:
+        url = f"{helper}/tasks/{task}"
+        _, found = await asyncio.gather(
+            run_uploads(url, points[3:], policy=Policy(**LIMITS), show=False), page_devices(told)
+        )
+        page: list[dict[str, Any]] = found
+        return page
+
+    page = asyncio.run(everybody())
+    assert [device["outcome"] for device in page] == ["uploaded"] * 3, page
+    for device in page:
+        (first, second) = device["sent"]
+        assert first == second, "a retry sends the same bytes"
+        assert device["epsilon"] == 20.0
+        assert "epsilon = 20 (delta = 0) between any two positions of one person" in "\n".join(device["lines"])
+    assert httpx.post(f"{leader}/tasks/{task}/start", headers=admin).status_code == 200
+    wait_for(leader, task, "done")
+    state = httpx.get(f"{leader}/tasks/{task}/state").json()
+    assert (state["received"], state["refused"]) == (43, 0), state
+    results = httpx.get(f"{leader}/tasks/{task}/results").json()
+    assert (results["reports"], results["rejected"]) == (43, 0)
