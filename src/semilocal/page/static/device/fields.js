@@ -88,5 +88,8 @@ export const tuple = (readers) => (value) => {
   return /** @type {any} */ (Object.fromEntries(names.map((name, i) => [name, readers[name](value[i])])));
 };
 
+/** Whether a text shows all that it holds. @param {string} value */
+export const isPrintable = (value) => !/[^\P{C}]|[^\P{Z} ]/u.test(value);
+
 /** Whether numbers or words ascend and differ. @param {(number | bigint)[]} values */
 export const ascends = (values) => values.every((value, i) => i === 0 || values[i - 1] < value);

@@ -1,13 +1,14 @@
 // The tree of cells over the domain (spec/protocol.md, section 4). Knows geometry. Knows no participants and no noise.
 
 import { InvalidInput, check } from "#device/errors.js";
-import { nextDouble, spacing } from "#device/bytes.js";
+import { spacing } from "#device/bytes.js";
 
 /** @typedef {{lower: number[], upper: number[], names: string[]}} Box */
 /** @typedef {{kind: "binary" | "quad", box: Box, max_depth: number}} Fields */
 
 const LONGITUDE = ["lon", "lng", "long", "longitude"];
 const LATITUDE = ["lat", "latitude"];
+const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/u;
 const KILOMETRES_PER_DEGREE = 111.32;
 
 export class Tree {
@@ -95,28 +96,17 @@ export class Tree {
     return cell >> BigInt(this.levelBits * depth) === 1n;
   }
 
-  /** The code after a TRIM (section 11). @param {bigint} code @param {bigint} cell @param {number[]} kept */
-  move(code, cell, kept) {
-    const ticks = this.bounds(code).map(([first]) => first);
-    /** @type {{distance: bigint, inside: number[]} | null} */
-    let best = null;
-    for (const child of kept) {
-      const bounds = this.bounds(this.childCell(cell, child));
-      const inside = ticks.map((tick, axis) => Math.min(Math.max(tick, bounds[axis][0]), bounds[axis][1]));
-      const distance = inside.reduce((sum, tick, axis) => sum + BigInt(tick - ticks[axis]) ** 2n, 0n);
-      if (best === null || distance < best.distance) best = { distance, inside };
-    }
-    check(best !== null, "a TRIM keeps a child");
-    return this.code(best.inside);
+  /** The code after a TRIM, drawn evenly from the kept part (section 11). @param {bigint} cell @param {number} depth of the cell @param {number[]} kept @param {bigint} word */
+  move(cell, depth, kept, word) {
+    const below = 1n << BigInt(this.levelBits * (this.maxDepth - depth - 1)); // codes in a child
+    const drawn = (word * BigInt(kept.length) * below) >> 64n;
+    return this.childCell(cell, kept[Number(drawn / below)]) * below + (drawn % below);
   }
 
-  /** The point of a half-open cell that is nearest to a point. @param {number[]} point @param {bigint} cell */
-  nearestInside(point, cell) {
+  /** The middle of a cell: the position that a moved participant acts from. @param {bigint} cell */
+  middle(cell) {
     const { lower, upper } = this.corners(cell);
-    return point.map((x, axis) => {
-      const last = upper[axis] === this.box.upper[axis] ? upper[axis] : nextDouble(upper[axis], -1);
-      return Math.min(Math.max(x, lower[axis]), last);
-    });
+    return lower.map((low, axis) => low + (upper[axis] - low) * 0.5);
   }
 
   /** Whether the axes are degrees of longitude and latitude. */
@@ -139,13 +129,23 @@ export class Tree {
     const middle = (lower[latitude] + upper[latitude]) / 2;
     return found.map((side, axis) => side * KILOMETRES_PER_DEGREE * (axis === latitude ? 1 : Math.cos((middle * Math.PI) / 180)));
   }
+
+  /** Whether no side of a cell is too short. @param {bigint} cell @param {number[]} least none, one for all axes, or one per axis */
+  isLongEnough(cell, least) {
+    return !least.length || this.sides(cell).every((side, axis) => side >= (least[axis] ?? least[0]) * (1 - 1e-9));
+  }
+
+  /** Whether no child of a cell is too short. @param {bigint} cell @param {number[]} least */
+  hasLongEnoughChildren(cell, least) {
+    return !least.length || Array.from({ length: this.fanout }, (_, child) => this.childCell(cell, child)).every((child) => this.isLongEnough(child, least));
+  }
 }
 
 /** @param {Box} box */
 function checkedBox(box) {
   const { lower, upper, names } = box;
   check(lower.length >= 1 && lower.length <= 8 && upper.length === lower.length && names.length === lower.length, "a box has 1 to 8 axes");
-  check(new Set(names).size === names.length && names.every((name) => name !== ""), "axes have different names");
+  check(new Set(names).size === names.length && names.every((name) => name !== "" && [...name].length <= 200 && !INVISIBLE.test(name)), "axes have different visible names");
   check(lower.every((low, axis) => low < upper[axis] && Number.isFinite(low) && Number.isFinite(upper[axis] - low)), "an axis needs finite lower < upper");
   return box;
 }

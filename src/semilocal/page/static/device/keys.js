@@ -27,6 +27,14 @@ export function reportWords(secret, task, round, cell, count) {
 }
 
 /**
+ * The word of the move out of a cell that was trimmed in this round.
+ * @param {Uint8Array} secret @param {Uint8Array} task @param {number} round @param {bigint} cell
+ */
+export function moveWord(secret, task, round, cell) {
+  return words(secret, concat(utf8("semilocal/1/move"), task, bigEndian(round, 4), bigEndian(cell, 8)), 1)[0];
+}
+
+/**
  * The words of the one value for this plan, release and region.
  * @param {Uint8Array} secret @param {Uint8Array} task @param {Uint8Array} plan its digest
  * @param {number} index @param {bigint} region @param {number} count

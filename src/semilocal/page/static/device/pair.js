@@ -5,7 +5,7 @@ import { ServerViolation, check } from "#device/errors.js";
 import { bigEndian, concat, equal, utf8 } from "#device/bytes.js";
 import { isSigned } from "#device/curve.js";
 import { seal } from "#device/envelope.js";
-import { bytes, float, integer, long, map, oneOf, tagged, text } from "#device/fields.js";
+import { bytes, float, integer, isPrintable, long, map, oneOf, tagged, text } from "#device/fields.js";
 import { Tree } from "#device/hierarchy.js";
 import { pseudonym, uploadEntropy } from "#device/keys.js";
 import { pack, unpack } from "#device/msgpack.js";
@@ -64,7 +64,7 @@ export function readPairTask(data) {
 
 /** @param {Operator} operator */
 function checkOperator({ name, origin }) {
-  check([...name].length >= 1 && [...name].length <= 200 && !/[^\P{C}]|[^\P{Z} ]/u.test(name) && name === name.trim(), `an operator's name is 1 to 200 printable characters; got ${name.slice(0, 200)}`);
+  check([...name].length >= 1 && [...name].length <= 200 && isPrintable(name) && name === name.trim(), `an operator's name is 1 to 200 printable characters; got ${name.slice(0, 200)}`);
   const found = ORIGIN.exec(origin);
   check(found && found[5] !== USUAL_PORT[found[1]] && Number(found[5] ?? 1) <= 65535, `an origin is scheme, host and port in lower case; got ${origin}`);
 }

@@ -4,7 +4,7 @@
 
 import { ServerViolation } from "#device/errors.js";
 import { equal } from "#device/bytes.js";
-import { checkSecret, pseudonym, reportWords, valueWords } from "#device/keys.js";
+import { checkSecret, moveWord, pseudonym, reportWords, valueWords } from "#device/keys.js";
 import { outputOf, valueWordCount } from "#device/mechanisms.js";
 import { queryBytes, reportBytes, valueQueryBytes } from "#device/messages.js";
 import { checkCell, checkTask } from "#device/policy.js";
@@ -27,7 +27,7 @@ import { misfit, scaledValue } from "#device/values.js";
  * @property {"waiting" | "answered" | "finished" | "lost"} phase
  * @property {number} round the next one to answer, or the one that was answered
  * @property {bigint} cell
- * @property {bigint} code the deepest cell it acts from
+ * @property {bigint} code the deepest cell it acts from: that of its position, or the one it was moved to
  * @property {number} moves
  * @property {number} trims on its path
  * @property {Uint8Array} question SHA-256 of the query that was answered
@@ -167,7 +167,7 @@ export class Participant {
     }
     if (tally.length !== task.randomizer.fanout) throw new ServerViolation("impossible-tally", "the tally does not have one number per child");
     if (!isPossible(task.randomizer, tally, responders)) throw new ServerViolation("impossible-tally", "no set of reports adds up to this tally");
-    const found = verdict(task, responders, tally, state.trims);
+    const found = verdict(task, state.cell, responders, tally, state.trims);
     if (found.kept.join() !== kept.join()) throw new ServerViolation("wrong-verdict", `children ${kept} go on, but the tally says ${found.kept}`);
     this.state = this.following(found, responders);
   }
@@ -180,7 +180,7 @@ export class Participant {
     if (!kept.length) return { ...state, phase: "finished", crowd: responders };
     let { code, moves } = state;
     if (!kept.includes(child)) {
-      code = task.tree.move(code, state.cell, kept);
+      code = task.tree.move(state.cell, state.round - 1, kept, moveWord(this.secret, task.id, state.round, state.cell));
       child = task.tree.child(code, state.round - 1);
       moves += 1;
     }
@@ -239,9 +239,9 @@ export class Participant {
     return outputOf(release.mechanism, unit, words);
   }
 
-  /** The position it acts from. */
+  /** The position it acts from: its own, or the middle of the deepest cell it was moved to. */
   acting() {
-    return this.task.tree.nearestInside(this.point, this.state.cell);
+    return this.state.moves ? this.task.tree.middle(this.state.code) : this.point;
   }
 }
 

@@ -56,14 +56,9 @@ export function checkTask(task, plan, policy) {
   check([0, 1, task.tree.axes].includes(policy.min_side.length), `min_side has one number, or one per axis; got ${policy.min_side}`);
 }
 
-/** Whether no side of a cell is too short. @param {Task["tree"]} tree @param {bigint} cell @param {number[]} least none, one or one per axis */
-export function longEnough(tree, cell, least) {
-  return !least.length || tree.sides(cell).every((side, axis) => side >= (least[axis] ?? least[0]) * (1 - 1e-9));
-}
-
 /** Refuse to name a cell that is smaller than the owner allows. @param {Task} task @param {bigint} cell @param {Policy} policy */
 export function checkCell(task, cell, policy) {
-  if (longEnough(task.tree, cell, policy.min_side)) return;
+  if (task.tree.isLongEnough(cell, policy.min_side)) return;
   const unit = task.tree.isGeographic ? " km" : "";
   const words = task.tree.sides(cell).map((side) => side.toPrecision(3)).join(" x ");
   throw new ServerViolation("small-cell", `the cell measures ${words}${unit}; the owner names none with a side below ${policy.min_side.join(" x ")}${unit}`);

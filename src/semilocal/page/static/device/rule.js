@@ -134,11 +134,12 @@ export function deltaTest({ delta, max_trims, randomizer }) {
 
 /**
  * The children that go on, and whether that is a TRIM.
- * @param {Task} task @param {number} n responders @param {number[]} tally @param {number} trims on the path so far
+ * @param {Task} task @param {bigint} cell @param {number} n responders @param {number[]} tally @param {number} trims on the path so far
  * @returns {{kept: number[], trimmed: boolean}}
  */
-export function verdict(task, n, tally, trims) {
+export function verdict(task, cell, n, tally, trims) {
   if (task.randomizer.kind === "paper-laplace") throw new ServerViolation("simulation-only", "the task's noise is in floats, for simulation only");
+  if (!task.tree.hasLongEnoughChildren(cell, task.min_side)) return { kept: [], trimmed: false };
   const liars = task.tolerate_liars;
   const delta = deltaTest(task);
   const children = [...tally.keys()];

@@ -2,7 +2,7 @@
 // Knows no state of a run.
 
 import { check } from "#device/errors.js";
-import { bytes, float, integer, list, map, oneOf, text } from "#device/fields.js";
+import { bytes, float, integer, isPrintable, list, map, oneOf, text } from "#device/fields.js";
 import { Tree } from "#device/hierarchy.js";
 import { unpack } from "#device/msgpack.js";
 import { checkRandomizer, epsilonOf } from "#device/randomizer.js";
@@ -47,6 +47,8 @@ const readFields = map({
   size_from: oneOf("responders", "estimate"),
   tolerate_liars: integer(0, 2 ** 31 - 1),
   server_key: bytes(0, 32),
+  min_side: list(float),
+  label: text,
 });
 
 /** The task in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {Task} */
@@ -62,6 +64,10 @@ export function readTask(data) {
   check(rule === "trim" || fields.max_trims === 0, `max_trims is 0 with rule ${rule}; got ${fields.max_trims}`);
   check(!fields.tolerate_liars || randomizer.kind === "randomized-response", "tolerate_liars needs randomized response");
   check(fields.size_from === "responders" || (rule === "each" && randomizer.margin === "paper"), "size_from estimate is for simulations of rule each");
+  const least = fields.min_side;
+  check(least.length === 0 || (rule !== "each" && [1, tree.axes].includes(least.length) && least.every((side) => side > 0)), `min_side is empty, or has 1 or ${tree.axes} lengths; rule each has none`);
+  check(tree.hasLongEnoughChildren(1n, least), "min_side leaves no split of the domain");
+  check([...fields.label].length <= 64 && isPrintable(fields.label), "a label has at most 64 printable characters");
   return { ...fields, id: sha256(data), bytes: data, tree };
 }
 
