@@ -9,25 +9,23 @@ import numpy as np
 
 from ..arrays import Floats
 from .box import Box
-from .places import LATITUDE, LONGITUDE
+from .places import LONGITUDE
+from .sides import is_geographic
 
-__all__ = ["RADIUS_KM", "areas", "aspect", "is_geographic"]
+__all__ = ["RADIUS_KM", "areas", "aspect", "is_map"]
 
 RADIUS_KM = 6371.0088  # of the sphere with the mean radius of the Earth
 
 
-def is_geographic(box: Box) -> bool:
-    """Whether the two axes are longitude and latitude in degrees, in this order.
+def is_map(box: Box) -> bool:
+    """Whether a map with north at the top can be drawn: the axes are longitude and latitude in degrees, in this order.
 
     Examples
     --------
-    >>> is_geographic(Box((-10, 35), (5, 45), names=("lon", "lat"))), is_geographic(Box((0, 0), (1, 1)))
+    >>> is_map(Box((-10, 35), (5, 45), names=("lon", "lat"))), is_map(Box((35, -10), (45, 5), names=("lat", "lon")))
     (True, False)
     """
-    if box.dimensions != 2 or max(map(abs, (box.lower[1], box.upper[1]))) > 90:
-        return False
-    first, second = (name.lower() for name in box.names)
-    return first in LONGITUDE and second in LATITUDE
+    return is_geographic(box) and box.names[0].lower() in LONGITUDE and box.lower[1] >= -90 and box.upper[1] <= 90
 
 
 def areas(boxes: Floats, *, geographic: bool) -> Floats:
@@ -47,7 +45,7 @@ def areas(boxes: Floats, *, geographic: bool) -> Floats:
 
 def aspect(box: Box) -> float:
     """Length of one unit of the second axis over one of the first: 1 / cos of the middle latitude, or 1."""
-    if not is_geographic(box):
+    if not is_map(box):
         return 1.0
     middle = np.radians((box.lower[1] + box.upper[1]) / 2)
     return float(1.0 / max(np.cos(middle), 0.1))

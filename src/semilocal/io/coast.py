@@ -17,7 +17,7 @@ import numpy as np
 from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..geometry.earth import is_geographic
+from ..geometry.earth import is_map
 from .files import read_text
 
 __all__ = ["Lines", "coast", "lines_json", "read_basemap"]
@@ -44,7 +44,7 @@ def coast(box: Box, basemap: Path | None = None) -> Lines:
     """
     if basemap is not None:
         return [piece for line in read_basemap(basemap) for piece in _inside(line, box)]
-    if not is_geographic(box):
+    if not is_map(box):
         return []
     return list(_coast(box))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import Floats, Integers, short_repr
 from ..geometry.box import Box
-from ..geometry.earth import areas, is_geographic
+from ..geometry.earth import areas, is_map
 from ..hierarchy.base import Cells
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import Partition
@@ -84,7 +84,7 @@ class Rows:
         boxes = self.boxes
         if box.dimensions == 1:
             boxes = np.concatenate([boxes, np.broadcast_to([[0.0], [1.0]], boxes.shape)], axis=2)
-        sides = areas(self.boxes, geographic=is_geographic(box))
+        sides = areas(self.boxes, geographic=is_map(box))
         return {
             "cell": [str(cell) for cell in self.cells.tolist()],
             "x0": boxes[:, 0, 0].tolist(), "y0": boxes[:, 0, 1].tolist(),
@@ -165,12 +165,12 @@ def partition_rows(partition: Partition | PooledPartition) -> Rows:
 
 def area_unit(box: Box) -> str:
     """What densities are counted per."""
-    return "km²" if is_geographic(box) else "unit area"
+    return "km²" if is_map(box) else "unit area"
 
 
 def domain_json(box: Box) -> dict[str, Any]:
     """The domain as the map takes it."""
     return {
         "lower": list(box.lower), "upper": list(box.upper), "names": list(box.names),
-        "geographic": is_geographic(box), "unit": area_unit(box),
+        "geographic": is_map(box), "unit": area_unit(box),
     }  # fmt: skip

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
-from ..geometry.earth import areas, aspect, is_geographic
+from ..geometry.earth import areas, aspect, is_map
 from ..pooled.partition import PooledPartition
 from ..simulation.run import Run
 from .coast import coast
@@ -108,14 +108,14 @@ def draw_rows(
     ax.set_ylim(box.lower[1], box.upper[1])
     ax.set_xlabel(box.names[0])
     ax.set_ylabel(box.names[1])
-    if is_geographic(box):
+    if is_map(box):
         ax.set_aspect(aspect(box))
     return ax, filled
 
 
 def densities(rows: Rows, box: Box) -> Floats:
     """Participants per area, at least half a participant per cell so that a log scale holds all: float64[m]."""
-    return np.asarray(np.maximum(rows.crowd, 0.5) / areas(rows.boxes, geographic=is_geographic(box)))
+    return np.asarray(np.maximum(rows.crowd, 0.5) / areas(rows.boxes, geographic=is_map(box)))
 
 
 def robust_limits(density: Floats) -> tuple[float, float]:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..geometry.earth import is_geographic
+from ..geometry.earth import is_map
+from ..geometry.sides import side_unit
 from ..hierarchy.base import Cells, Hierarchy
-from ..protocol.rule import Played, randomizers
+from ..protocol.rule import Played, randomizers, too_small
 from ..protocol.task import Task
 
 __all__ = ["Spread", "child_spread", "part_names", "stop_reasons", "trim_reasons"]
@@ -74,7 +75,7 @@ def part_names(hierarchy: Hierarchy, cells: Cells, numbers: Integers) -> list[st
     around, inside = hierarchy.boxes(cells), hierarchy.boxes(hierarchy.child(cells, numbers))
     whole = inside[:, 1] - inside[:, 0] > 0.75 * (around[:, 1] - around[:, 0])
     upper = inside.mean(axis=1) > around.mean(axis=1)
-    globe, names = is_geographic(hierarchy.box), hierarchy.box.names
+    globe, names = is_map(hierarchy.box), hierarchy.box.names
     return [_part(full, high, names, globe=globe) for full, high in zip(whole.tolist(), upper.tolist(), strict=True)]
 
 
@@ -99,9 +100,15 @@ def stop_reasons(task: Task, played: Played, rows: Integers, spread: Spread) -> 
     weakest = np.argmin(estimates, axis=1)
     passing = (estimates >= spread.needed[rows][:, None]) & np.isfinite(estimates)
     names = part_names(task.hierarchy, played.cells[rows], weakest)
+    small = too_small(task, played.cells[rows]) if task.min_side else np.zeros(len(rows), dtype=bool)
     out = []
     for place, row in enumerate(rows.tolist()):
         responders, needed = int(played.responders[row]), float(spread.needed[row])
+        if small[place]:
+            least = " by ".join(f"{side:g}" for side in task.min_side)
+            unit = f"{least} {side_unit(task.box)}".strip()
+            out.append(f"Not split: its parts would have sides below the task's resolution, {unit}.")
+            continue
         if not np.isfinite(needed):
             out.append(
                 f"Not split: {_people(responders)} answered, too few to prove a crowd of k = {task.k} in a part."

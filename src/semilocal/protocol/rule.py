@@ -35,7 +35,7 @@ from .task import Task
 
 __all__ = [
     "Ended", "Frontier", "Played", "Ruling", "decide", "first_frontier", "no_frontier", "possible", "proceed",
-    "randomizers", "roll_call",
+    "randomizers", "roll_call", "too_small",
 ]  # fmt: skip
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
@@ -171,7 +171,7 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
         judged = _judge(task, randomizer, part, size[rows], sums[rows, columns])
         kept[rows, columns], estimates[rows, columns] = judged
     if task.min_side:
-        kept[_too_small(task, frontier.cells)] = False
+        kept[too_small(task, frontier.cells)] = False
     return proceed(task, frontier, kept, estimates)
 
 
@@ -201,7 +201,7 @@ def _judge(
     return passing & goes_on[:, None], estimates
 
 
-def _too_small(task: Task, cells: Cells) -> Flags:
+def too_small(task: Task, cells: Cells) -> Flags:
     """Whether a child of each cell would have a side below the task's limit: bool[m]."""
     hierarchy = task.hierarchy
     large = at_least(hierarchy.boxes(hierarchy.children(cells)), task.box, task.min_side)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from semilocal import Box, Task, simulate
-from semilocal.geometry.earth import areas, aspect, is_geographic
+from semilocal.geometry.earth import areas, aspect, is_map
 from semilocal.geometry.places import named_box
 from semilocal.hierarchy.base import ROOT
 from semilocal.io.frames import OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
@@ -67,6 +67,15 @@ def test_the_needed_estimate_is_the_one_that_the_rule_measures_against() -> None
                 assert np.array_equal(ruling.kept, ruling.estimates >= needed[:, None] - 1e-9), (responders, left)
 
 
+def test_a_region_that_the_resolution_stops_says_so() -> None:
+    task = Task.build(unit_box(), epsilon=4.0, delta=1e-3, k=5, resolution=0.2)
+    run = simulate(cluster(4000), task, rng=np.random.default_rng(3))
+    reasons = [reason for played in run.rounds for reason in round_rows(task, played).reason]
+    sides = np.diff(run.partition.boxes, axis=1)
+    assert any("below the task's resolution, 0.2" in reason for reason in reasons)
+    assert sides.min() >= 0.2
+
+
 def test_intervals_hold_the_estimate_and_stay_within_what_is_possible() -> None:
     run = played_run("trim")
     for played in run.rounds[:5]:
@@ -120,9 +129,9 @@ def test_a_finished_partition_is_a_frame_in_every_mode_of_trust() -> None:
 
 def test_areas_on_the_globe_are_square_kilometres() -> None:
     box = named_box("world")
-    assert is_geographic(box)
+    assert is_map(box)
     assert areas(np.array([[[0.0, 0.0], [1.0, 1.0]]]), geographic=True)[0] == pytest.approx(12_364, rel=1e-3)
-    assert not is_geographic(unit_box())
-    assert not is_geographic(Box((0, 0), (1, 100), names=("lon", "lat")))
+    assert not is_map(unit_box())
+    assert not is_map(Box((0, 0), (1, 100), names=("lon", "lat")))
     assert aspect(Box((0, 59), (1, 61), names=("lon", "lat"))) == pytest.approx(2.0)
     assert domain_json(box)["unit"] == "km²"
