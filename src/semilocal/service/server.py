@@ -26,7 +26,7 @@ from .keys import ENVIRONMENT, Keyring, key_file, open_keys
 from .pair.form import PairSettings
 from .pair.service import Pairs
 from .routes.table import Operation
-from .stores.base import check_url, open_store
+from .stores.base import Store, check_url, open_store
 from .worker import Service
 
 __all__ = ["LOG_LEVELS", "app_from_environment", "build_app", "serve"]
@@ -162,6 +162,7 @@ def serve(
             file = key_file(database) if keys_in is None else Path(keys_in)
             keys = open_keys(store, file=file, environment=os.environ.get(ENVIRONMENT, ""), new=new_key)
             admin, fresh = (admin_hash(given), None) if given else first_admin_token(store)
+            _warn_about_pairs(store, pair)
         finally:
             store.close()
         count = f"{workers} worker{'s' * (workers > 1)}"
@@ -205,6 +206,13 @@ def serve(
         listener.close()
         if lock is not None:
             os.close(lock)
+
+
+def _warn_about_pairs(store: Store, pair: PairSettings | None) -> None:
+    """Say so if pairs wait for a server with another role."""
+    waiting = {row.role for row in store.pairs.rows(active=True)} - ({pair.role} if pair is not None else set())
+    for role in sorted(waiting):
+        log.warning("pairs in this database need --role %s; they do not go on without it", role)
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from ...errors import InvalidInput, MissingExtra, PeerAway, Refused
+from ...errors import InvalidInput, MissingExtra, PeerAway, Refused, printable
 from ...sharing.pair import Operator
 from ...sharing.signing import is_signed, sign
+from ...sharing.wire import MAX_BODY
 
 if TYPE_CHECKING:
     import httpx
 
 __all__ = ["ANSWER_HEADER", "VERSION", "Peer", "answer_signature", "authorization", "check_request"]
 
-T = TypeVar("T")
 VERSION = 1
 CLOCK_SECONDS = 300
 ANSWER_HEADER = "semilocal-signature"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
+SHORT_BODY = 65_536
 _HEADER = re.compile(r"Semilocal-Peer ([0-9]{1,3}):([0-9]{1,12}):([0-9a-f]{64}):([0-9a-f]{128})")
 
 
@@ -97,7 +98,7 @@ class Peer:
         self._errors = (httpx.HTTPError, httpx.InvalidURL)
         timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
         self._client: httpx.AsyncClient = httpx.AsyncClient(
-            **{"base_url": self.url, "timeout": timeout, "trust_env": False, **options}
+            **{"base_url": self.url, "timeout": timeout, "trust_env": False, "follow_redirects": False, **options}
         )
 
     async def close(self) -> None:
@@ -106,17 +107,18 @@ class Peer:
 
     async def operator(self) -> Operator:
         """Who the other server says it is, with the sealing key for the next pair."""
-        answer = await self._send("GET", "/operator", b"", {})
-        if answer.status_code != 200:
-            raise PeerAway(f"the other server at {self.url} has no operator: {_words(answer)}")
+        answer = await self._send("GET", "/operator", b"", {}, limit=SHORT_BODY)
+        if answer.status != 200:
+            raise PeerAway(f"the other server at {self.url} has no operator: {answer.words}")
         try:
-            found = msgspec.json.decode(answer.content)
+            found = msgspec.json.decode(answer.body)
             if found["role"] != "helper":
-                raise PeerAway(f"the server at {self.url} has the role {found['role']}; it must be a helper")
+                raise PeerAway(f"the server at {self.url} must be a helper; it says {printable(str(found['role']))}")
             keys = bytes.fromhex(found["signing_key"]), bytes.fromhex(found["sealing_key"])
             return Operator(found["name"], found["origin"], *keys)
         except (msgspec.DecodeError, InvalidInput, KeyError, TypeError, ValueError) as error:
-            raise PeerAway(f"the server at {self.url} does not say who its operator is: {error}") from None
+            reason = printable(str(error))
+            raise PeerAway(f"the server at {self.url} does not say who its operator is: {reason}") from None
 
     async def step(self, path: str, body: bytes, *, secret: bytes, key: bytes, now: float) -> bytes:
         """Send a signed request; the answer's bytes, if they are signed by the other server.
@@ -128,28 +130,49 @@ class Peer:
         """
         header, signature = authorization(secret, "POST", path, body, now=now)
         headers = {"authorization": header, "content-type": "application/msgpack"}
-        answer = await self._send("POST", path, body, headers)
-        if answer.status_code != 200:
-            raise PeerAway(f"the helper refuses: {_words(answer)}")
-        try:
-            given = bytes.fromhex(answer.headers.get(ANSWER_HEADER, ""))
-        except ValueError:
-            given = b""
-        if not is_signed(given, key, "answer", *_answer(signature, answer.status_code, answer.content)):
+        answer = await self._send("POST", path, body, headers, limit=MAX_BODY)
+        if answer.status != 200:
+            raise PeerAway(f"the helper refuses: {answer.words}")
+        if not is_signed(answer.signature, key, "answer", *_answer(signature, answer.status, answer.body)):
             raise PeerAway(f"the answer from {self.url} is not signed with the helper's key {key.hex()[:16]}…")
-        return bytes(answer.content)
+        return answer.body
 
-    async def _send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
+    async def _send(self, method: str, path: str, body: bytes, headers: dict[str, str], *, limit: int) -> Answer:
+        """One request, without redirects; an answer that is too long is cut off."""
         try:
-            return await self._client.request(method, path, content=body, headers=headers)
+            async with self._client.stream(method, path, content=body, headers=headers) as answer:
+                parts, length = [], 0
+                async for part in answer.aiter_bytes():
+                    length += len(part)
+                    if length > limit:
+                        raise PeerAway(f"the answer from {self.url} has more than {limit:,} bytes")
+                    parts.append(part)
+                return Answer(answer.status_code, b"".join(parts), answer.headers.get(ANSWER_HEADER, ""))
         except self._errors as error:
-            reason = str(error) or type(error).__name__
+            reason = printable(str(error)) or type(error).__name__
             raise PeerAway(f"the helper at {self.url} does not answer ({reason})") from None
 
 
-def _words(answer: httpx.Response) -> str:
-    try:
-        problem = answer.json()
-        return f"{problem['detail']} [{problem['token']}]"
-    except (ValueError, KeyError, TypeError):
-        return f"status {answer.status_code}; is this a semilocal server?"
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    body: bytes
+    signed: str
+
+    @property
+    def signature(self) -> bytes:
+        """The signature in the header; empty if there is none."""
+        try:
+            return bytes.fromhex(self.signed)
+        except ValueError:
+            return b""
+
+    @property
+    def words(self) -> str:
+        """Why the other server refuses; its words are shown without control characters."""
+        try:
+            problem = msgspec.json.decode(self.body)
+            return printable(f"{problem['detail']} [{problem['token']}]")
+        except (msgspec.DecodeError, ValueError, KeyError, TypeError):
+            return f"status {self.status}; is this a semilocal server?"

@@ -45,7 +45,7 @@ T = TypeVar("T")
 log = logging.getLogger("semilocal.service")
 
 MAX_UNCONFIRMED = 32
-LONGEST_PAUSE = 30.0
+LONGEST_PAUSE = 10.0
 
 
 class Pairs:

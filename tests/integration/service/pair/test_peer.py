@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,8 +12,9 @@ import msgspec
 import pytest
 
 from semilocal.errors import Refused
+from semilocal.service.pair import peer
 from semilocal.service.pair.peer import ANSWER_HEADER, VERSION, authorization, check_request
-from semilocal.service.stores.base import Store
+from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.signing import sign
 from semilocal.sharing.wire import (
@@ -449,6 +451,60 @@ def test_a_leader_waits_for_a_helper_that_is_away_and_says_so(stores: Stores) ->
         servers.wire.on = True
         signed = await servers.finish(pair)
         assert signed.published()[0].people == 60
+
+    run_pair(stores, body)
+
+
+def test_a_helper_that_does_not_know_the_pair_is_named(stores: Stores, tmp_path: Path) -> None:
+    async def create(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(3))
+        pairs.append(pair)
+
+    async def body(servers: Pair) -> None:
+        await servers.start(pairs[0])
+        await servers.tick()
+        state = await servers.state(pairs[0])
+        assert state["phase"] == "closing"
+        assert "no-such-task" in state["waits_for"]
+        assert state["received"] == 3
+
+    pairs: list[PairTask] = []
+    run_pair(stores, create)
+    other = open_store(f"sqlite:///{tmp_path / 'other.db'}")
+    try:
+        run_pair((stores[0], other), body)
+    finally:
+        other.close()
+
+
+def test_a_long_or_hostile_answer_is_cut_off_and_shown_without_control_characters(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer, "MAX_BODY", 100_000)
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(3))
+        await servers.start(pair)
+        servers.wire.bend = lambda request, answer: httpx.Response(200, content=bytes(200_000), request=request)
+        await servers.tick()
+        assert "more than 100,000 bytes" in (await servers.state(pair))["waits_for"]
+        hostile = {"detail": "\x1b[31mred\u202e" + "x" * 5000, "token": "t"}
+        servers.wire.bend = lambda request, answer: httpx.Response(403, json=hostile, request=request)
+        await servers.tick()
+        shown = (await servers.state(pair))["waits_for"]
+        assert shown.isprintable()
+        assert "red" in shown
+        assert len(shown) < 1000
+        servers.wire.bend = lambda request, answer: httpx.Response(
+            307, headers={"location": "http://elsewhere.example/"}, request=request
+        )
+        await servers.tick()
+        assert "status 307" in (await servers.state(pair))["waits_for"]
+        servers.wire.bend = None
+        await servers.tick(2)
+        assert (await servers.state(pair))["phase"] == "done"
 
     run_pair(stores, body)
 
