@@ -2,44 +2,77 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 
 from semilocal.testing import Postgres, Server
-from tests.helpers import HANG, service
+from tests.helpers import HANG
+from tests.helpers.service import unmet
 
-REQUESTS = 300
+REQUESTS = 150
 MOST_LINES = 16  # of two workers: requests, the keeper, healthz and campaigns, and as much to spare
+
+
+def workers_of(process: int) -> list[int]:
+    """Worker processes of a server, the youngest last."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def is_connected(process: int, port: int) -> bool:
+    """Whether a process has a connection to a port of this machine."""
+    lines = [line.split() for line in Path(f"/proc/{process}/net/tcp").read_text().splitlines()[1:]]
+    inodes = {words[9] for words in lines if int(words[2].partition(":")[2], 16) == port}
+    links = [os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir() if link.is_symlink()]
+    return any(f"socket:[{inode}]" in links for inode in inodes)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + HANG
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_a_dead_database_is_answered_for_and_fills_no_log(tmp_path: Path) -> None:
     try:
         cluster = Postgres()
     except (RuntimeError, ImportError, KeyError, OSError) as error:
-        service.unmet(f"no PostgreSQL: {error}")
+        unmet(f"no PostgreSQL: {error}")
         return
     log = tmp_path / "log.txt"
     server = Server(cluster.new_database(), workers=2, log=log)
     server.start()
     try:
+        assert server.process is not None
+        main = server.process.pid
+        wait_for(lambda: len([one for one in workers_of(main) if is_connected(one, cluster.port)]) == 2)
         before = len(log.read_text().splitlines())
         cluster.kill()
+        os.kill(workers_of(main)[-1], signal.SIGKILL)  # the one that starts in its place waits
         for number in range(REQUESTS):
             path = ("/tasks", "/healthz", f"/tasks/{'0' * 64}/state")[number % 3]
             answer = httpx.get(f"{server.url}{path}", timeout=HANG)
             known = path == "/healthz" and answer.json().get("database") == "writes"  # good for two seconds
             assert answer.status_code == 503 or known, (path, answer.text)
+        wait_for(lambda: "a worker waits for the database" in log.read_text())
         lines = log.read_text().splitlines()[before:]
         assert 1 <= len(lines) <= MOST_LINES, lines
         assert not [line for line in lines if "Traceback" in line]
         cluster.start()
-        deadline = time.monotonic() + HANG
-        while httpx.get(f"{server.url}/healthz", timeout=HANG).status_code != 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        wait_for(lambda: httpx.get(f"{server.url}/healthz", timeout=HANG).status_code == 200)
         assert httpx.get(f"{server.url}/tasks", timeout=HANG).json() == []
+        wait_for(lambda: len([one for one in workers_of(main) if is_connected(one, cluster.port)]) == 2)
+        cluster.kill()
+        os.kill(workers_of(main)[-1], signal.SIGKILL)
+        wait_for(lambda: log.read_text().count("a worker waits for the database") == 2)
+        server.process.terminate()  # a worker that waits does not hold up the end
+        server.process.wait(HANG)
     finally:
         server.kill()
         cluster.stop()

@@ -12,16 +12,19 @@ import ipaddress
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, MissingExtra, StoreUnavailable
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
 from .door import RESERVE, Door, Limits, raise_file_limit
+from .faults import Seldom
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys
 from .pair.form import PairSettings
 from .pair.service import Pairs
@@ -37,6 +40,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_WORKERS = 64
 BACKLOG = 4096
 SWITCH_SECONDS = 0.0005
+WAIT_SECONDS = 1.0  # between two tries to reach a database
 
 # Loaded by others at first use. A server that has run out of file descriptors could not load them any more.
 PRELOADED = (
@@ -62,10 +66,32 @@ def build_app(
         importlib.import_module(module)
     most = max(raise_file_limit() - RESERVE, RESERVE)
     Door.limits = Limits(connections=most)
-    store = open_store(database, worker=worker)
+    store = open_patiently(database, worker)
     pairs = None if pair is None else Pairs(store, clock=time.time, keys=keys, settings=pair)
     service = Service(store, clock=time.time, keys=keys, max_waiters=most * 4 // 5, pairs=pairs)
     return create_app(service, admin=admin, access_log=access_log, more=_operations(more))
+
+
+def open_patiently(database: str, worker: str) -> Store:
+    """Open the store of a worker; wait while the database is away, and end if the worker is told to.
+
+    A worker that died instead would be started anew by its supervisor, again and again.
+    """
+    seldom, before = Seldom(), {}
+    if threading.current_thread() is threading.main_thread():  # uvicorn would only note the signal, and wait with us
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before[number] = signal.signal(number, lambda *_: sys.exit(0))
+    try:
+        while True:
+            try:
+                return open_store(database, worker=worker)
+            except StoreUnavailable as error:
+                if seldom.allow("database"):
+                    log.warning("a worker waits for the database: %s", error)
+                time.sleep(WAIT_SECONDS)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def app_from_environment() -> App:

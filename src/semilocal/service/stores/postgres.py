@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from ...errors import MissingExtra, StoreUnavailable
+from ...errors import MissingExtra, StoreUnavailable, printable
 from .base import Applied, Enrolment, Incoming, Item
 from .judge import judge_round
 from .sql import FoundParticipant, FoundReport, SQLStore, check_version, migrations
@@ -130,7 +130,7 @@ class PostgresStore(SQLStore[Connection]):
                 self._url, autocommit=True, connect_timeout=5, application_name="semilocal", options=_PLANS
             )
         except psycopg.Error as error:
-            raise StoreUnavailable(f"cannot reach PostgreSQL: {error}") from error
+            raise StoreUnavailable(f"cannot reach PostgreSQL: {printable(str(error))}") from error
 
     def _usable(self, connection: Connection) -> bool:
         return not connection.closed
@@ -151,7 +151,7 @@ class PostgresStore(SQLStore[Connection]):
         except psycopg.Error as error:
             if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
                 connection.close()  # the next call opens a new one
-            raise StoreUnavailable(f"PostgreSQL: {error}") from error
+            raise StoreUnavailable(f"PostgreSQL: {printable(str(error))}") from error
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
