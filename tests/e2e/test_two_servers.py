@@ -91,6 +91,10 @@ def test_from_serve_to_the_map(
         "Nothing was sent and nothing was written",
     ):  # fmt: skip
         assert words in out, words
+    assert "WARNING: both operators are on 127.0.0.1" in out
+    code, _, err = run(capsys, *join, "--dry-run", "--min-k", "50")
+    assert code == 2
+    assert "keeps no crowd" in err
     code, out, _ = run(capsys, *join, "--yes", "--max-epsilon", "19")
     assert code == 1
     assert "over-budget" in out

@@ -129,4 +129,7 @@ def warn_plain_http(url: str) -> None:
     """Warn about a connection that anybody on the way can read."""
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        say("warning: http is not encrypted: anybody on the way learns your region and your key. Use https.")
+        say(
+            f"warning: {parts.scheme}://{parts.netloc} is not encrypted: anybody on the way learns that you take part "
+            "and your token, and your region and your key where regions are public. Use https."
+        )

@@ -5,9 +5,12 @@ Knows words and the order of questions. Nothing here depends on a position but t
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from ..device.upload import smallest_words
+from ..errors import InvalidInput
 from ..sharing.envelope import OVERHEAD, REPORT_ID
 from ..sharing.pair import PairTask
 from .arguments import describe_position
@@ -15,7 +18,17 @@ from .arguments import describe_position
 if TYPE_CHECKING:
     from ..device.vault import Vault
 
-__all__ = ["preview", "stored_url"]
+__all__ = ["check_options", "preview", "stored_url"]
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Refuse limits that a task of two servers cannot keep: an owner who asks for a crowd gets none here."""
+    for option, given in (("--min-k", args.min_k), ("--max-delta", args.max_delta)):
+        if given is not None:
+            raise InvalidInput(
+                f"{option}: a task of two servers keeps no crowd, because nobody's region is published; leave the "
+                "option out to join it"
+            )
 
 
 def preview(pair: PairTask, position: tuple[float, ...]) -> str:
@@ -30,9 +43,12 @@ def preview(pair: PairTask, position: tuple[float, ...]) -> str:
     ]
     if pair.bucket_depth:
         sent.append(f"your cell of depth {pair.bucket_depth}, in the open")
+    hosts = {urlsplit(operator.origin).hostname for operator in (pair.leader, pair.helper)}
+    warning = [] if len(hosts) == 2 else [f"WARNING: both operators are on {hosts.pop()}: one person may run both."]
     return "\n".join(
         [
             pair.statement(),
+            *warning,
             f"Your position, which leaves this device in two shares only: "
             f"{describe_position(position, pair.pooled.box)}.",
             f"What would be sent, once, about {size:,} bytes, to {pair.leader.origin}, which passes the second share "

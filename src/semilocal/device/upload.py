@@ -31,7 +31,7 @@ from ..sharing.kinds import is_pair_task
 from ..sharing.pair import PairTask
 from ..sharing.report import make_report
 from ..sharing.wire import Receipt, Upload
-from .binding import check_operators
+from .binding import check_operators, origin
 from .budget import Budget
 from .channel import MSGPACK, Answer, Channel, split_url
 from .upload_summary import UploadSummary, summarise_upload
@@ -140,7 +140,7 @@ async def fetch_both(name: str, server: str, connect: Callable[[str], Channel]) 
         If one of them has no such task or another one, or is not where the task says.
     """
     pair = await _fetch(name, connect(server))
-    if server not in (pair.leader.origin, pair.helper.origin):
+    if origin(server) not in (pair.leader.origin, pair.helper.origin):
         raise ServerViolation(
             "other-origin",
             f"the task names {pair.leader.origin} and {pair.helper.origin}, but it was found at {server}; use the "

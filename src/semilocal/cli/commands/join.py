@@ -89,7 +89,6 @@ def run(args: argparse.Namespace) -> int:
     args.position = read_hidden(args.position, option="--position", variable="SEMILOCAL_POSITION")
     if not args.position:
         raise InvalidInput("--position is missing; --position - asks for it, so that no list of processes shows it")
-    warn_plain_http(args.url)
     return asyncio.run(_follow(args, place))
 
 
@@ -116,11 +115,14 @@ async def _shown(args: argparse.Namespace, found: Found, connect: Channels, serv
     name, task, plan = found
     if isinstance(task, Task):
         assert plan is not None
+        warn_plain_http(server)
         return _preview(task, plan, parse_position(args.position, task.box), server)
     from ...device.upload import fetch_both
-    from ..pair_device import preview
+    from ..pair_device import check_options, preview
 
+    check_options(args)
     for operator in (task.leader, task.helper):
+        warn_plain_http(operator.origin)
         await reach(operator.origin, patience=args.patience)
     pair = await fetch_both(name, server, connect)
     return preview(pair, parse_position(args.position, pair.pooled.box))
@@ -149,6 +151,7 @@ async def _join(args: argparse.Namespace, vault: Vault, connect: Channels, serve
             print("Nothing was sent.")
             return DONE
     else:
+        warn_plain_http(server)
         print(f"You joined this task before; going on with it. Your secret stays in {vault.path}.", flush=True)
     device = _device(args, f"{server}/tasks/{name}", task, vault, connect)
     summary = await device.run()
