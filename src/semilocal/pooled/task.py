@@ -19,6 +19,7 @@ import msgspec
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import BinaryTree
+from ..protocol.messages import read_canonical
 
 __all__ = ["MAX_LEVELS", "UNITS", "PooledTask", "Trust"]
 
@@ -150,13 +151,7 @@ class PooledTask(
     @classmethod
     def from_bytes(cls, data: bytes) -> PooledTask:
         """The task that these canonical bytes stand for; refuses all others."""
-        try:
-            task = msgspec.msgpack.decode(data, type=cls)
-        except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
-            raise InvalidInput(f"these bytes are no pooled task: {error}") from None
-        if task.to_bytes() != data:
-            raise InvalidInput("these bytes are not the canonical bytes of a pooled task")
-        return task
+        return read_canonical(data, msgspec.msgpack.Decoder(cls), "pooled task")
 
     @property
     def id(self) -> bytes:

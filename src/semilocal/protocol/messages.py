@@ -25,7 +25,7 @@ from .task import ID_BYTES, Task
 __all__ = [
     "AnyClosed", "AnyQuery", "AnyReport", "Checkpoint", "Closed", "Event", "Message", "Query", "Report", "Seal",
     "ValueClosed", "ValueQuery", "ValueReport", "decode", "decode_closed", "decode_event", "decode_query",
-    "decode_report", "encode", "prefix_of",
+    "decode_report", "encode", "prefix_of", "read_canonical",
 ]  # fmt: skip
 
 PSEUDONYM_BYTES = 16
@@ -275,6 +275,7 @@ AnyClosed: TypeAlias = Closed | ValueClosed
 Event: TypeAlias = Task | Plan | AnyQuery | AnyReport | AnyClosed  # what a transcript holds
 Message: TypeAlias = Event | Checkpoint | Seal
 M = TypeVar("M", bound=msgspec.Struct)
+T = TypeVar("T")
 
 _encoder = msgspec.msgpack.Encoder()
 _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {
@@ -302,22 +303,22 @@ def decode(data: bytes, kind: type[M]) -> M:
     >>> decode(encode(query), Query) == query
     True
     """
-    return _read(data, _decoders[kind], kind.__name__)  # type: ignore[no-any-return]
+    return read_canonical(data, _decoders[kind], kind.__name__)  # type: ignore[no-any-return]
 
 
 def decode_query(data: bytes) -> AnyQuery:
     """The query of a round of either kind in canonical bytes."""
-    return _read(data, _queries, "Query or ValueQuery")  # type: ignore[no-any-return]
+    return read_canonical(data, _queries, "Query or ValueQuery")  # type: ignore[no-any-return]
 
 
 def decode_report(data: bytes) -> AnyReport:
     """The report of either kind in canonical bytes."""
-    return _read(data, _reports, "Report or ValueReport")  # type: ignore[no-any-return]
+    return read_canonical(data, _reports, "Report or ValueReport")  # type: ignore[no-any-return]
 
 
 def decode_closed(data: bytes) -> AnyClosed:
     """The closing of a round of either kind in canonical bytes."""
-    return _read(data, _closings, "Closed or ValueClosed")  # type: ignore[no-any-return]
+    return read_canonical(data, _closings, "Closed or ValueClosed")  # type: ignore[no-any-return]
 
 
 def decode_event(data: bytes) -> Event:
@@ -330,7 +331,7 @@ def decode_event(data: bytes) -> Event:
     """
     if data[:1] and data[0] in _MAPS:
         return decode(data, Task)
-    return _read(data, _arrays, "message of a transcript")  # type: ignore[no-any-return]
+    return read_canonical(data, _arrays, "message of a transcript")  # type: ignore[no-any-return]
 
 
 def prefix_of(kind: type[msgspec.Struct]) -> bytes:
@@ -339,7 +340,8 @@ def prefix_of(kind: type[msgspec.Struct]) -> bytes:
     return bytes([0x91 + len(kind.__struct_fields__), 0xA0 + len(tag)]) + tag
 
 
-def _read(data: bytes, decoder: msgspec.msgpack.Decoder[Any], name: str) -> Any:
+def read_canonical(data: bytes, decoder: msgspec.msgpack.Decoder[T], name: str) -> T:
+    """What a decoder makes of canonical bytes; anything else is refused with a reason."""
     try:
         message = decoder.decode(data)
     except (msgspec.DecodeError, InvalidInput, ValueError, RecursionError, OverflowError) as error:

@@ -22,6 +22,7 @@ from ..geometry.box import Box
 from ..hierarchy.dyadic import ROOT, BinaryTree
 from ..pooled.loss import Rung, guarantee
 from ..pooled.task import PooledTask
+from ..protocol.messages import read_canonical
 from ..protocol.promise import Guarantee, anywhere_words
 from .envelope import Role
 from .report import Shape
@@ -127,13 +128,7 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
     @classmethod
     def from_bytes(cls, data: bytes) -> PairTask:
         """The pair that these canonical bytes stand for; refuses all others."""
-        try:
-            pair = msgspec.msgpack.decode(data, type=cls)
-        except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
-            raise InvalidInput(f"these bytes are no pair task: {error}") from None
-        if pair.to_bytes() != data:
-            raise InvalidInput("these bytes are not the canonical bytes of a pair task")
-        return pair
+        return read_canonical(data, msgspec.msgpack.Decoder(cls), "pair task")
 
     @property
     def id(self) -> bytes:

@@ -33,6 +33,7 @@ import numpy.typing as npt
 from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..pooled.play import Published
+from ..protocol.messages import read_canonical
 from .envelope import OVERHEAD, REPORT_ID
 from .pair import PairTask
 from .signing import SIGNATURE, is_signed, sign
@@ -75,13 +76,7 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         what = cls.__name__
         if len(data) > cls.limit:
             raise InvalidInput(f"a message of kind {what} has at most {cls.limit} bytes; got {len(data)}")
-        try:
-            message = msgspec.msgpack.decode(data, type=cls)
-        except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
-            raise InvalidInput(f"these bytes are no message of kind {what}: {error}") from None
-        if message.to_bytes() != data:
-            raise InvalidInput(f"these bytes are not the canonical bytes of a message of kind {what}")
-        return message
+        return read_canonical(data, msgspec.msgpack.Decoder(cls), f"message of kind {what}")
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------
