@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +16,11 @@ import numpy.typing as npt
 from ..arrays import Flags, Floats, Integers, Words, short_repr
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells
+from .cellmap import CellMap
 from .curator import Curator
 from .messages import Closed
 from .rule import Played
 from .task import Task
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["Partition", "Trims"]
 
@@ -74,7 +70,7 @@ class Trims:
 
 
 @dataclass(frozen=True, eq=False)
-class Partition:
+class Partition(CellMap):
     """Regions in the order of the hierarchy's curve, with one row per region.
 
     Attributes
@@ -141,16 +137,6 @@ class Partition:
             np.concatenate(trims)[order], Trims.join((Trims.of(played) for played in rounds), task.randomizer.fanout),
         )  # fmt: skip
 
-    def __len__(self) -> int:
-        return len(self.cells)
-
-    @cached_property
-    def boxes(self) -> Floats:
-        """Lower and upper corner of each region: float64[m, 2, d], read-only."""
-        boxes = self.task.hierarchy.boxes(self.cells)
-        boxes.setflags(write=False)
-        return boxes
-
     @property
     def trimmed_cells(self) -> Cells:
         """Children that were trimmed off, ascending on the curve: uint64[t]. Who was there was moved into a region."""
@@ -200,41 +186,6 @@ class Partition:
             raise InvalidInput("the partition does not cover its domain; was it built by hand?")
         return index.astype(np.int64)
 
-    # -- ways out ------------------------------------------------------------------------------------------
-
     def to_table(self) -> dict[str, npt.NDArray[Any]]:
         """Columns, one row per region: cell, depth, crowd, trims, and lower and upper bound per axis."""
-        boxes = self.boxes
-        columns: dict[str, npt.NDArray[Any]] = {
-            "cell": self.cells,
-            "depth": self.task.hierarchy.depth(self.cells),
-            "crowd": self.crowds,
-            "trims": self.path_trims,
-        }
-        for axis, name in enumerate(self.task.box.names):
-            columns[f"{name}_lower"], columns[f"{name}_upper"] = boxes[:, 0, axis], boxes[:, 1, axis]
-        return columns
-
-    def to_geojson(self) -> dict[str, Any]:
-        """A GeoJSON FeatureCollection of the regions and of the trimmed parts (two dimensions only).
-
-        Axis 0 is written as longitude, axis 1 as latitude.
-        """
-        document: dict[str, Any] = import_module("semilocal.io.regions").regions_geojson(self)
-        return document
-
-    def save_geojson(self, path: str) -> None:
-        """Write :meth:`to_geojson` to a file."""
-        import_module("semilocal.io.regions").write_geojson(self, path)
-
-    def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
-        """Draw the regions coloured by density, trimmed parts hatched; optionally the points on top.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-        points : array_like, shape (n, 2), optional
-            Positions to show; for public data only.
-        """
-        drawn: Axes = import_module("semilocal.io.plots").draw_regions(self, ax, points=points)
-        return drawn
+        return self.table_with(crowd=self.crowds, trims=self.path_trims)
