@@ -279,12 +279,17 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         --------
         >>> Guarantee(trust="nobody", adjacency="inside", epsilon=1.0, report=0.45, trims=16, k=50).cost("ε")
         'ε inside, moved (1 + 0.45 T) ε, T ≤ 16'
+        >>> Guarantee.plain("curator", 2.0, presence=1.0).cost("ε")
+        '2 ε anywhere, ε for taking part or not'
         """
         if self.epsilon is None:
             return "unbounded"
         inside = _times(self.epsilon, unit)
+        if self.adjacency == "presence":
+            part = f"{inside} for taking part or not"
+            return part if self.anywhere is None else f"{_times(self.anywhere, unit)} anywhere, {part}"
         if self.adjacency != "inside":
-            return inside
+            return f"{inside} anywhere"
         if not self.trims:
             return f"{inside} inside"
         each = _times(self.report, "T") if unit else f"{self.report:g} T"
