@@ -92,7 +92,8 @@ def _draw(trials: dict[str, Trial], options: Options) -> Saved:
         figure = Figure(figsize=(13.5, 6.2))
         grid = figure.subplots(2, 1 + len(PARTITIONS), sharex=True, sharey=True)
         shown = _hexagons(grid[0, 0], points, gaussian_bump(BUMP_SPREAD)(points), "true f at the samples")
-        _hexagons(grid[1, 0], points, released["ldp"].values, "local DP: true loss ε anywhere\nreports, mean per hexagon")
+        words = "local DP: true loss ε anywhere\nreports, mean per hexagon"
+        _hexagons(grid[1, 0], points, released["ldp"].values, words)
         for place, method in enumerate(PARTITIONS, start=1):
             partition = released[method].partition
             assert partition is not None
