@@ -6,8 +6,8 @@ Prints the Markdown tables of ``docs/privacy.md``; all data is public::
 
 "Guessing": an attacker knows the positions of all members of a region, but not who is where, and sees the whole
 transcript. It guesses a member's position in proportion to the likelihood of their reports. The table shows how much
-more often that is right than a guess without the transcript. It is told where moved participants act from, so it is
-stronger than any real one.
+more often that is right than a guess without the transcript. Which places were drawn for those who were moved is known
+to their devices alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 import semilocal as sl
 from semilocal.arrays import Floats, Integers
 from semilocal.experiments.datasets import load
-from semilocal.protocol.keys import move_entropy
 
 UNIT = sl.Box((0.0, 0.0), (1.0, 1.0))
 SOURCES = ("california_housing", "gowalla", "brightkite", "porto")
@@ -55,22 +54,20 @@ def moved_row(source: str, size: int, runs: int) -> list[str]:
 # -- what an attacker gets -------------------------------------------------------------------------------------------
 
 
-def children_by_round(run: sl.Run, points: Floats, secrets: list[bytes]) -> Iterator[Integers]:
-    """The child that each participant was in, round by round, at the position it acted from."""
-    tree, trims = run.task.hierarchy, run.partition.trims
-    codes, depths = tree.codes(points), tree.depth(trims.cells)
+def children_by_round(run: sl.Run, points: Floats) -> Iterator[Integers]:
+    """The child that each participant was in, round by round, as the transcript and its position tell.
+
+    -1 where a moved participant may have been in either with the same chance: in a round that ends in a TRIM, and in
+    the last one. In a round that ends in a SPLIT it was in the child that its path takes.
+    """
+    tree, cells = run.task.hierarchy, run.partition.cells[run.regions]
+    own, inside = tree.codes(points), tree.span(cells)[0]
+    moved = np.zeros(len(points), dtype=bool)
     for depth in range(len(run.rounds)):
-        children = tree.child_of(codes, depth)
-        yield children
-        rows = np.flatnonzero(depths == depth)
-        for row in rows:
-            first, last = tree.span(trims.cells[row : row + 1])
-            here = np.flatnonzero((codes >= first[0]) & (codes <= last[0]) & ~trims.kept[row][children])
-            if len(here):
-                cells = np.repeat(trims.cells[row], len(here))
-                drawn = [move_entropy(secrets[one], run.task.id, depth + 1, int(cells[0])) for one in here.tolist()]
-                words = np.frombuffer(b"".join(drawn), dtype=">u8").astype(np.uint64)
-                codes[here] = tree.spread(cells, np.tile(trims.kept[row], (len(here), 1)), words)
+        above, children, path = tree.ancestors(inside, depth), tree.child_of(own, depth), tree.child_of(inside, depth)
+        trimmed = np.isin(above, run.partition.trims.cells)
+        yield np.where(moved, np.where(trimmed | (above == cells), -1, path), children)
+        moved |= trimmed & (children != path)
 
 
 def gains(source: str, epsilon: float, size: int, seed: int) -> tuple[Integers, Floats, Floats]:
@@ -84,16 +81,17 @@ def gains(source: str, epsilon: float, size: int, seed: int) -> tuple[Integers, 
         assert played.reports is not None
         if played.reports.answers.ndim == 1:
             answers[number, played.reports.participants] = played.reports.answers
-    children = np.array(list(children_by_round(run, points, secrets)))
+    children = np.array(list(children_by_round(run, points)))
     right = np.zeros(size)
     for region, crowd in enumerate(run.partition.crowds):
         who = np.flatnonzero(run.regions == region)
         asked = (answers[:, who] >= 0).all(axis=1)
-        matches = sum(
-            (answers[number, who][:, None] == children[number, who][None, :]).astype(float)
-            for number in np.flatnonzero(asked)
-        )
-        weights = np.exp(epsilon * (matches - np.max(matches, axis=1, keepdims=True)))
+        either = np.log((1.0 + np.exp(epsilon)) / 2.0)
+        scores = np.zeros((len(who), len(who)))
+        for number in np.flatnonzero(asked):
+            there = children[number, who]
+            scores += np.where(there < 0, either, epsilon * (answers[number, who][:, None] == there))
+        weights = np.exp(scores - np.max(scores, axis=1, keepdims=True))
         right[who] = np.diagonal(weights) / weights.sum(axis=1)
         assert len(who) == crowd
     return run.moves.astype(np.int64), right, 1.0 / run.partition.crowds[run.regions]
