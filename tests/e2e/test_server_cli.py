@@ -41,7 +41,9 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
             "A moved position against any position inside the region it was moved to: epsilon = 38" in out
         )  # (1 + 8) * 4 + 2
         assert main([*CREATE, *office]) == 2
-        assert "task-exists" in capsys.readouterr().err
+        refused = capsys.readouterr().err
+        assert "task-exists" in refused
+        assert "give another --label" in refused
         assert main(["tokens", "new", "--count", "60", *office]) == 0
         tokens = capsys.readouterr().out.split()
         assert len(set(tokens)) == 60

@@ -121,6 +121,21 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
     run(sqlite, scenario)
 
 
+def test_the_same_collection_again_needs_another_label(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        first = await client.post("/tasks", json=form(), headers=AUTH)
+        refused = await client.post("/tasks", json=form(name="a second time"), headers=AUTH)
+        problem(refused, "task-exists")
+        assert "give another --label" in refused.json()["detail"]
+        other = form()
+        other["task"]["label"] = "a second time"
+        second = await client.post("/tasks", json=other, headers=AUTH)
+        assert (first.status_code, second.status_code) == (201, 201)
+        assert first.json()["task"] != second.json()["task"]
+
+    run(sqlite, scenario)
+
+
 def test_a_value_report_repeats_its_bytes_and_others_are_refused(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
         release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=[1])
