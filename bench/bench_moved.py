@@ -88,7 +88,7 @@ def gains(source: str, epsilon: float, size: int, seed: int) -> tuple[Integers, 
         asked = (answers[:, who] >= 0).all(axis=1)
         either = np.log((1.0 + np.exp(epsilon)) / 2.0)
         scores = np.zeros((len(who), len(who)))
-        for number in np.flatnonzero(asked):
+        for number in np.flatnonzero(asked).tolist():
             there = children[number, who]
             scores += np.where(there < 0, either, epsilon * (answers[number, who][:, None] == there))
         weights = np.exp(scores - np.max(scores, axis=1, keepdims=True))
