@@ -11,7 +11,9 @@ so processor time per upload is shown too, and what two idle cores would reach w
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import re
 import sys
 import tempfile
 import time
@@ -192,11 +194,24 @@ def _measured(servers: list[Server], n: int, *, connections: int) -> bool:
     signed = SignedTree.from_bytes(httpx.get(f"{leader}/tasks/{name}/transcript").content)
     regions = len(replay(signed.published()[0]).cells)
     alone = max(spent) / CORES
+    memory = [peak_memory(group) for group in groups]
     print(
         f"counting: {n:,} people to {regions} regions in {took:.1f} s with both servers here; processor time "
         f"leader {spent[0]:.1f} s, helper {spent[1]:.1f} s: {alone:.1f} s on {CORES} cores of its own (limit 3 s)"
     )
+    print(f"          most memory: leader {memory[0]:.0f} MB, helper {memory[1]:.0f} MB, with their worker processes")
     return CORES * 1e6 / total >= 1500 and alone <= 3.0 and regions >= 500
+
+
+def peak_memory(group: int) -> float:
+    """Most memory that the processes of a group had, added up, in MB."""
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(path.read_text().rsplit(")", 1)[1].split()[2]) == group:
+                found = re.search(r"VmHWM:\s+(\d+) kB", (path.parent / "status").read_text())
+                total += int(found[1]) if found else 0
+    return total / 1000
 
 
 def _state(url: str, name: str) -> dict[str, Any]:
