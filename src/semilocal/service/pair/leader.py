@@ -52,12 +52,12 @@ class Leader:
     workers : Workers
     send : callable
         Sends a step's bytes to the helper; the answer's bytes.
-    work : callable
-        Runs a blocking call in a thread.
+    work, evaluate : callable
+        Run a blocking call in a thread: one of the database, and one that waits for the evaluation.
     """
 
-    def __init__(self, tables: PairTables, workers: Workers, send: Send, work: InThread) -> None:
-        self._tables, self._workers, self._send, self._work = tables, workers, send, work
+    def __init__(self, tables: PairTables, workers: Workers, send: Send, work: InThread, evaluate: InThread) -> None:
+        self._tables, self._workers, self._send, self._work, self._evaluate = tables, workers, send, work, evaluate
 
     async def advance(self, live: LivePair, signing_secret: bytes, *, now: float) -> bool:
         """Do what can be done now; whether the pair came to another phase."""
@@ -132,7 +132,7 @@ class Leader:
         try:
             if live.play is None:
                 live.waits_for = "the evaluation of the reports on this server"
-                live.play = await self._work(build_play, live, self._tables, self._workers, signing_secret)
+                live.play = await self._evaluate(build_play, live, self._tables, self._workers, signing_secret)
             while live.play.due is not None:
                 await self._exchange(live, live.play)
             transcript = live.play.signed_tree().to_bytes()
@@ -148,7 +148,7 @@ class Leader:
         bucket, step = play.due
         if live.pending is None:
             live.waits_for = f"the evaluation on this server for {step}"
-            request = await self._work(play.request)
+            request = await self._evaluate(play.request)
             stored = await self._work(self._tables.put_step, live.task, live.steps, bucket, step, request, None)
             if stored is None or stored.request != request:
                 raise InvalidInput(
@@ -157,6 +157,6 @@ class Leader:
             live.pending = stored
         live.waits_for = f"the helper's answer to {step}"
         answer = await self._send(live, step, live.pending.request)
-        await self._work(play.advance, live.pending.request, answer)
+        await self._evaluate(play.advance, live.pending.request, answer)
         await self._work(self._tables.put_answer, live.task, live.pending.number, answer)
         live.steps, live.pending = live.pending.number + 1, None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ...errors import InvalidInput
 from ...sharing.envelope import Role
@@ -65,6 +66,25 @@ class LivePair:
         if self._evaluator is not None:
             self._evaluator.release()
         self._evaluator = evaluator
+
+    def state(self, *, now: float, fault: str | None) -> dict[str, Any]:
+        """Where the pair stands, for everybody; ready for JSON."""
+        row, (done, total) = self.row, self.progress
+        level = None if self.play is None or self.play.due is None else self.play.due.name
+        return {
+            "task": self.task.hex(), "kind": "pair", "experimental": True, "role": self.role, "name": row.name,
+            "phase": row.phase, "confirmed": row.confirmed, "level": level, "received": row.received,
+            "accepted": row.accepted, "refused": row.refused, "waits_for": self._waits(),
+            "progress": done / total if total else None, "enrolment": row.enrolment, "deadline": row.deadline,
+            "poll_after": 5 if row.ended else 1, "now": int(now), "fault": fault,
+        }  # fmt: skip
+
+    def _waits(self) -> str | None:
+        if self.row.ended or self.role == "leader":
+            return self.waits_for
+        if not self.row.confirmed:
+            return f"this server's operator to confirm: semilocal campaign confirm {self.task.hex()[:12]}"
+        return f"the leader ({self.pair.leader.name})"
 
     def note_progress(self, done: int, total: int) -> None:
         """How much of the level is evaluated."""

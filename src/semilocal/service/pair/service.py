@@ -19,7 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from ...errors import InvalidInput, PeerAway, Refused
+from ...errors import InvalidInput, PeerAway, Refused, StoreUnavailable
 from ...sharing.pair import Operator, PairTask
 from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
 from ..admin import MAX_TOKENS
@@ -46,6 +46,8 @@ log = logging.getLogger("semilocal.service")
 
 MAX_UNCONFIRMED = 32
 LONGEST_PAUSE = 10.0
+READ_SECONDS = 30.0
+STOP_SECONDS = 5.0
 
 
 class Pairs:
@@ -74,7 +76,8 @@ class Pairs:
         self._peer = peer if peer is not None or settings.role == "helper" else Peer(settings.peer)
         self._workers = Workers(settings.processes)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="semilocal-pair")
-        self._leader = Leader(self._tables, self._workers, self._send, self.work)
+        self._evaluating = ThreadPoolExecutor(2, thread_name_prefix="semilocal-pair-evaluating")
+        self._leader = Leader(self._tables, self._workers, self._send, self.work, self.evaluate)
         self._live: dict[bytes, LivePair] = {}
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
@@ -101,16 +104,31 @@ class Pairs:
         await asyncio.gather(*self._background, *self._running.values(), return_exceptions=True)
         if self._peer is not None:
             await self._peer.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
         self._workers.stop()
+        for pool in (self._threads, self._evaluating):
+            pool.shutdown(wait=False, cancel_futures=True)
+            ending = asyncio.ensure_future(asyncio.to_thread(pool.shutdown, wait=True))
+            await asyncio.wait({ending}, timeout=STOP_SECONDS)
 
     async def work(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking call in a thread. If a worker process died, all are started anew."""
+        """Run a blocking call of the database in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
+
+    async def evaluate(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a call that waits for the evaluation in a thread. If a worker process died, all are started anew."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
+            return await asyncio.get_running_loop().run_in_executor(self._evaluating, lambda: call(*args, **kwargs))
         except BrokenProcessPool:
             self._workers.stop()
             raise
+
+    async def _read(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Read for a request; raise ``StoreUnavailable`` if the database hangs."""
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                return await self.work(call, *args, **kwargs)
+        except TimeoutError:
+            raise StoreUnavailable(f"the database did not answer for {READ_SECONDS:g} s") from None
 
     def _spawn(self, work: Awaitable[Any]) -> None:
         task = asyncio.ensure_future(work)
@@ -121,6 +139,7 @@ class Pairs:
         while True:
             try:
                 await self._look_at_all()
+                self.faults.clear(b"")
             except Exception as error:
                 self.faults.note(b"", error)
             await asyncio.sleep(interval)
@@ -200,7 +219,7 @@ class Pairs:
         """The copy of a pair, however old; None if the task is none."""
         live = self._live.get(task)
         if live is None:
-            row, body = await self.work(self._tables.row, task), await self.work(self._tables.body, task)
+            row, body = await self._read(self._tables.row, task), await self._read(self._tables.body, task)
             if row is None or body is None:
                 return None
             live = self._live.setdefault(task, LivePair(PairTask.from_bytes(body), row.role, row))
@@ -209,7 +228,7 @@ class Pairs:
 
     async def refresh(self, live: LivePair) -> LivePair:
         """Read where a pair stands."""
-        row = await self.work(self._tables.row, live.task)
+        row = await self._read(self._tables.row, live.task)
         assert row is not None
         live.row = row
         if live.secrets is None and row.confirmed and not row.ended:
@@ -220,7 +239,7 @@ class Pairs:
 
     async def rows(self) -> list[PairRow]:
         """All pairs."""
-        return await self.work(self._tables.rows)
+        return await self._read(self._tables.rows)
 
     def _signing_secret(self, pair: PairTask) -> bytes:
         key = pair.operator(self.settings.role).signing_key
@@ -243,22 +262,7 @@ class Pairs:
 
     def state(self, live: LivePair) -> dict[str, Any]:
         """Where a pair stands, for everybody."""
-        row, done = live.row, live.progress
-        level = None if live.play is None or live.play.due is None else live.play.due.name
-        return {
-            "task": live.task.hex(), "kind": "pair", "experimental": True, "role": live.role, "name": row.name,
-            "phase": row.phase, "confirmed": row.confirmed, "level": level, "received": row.received,
-            "accepted": row.accepted, "refused": row.refused, "waits_for": self._waits_for(live),
-            "progress": done[0] / done[1] if done[1] else None, "enrolment": row.enrolment, "deadline": row.deadline,
-            "poll_after": 5 if row.ended else 1, "now": int(self._clock()), "fault": self.faults.public(live.task),
-        }  # fmt: skip
-
-    def _waits_for(self, live: LivePair) -> str | None:
-        if live.row.ended or live.role == "leader":
-            return live.waits_for
-        if not live.row.confirmed:
-            return f"this server's operator to confirm: semilocal campaign confirm {live.task.hex()[:12]}"
-        return f"the leader ({live.pair.leader.name})"
+        return live.state(now=self._clock(), fault=self.faults.public(live.task))
 
     # -- administrators --------------------------------------------------------------------------------------------
 
@@ -333,7 +337,7 @@ class Pairs:
 
     async def transcript(self, live: LivePair) -> bytes:
         """The signed transcript."""
-        data = await self.work(self._tables.transcript, live.task)
+        data = await self._read(self._tables.transcript, live.task)
         if data is None:
             if live.row.phase == "cancelled":
                 raise Refused("campaign-ended", "the pair was cancelled")
@@ -402,7 +406,7 @@ class Pairs:
                 answer = await self.work(answer_close, live, self._tables, body)
             else:
                 secret = self._signing_secret(live.pair)
-                answer = await self.work(answer_step, live, self._tables, self._workers, secret, step, body)
+                answer = await self.evaluate(answer_step, live, self._tables, self._workers, secret, step, body)
             await self.refresh(live)
         if live.play is not None:
             self._spawn(self._prepare(live))
@@ -415,7 +419,7 @@ class Pairs:
             if play is None or live.row.phase != "levels":
                 return
             try:
-                await self.work(play.prepare)
+                await self.evaluate(play.prepare)
             except Exception as error:
                 live.drop_play()
                 self.faults.note(live.task, error)
