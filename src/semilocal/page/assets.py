@@ -7,6 +7,7 @@ server below /static/, in a single file inside the file itself. Knows files. Kno
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 from functools import cache
@@ -20,6 +21,7 @@ __all__ = [
     "index_html",
     "media_type",
     "module_urls",
+    "packed_file",
     "static_files",
 ]
 
@@ -65,15 +67,29 @@ def module_urls() -> dict[str, str]:
     }
 
 
-def index_html() -> bytes:
-    """The page's document."""
-    return static_files()["index.html"].replace(b"IMPORT_MAP", import_map().encode())
+def index_html(entry: str = "views/main.js") -> bytes:
+    """The page's document, which begins with a module."""
+    document = static_files()["index.html"].replace(b"IMPORT_MAP", import_map().encode())
+    return document.replace(b"views/main.js", entry.encode())
 
 
-def content_security_policy() -> str:
-    """Nothing but this server's own files; the import map is the only thing in the document that runs."""
+@cache
+def packed_file(name: str) -> bytes:
+    """A file of the page, compressed."""
+    return gzip.compress(static_files()[name], 9, mtime=0)
+
+
+def content_security_policy(*origins: str) -> str:
+    """Nothing but this server's own files; the import map is the only thing in the document that runs.
+
+    Parameters
+    ----------
+    *origins : str
+        Other servers that the page may ask: the second operator, where there are two.
+    """
+    asked = ("'self'", *origins)
     digest = base64.b64encode(hashlib.sha256(import_map().encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'self' 'sha256-{digest}'; style-src 'self'; img-src 'self' data: blob:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"connect-src {' '.join(asked)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )

@@ -27,7 +27,7 @@ from ..service.routes.pair import pair_findings, pair_of, pairs_of
 from ..service.routes.table import JSON, TASK_PROBLEMS, Context, Operation
 from ..service.stores.base import Store
 from ..service.worker import Service
-from .assets import content_security_policy, index_html, media_type, static_files
+from .assets import content_security_policy, index_html, media_type, packed_file, static_files
 from .documents import RoundDocuments, overview, pair_document, pair_overview
 from .drafts import Draft, draft
 
@@ -58,13 +58,30 @@ async def show_page(context: Context, request: Request) -> Response:
     return Response(index_html(), media_type="text/html; charset=utf-8", headers=headers)
 
 
+async def show_join(context: Context, request: Request) -> Response:
+    """The page of a participant: a device in the browser."""
+    await context.service.campaign(task_in(request.path_params))
+    return _join()
+
+
+async def show_pair_join(context: Context, request: Request) -> Response:
+    """The page of a participant whose device also asks the second operator."""
+    live = await pair_of(context, request)
+    return _join(live.pair.leader.origin, live.pair.helper.origin)
+
+
+def _join(*origins: str) -> Response:
+    headers = {**_HEADERS, "Content-Security-Policy": content_security_policy(*origins)}
+    return Response(index_html("views/join.js"), media_type="text/html; charset=utf-8", headers=headers)
+
+
 async def show_file(context: Context, request: Request) -> Response:
     """A file of the page."""
     name = request.path_params["file"]
     data = static_files().get(name)
     if data is None:
         raise Problem("no-such-route", "the page has no such file")
-    answer = immutable_response(request, data, media_type=media_type(name))
+    answer = _compressed(request, packed_file(name), media_type(name))
     answer.headers.update(_HEADERS)  # checked each time: a newer server may have another file
     return answer
 
@@ -120,11 +137,11 @@ def _packed(document: Any) -> bytes:
     return gzip.compress(msgspec.json.encode(document), 5, mtime=0)
 
 
-def _compressed(request: Request, packed: bytes) -> Response:
-    """Gzipped JSON that never changes; unpacked for those who cannot."""
+def _compressed(request: Request, packed: bytes, media: str = JSON) -> Response:
+    """Gzipped content that never changes; unpacked for those who cannot."""
     if "gzip" not in request.headers.get("accept-encoding", ""):
-        return immutable_response(request, gzip.decompress(packed), media_type=JSON)
-    answer = immutable_response(request, packed, media_type=JSON)
+        return immutable_response(request, gzip.decompress(packed), media_type=media)
+    answer = immutable_response(request, packed, media_type=media)
     answer.headers["Content-Encoding"], answer.headers["Vary"] = "gzip", "Accept-Encoding"
     return answer
 
@@ -199,6 +216,10 @@ _OF_ROUND = (*TASK_PROBLEMS, "no-such-round", "not-closed-yet", "unavailable")
 
 OPERATIONS = (
     Operation("get", "/", show_page, "The page", (200,), HTML),
+    Operation(
+        "get", "/join/{task}", show_join, "The page of a participant", (200,), HTML, TASK_PROBLEMS,
+        of_pair=show_pair_join,
+    ),
     Operation("get", "/static/{file:path}", show_file, "A file of the page", (200, 304), ""),
     Operation(
         "get", "/tasks/{task}/overview", show_overview, "Domain, promise, schedule", (200, 304), JSON, TASK_PROBLEMS,

@@ -133,7 +133,7 @@ export class Agent {
     if (exposure < limits[0]) this.notify(`Your cap on exposure ends your part after ${exposure / exactUnits(epsilon)} answers, perhaps without a region.`);
     /** @type {Membership} */
     const entry = {
-      server: this.channel.server, task: task.bytes, plan: plan.bytes, position: this.position, state: participant.state,
+      server: this.channel.server, task: task.bytes, plan: plan.bytes, position: this.position, policy: this.policy, state: participant.state,
       released: participant.released, token: this.token, enrolled: false, closings: [],
       seals: { round: 0, head: NOTHING, root: NOTHING }, checkpoint: NOTHING, over: false, refusal: null,
     };

@@ -17,6 +17,7 @@ import { SECRET_BYTES, checkSecret } from "#device/keys.js";
  * @property {number[]} position fixed for the task; it never leaves
  * @property {import("#device/participant.js").State} state
  * @property {import("#device/participant.js").Released} released
+ * @property {import("#device/policy.js").Policy} policy what the owner allowed when joining
  * @property {string} token to enrol with; empty once enrolled
  * @property {boolean} enrolled
  * @property {Uint8Array[]} closings SHA-256 of every closing that was followed

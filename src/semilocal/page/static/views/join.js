@@ -1,0 +1,199 @@
+// Take part: a device in this browser. Asks for the position and for consent, runs the device, and tells at the end what
+// was spent and revealed. Knows the page and the device; every decision about the protocol is the device's.
+
+import { html, render } from "#vendor/lit-html.js";
+import { Agent, fetchTask } from "#device/agent.js";
+import { Channel } from "#device/channel.js";
+import { isPairTask } from "#device/pair.js";
+import { Uploader, fetchBoth } from "#device/uploader.js";
+import { Vault, browserStore } from "#device/vault.js";
+import { toWorld } from "#map/camera.js";
+import { MapView } from "#map/view.js";
+import * as api from "#views/api.js";
+import { JoinForm } from "#views/joinform.js";
+
+const CLICK = 5; // pixels that a pointer may slip in a click
+
+class JoinView {
+  /** @param {string} name the task's id @param {() => void} changed @param {() => "light" | "dark"} theme */
+  constructor(name, changed, theme) {
+    this.name = name;
+    this.changed = changed;
+    this.theme = theme;
+    /** @type {any} */
+    this.about = null;
+    /** @type {JoinForm | null} */
+    this.form = null;
+    /** @type {MapView | null} */
+    this.map = null;
+    /** @type {Vault | null} */
+    this.vault = null;
+    /** @type {import("#device/summary.js").Summary | null} */
+    this.end = null;
+    /** @type {string[]} */
+    this.log = [];
+    this.running = false;
+    this.error = "";
+    this.elsewhere = ""; // where uploads are taken, if not here
+    void this.attempt(() => this.open());
+  }
+
+  /** @param {() => Promise<void>} act */
+  async attempt(act) {
+    try {
+      await act();
+    } catch (error) {
+      this.error = error instanceof Error ? error.message : String(error);
+    }
+    this.changed();
+  }
+
+  async open() {
+    if (!isSecureContext) return;
+    this.about = await api.json(`/tasks/${this.name}/overview`);
+    const leader = this.about.operators?.[0].origin;
+    if (leader && leader !== location.origin) {
+      this.elsewhere = `${leader}/join/${this.name}`;
+      return;
+    }
+    const data = new Uint8Array(await (await fetch(`/tasks/${this.name}`, { redirect: "error" })).arrayBuffer());
+    const paired = isPairTask(data);
+    const pinned = paired
+      ? { task: null, plan: null, pair: await fetchBoth(this.name, location.origin, this.connect) }
+      : { pair: null, ...(await fetchTask(this.connect(location.origin), this.name)) };
+    this.form = new JoinForm(pinned, this.about, () => this.edited());
+    if (this.form.tree.axes <= 2) this.openMap();
+    this.vault = await Vault.open(await browserStore());
+    await this.resume();
+  }
+
+  /** Go on where an earlier visit stopped, or show how it ended. */
+  async resume() {
+    const { memberships, uploads } = /** @type {Vault} */ (this.vault).contents;
+    const entry = memberships[this.name];
+    if (entry && !entry.over) {
+      this.note("This browser takes part already; it goes on with the same position.");
+      await this.run(entry.position, entry.policy);
+    } else if (entry || uploads[this.name]?.receipt.length) {
+      this.end = this.device(entry?.position ?? []).summary();
+    }
+  }
+
+  openMap() {
+    const { domain } = this.about;
+    const map = new MapView(domain, { theme: this.theme() });
+    this.map = map;
+    if (domain.geographic) void api.json(`/tasks/${this.name}/coast`).then((lines) => map.setCoast(lines)).catch(() => {});
+    /** @type {[number, number] | null} */
+    let down = null;
+    map.top.addEventListener("pointerdown", (event) => (down = [event.offsetX, event.offsetY]));
+    map.top.addEventListener("pointerup", (event) => {
+      if (down && Math.hypot(event.offsetX - down[0], event.offsetY - down[1]) < CLICK) this.pick(event.offsetX, event.offsetY);
+    });
+    map.top.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.pick(map.camera.width / 2, map.camera.height / 2);
+    });
+    map.top.setAttribute("aria-label", "Map. Click where you are. Arrow keys move, plus and minus zoom, Enter takes the middle.");
+  }
+
+  /** @param {number} left @param {number} top */
+  pick(left, top) {
+    if (!this.map || !this.form || this.running || this.end) return;
+    this.form.setPosition(toWorld(this.map.camera, left, top).slice(0, this.form.tree.axes));
+  }
+
+  edited() {
+    const { form, map } = this;
+    if (form && map) {
+      const [x, y = 0.5] = form.position ?? [];
+      const dot = form.position ? [{ x0: x, y0: y, x1: x, y1: y }] : [];
+      map.setMarks([...dot, ...form.regions.slice(1).map(({ cell }) => {
+        const { lower, upper } = form.tree.corners(cell);
+        return { x0: lower[0], y0: lower[1] ?? 0, x1: upper[0], y1: upper[1] ?? 1 };
+      })]);
+    }
+    this.changed();
+  }
+
+  /** @param {string} origin */
+  connect = (origin) => new Channel(origin, { signal: this.stopping.signal, notify: (line) => this.note(line) });
+
+  stopping = new AbortController();
+
+  /** @param {number[]} position @param {import("#device/policy.js").Policy} [policy] of an earlier visit */
+  device(position, policy) {
+    const form = /** @type {JoinForm} */ (this.form);
+    const vault = /** @type {Vault} */ (this.vault);
+    const options = { token: form.token.trim(), notify: (/** @type {string} */ line) => this.note(line), allowBucket: form.allowBucket };
+    return form.pinned.pair
+      ? new Uploader(this.connect, location.origin, this.name, vault, position, policy ?? form.policy, options)
+      : new Agent(this.connect(location.origin), this.name, vault, position, policy ?? form.policy, options);
+  }
+
+  /** @param {number[]} position @param {import("#device/policy.js").Policy} [pinned] of an earlier visit */
+  async run(position, pinned) {
+    this.running = true;
+    this.error = "";
+    this.changed();
+    try {
+      const vault = /** @type {Vault} */ (this.vault);
+      const policy = pinned ?? /** @type {JoinForm} */ (this.form).policy;
+      if (!pinned) await vault.save({ caps: { ...vault.contents.caps, epsilon: policy.max_epsilon } });
+      this.end = await this.device(position, policy).run();
+    } finally {
+      this.running = false;
+    }
+  }
+
+  /** @param {string} line */
+  note(line) {
+    if (this.log[this.log.length - 1] !== line) this.log = [...this.log.slice(-20), line];
+    this.changed();
+  }
+
+  close() {
+    this.stopping.abort();
+    this.vault?.close();
+  }
+
+  render() {
+    const { form } = this;
+    return html`<main class="join" id="main" tabindex="-1">
+      <h1>Take part${this.about ? html` in ${this.about.name}` : ""}</h1>
+      ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
+      ${!isSecureContext ? html`<section class="card"><p>Browsers let a page keep a secret and draw good random numbers on https or on localhost only, and this address is neither.
+        Ask the campaign's operator for its https address, or take part with <code>semilocal join</code>.</p></section>` : ""}
+      ${this.elsewhere ? html`<section class="card"><p>Uploads are taken by the other operator: <a href=${this.elsewhere}>${this.elsewhere}</a>.</p></section>` : ""}
+      <div class="columns"><div class="picture">${this.map?.element ?? ""}</div>
+      <div class="facts">
+        ${this.end ? html`<section class="card promise end" aria-labelledby="end"><h2 id="end">How it went</h2>${this.end.lines.map((line) => html`<p>${line}</p>`)}</section>`
+          : this.running ? html`<section class="card running" aria-labelledby="runs"><h2 id="runs">Taking part</h2>
+            <p>Keep this page open until the campaign ends. If you close it, come back in time: the device goes on with the same answers.</p></section>`
+          : form && this.vault ? form.render(() => void this.attempt(() => this.run(form.position ?? []))) : ""}
+        <section class="card" aria-live="polite" ?hidden=${!this.log.length}>${this.log.map((line) => html`<p>${line}</p>`)}</section>
+        <p class="quiet"><a href=${`/tasks/${this.name}/statement`}>The whole promise</a> · <a href=${`/#/campaign/${this.name}`}>The campaign</a></p>
+      </div></div></main>`;
+  }
+}
+
+const root = /** @type {HTMLElement} */ (document.getElementById("page"));
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const theme = () => (dark.matches ? "dark" : "light");
+const name = /^\/join\/([0-9a-f]{64})$/.exec(location.pathname)?.[1] ?? "";
+root.replaceChildren();
+let scheduled = false;
+
+function changed() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(() => {
+    scheduled = false;
+    document.title = "Take part – semilocal";
+    render(html`<header class="top"><a class="brand" href="/">semilocal</a></header>${view.render()}`, root);
+  });
+}
+
+const view = new JoinView(name, changed, theme);
+dark.addEventListener("change", () => view.map?.setTheme(theme()));
+addEventListener("pagehide", () => view.close());
+changed();

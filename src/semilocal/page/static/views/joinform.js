@@ -1,0 +1,135 @@
+// What a person fills in before taking part: position, limits, token, consent; and what will be known to whom. Knows the
+// device's words. Sends nothing.
+
+import { html } from "#vendor/lit-html.js";
+import { checkPair } from "#device/pair.js";
+import { policyOf, refusals } from "#device/policy.js";
+import { beforeLines, beforePairLines, ladder } from "#device/summary.js";
+
+/** @typedef {{task: import("#device/task.js").Task, plan: import("#device/values.js").Plan, pair: null} | {task: null, plan: null, pair: import("#device/pair.js").PairTask}} Pinned */
+
+const LIMITS = [
+  { name: "max_epsilon", label: "Largest loss of all your campaigns here (epsilon)", start: 10 },
+  { name: "max_exposure", label: "Largest exposure to a lying server (epsilon)", start: 50 },
+  { name: "min_k", label: "Smallest crowd (k)", start: 20 },
+  { name: "max_delta", label: "Largest chance of no crowd (delta)", start: 0.001 },
+];
+
+export class JoinForm {
+  /** @param {Pinned} pinned @param {{enrolment: string}} about @param {() => void} changed */
+  constructor(pinned, about, changed) {
+    this.pinned = pinned;
+    this.about = about;
+    this.changed = changed;
+    this.tree = (pinned.task ?? pinned.pair).tree;
+    /** @type {string[]} */
+    this.texts = this.tree.box.names.map(() => "");
+    this.limits = Object.fromEntries(LIMITS.map(({ name, start }) => [name, String(start)]));
+    this.token = "";
+    this.consent = false;
+    this.allowBucket = false;
+    this.note = "";
+  }
+
+  /** The position as numbers inside the domain; null while it is none. */
+  get position() {
+    const { lower, upper } = this.tree.box;
+    const numbers = this.texts.map((text) => (text.trim() === "" ? NaN : Number(text)));
+    return numbers.every((x, axis) => lower[axis] <= x && x <= upper[axis]) ? numbers : null;
+  }
+
+  get policy() {
+    const limits = Object.fromEntries(LIMITS.map(({ name }) => [name, this.limits[name].trim() === "" ? NaN : Number(this.limits[name])]));
+    return policyOf(/** @type {any} */ (limits));
+  }
+
+  /** Why the device would refuse, in words; empty if it would not. */
+  get reasons() {
+    const { task, plan, pair } = this.pinned;
+    if (!pair) return refusals(task, plan, this.policy).map(({ reason }) => reason);
+    try {
+      checkPair(pair, this.policy, this.allowBucket);
+      return [];
+    } catch (error) {
+      return [/** @type {Error} */ (error).message];
+    }
+  }
+
+  /** What is missing before anything may be sent. */
+  get missing() {
+    if (!this.position) return "Give your position inside the domain.";
+    if (this.about.enrolment === "tokens" && !this.token.trim()) return "Give the token that you got from the campaign.";
+    if (this.reasons.length) return "Your limits do not allow this campaign.";
+    return this.consent ? "" : "Say that you agree.";
+  }
+
+  /** @param {number[]} position */
+  setPosition(position) {
+    this.texts = position.map((x) => String(Number(x.toPrecision(9))));
+    this.note = this.position ? "" : "That is outside the domain of this campaign.";
+    this.changed();
+  }
+
+  /** Ask the browser where it is. */
+  locate() {
+    const latitude = this.tree.latitudeAxis;
+    this.note = "Waiting for your browser's answer…";
+    this.changed();
+    navigator.geolocation.getCurrentPosition(
+      ({ coords }) => this.setPosition(this.tree.box.names.map((_, axis) => (axis === latitude ? coords.latitude : coords.longitude))),
+      (error) => {
+        this.note = `Your browser gave no position (${error.message}). Click on the map, or type it.`;
+        this.changed();
+      },
+      { timeout: 20_000, maximumAge: 60_000 },
+    );
+  }
+
+  /** The regions that this position may end in, as rectangles. */
+  get regions() {
+    const { task } = this.pinned;
+    return task && this.position ? ladder(task, this.position) : [];
+  }
+
+  /** @param {() => void} start */
+  render(start) {
+    const { pinned, tree } = this;
+    const edit = (/** @type {() => void} */ change) => {
+      change();
+      this.changed();
+    };
+    const text = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
+    const lines = pinned.pair ? beforePairLines(pinned.pair) : beforeLines(pinned.task, pinned.plan);
+    return html`
+      <section class="card" aria-labelledby="where"><h2 id="where">1. Where you are</h2>
+        <p class="quiet">It stays on this device. Click on the map, type it${tree.isGeographic ? ", or ask your browser" : ""}.</p>
+        <form @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
+          ${tree.box.names.map((name, axis) => html`<label>${name}
+            <input inputmode="decimal" autocomplete="off" .value=${this.texts[axis]}
+              @input=${(/** @type {Event} */ event) => edit(() => (this.texts = this.texts.with(axis, text(event))))}></label>`)}
+          ${tree.isGeographic ? html`<button class="wide" type="button" @click=${() => this.locate()}>Ask my browser</button>` : ""}
+        </form>
+        <p role="status">${this.note}</p></section>
+      <section class="card promise" aria-labelledby="whom"><h2 id="whom">2. What will be known, and to whom</h2>
+        ${lines.map((line) => html`<p>${line}</p>`)}
+        ${this.regions.length ? html`<details><summary>Your region would be one of these</summary><div class="scroll"><table>
+          <tr><th>after rounds</th><th>size</th><th>region</th></tr>
+          ${this.regions.map(({ depth, size, place }) => html`<tr><td>${depth}</td><td>${size}</td><td>${place}</td></tr>`)}</table></div>
+          <p class="quiet">${pinned.task?.max_trims ? "Or, if you are in a sparse part, one that you are not in." : "The crowd decides which."}</p></details>` : ""}
+      </section>
+      <section class="card" aria-labelledby="limits"><h2 id="limits">3. Your limits</h2>
+        <p class="quiet">This device refuses what goes beyond them, now and later.</p>
+        <form @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
+          ${LIMITS.filter(({ name }) => pinned.task || name.startsWith("max_e")).map(({ name, label }) => html`<label>${label}
+            <input inputmode="decimal" autocomplete="off" .value=${this.limits[name]} @input=${(/** @type {Event} */ event) => edit(() => (this.limits = { ...this.limits, [name]: text(event) }))}></label>`)}
+          ${pinned.pair?.bucket_depth ? html`<label class="wide check"><span><input type="checkbox" .checked=${this.allowBucket} @change=${() => edit(() => (this.allowBucket = !this.allowBucket))}> My coarse cell may be public</span></label>` : ""}
+        </form>
+        ${this.reasons.map((reason) => html`<p class="error">${reason}</p>`)}</section>
+      <section class="card" aria-labelledby="agree"><h2 id="agree">4. Take part</h2>
+        ${this.about.enrolment === "tokens" ? html`<form @submit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="wide">Token from the campaign
+          <input autocomplete="off" .value=${this.token} @input=${(/** @type {Event} */ event) => edit(() => (this.token = text(event)))}></label></form>` : ""}
+        <p><label><input type="checkbox" .checked=${this.consent} @change=${() => edit(() => (this.consent = !this.consent))}> I have read what will be known, and agree.</label></p>
+        <div class="buttons"><button class="start" ?disabled=${this.missing !== ""} @click=${start}>Take part</button>
+          <span class="quiet">${this.missing}</span></div></section>`;
+  }
+}

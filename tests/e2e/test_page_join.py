@@ -1,0 +1,145 @@
+"""Taking part in a real browser, against a real server, beside the package's devices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from semilocal.cli.admin_client import AdminClient
+from semilocal.datasets import california_housing
+from semilocal.device.swarm.run import run_swarm
+from semilocal.geometry.places import named_box
+from semilocal.protocol.policy import Policy
+from semilocal.protocol.task import Task
+from semilocal.service.campaign import CampaignForm, ReleaseForm
+from semilocal.testing import ADMIN_TOKEN, Server, running_server
+from semilocal.transcript.download import save_transcript
+from semilocal.transcript.verify import verify_file
+from tests.helpers.browser import DESKTOP, PHONE, Look, apart, chromium, looking
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+AGENTS = 40
+PLACES = ((-122.2, 37.8), (-118.3, 34.1), (-121.5, 38.6))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(f"sqlite:///{tmp_path_factory.mktemp('join') / 'page.db'}") as running:
+        yield running
+
+
+def create(server: Server, capacity: int, delta: float) -> str:
+    with AdminClient(server.url, ADMIN_TOKEN) as client:
+        task = Task.build(
+            named_box("california"), epsilon=4.0, delta=delta, k=5, max_trims=2, max_rounds=4, window=600,
+            server_key=client.key(),
+        )  # fmt: skip
+        return client.create(
+            CampaignForm("a walk", task, (ReleaseForm("mean", "coordinate", (1.0,), 1.0),), "open", capacity)
+        )
+
+
+def others(server: Server, task: str) -> None:
+    points = np.random.default_rng(1).permutation(california_housing()[0])[:AGENTS]
+    policy = Policy(max_epsilon=100.0, max_exposure=None, min_k=1, max_delta=1.0)
+    result = asyncio.run(run_swarm(f"{server.url}/tasks/{task}", points, policy=policy, show=False))
+    assert not result.failures
+
+
+def allow(page: Any) -> None:
+    """Limits that a small campaign needs."""
+    page.get_by_label("Largest loss of all").fill("100")
+    page.get_by_label("Smallest crowd").fill("5")
+    page.get_by_label("Largest chance").fill("0.05")
+    page.get_by_label("I have read").check()
+
+
+def give_position(look: Look, number: int) -> None:
+    """Typed, from the browser, or clicked."""
+    page, (longitude, latitude) = look.page, PLACES[number]
+    if number == 0:
+        page.get_by_label("longitude").fill(str(longitude))
+        page.get_by_label("latitude").fill(str(latitude))
+    elif number == 1:
+        page.context.grant_permissions(["geolocation"])
+        page.context.set_geolocation({"longitude": longitude, "latitude": latitude})
+        page.get_by_role("button", name="Ask my browser").click()
+    else:
+        page.locator(".map canvas").last.click()
+    page.wait_for_function("document.querySelectorAll('.facts details tr').length > 3")
+
+
+def test_three_browsers_take_part_with_others_and_are_told_what_it_cost(
+    browser: Browser, server: Server, tmp_path: Path
+) -> None:
+    task = apart(create, server, AGENTS + 3, 1e-2).result()
+    with ExitStack() as stack:
+        looks = [stack.enter_context(looking(browser, f"{server.url}/join/{task}")) for _ in range(3)]
+        for number, look in enumerate(looks):
+            page = look.page
+            page.get_by_role("heading", name="1. Where you are").wait_for()
+            known = page.locator(".promise").inner_text()
+            assert "Known to everybody, without any protection" in known
+            assert "epsilon = 5 (delta = 0) between any two positions inside your published region" in known
+            assert page.locator("button.start").is_disabled()
+            assert "the owner wants 20" in page.locator(".facts").inner_text()
+            give_position(look, number)
+            allow(page)
+            if number == 0:
+                assert look.violations() == []
+            page.locator("button.start").click()
+            page.get_by_text("Enrolled; waiting for the first round.").wait_for()
+        looks[2].page.reload()  # the device goes on with what the browser kept
+        looks[2].page.get_by_text("it goes on with the same position").wait_for()
+        rest = apart(others, server, task)
+        for look in looks:
+            look.page.locator(".end").wait_for(timeout=120_000)
+            told = look.page.locator(".end").inner_text()
+            assert "You have a region." in told
+            assert "What you spent: epsilon = 5 (delta = 0)" in told
+            assert "The transcript's root is" in told
+        rest.result()
+        roots = {look.page.locator(".end").inner_text().split("root is ")[1][:64] for look in looks}
+        assert len(roots) == 1
+    apart(save_transcript, server.url, task, tmp_path / "t.slt").result()
+    found = verify_file(tmp_path / "t.slt")
+    assert found.sound, found.lines()
+    assert found.participants == AGENTS + 3
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_form_looks_right(browser: Browser, server: Server, size: tuple[int, int], scheme: Any) -> None:
+    task = apart(create, server, 5, 2e-2 + size[0] / 1e6 + (1e-3 if scheme == "dark" else 0)).result()
+    with looking(browser, f"{server.url}/join/{task}", size=size, scheme=scheme) as look:
+        look.page.get_by_role("heading", name="4. Take part").wait_for()
+        give_position(look, 0)
+        assert look.violations() == []
+
+
+def test_an_address_without_https_says_what_to_do(browser: Browser, server: Server) -> None:
+    task = apart(create, server, 5, 3e-2).result()
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.add_init_script("Object.defineProperty(window, 'isSecureContext', { value: false })")
+        page.goto(f"{server.url}/join/{task}")
+        page.get_by_text("on https or on localhost only").wait_for()
+        assert page.locator("button.start").count() == 0
+    finally:
+        context.close()
