@@ -119,6 +119,14 @@ def test_a_dragged_rectangle_is_answered_by_the_server_and_can_be_saved(
         row = page.locator(".ask tbody tr").inner_text()
         assert f"{answer['value']:,.0f}" in row
         assert f"{answer['interval'][0]:,.0f} to {answer['interval'][1]:,.0f}" in row
+        page.locator(".pick select").select_option("san-francisco")
+        page.locator(".ask tbody tr:nth-child(2)").wait_for()
+        place = {"boxes": [[[-122.6, 37.6], [-122.3, 37.9]]]}
+        named = httpx.post(f"{server.url}/tasks/{finished}/counts", json=place).json()["counts"][0]
+        second = page.locator(".ask tbody tr:nth-child(2)").inner_text()
+        assert "san-francisco" in second
+        assert f"{named['value']:,.0f}" in second
+        page.get_by_role("button", name="remove san-francisco").click()
         (west, south), (east, north) = question["boxes"][0]
         assert -124.5 <= west < east <= -114.1
         assert 32.5 <= south < north <= 42.1

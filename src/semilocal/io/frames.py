@@ -16,6 +16,7 @@ import numpy as np
 from ..arrays import Floats, Integers, short_repr
 from ..geometry.box import Box
 from ..geometry.earth import areas, is_map
+from ..geometry.places import PLACES
 from ..hierarchy.base import Cells
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import Partition
@@ -168,9 +169,20 @@ def area_unit(box: Box) -> str:
     return "km²" if is_map(box) else "unit area"
 
 
+def _places(box: Box) -> dict[str, list[float]]:
+    """Named places inside a domain: west, south, east, north."""
+    if not is_map(box):
+        return {}
+    (west, south), (east, north) = box.lower, box.upper
+    inside = {
+        name: p for name, p in PLACES.items() if west <= p[0] and south <= p[1] and p[2] <= east and p[3] <= north
+    }
+    return {name: list(place) for name, place in inside.items() if place != (west, south, east, north)}
+
+
 def domain_json(box: Box) -> dict[str, Any]:
     """The domain as the map takes it."""
     return {
         "lower": list(box.lower), "upper": list(box.upper), "names": list(box.names),
-        "geographic": is_map(box), "unit": area_unit(box),
+        "geographic": is_map(box), "unit": area_unit(box), "places": _places(box),
     }  # fmt: skip

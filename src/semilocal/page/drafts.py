@@ -12,11 +12,9 @@ import msgspec
 from ..geometry.places import parse_bounds
 from ..protocol.promise import promise
 from ..protocol.task import Task
-from ..service.campaign import CampaignForm, ReleaseForm
+from ..service.campaign import CAMPAIGN_TRIMS, CampaignForm, ReleaseForm
 
 __all__ = ["Draft", "draft"]
-
-TRIMS = 6  # as `semilocal campaign create` takes them
 
 
 class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +47,7 @@ def draft(asked: Draft, *, server_key: bytes) -> dict[str, Any]:
         If there can be no such campaign, with what to change.
     """
     task = Task.build(
-        parse_bounds(asked.bounds), epsilon=asked.epsilon, delta=asked.delta, k=asked.k, max_trims=TRIMS,
+        parse_bounds(asked.bounds), epsilon=asked.epsilon, delta=asked.delta, k=asked.k, max_trims=CAMPAIGN_TRIMS,
         window=asked.window, quorum=asked.quorum, server_key=server_key,
     )  # fmt: skip
     form = CampaignForm(

@@ -23,13 +23,14 @@ from ..protocol.promise import promise
 from ..protocol.task import Task
 
 __all__ = [
-    "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "new_token", "token_hash", "used_by",
+    "CAMPAIGN_TRIMS", "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "new_token", "token_hash", "used_by",
 ]  # fmt: skip
 
 Phase = Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
 ENDED: tuple[Phase, ...] = ("finished", "cancelled")
 MAX_NAME = 200
 MAX_ENROLMENT_SECONDS = 10**8
+CAMPAIGN_TRIMS = 8  # fewer than Task.build's: owners of devices look at the worst case
 
 
 class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from semilocal.hierarchy.base import ROOT
 from semilocal.io.frames import OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
 from semilocal.io.verdicts import child_spread, part_names
 from semilocal.pooled.task import PooledTask
-from semilocal.protocol.rule import Played, decide, first_frontier
+from semilocal.protocol.rule import Frontier, Played, decide
 from semilocal.release.pooled_counts import pooled_counts, run_pooled
 from semilocal.simulation.run import Run
 from semilocal.testing import cluster, unit_box
@@ -59,12 +59,14 @@ def test_the_needed_estimate_is_the_one_that_the_rule_measures_against() -> None
     for liars in (0, 3):
         task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.05, k=20, rule="each", tolerate_liars=liars)
         for responders in (10, 60, 200):
-            for left in range(responders + 1):
-                sums = np.array([[left, responders - left]])
-                ruling = decide(task, first_frontier(), [responders], sums)
-                played = Played(1, first_frontier(), np.array([responders]), sums, ruling)
-                needed = child_spread(task, played).needed
-                assert np.array_equal(ruling.kept, ruling.estimates >= needed[:, None] - 1e-9), (responders, left)
+            left = np.arange(responders + 1)
+            cells = np.arange(256, 257 + responders, dtype=np.uint64)  # of depth 8: one for every tally
+            frontier = Frontier(cells, np.zeros(len(cells), dtype=np.int64), np.full(len(cells), np.nan))
+            sums, size = np.stack([left, responders - left], axis=1), np.full(len(cells), responders)
+            ruling = decide(task, frontier, size, sums)
+            needed = child_spread(task, Played(9, frontier, size, sums, ruling)).needed
+            assert np.array_equal(ruling.kept, ruling.estimates >= needed[:, None] - 1e-9)
+            assert ruling.kept.any() == (responders > 20 + liars)
 
 
 def test_a_region_that_the_resolution_stops_says_so() -> None:

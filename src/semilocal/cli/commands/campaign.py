@@ -41,7 +41,6 @@ _CHANGES = {
     "no-crowd": "Take --rule trim or all, or tell owners to give --allow-no-crowd",
     "over-exposure": "Lower --epsilon or --max-depth, or tell owners to raise --max-exposure",
 }
-CAMPAIGN_TRIMS = 8  # fewer than Task.build's: owners of devices look at the worst case
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +108,7 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
 
 def run_create(args: argparse.Namespace) -> int:
     """Create a campaign."""
-    from ...service.campaign import CampaignForm, ReleaseForm
+    from ...service.campaign import CAMPAIGN_TRIMS, CampaignForm, ReleaseForm
 
     box = parse_box(args.bounds, names=[name.strip() for name in args.names.split(",") if name.strip()])
     if args.trust == "two-servers":

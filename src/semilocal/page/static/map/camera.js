@@ -3,7 +3,8 @@
 // Knows numbers. Knows no cells and no browser.
 
 /**
- * @typedef {{lower: number[], upper: number[], names: string[], geographic: boolean, unit: string}} Domain
+ * @typedef {{lower: number[], upper: number[], names: string[], geographic: boolean, unit: string,
+ *   places?: Record<string, [number, number, number, number]>}} Domain
  * @typedef {{x: number, y: number, scale: number, aspect: number, width: number, height: number}} Camera
  * @typedef {{x0: number, y0: number, x1: number, y1: number}} Rect
  */

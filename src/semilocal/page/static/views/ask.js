@@ -44,6 +44,15 @@ export class Ask {
     this.changed();
   }
 
+  /** Count in a named place. @param {HTMLSelectElement} select */
+  #pick(select) {
+    const found = this.domain.places?.[select.value];
+    if (!found) return;
+    const [x0, y0, x1, y1] = found;
+    void this.ask({ x0, y0, x1, y1 }, select.value);
+    select.value = "";
+  }
+
   /** @param {number} place */
   remove(place) {
     this.answers = this.answers.filter((_, index) => index !== place);
@@ -67,6 +76,7 @@ export class Ask {
   /** @param {boolean} ready whether the campaign has regions @param {boolean} first whether to show it at the top */
   card(ready, first) {
     const { domain, answers } = this;
+    const places = Object.keys(domain.places ?? {});
     const words = domain.geographic ? ["west", "south", "east", "north"] : [
       `${domain.names[0]} from`, `${domain.names[1] ?? ""} from`, `${domain.names[0]} to`, `${domain.names[1] ?? ""} to`];
     const fields = /** @type {[string, string, number][]} */ ([
@@ -76,6 +86,8 @@ export class Ask {
       <h2 id="ask-title">Ask the map</h2>
       ${ready ? html`
         <p class="quiet">Choose “Ask” above the map and drag a rectangle, or type one:</p>
+        ${places.length ? html`<label class="pick">or pick a place <select @change=${(/** @type {Event} */ event) => this.#pick(/** @type {HTMLSelectElement} */ (event.target))}>
+          <option value="">choose…</option>${places.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>` : ""}
         <form @submit=${(/** @type {Event} */ event) => this.submit(event)}>
           <label class="wide">name <input name="name" maxlength="80" autocomplete="off" /></label>
           ${fields.map(([name, word, value]) => html`<label>${word}
