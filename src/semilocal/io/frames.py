@@ -173,11 +173,12 @@ def _places(box: Box) -> dict[str, list[float]]:
     """Named places inside a domain: west, south, east, north."""
     if not is_map(box):
         return {}
-    (west, south), (east, north) = box.lower, box.upper
-    inside = {
-        name: p for name, p in PLACES.items() if west <= p[0] and south <= p[1] and p[2] <= east and p[3] <= north
+    whole = (*box.lower, *box.upper)
+    return {
+        name: list(place)
+        for name, place in PLACES.items()
+        if place != whole and np.all(np.array(place[:2]) >= box.lower) and np.all(np.array(place[2:]) <= box.upper)
     }
-    return {name: list(place) for name, place in inside.items() if place != (west, south, east, north)}
 
 
 def domain_json(box: Box) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from ..protocol.promise import promise
 from ..protocol.task import Task
 
 __all__ = [
-    "CAMPAIGN_TRIMS", "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "new_token", "token_hash", "used_by",
+    "CAMPAIGN_TRIMS", "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "new_token", "token_hash",
+    "used_by",
 ]  # fmt: skip
 
 Phase = Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
