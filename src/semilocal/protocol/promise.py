@@ -33,13 +33,14 @@ __all__ = [
 ]
 
 Trust = Literal["nobody", "two-servers", "curator"]
-Adjacency = Literal["inside", "anywhere", "presence", "nothing"]
+Adjacency = Literal["inside", "bucket", "anywhere", "presence", "nothing"]
 Counted = Literal["limit", "run", "region"]  # what T counts: the task's limit, the run's largest, one region's
 
 INSIDE = "any two positions inside a participant's published region"
 PUBLIC = "Regions, crowds, tallies and who answered are public by design; only the place inside a region is protected."
 _BETWEEN: dict[Adjacency, str] = {
     "inside": INSIDE,
+    "bucket": "any two positions of one person inside the public bucket that they named",
     "anywhere": "any two positions of one person anywhere in the domain",
     "presence": "a person taking part or not",
     "nothing": "nothing: this is no differential privacy",
@@ -74,9 +75,10 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     Attributes
     ----------
     trust : {"nobody", "two-servers", "curator"}
-    adjacency : {"inside", "anywhere", "presence", "nothing"}
-        Between what ``epsilon`` holds: two positions inside one published region, two positions anywhere, a person
-        taking part or not; "nothing" if no loss is bounded.
+    adjacency : {"inside", "bucket", "anywhere", "presence", "nothing"}
+        Between what ``epsilon`` holds: two positions inside one published region, two positions inside a coarse cell
+        that the person named in the open, two positions anywhere, a person taking part or not; "nothing" if no loss
+        is bounded.
     epsilon : float or None
         The loss for that adjacency, releases included; None for "nothing".
     anywhere : float or None
@@ -377,9 +379,11 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         out = [f"Trusted: {_TRUSTED[self.trust]}."]
         loss = self.anywhere if self.anywhere is not None else self.epsilon
         whom = " and against either operator alone" if self.trust == "two-servers" else ""
+        inside = " inside the bucket; the bucket itself is public" if self.adjacency == "bucket" else ""
+        between = _BETWEEN["bucket" if self.adjacency == "bucket" else "anywhere"]
         out.append(
-            f"Protected: where a person is. epsilon = {loss:g}, delta = {self.delta:g} between "
-            f"{_BETWEEN['anywhere']}, against everyone who sees what is published{whom}: it changes the odds between "
+            f"Protected: where a person is{inside}. epsilon = {loss:g}, delta = {self.delta:g} between "
+            f"{between}, against everyone who sees what is published{whom}: it changes the odds between "
             f"the two by at most a factor e^{loss:g} = {_factor(loss)}."
         )
         if self.adjacency == "presence":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from ..accounting import Ledger
 from ..arrays import Floats, as_boxes, short_repr
 from ..pooled.estimate import Estimates
+from ..pooled.loss import Rung, ladder
 from ..pooled.partition import PooledPartition
 from ..pooled.play import Tree
 from ..protocol.promise import Guarantee
@@ -50,10 +52,15 @@ class BucketCounts(Mapped):
 
     __repr__ = short_repr
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
-        """What is promised inside each bucket; print its ``text()``."""
-        return self.pair.promise()
+        """What is promised inside each bucket, with the loss by distance of the worst; print its ``text()``."""
+        ladders = [ladder(part.partition.estimates.tree, part.partition.crowds) for part in self.parts.values()]
+        rungs = [
+            Rung(same[0].words.replace("domain", "bucket"), max(r.half for r in same), max(r.most for r in same))
+            for same in zip(*ladders, strict=True)
+        ]
+        return self.pair.promise(rungs)
 
     def query(self, boxes: npt.ArrayLike) -> CountAnswers:
         """Number of reports in boxes float[q, 2, d], with standard errors and intervals: the buckets' added up."""

@@ -23,7 +23,7 @@ from ..hierarchy.dyadic import ROOT, BinaryTree
 from ..pooled.loss import Rung, guarantee
 from ..pooled.task import PooledTask
 from ..protocol.messages import read_canonical
-from ..protocol.promise import Guarantee, anywhere_words
+from ..protocol.promise import Guarantee
 from .envelope import Role
 from .report import Shape
 from .signing import KEY
@@ -175,12 +175,8 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
     @property
     def loss_words(self) -> str:
         """What one upload costs, with its adjacency and delta."""
-        if not self.bucket_depth:
-            return anywhere_words(self.pooled.epsilon)
-        return (
-            f"epsilon = {self.pooled.epsilon:g} (delta = 0) between any two positions of one person inside the bucket "
-            "that the upload names; nothing is promised between buckets"
-        )
+        words = f"epsilon = {self.pooled.epsilon:g} (delta = 0) between {self.promise().between}"
+        return f"{words}; nothing is promised between buckets" if self.bucket_depth else words
 
     def promise(self, rungs: Sequence[Rung] = ()) -> Guarantee:
         """The promise as a value, with the loss by distance of a finished run if there is one."""
@@ -188,10 +184,15 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
         if not self.bucket_depth:
             return found
         about = (
-            f"Domain, for each participant: the bucket that it names, one of {1 << self.bucket_depth} cells of "
-            f"{self.pooled.box}. Everybody learns the bucket; nothing is promised between buckets."
+            f"Domain: {self.pooled.box}, in {1 << self.bucket_depth} public buckets. Counts of a public tree of cells "
+            f"in every bucket, at most {self.shape.levels} levels."
         )
-        return msgspec.structs.replace(found, about=about)
+        notes = (
+            "Everybody learns the bucket of every upload; nothing is promised between buckets. If one person is added "
+            f"or removed: epsilon = {self.pooled.path_budget:g} (delta = 0) for everything but the number of reports "
+            "in each bucket, which is public.",
+        )
+        return msgspec.structs.replace(found, adjacency="bucket", anywhere=None, about=about, notes=notes)
 
     def statement(self, promise: Guarantee | None = None) -> str:
         """What everybody should read before uploading: who could learn what, and the promise.

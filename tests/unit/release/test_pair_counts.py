@@ -102,10 +102,14 @@ def test_totals_of_buckets_are_exact_and_queries_add_up() -> None:
 
 
 def test_the_promise_of_buckets_never_speaks_of_the_whole_domain() -> None:
-    for text in (pair_counts(bucketed()).guarantee.text(), PAIR.statement()):
-        assert "Domain, for each participant: the bucket that it names, one of 4 cells" in text
+    promise = pair_counts(bucketed()).guarantee
+    for text in (promise.text(), promise.sentence(), str(promise.to_json()), PAIR.statement(), PAIR.loss_words):
+        assert "inside the public bucket that they named" in text
+        assert "domain" not in text.replace("Domain: x [0, 1] × y [0, 1], in 4 public buckets", "")
+    for text in (promise.text(), PAIR.statement(), PAIR.loss_words):
         assert "nothing is promised between buckets" in text
-    assert "inside the bucket that the upload names" in PAIR.loss_words
+    assert promise.anywhere is None
+    assert promise.ladder[-1] == ("anywhere in the bucket (for 95 in 100 people)", 2.0)
     assert "anywhere in the domain" in sample_pair().loss_words
 
 

@@ -79,9 +79,10 @@ def _pair(args: argparse.Namespace, client: AdminClient, task: str, asked: bool)
     from ..pair_results import read_result, write_folder
 
     data, found = read_result(client, task)
+    pair = SignedTree.from_bytes(data).task
     _plot(args, found.partition)
     if asked:
-        _count(args, found, SignedTree.from_bytes(data).task.statement(found.guarantee))
+        _count(args, found, pair.statement(found.guarantee))
     elif args.out is not None:
         files = write_folder(data, found, args.out)
         print(f"{len(found.partition)} final cells, {found.total} reports; {found.guarantee.sentence()}")
