@@ -396,5 +396,5 @@ def test_a_task_of_one_server_is_not_taken_for_a_pair() -> None:
     name = hashlib.sha256(data).hexdigest()
     world.servers.forged["leader.test", f"/tasks/{name}"] = data
     assert run(world, url=f"http://leader.test/tasks/{name}").token == "malformed"
-    with pytest.raises(InvalidInput, match="no pair task"):
+    with pytest.raises(InvalidInput, match="not a pair task"):
         PairTask.from_bytes(data)
