@@ -28,7 +28,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import uvloop
-from bench_service import Measured, measure, process, processor_time
+from bench_service import process, processor_time
+from load import Measured, measure
 
 from semilocal import Box
 from semilocal.pooled import PooledTask, replay
