@@ -35,7 +35,9 @@ def main() -> int:
     """Print all of them."""
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    for name, version in lowest([*project["dependencies"], *(line for extra in extras.values() for line in extra)]).items():
+    for name, version in lowest(
+        [*project["dependencies"], *(line for extra in extras.values() for line in extra)]
+    ).items():
         print(f"{name}=={version}")
     return 0
 

@@ -13,15 +13,10 @@ import httpx
 from semilocal.testing import Postgres, Server
 from tests.helpers import HANG
 from tests.helpers.service import unmet
+from tests.helpers.workers import workers_of
 
 REQUESTS = 150
 MOST_LINES = 16  # of two workers: requests, the keeper, healthz and campaigns, and as much to spare
-
-
-def workers_of(process: int) -> list[int]:
-    """Worker processes of a server, the youngest last."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def is_connected(process: int, port: int) -> bool:

@@ -1,32 +1,39 @@
 """kill -9 at random moments under load: nothing acknowledged is lost, nobody is counted twice, the transcript verifies.
 
 Devices retry until they are answered, so every campaign must end with the transcript of the simulation, to the last
-bit, however often the server or its database died. The suite kills a few times; SEMILOCAL_LONG=1 kills 20 times each.
+bit, however often the server, a worker or the database died. The suite kills each of them 20 times; SEMILOCAL_LONG=1
+kills 1,000 times each. Devices are killed in ``test_device_kill.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
-from collections.abc import Awaitable, Callable
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import msgspec
 import pytest
 
 from semilocal import simulate
+from semilocal.errors import StoreUnavailable
 from semilocal.protocol.messages import Query, decode
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import Postgres, Server, cluster, secrets_of
 from semilocal.transcript.merkle import transcript_root
+from tests.helpers import HANG
 from tests.helpers.service import Device, open_campaign, sample_task, unmet
 from tests.helpers.stored import verify
+from tests.helpers.workers import workers_of
 
-KILLS = 20 if os.environ.get("SEMILOCAL_LONG") == "1" else 3
+KILLS = 1000 if os.environ.get("SEMILOCAL_LONG") == "1" else 20
 DEVICES = 60
 
 
@@ -147,8 +154,28 @@ def test_killing_the_server_loses_nothing_that_was_acknowledged(tmp_path: Path) 
         store.close()
 
 
-@pytest.mark.slow
-def test_killing_postgresql_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+class Patient:
+    """A store of the test's own that waits while the database is away."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            deadline = time.monotonic() + HANG
+            while True:
+                try:
+                    return getattr(self._store, name)(*args, **kwargs)
+                except StoreUnavailable:
+                    assert time.monotonic() < deadline, "the database does not come back"
+                    time.sleep(0.1)
+
+        return call
+
+
+@contextlib.contextmanager
+def two_workers(tmp_path: Path) -> Iterator[tuple[Postgres, Server, Store]]:
+    """Two workers on a PostgreSQL of their own, and a store that waits for it."""
     try:
         import psycopg  # noqa: F401
 
@@ -158,34 +185,43 @@ def test_killing_postgresql_loses_nothing_that_was_acknowledged(tmp_path: Path) 
         return
     server = Server(cluster.new_database(), workers=2, log=tmp_path / "log.txt")
     server.start()
-
-    class Patient:
-        """A store of the test's own that waits while the database is away."""
-
-        def __getattr__(self, name: str) -> Any:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                from semilocal.errors import StoreUnavailable
-
-                for _ in range(600):
-                    try:
-                        return getattr(store, name)(*args, **kwargs)
-                    except StoreUnavailable:
-                        import time
-
-                        time.sleep(0.1)
-                raise AssertionError("the database does not come back")
-
-            return call
-
     store = open_store(server.database, worker="test")
-
-    def kill() -> None:
-        cluster.kill()
-        cluster.start()
-
     try:
-        assert asyncio.run(under_fire(server.url, Patient(), kill)) == KILLS
+        yield cluster, server, cast(Store, Patient(store))
     finally:
         server.kill()
         store.close()
         cluster.stop()
+
+
+@pytest.mark.slow
+def test_killing_postgresql_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    with two_workers(tmp_path) as (cluster, server, store):
+
+        def kill() -> None:
+            cluster.kill()
+            cluster.start()
+
+        assert asyncio.run(under_fire(server.url, store, kill)) == KILLS
+
+
+@pytest.mark.slow
+def test_killing_workers_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """The supervisor starts another worker each time; now and then both are dead at once."""
+    chance = random.Random(8)
+    with two_workers(tmp_path) as (_, server, store):
+        assert server.process is not None
+        main = server.process.pid
+        killed: set[int] = set()
+
+        def kill() -> None:
+            deadline = time.monotonic() + HANG
+            while not (living := [worker for worker in workers_of(main) if worker not in killed]):
+                assert time.monotonic() < deadline, "no worker was started anew"
+                time.sleep(0.02)
+            chosen = chance.choice(living)
+            os.kill(chosen, signal.SIGKILL)
+            killed.add(chosen)
+
+        assert asyncio.run(under_fire(server.url, store, kill)) == KILLS
+        assert len(killed) == KILLS

@@ -1,0 +1,106 @@
+"""kill -9 of devices: real ``semilocal join`` processes, killed in the middle of campaigns, go on with the same bytes.
+
+The suite kills 20 times, SEMILOCAL_LONG=1 1,000 times. Every campaign ends with every device, nobody is counted twice,
+and the transcript holds for every vault exactly what its device sent.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from semilocal import Task
+from semilocal.cli.main import main
+from semilocal.service.admin import create_campaign
+from semilocal.service.stores.base import open_store
+from semilocal.testing import Server, cluster, running_server
+from semilocal.transcript.download import save_transcript
+from tests.helpers import HANG
+from tests.helpers.service import open_campaign, sample_task
+from tests.helpers.stored import verify
+
+KILLS = 1000 if os.environ.get("SEMILOCAL_LONG") == "1" else 20
+DEVICES = 3
+LONGEST_LIFE = 0.4  # seconds that a device lives after its first words, until all kills are done
+
+
+class Fire:
+    """How often devices were killed, and how often they may still be."""
+
+    def __init__(self) -> None:
+        self.kills, self._lock = 0, threading.Lock()
+
+    def take(self) -> bool:
+        with self._lock:
+            self.kills += self.kills < KILLS
+            return self.kills < KILLS
+
+
+def live(server: Server, task: Task, vault: Path, position: str, fire: Fire, chance: random.Random) -> None:
+    """One device: start it, kill it some time after its first words, start it again, until it finishes."""
+    command = [sys.executable, "-m", "semilocal", "join", f"{server.url}/tasks/{task.id.hex()}", "--position", position]
+    command += ["--vault", str(vault), "--yes", "--spread", "0", "--min-k", "1", "--max-delta", "1"]
+    command += ["--max-epsilon", "1000000", "--max-exposure", "1000000"]
+    more = fire.kills < KILLS
+    while True:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        if more:
+            time.sleep(chance.uniform(0.0, LONGEST_LIFE))
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+                more = fire.take()
+        out = first + process.communicate(timeout=HANG)[0]
+        if process.returncode == -signal.SIGKILL:
+            continue
+        assert process.returncode == 0, out.decode()
+        assert b"You have a region." in out
+        return
+
+
+@pytest.mark.slow
+def test_killed_devices_lose_nothing_and_answer_nothing_twice(tmp_path: Path) -> None:
+    chance, fire, number = random.Random(9), Fire(), 0
+    points = [",".join(map(str, point)) for point in cluster(DEVICES).tolist()]
+    vaults = [tmp_path / f"vault{place}" for place in range(DEVICES)]
+    with running_server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt") as server:
+        store = open_store(server.database, worker="test")
+        while fire.kills < KILLS:
+            number += 1
+            task = sample_task(k=1, delta=0.01 + number / 10_000, max_depth=5, epsilon=8.0, window=10**6)
+            create_campaign(store, open_campaign(task, capacity=DEVICES), now=time.time())
+            errors: list[BaseException] = []
+
+            def device(place: int, task: Task = task, errors: list[BaseException] = errors) -> None:
+                try:
+                    live(server, task, vaults[place], points[place], fire, random.Random(chance.random()))
+                except BaseException as error:
+                    errors.append(error)
+
+            threads = [threading.Thread(target=device, args=(place,)) for place in range(DEVICES)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(HANG)
+            assert not errors, errors
+            status = store.status(task.id)
+            assert status is not None
+            assert (status.phase, status.enrolled) == ("finished", DEVICES)
+            first = store.reports(task.id, 1, after=b"", limit=1000)
+            assert len({row.pseudonym for row in first}) == len(first) == DEVICES
+            verify(store, task.id)
+            transcript = tmp_path / f"{number}.slt"
+            save_transcript(server.url, task.id.hex(), transcript)
+            for vault in vaults:  # what each device sent, byte for byte, and no more
+                assert main(["verify", str(transcript), "--vault", str(vault)]) == 0
+        store.close()
+    assert fire.kills == KILLS
