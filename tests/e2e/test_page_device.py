@@ -31,6 +31,7 @@ from tests.helpers import HANG
 from tests.helpers.service import open_campaign, sample_task, unmet
 
 AGENTS = Path(__file__).parents[1] / "page" / "agents.mjs"
+ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 LIMITS: dict[str, Any] = {"max_epsilon": 100.0, "max_exposure": 100.0, "min_k": 5, "max_delta": 0.05}
 
 
@@ -115,30 +116,47 @@ def test_a_device_of_the_page_refuses_what_its_owner_forbids(tmp_path: Path) -> 
         store.close()
 
 
-def test_devices_of_the_page_upload_to_two_servers_once(servers: tuple[Server, Server]) -> None:  # noqa: F811
-    leader, helper = (server.url for server in servers)
-    admin = {"authorization": f"Bearer {ADMIN_TOKEN}"}
-    pooled = PooledTask.build(unit_box(), epsilon=20.0, trust="two-servers", max_depth=8)
+def propose_pair(leader: str, helper: str, epsilon: float) -> str:
+    """A task of two servers that nobody has confirmed yet."""
+    pooled = PooledTask.build(unit_box(), epsilon=epsilon, trust="two-servers", max_depth=8)
     form = {
         "name": "crowd", "pooled": msgspec.to_builtins(pooled), "enrolment": "open",
         "peer_key": httpx.get(f"{helper}/operator").json()["signing_key"],
     }  # fmt: skip
-    created = httpx.post(f"{leader}/pairs", json=form, headers=admin)
+    created = httpx.post(f"{leader}/pairs", json=form, headers=ADMIN)
     assert created.status_code == 201, created.text
-    task = created.json()["task"]
+    task: str = created.json()["task"]
+    wait_for(helper, task, "confirming")
+    return task
+
+
+def confirm_pair(leader: str, helper: str, task: str) -> None:
+    """Let both operators confirm."""
+    for url in (leader, helper):
+        assert httpx.post(f"{url}/tasks/{task}/confirm", headers=ADMIN).status_code == 200
+    wait_for(leader, task, "open")
+    wait_for(helper, task, "open")
+
+
+def open_pair(leader: str, helper: str) -> str:
+    """A task of two servers that takes uploads."""
+    task = propose_pair(leader, helper, 8.0)
+    confirm_pair(leader, helper, task)
+    return task
+
+
+def test_devices_of_the_page_upload_to_two_servers_once(servers: tuple[Server, Server]) -> None:  # noqa: F811
+    leader, helper = (server.url for server in servers)
+    task = propose_pair(leader, helper, 20.0)
     points = cluster(43, seed=16)
     devices = [
         {"position": points[i].tolist(), "secret": secret.hex(), "token": ""}
         for i, secret in enumerate(secrets_of(3, seed=16))
     ]
     told = {"server": leader, "task": task, "kind": "pair", "devices": devices, "policy": LIMITS}
-    wait_for(helper, task, "confirming")
     early = asyncio.run(page_devices(told, "refused"))
     assert {len(device["sent"]) for device in early} == {0}
-    for url in (leader, helper):
-        assert httpx.post(f"{url}/tasks/{task}/confirm", headers=admin).status_code == 200
-    wait_for(leader, task, "open")
-    wait_for(helper, task, "open")
+    confirm_pair(leader, helper, task)
 
     async def everybody() -> list[dict[str, Any]]:
         url = f"{helper}/tasks/{task}"
@@ -154,7 +172,7 @@ def test_devices_of_the_page_upload_to_two_servers_once(servers: tuple[Server, S
         assert first == second, "a retry sends the same bytes"
         assert device["epsilon"] == 20.0
         assert "epsilon = 20 (delta = 0) between any two positions of one person" in "\n".join(device["lines"])
-    assert httpx.post(f"{leader}/tasks/{task}/start", headers=admin).status_code == 200
+    assert httpx.post(f"{leader}/tasks/{task}/start", headers=ADMIN).status_code == 200
     wait_for(leader, task, "done")
     state = httpx.get(f"{leader}/tasks/{task}/state").json()
     assert (state["received"], state["refused"]) == (43, 0), state

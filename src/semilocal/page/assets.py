@@ -10,6 +10,7 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -21,11 +22,13 @@ __all__ = [
     "index_html",
     "media_type",
     "module_urls",
+    "modules_of",
     "packed_file",
     "static_files",
 ]
 
 FOLDERS = ("map", "views", "vendor", "device")
+_IMPORT = re.compile(r'^import [^;]*?"#([^"]+)";', flags=re.MULTILINE)
 _TYPES = {
     ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8",
     ".json": "application/json", ".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8",
@@ -58,12 +61,22 @@ def import_map() -> str:
     return json.dumps({"imports": {f"#{folder}/": f"/static/{folder}/" for folder in FOLDERS}}, separators=(",", ":"))
 
 
-def module_urls() -> dict[str, str]:
-    """Every module as a data URL by its name: what the import map of a single file holds."""
+def modules_of(entry: str) -> list[str]:
+    """A module and all that it imports, by their paths below static/."""
+    found, waiting = [], [entry]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.append(name)
+            waiting += _IMPORT.findall(static_files()[name].decode())
+    return sorted(found)
+
+
+def module_urls(entry: str) -> dict[str, str]:
+    """A module and all that it imports as data URLs by their names: what the import map of a single file holds."""
     return {
-        f"#{name}": "data:text/javascript;base64," + base64.b64encode(data).decode()
-        for name, data in static_files().items()
-        if name.endswith(".js")
+        f"#{name}": "data:text/javascript;base64," + base64.b64encode(static_files()[name]).decode()
+        for name in modules_of(entry)
     }
 
 

@@ -75,7 +75,7 @@ def map_html(
 <link rel="icon" href="data:image/svg+xml;base64,{icon}">
 <style>{style}</style>
 <script type="application/json" id="data">{_script_json(data)}</script>
-<script type="importmap">{_script_json({"imports": module_urls()})}</script>
+<script type="importmap">{_script_json({"imports": module_urls("views/file.js")})}</script>
 <script type="module">import "#views/file.js";</script>
 </head>
 <body><div id="page"><p class="quiet">Loading…</p></div></body>

@@ -17,6 +17,7 @@ from semilocal.page.assets import (
     import_map,
     index_html,
     module_urls,
+    modules_of,
     packed_file,
     static_files,
 )
@@ -54,15 +55,9 @@ def test_the_map_knows_no_views_and_the_device_knows_neither() -> None:
             assert folders <= {"device"}, name
 
 
-def loaded(entry: str) -> set[str]:
+def loaded(entry: str) -> list[str]:
     """Files that a browser fetches for an entry: the module, all that it imports, and what every page needs."""
-    found, waiting = {"index.html", "style.css", "icon.svg"}, [entry]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += [target[1:] for target in imports(MODULES[name])]
-    return found
+    return ["index.html", "style.css", "icon.svg", *modules_of(entry)]
 
 
 def test_page_and_scripts_are_under_150_kilobytes() -> None:
@@ -109,9 +104,16 @@ def test_what_comes_from_elsewhere_is_listed_with_version_licence_and_hash() -> 
 
 
 def test_a_single_file_finds_every_module() -> None:
-    urls = module_urls()
-    for text in OWN.values():
-        assert set(imports(text)) <= set(urls)
+    urls = module_urls("views/file.js")
+    assert "#map/view.js" in urls
+    for name in urls:
+        assert set(imports(MODULES[name[1:]])) <= set(urls)
+
+
+def test_a_single_file_carries_no_device_and_no_other_pages() -> None:
+    assert not [
+        name for name in module_urls("views/file.js") if name.startswith(("#device/", "#views/join", "#views/main"))
+    ]
 
 
 QUICK = {path.name for path in TESTS.glob("*.test.js")} - {"sharing.test.js", "vectors.test.js"}

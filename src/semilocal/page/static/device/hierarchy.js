@@ -130,6 +130,14 @@ export class Tree {
     return found.map((side, axis) => side * KILOMETRES_PER_DEGREE * (axis === latitude ? 1 : Math.cos((middle * Math.PI) / 180)));
   }
 
+  /** Sides of the smallest cell of a depth: degrees of longitude are shortest at a corner of the domain. @param {number} depth */
+  smallestSides(depth) {
+    const { lower, upper } = this.box;
+    const corners = Array.from({ length: 2 ** this.axes }, (_, bits) => lower.map((low, axis) => ((bits >> axis) & 1 ? upper[axis] : low)));
+    const sides = corners.map((corner) => this.sides(this.code(this.ticks(corner)) >> BigInt(this.levelBits * (this.maxDepth - depth))));
+    return lower.map((_, axis) => Math.min(...sides.map((row) => row[axis])));
+  }
+
   /** Whether no side of a cell is too short. @param {bigint} cell @param {number[]} least none, one for all axes, or one per axis */
   isLongEnough(cell, least) {
     return !least.length || this.sides(cell).every((side, axis) => side >= (least[axis] ?? least[0]) * (1 - 1e-9));

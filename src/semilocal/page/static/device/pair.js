@@ -77,13 +77,6 @@ export function lossWords({ pooled, bucket_depth: buckets }) {
   return `epsilon = ${pooled.epsilon} (delta = 0) between ${between}`;
 }
 
-/** Sides of the smallest cell that an upload can hold, the same for every position. @param {PairTask} pair */
-export function smallestSides({ tree }) {
-  const corners = Array.from({ length: 2 ** tree.axes }, (_, bits) => tree.box.lower.map((low, axis) => ((bits >> axis) & 1 ? tree.box.upper[axis] : low)));
-  const sides = corners.map((corner) => tree.sides(tree.code(tree.ticks(corner))));
-  return tree.box.lower.map((_, axis) => Math.min(...sides.map((row) => row[axis])));
-}
-
 /** Refuse a pair that the owner forbids; nothing here depends on the position. @param {PairTask} pair @param {Policy} policy @param {boolean} allowBucket */
 export function checkPair(pair, policy, allowBucket) {
   if (pair.bucket_depth && !allowBucket) {
@@ -94,7 +87,7 @@ export function checkPair(pair, policy, allowBucket) {
   }
   const least = policy.min_side;
   check([0, 1, pair.tree.axes].includes(least.length), `min_side has one number, or one per axis; got ${least}`);
-  const found = smallestSides(pair);
+  const found = pair.tree.smallestSides(pair.tree.maxDepth);
   if (least.length && !found.every((side, axis) => side >= (least[axis] ?? least[0]) * (1 - 1e-9))) {
     const words = found.map((side) => side.toPrecision(3)).join(" x ");
     throw new ServerViolation("small-cell", `the upload holds the position to ${words}, which both operators together could read; the owner allows nothing below ${least.join(" x ")}`);

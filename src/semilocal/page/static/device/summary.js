@@ -2,7 +2,7 @@
 // epsilon stands with its adjacency and delta. Knows numbers and words. Neither the secret nor the position is in it.
 
 import { hex, unitsToNumber } from "#device/bytes.js";
-import { COLLUSION, EXPERIMENTAL, lossWords, readPairTask, smallestSides } from "#device/pair.js";
+import { COLLUSION, EXPERIMENTAL, lossWords, readPairTask } from "#device/pair.js";
 import { epsilonOfTask, epsilonWorst, keepsCrowd, readTask } from "#device/task.js";
 import { readPlan, releaseWords } from "#device/values.js";
 
@@ -48,10 +48,8 @@ export function placeWords(tree, cell) {
   return tree.box.names.map((name, axis) => `${name} ${short(lower[axis])} to ${short(upper[axis])}`).join(", ");
 }
 
-/** How large a cell is. @param {Task["tree"]} tree @param {bigint} cell */
-export function sizeWords(tree, cell) {
-  return tree.sides(cell).map((side) => Number(side.toPrecision(2))).join(" x ") + (tree.isGeographic ? " km" : "");
-}
+/** Lengths of sides in words. @param {Task["tree"]} tree @param {number[]} sides */
+const sidesWords = (tree, sides) => sides.map((side) => Number(side.toPrecision(2))).join(" x ") + (tree.isGeographic ? " km" : "");
 
 /** What one task costs at most, each loss with its adjacency and delta. @param {Task} task @param {Plan} plan */
 function costLines(task, plan) {
@@ -67,7 +65,7 @@ function costLines(task, plan) {
 /** What will be known to whom, before anything is sent. @param {Task} task @param {Plan} plan */
 export function beforeLines(task, plan) {
   const { tree } = task;
-  const deepest = 1n << BigInt(tree.levelBits * task.max_rounds);
+  const smallest = tree.smallestSides(task.max_rounds).map((side, axis) => Math.max(side, task.min_side[axis] ?? task.min_side[0] ?? 0));
   const crowd = keepsCrowd(task)
     ? `At least k = ${task.k} participants are published in your region, you included, except with probability delta = ${task.delta}.`
     : "No crowd is promised: you may be alone in your region, and everybody would see it.";
@@ -75,7 +73,7 @@ export function beforeLines(task, plan) {
     `Known to everybody, without any protection: the region your device ends in, its crowd, and in which rounds it answered, under a name made for this campaign. ${crowd}`,
     ...costLines(task, plan),
     `Known to this server alone: that a browser at your network address takes part. It is not stored.`,
-    `If this server lies about the others, your crowd may be made up and you can be led to a cell of about ${sizeWords(tree, deepest)}; that exposes up to epsilon = ${short(task.max_rounds * epsilonOfTask(task) + plan.epsilon)} (delta = 0) between positions in the same smallest cell.`,
+    `If this server lies about the others, your crowd may be made up and you can be led to a cell of about ${sidesWords(tree, smallest)}; that exposes up to epsilon = ${short(task.max_rounds * epsilonOfTask(task) + plan.epsilon)} (delta = 0) between positions in the same smallest cell.`,
     "Your exact position never leaves this device. Between positions in different regions nothing is hidden.",
   ];
 }
@@ -86,19 +84,18 @@ export function ladder(task, position) {
   const code = tree.code(tree.ticks(position));
   return Array.from({ length: task.max_rounds + 1 }, (_, depth) => {
     const cell = code >> BigInt(tree.levelBits * (tree.maxDepth - depth));
-    return { depth, cell, place: placeWords(tree, cell), size: sizeWords(tree, cell) };
-  });
+    return { depth, cell, place: placeWords(tree, cell), size: sidesWords(tree, tree.sides(cell)) };
+  }).filter(({ cell, depth }) => depth === 0 || tree.isLongEnough(cell, task.min_side));
 }
 
 /** What will be known to whom with two servers, before anything is sent. @param {PairTask} pair */
 export function beforePairLines(pair) {
-  const bucket = 1n << BigInt(pair.bucket_depth);
-  const smallest = smallestSides(pair).map((side) => Number(side.toPrecision(2))).join(" x ") + (pair.tree.isGeographic ? " km" : "");
+  const [smallest, bucket] = [pair.tree.maxDepth, pair.bucket_depth].map((depth) => sidesWords(pair.tree, pair.tree.smallestSides(depth)));
   return [
     EXPERIMENTAL,
     `${COLLUSION} That is a cell of about ${smallest}.`,
     `The operators: ${pair.leader.name} at ${pair.leader.origin} and ${pair.helper.name} at ${pair.helper.origin}. Take part only if you believe that they do not work together.`,
-    ...(pair.bucket_depth ? [`Known to everybody, without any protection: your bucket, one of ${2 ** pair.bucket_depth} cells, here about ${sizeWords(pair.tree, bucket)}.`] : []),
+    ...(pair.bucket_depth ? [`Known to everybody, without any protection: your bucket, one of ${2 ** pair.bucket_depth} cells, of about ${bucket}.`] : []),
     `Protected: where you are. ${lossWords(pair)}, against everybody who sees the result and against either operator alone.`,
     `Known to ${pair.leader.name}: that a browser at your network address uploaded. Known to everybody: how many did.`,
   ];

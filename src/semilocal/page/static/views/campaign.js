@@ -153,6 +153,7 @@ export class CampaignView {
       <header class="title">
         <h1>${about.name}</h1>
         ${state ? html`<span class=${`phase ${state.phase}`}>${PHASES[state.phase] ?? state.phase}</span>` : ""}
+        ${state && ["enrolling", "open"].includes(state.phase) ? html`<a class="button" href=${`/join/${this.task}`}>Take part</a>` : ""}
         ${this.lost && !isOver(state?.phase ?? "") ? html`<span class="error" role="status">connection lost, trying again</span>` : ""}
       </header>
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
