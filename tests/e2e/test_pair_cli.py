@@ -84,8 +84,11 @@ def test_two_operators_count_a_crowd_from_their_command_lines(
     assert "confirming (leader of two servers, experimental)" in shown
     assert "City of Ay" in shown
     assert "Bee University" in shown
-    for office in (helper, leader):
-        assert main(["campaign", "confirm", task[:12], *office]) == 0
+    leaders = httpx.get(f"{servers[0].url}/operator").json()["signing_key"]
+    assert main(["campaign", "confirm", task[:12], *helper, "--peer-key", key]) == 2  # its own, not the leader's
+    assert "nothing was confirmed" in capsys.readouterr().err
+    for office, told in ((helper, leaders), (leader, key)):
+        assert main(["campaign", "confirm", task[:12], *office, "--peer-key", told]) == 0
         assert "confirmed." in capsys.readouterr().out
     until(base[0], "open")
 

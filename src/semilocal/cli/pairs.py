@@ -16,7 +16,7 @@ from .arguments import whole
 from .documents import PairState
 from .exits import DONE
 
-__all__ = ["add_arguments", "create", "describe", "refuse_options"]
+__all__ = ["add_arguments", "check_peer_key", "create", "describe", "refuse_options"]
 
 _ONLY_PAIRS = ("peer_key", "max_reports", "bucket_depth")
 _ONLY_CAMPAIGNS = ("k", "delta", "rule", "max_trims", "tau", "release", "unsigned")
@@ -70,6 +70,19 @@ def create(args: argparse.Namespace, box: Box) -> int:
         print(f"Both operators confirm it now, each on the own server: semilocal campaign confirm {identity[:12]}")
         print(f"devices join at {client.url}/tasks/{identity}")
     return DONE
+
+
+def check_peer_key(task: bytes, role: str, key: str) -> None:
+    """Refuse a pair whose other operator has another key than the one that was told in person."""
+    from ..sharing.pair import PairTask
+
+    pair = PairTask.from_bytes(task)
+    other = pair.helper if role == "leader" else pair.leader
+    if other.signing_key.hex() != key:
+        raise InvalidInput(
+            f"the pair names {other.name} with the key {other.signing_key.hex()}, not {key}; nothing was confirmed. "
+            "Ask the operator in person which one is right"
+        )
 
 
 def describe(state: PairState) -> str:

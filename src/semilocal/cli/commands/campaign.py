@@ -65,6 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("campaign", metavar="CAMPAIGN", help=server.CAMPAIGN_HELP)
         if name == "show":
             action.add_argument("--json", action="store_true", help="the state as one JSON object")
+        if name == "confirm":
+            action.add_argument(
+                "--peer-key", metavar="HEX", help="refuse if the other operator has another signing key"
+            )
         action.set_defaults(run=run)
         server.add_arguments(action)
 
@@ -202,6 +206,9 @@ def run_confirm(args: argparse.Namespace) -> int:
     with server.connect(args) as client:
         task = client.find(args.campaign)
         print(client.statement(task))
+        state = client.state(task)
+        if args.peer_key is not None and isinstance(state, PairState):
+            pairs.check_peer_key(client.task(task), state.role, args.peer_key)
         client.confirm(task)
         print(f"confirmed. {describe_state(client.state(task))}")
     return DONE
