@@ -105,6 +105,7 @@ def main() -> None:
                     print(f"{turn}: map on the page after {first:.2f} s, all {rounds} rounds after {whole:.2f} s")
             with looking(browser, f"{server.url}/#/campaign/{task}") as look:
                 look.page.locator(".title .phase.finished").wait_for()
+                look.page.wait_for_load_state("networkidle")  # the page asks about all regions by itself, once
                 found = look.page.evaluate(DRAW)
             for name in ("update", "colour", "move"):
                 times = found[name]
