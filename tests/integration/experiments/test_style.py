@@ -117,7 +117,9 @@ def test_the_style_leaves_no_trace(tmp_path: Path) -> None:
 def test_legends_state_the_true_loss_and_the_crowd() -> None:
     ours = style.legend_label("ours-core", promise_of("ours-core", "counts"))
     assert ours == "semilocal, core: true loss ε inside, moved (1 + T) ε, T ≤ 16, crowd of k kept"
-    assert style.legend_label("ldp", promise_of("ldp", "values")) == "local DP: true loss ε"
+    assert style.legend_label("ldp", promise_of("ldp", "values")) == "local DP: true loss ε anywhere"
+    trusted = style.legend_label("privtree", promise_of("privtree", "counts"))
+    assert trusted == "PrivTree (trusted curator): true loss 2 ε anywhere, ε for taking part or not"
     with pytest.raises(InvalidInput, match="there are ours-core"):
         look("magic")
 
@@ -158,6 +160,6 @@ def test_the_shared_legend_has_each_line_once_ours_first() -> None:
         [legend] = figure.legends
         assert [text.get_text() for text in legend.get_texts()] == [
             "semilocal, core: true loss ε inside, moved (1 + 0.45 T) ε, T ≤ 16, crowd of k kept",
-            "local DP: true loss ε",
+            "local DP: true loss ε anywhere",
             "something else",
         ]
