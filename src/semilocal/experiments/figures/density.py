@@ -12,6 +12,7 @@ import numpy as np
 
 from ...functions import gaussian_bump
 from ...protocol.partition import Partition
+from ...protocol.promise import Guarantee
 from ..harness.report import FigureReport
 from ..harness.style import Saved, figure_style, save
 from ..harness.summary import Options, Output, gather, lines, select
@@ -100,7 +101,7 @@ def _draw(trials: dict[str, Trial], options: Options) -> Saved:
             promised = promise_of(method, "values")
             kept = "crowd of k kept" if promised.k else "no crowd kept"
             _boxes(grid[0, place], points, partition, f"{look(method).name}\n{len(partition):,} regions, {kept}")
-            _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{promised.cost('ε')}")
+            _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{_narrow(promised)}")
         for axes in grid[:, 0]:
             axes.set_ylabel("y")
         for axes in grid[1]:
@@ -109,6 +110,11 @@ def _draw(trials: dict[str, Trial], options: Options) -> Saved:
         figure.suptitle(f"N = {n:,}, ε = {epsilon:g}, δ = {DELTA:g}, k = {MEAN_CROWD}", fontsize=9)
         figure.colorbar(shown, ax=grid, label="f, or the mean of its reports", shrink=0.7, extend="both")
         return save(figure, options.out, name=NAME)
+
+
+def _narrow(promised: Guarantee) -> str:
+    """The loss in words, one adjacency per line: panels are narrow."""
+    return promised.cost("ε").replace(", moved", ",\nmoved")
 
 
 def _hexagons(axes: Any, points: Any, values: Any, title: str) -> Any:
