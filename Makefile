@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test unit lint format bench vectors vendor screenshots system clean
+.PHONY: demo test unit lowest lint format bench vectors vendor screenshots system clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -27,6 +27,14 @@ test: $(VENV)/.test system .tools/node_modules lint
 # The fast tests: tests/unit and the doctests.
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "unit and not slow" src tests/unit
+
+# The fast tests with the lowest versions that pyproject.toml allows, in an environment of their own.
+lowest:
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(PYTHON) .ci/lowest.py > $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/python -m pip --quiet --disable-pip-version-check install \
+	  --constraint $(VENV)-lowest/constraints.txt --editable '.[all,test]'
+	$(VENV)-lowest/bin/python -m pytest -n 2 --dist worksteal -m "unit and not slow" tests/unit
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -70,4 +78,4 @@ system:
 	-$(PYTHON) tools/vendor.py --tests
 
 clean:
-	rm -rf $(VENV) .tools demo-output results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest .tools demo-output results .mypy_cache .ruff_cache .pytest_cache .hypothesis
