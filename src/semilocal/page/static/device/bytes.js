@@ -77,6 +77,7 @@ export function exactUnits(x) {
 export function unitsToNumber(units) {
   const size = units < 0n ? -units : units;
   const shift = Math.max(size.toString(2).length - 64, 0);
-  const number = Number(size >> BigInt(shift)) * 2 ** (shift - 537) * 2 ** -537;
+  const half = Math.trunc((shift - 1074) / 2); // in two steps: 2^-1074 times a large number would vanish before it counts
+  const number = Number(size >> BigInt(shift)) * 2 ** half * 2 ** (shift - 1074 - half);
   return units < 0n ? -number : number;
 }

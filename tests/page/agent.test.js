@@ -1,0 +1,184 @@
+// The agent against servers and networks that misbehave: it retries the same bytes, refuses lies, and keeps its vault.
+
+import assert from "node:assert/strict";
+import * as node from "node:crypto";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+import { Agent } from "../../src/semilocal/page/static/device/agent.js";
+import { concat, exactUnits, hex, unhex, unitsToNumber, utf8 } from "../../src/semilocal/page/static/device/bytes.js";
+import { Channel } from "../../src/semilocal/page/static/device/channel.js";
+import { BudgetExceeded, InvalidInput, Unreachable } from "../../src/semilocal/page/static/device/errors.js";
+import { checkpointBytes, readMessage } from "../../src/semilocal/page/static/device/messages.js";
+import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
+import { policyOf } from "../../src/semilocal/page/static/device/policy.js";
+import { followSeals } from "../../src/semilocal/page/static/device/seals.js";
+import { sha256 } from "../../src/semilocal/page/static/device/sha256.js";
+import { Vault, memoryStore, reserve, settle, spend } from "../../src/semilocal/page/static/device/vault.js";
+
+const { plays } = JSON.parse(readFileSync(new URL("../../spec/vectors/plays.json", import.meta.url), "utf8"));
+const PLAY = plays.find(({ name }) => name === "trim-binary-2d");
+const PERSON = PLAY.participants.findIndex(({ region }) => region !== null);
+const LIMITS = policyOf({ max_epsilon: 1000, max_exposure: null, min_k: 1, max_delta: 0.5 });
+const SERVER = "https://server.test";
+const json = (status, body) => new Response(JSON.stringify(body), { status, headers: { "content-type": "application/json" } });
+const bytes = (data) => new Response(data, { headers: { "content-type": "application/msgpack" } });
+const problem = (status, token) => new Response(JSON.stringify({ type: `urn:semilocal:problem:${token}`, token, status, title: token, detail: token }), { status, headers: { "content-type": "application/problem+json" } });
+
+/** A server that replays a campaign of the vectors for one of its participants. */
+class Replay {
+  constructor({ bend = (path, answer) => answer() } = {}) {
+    this.bend = bend;
+    this.closed = 0;
+    this.sent = [];
+  }
+
+  fetch = async (url, { method, body }) => {
+    const path = url.slice(SERVER.length);
+    if (body) this.sent.push([path, hex(body)]);
+    return this.bend(path, () => this.answer(method, path, body), this);
+  };
+
+  answer(method, path, body) {
+    const task = `/tasks/${PLAY.id}`;
+    const round = Number(/rounds\/(\d+)/.exec(path)?.[1]);
+    if (method === "PUT") {
+      if (round) this.closed = Math.max(this.closed, round); // everybody else has answered
+      return json(201, { digest: hex(sha256(body)) });
+    }
+    if (path === task) return bytes(unhex(PLAY.bytes));
+    if (path === `${task}/plan`) return bytes(pack(["plan", unhex(PLAY.id), []]));
+    if (path.startsWith(`${task}/state`)) {
+      const over = this.closed >= PLAY.rounds.length;
+      return json(200, { task: PLAY.id, phase: over ? "finished" : "collecting", round: this.closed + (over ? 0 : 1), closed: this.closed, poll_after: 0 });
+    }
+    if (path.endsWith("/query")) return bytes(unhex(PLAY.rounds[round - 1].query));
+    if (path.endsWith("/closed")) return this.closed >= round ? bytes(unhex(PLAY.rounds[round - 1].closed)) : problem(404, "not-closed-yet");
+    if (path.endsWith("/checkpoint")) return bytes(pack(["checkpoint", unhex(PLAY.id), BigInt(round), 5n, new Uint8Array(32)]));
+    return problem(404, "no-such-route");
+  }
+}
+
+async function takePart(server, { store = memoryStore(), policy = LIMITS, position = PLAY.participants[PERSON].point } = {}) {
+  const vault = await Vault.open(store, unhex(PLAY.participants[PERSON].secret));
+  let now = 0;
+  const channel = new Channel(SERVER, { fetch: server.fetch, sleep: async (milliseconds) => void (now += milliseconds), now: () => now });
+  const summary = await new Agent(channel, PLAY.id, vault, position, policy).run();
+  return { summary, vault };
+}
+
+const listed = PLAY.rounds.flatMap(({ round, reports }) => reports.filter(([person]) => person === PERSON).map(([, , , data]) => [round, data]));
+const reportsOf = (server) => server.sent.filter(([path]) => path.includes("/reports/")).map(([path, data]) => [Number(/rounds\/(\d+)/.exec(path)[1]), data]);
+
+test("the agent sends the reports of the vectors and tells what they cost", async () => {
+  const server = new Replay();
+  const { summary, vault } = await takePart(server);
+  assert.equal(summary.outcome, "finished");
+  assert.equal(Number(summary.region), PLAY.participants[PERSON].region);
+  assert.deepEqual(reportsOf(server), listed);
+  assert.equal(vault.contents.ledger[PLAY.id].settled, true);
+  assert.ok(summary.lines.every((line) => !/epsilon = [\d.]+(?! \(delta = 0\)|[\d.])/.test(line)), "an epsilon without its delta");
+});
+
+test("portals, lost answers and busy servers are tried again with the same bytes", async () => {
+  const strays = [
+    () => new Response("<html>log in</html>", { status: 200, headers: { "content-type": "text/html" } }),
+    () => json(200, { digest: "of something else" }),
+    () => { throw new TypeError("network"); },
+    () => problem(503, "overloaded"),
+    () => new Response("{}", { status: 409, headers: { "content-type": "application/json" } }),
+  ];
+  const seen = new Map();
+  const server = new Replay({
+    bend: (path, answer) => {
+      const count = seen.get(path) ?? 0;
+      seen.set(path, count + 1);
+      return path.includes("/reports/") && count < strays.length ? strays[count]() : answer();
+    },
+  });
+  const { summary } = await takePart(server);
+  assert.equal(summary.outcome, "finished");
+  assert.equal(reportsOf(server).length, listed.length * (strays.length + 1));
+  assert.deepEqual([...new Map(reportsOf(server))], listed);
+  assert.equal(new Set(reportsOf(server).map(([, data]) => data)).size, listed.length);
+});
+
+test("a server that never answers is given up, and the vault goes on later", async () => {
+  const store = memoryStore();
+  const away = new Replay({ bend: (path, answer) => { if (path.includes("/reports/")) throw new TypeError("network"); return answer(); } });
+  await assert.rejects(takePart(away, { store }), Unreachable);
+  const { summary } = await takePart(new Replay(), { store });
+  assert.equal(summary.outcome, "finished");
+});
+
+test("a lie in a closing is refused, nothing more is sent, and the reservation stays booked", async () => {
+  const lie = (data) => {
+    const message = unpack(data);
+    message[6] = message[6].map(() => []); // nothing goes on
+    return pack(message);
+  };
+  const first = PLAY.rounds.findIndex(({ kept, cells }) => cells.length && kept.every((children) => children.length));
+  const server = new Replay({ bend: (path, answer) => (path.endsWith(`/rounds/${first + 1}/closed`) ? bytes(lie(unhex(PLAY.rounds[first].closed))) : answer()) });
+  const store = memoryStore();
+  const { summary, vault } = await takePart(server, { store });
+  assert.equal(summary.outcome, "refused");
+  assert.equal(summary.token, "wrong-verdict");
+  assert.equal(reportsOf(server).length, first + 1);
+  assert.equal(vault.contents.ledger[PLAY.id].settled, false);
+  const again = new Replay();
+  assert.equal((await takePart(again, { store })).summary.outcome, "refused");
+  assert.deepEqual(again.sent, []);
+});
+
+test("another position is refused for a task that was joined", async () => {
+  const store = memoryStore();
+  await takePart(new Replay(), { store });
+  const { point } = PLAY.participants[PERSON];
+  await assert.rejects(takePart(new Replay(), { store, position: point.map((x) => x + 1e-9) }), InvalidInput);
+});
+
+test("whether and how often it sends does not depend on the position", async () => {
+  const paths = [];
+  for (const position of [PLAY.participants[PERSON].point, PLAY.task.hierarchy.box.lower]) {
+    const server = new Replay({ bend: (path, answer) => (path.includes("/rounds/1/closed") ? problem(410, "campaign-ended") : answer()) });
+    await takePart(server, { position });
+    paths.push(server.sent.map(([path]) => path));
+  }
+  assert.deepEqual(paths[0], paths[1]);
+});
+
+test("caps on all tasks together are exact", () => {
+  const contents = { caps: { epsilon: 0.3, exposure: null }, ledger: {} };
+  const units = (x) => ({ epsilon: exactUnits(x), exposure: exactUnits(x) });
+  contents.ledger = reserve(contents, "a", units(0.1));
+  assert.throws(() => reserve(contents, "b", units(0.2)), BudgetExceeded); // 0.1 + 0.2 is above 0.3 in doubles
+  contents.ledger = spend(contents, "a", units(0.05));
+  assert.throws(() => spend(contents, "a", units(0.11)), BudgetExceeded);
+  contents.ledger = settle(contents, "a");
+  assert.ok(reserve(contents, "b", units(0.2)).b);
+  for (const x of [0, 1, 0.1, 1e300, 5e-324, 123.456]) assert.equal(unitsToNumber(exactUnits(x)), x);
+});
+
+test("seals are followed in one chain, each signed with the pinned key", async () => {
+  const { publicKey, privateKey } = node.generateKeyPairSync("ed25519");
+  const task = { id: sha256(utf8("task")), server_key: new Uint8Array(publicKey.export({ format: "der", type: "spki" }).subarray(-32)) };
+  const chain = [];
+  let head = task.id;
+  for (const round of [1, 2]) {
+    const point = { task: task.id, round, size: BigInt(3 * round), root: sha256(Uint8Array.of(round)) };
+    head = sha256(concat(utf8("semilocal/1/chain"), head, checkpointBytes(point)));
+    const signature = new Uint8Array(node.sign(null, concat(utf8("semilocal/1/checkpoint"), head), privateKey));
+    chain.push({ point, head, signature });
+  }
+  const packed = ({ point, head: top, signature }) => pack(["seal", ["checkpoint", point.task, BigInt(point.round), point.size, point.root], top, signature]);
+  const follow = (seals) => followSeals({ message: async (path, read) => read(seals[Number(/rounds\/(\d+)/.exec(path)[1]) - 1]) }, task, { round: 0, head: new Uint8Array(0), root: new Uint8Array(0) }, 2);
+  const good = chain.map(packed);
+  assert.equal(readMessage(good[0], "seal").checkpoint.round, 1);
+  assert.deepEqual(await follow(good), { round: 2, head, root: chain[1].point.root });
+  const flipped = chain[1].signature.map((byte, i) => (i === 5 ? byte ^ 1 : byte));
+  for (const [seals, token] of [
+    [[good[0], packed({ ...chain[1], signature: flipped })], "bad-signature"],
+    [[good[0], packed({ ...chain[1], signature: new Uint8Array(0) })], "not-signed"],
+    [[good[0], packed({ ...chain[1], point: { ...chain[1].point, root: new Uint8Array(32) } })], "wrong-chain"],
+    [[good[1], good[1]], "wrong-seal"],
+  ]) await assert.rejects(follow(seals), (error) => error.token === token);
+});
