@@ -14,6 +14,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 TOOLS = {"mypy", "ruff"}  # they check the code and do not run with it
+OF_THEIR_TIME = ["pyparsing<3.3"]  # a later one warns about how matplotlib 3.9 calls it, and warnings are errors here
 
 
 def lowest(requirements: list[str]) -> dict[str, str]:
@@ -39,6 +40,7 @@ def main() -> int:
         [*project["dependencies"], *(line for extra in extras.values() for line in extra)]
     ).items():
         print(f"{name}=={version}")
+    print("\n".join(OF_THEIR_TIME))
     return 0
 
 
