@@ -177,14 +177,15 @@ def _measured(servers: list[Server], n: int, *, connections: int) -> bool:
         time.sleep(0.05)
     spent = [1e6 * (processor_time(group) - start) / n for group, start in zip(groups, before, strict=True)]
     bare, bare_time = bare_rate(sent, connections=connections)
-    total = sum(spent) + load
+    most = min(CORES * 1e6 / (sum(spent) + load), 1e6 / spent[0])
     print(
         f"uploads: {found.rate:.0f}/s (limit 1,500), p50 {found.p50:.0f} ms, p99 {found.p99:.0f} ms, refused "
         f"{found.refused}; bare server {bare.rate:.0f}/s, ratio {found.rate / bare.rate:.2f}"
     )
     print(
         f"         processor time per upload: leader {spent[0]:.0f} us, helper {spent[1]:.0f} us, load {load:.0f} us, "
-        f"bare server {bare_time:.0f} us: at most {min(CORES * 1e6 / total, 1e6 / spent[0]):.0f} uploads/s on {CORES} idle cores (not measured)"
+        f"bare server {bare_time:.0f} us: at most {most:.0f} uploads/s "
+        f"on {CORES} idle cores (not measured)"
     )
 
     before, start = [processor_time(group) for group in groups], time.monotonic()
