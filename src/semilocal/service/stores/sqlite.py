@@ -89,6 +89,7 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         super().__init__(worker=worker)
 
     def _connect(self) -> sqlite3.Connection:
+        connection = None
         try:
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
@@ -96,6 +97,8 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
             for setting in _SETTINGS:
                 connection.execute(f"PRAGMA {setting}")
         except sqlite3.Error as error:
+            if connection is not None:
+                connection.close()
             raise StoreUnavailable(f"cannot open {self._path}: {error}") from error
         return connection
 
