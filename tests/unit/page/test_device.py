@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from semilocal import Box, Curator, Participant, Task
 from semilocal.device.upload import make_upload
@@ -89,6 +90,7 @@ def play(rng: np.random.Generator) -> tuple[Json, list[list[str | None]], list[J
     return told, sent, ends
 
 
+@pytest.mark.slow
 def test_the_same_secret_gives_the_same_bytes_in_random_campaigns() -> None:
     rng = np.random.default_rng(15)
     plays = [play(rng) for _ in range(8)]
