@@ -23,7 +23,7 @@ from semilocal.release import counts
 from semilocal.service.campaign import CampaignForm, ReleaseForm
 from semilocal.simulation.simulate import simulate
 from semilocal.testing import ADMIN_TOKEN, Server, running_server
-from tests.helpers.browser import DESKTOP, PHONE, Look, apart, chromium, colours_of, looking
+from tests.helpers.browser import DESKTOP, PHONE, Look, apart, colours_of, looking
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -32,12 +32,6 @@ pytestmark = pytest.mark.slow
 AGENTS = 120
 MARKUP = "<img src=x onerror=alert(1)> & <b>bold</b>"
 LOOKS = [(size, scheme) for size in (DESKTOP, PHONE) for scheme in ("light", "dark")]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

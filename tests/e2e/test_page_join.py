@@ -24,7 +24,7 @@ from semilocal.transcript.download import save_transcript
 from semilocal.transcript.verify import verify_file
 from tests.e2e.test_page_device import open_pair
 from tests.e2e.test_two_servers import servers  # noqa: F401
-from tests.helpers.browser import DESKTOP, PHONE, Look, apart, chromium, looking
+from tests.helpers.browser import DESKTOP, PHONE, Look, apart, looking
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 AGENTS = 40
 PLACES = ((-122.2, 37.8), (-118.3, 34.1), (-121.5, 38.6))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,10 @@ from sharing_forgeries import second_node
 from semilocal import Box
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy import Cells
-from semilocal.pooled import PooledTask, Published, play, replay
-from semilocal.sharing.check import differing
-from semilocal.sharing.party import Party, accepted_digest, combine, derived_noise
+from semilocal.pooled import PooledTask, play, replay
+from semilocal.sharing.party import Party, accepted_digest, derived_noise
 from semilocal.sharing.report import Shape, SharedReport, make_report
-from tests.helpers.pairs import SimulatedPair
+from tests.helpers.pairs import SimulatedPair, publish
 
 TASK = PooledTask.build(Box((0, 0), (1, 1)), epsilon=40.0, trust="two-servers", max_depth=9)
 SECRETS = (b"0" * 32, b"1" * 32)
@@ -50,22 +49,10 @@ def parties(task: PooledTask, made: list[SharedReport]) -> list[Party]:
     ]
 
 
-def run(pair: list[Party]) -> list[Published]:
-    while pair[0].stage != "done":
-        if pair[0].stage == "checking":
-            rejected = differing(pair[0].tags(), pair[1].tags())
-            for party in pair:
-                party.fix(rejected)
-        numbers = combine(pair[0].share(), pair[1].share())
-        for party in pair:
-            party.publish(numbers)
-    return [party.published() for party in pair]
-
-
 @pytest.mark.parametrize("n", [0, 3, 400])
 def test_shares_give_the_numbers_of_the_simulation(n: int) -> None:
     codes = TASK.hierarchy.codes(points(n))
-    first, second = run(parties(TASK, reports(TASK, codes)))
+    first, second = publish(parties(TASK, reports(TASK, codes)))
     assert first.to_bytes() == second.to_bytes()
     simulated = play(TASK, SimulatedPair(TASK, codes, accepted_digest(ids(n)), SECRETS))
     assert first.to_bytes() == simulated.to_bytes()
@@ -80,7 +67,7 @@ def test_a_report_that_is_rejected_on_the_way_counts_from_then_on_for_nobody() -
     levels = TASK.hierarchy.max_depth
     crowded = path_of(int(np.sort(codes)[150]), levels)
     forged = second_node(Shape(levels), crowded, bytes(range(32)), level=1, how="both", proof="kept", task=TASK.id)
-    first, second = run(parties(TASK, [*made, forged]))
+    first, second = publish(parties(TASK, [*made, forged]))
     assert first.to_bytes() == second.to_bytes()
     tree = replay(first)
     exact = SimulatedPair(TASK, codes, b"", SECRETS).exact(tree.cells)

@@ -156,17 +156,29 @@ def test_other_wrong_input_is_refused() -> None:
         sl.counts(points, BOX, **given | {"delta": 2.0})
 
 
+def missed(epsilon: float, target: float, measured: str) -> Any:
+    """A target that was lost when moved people were spread: the test must still miss it, or the mark must go."""
+    mark = pytest.mark.xfail(strict=True, reason=f"not reached: {measured} since moved people are spread")
+    return pytest.param(epsilon, target, marks=mark)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("epsilon", "target"), [(1.0, 0.015), (2.0, 4.5e-3), (4.0, 1.5e-3), (8.0, 1.5e-3), (12.0, 1.5e-3)]
+    ("epsilon", "target"),
+    [
+        (1.0, 0.015),
+        missed(2.0, 1.5e-3, "1.6e-3"),
+        missed(4.0, 3e-4, "6.2e-4"),
+        missed(8.0, 1.5e-4, "5.8e-4"),
+        missed(12.0, 1e-4, "4.9e-4"),
+    ],
 )
 def test_means_of_the_first_experiment_reach_their_targets(epsilon: float, target: float) -> None:
     """Mean squared error over 40 runs, N = 64,000, k = 20, delta = 0.05, accounting core, fixed seed.
 
     Errors are nearly normal, so that 40 mean squares scatter as chi-square: with a true error of half the target the
     measured one exceeds it with probability 2e-4, with a third of it 1e-8. From epsilon 2 on most of the error is what
-    moving 0.2 % of the people to the middle of the crowd does; with people at the edge of the crowd the targets were
-    1.5e-3, 3e-4, 1.5e-4 and 1e-4 (bench/RESULTS.md).
+    moving 0.2 % of the people to the middle of the crowd does (bench/RESULTS.md).
     """
     rng = np.random.default_rng(10)
     squares = []

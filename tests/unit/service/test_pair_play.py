@@ -14,10 +14,9 @@ from semilocal.errors import InvalidInput
 from semilocal.pooled import Published, replay
 from semilocal.service.pair.play import Play
 from semilocal.service.pair.work import BlockEvaluator, Workers
-from semilocal.sharing.check import differing
 from semilocal.sharing.evaluate import Half
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.party import Evaluator, Party, combine
+from semilocal.sharing.party import Evaluator, Party
 from semilocal.sharing.report import SharedReport
 from semilocal.sharing.wire import (
     Finish,
@@ -29,7 +28,7 @@ from semilocal.sharing.wire import (
     numbers_of,
     pack_numbers,
 )
-from tests.helpers.pairs import ROLES, SIGNING, crowd, pair_task, report_id, shared_report
+from tests.helpers.pairs import ROLES, SIGNING, crowd, pair_task, publish, report_id, shared_report
 
 NOISE = (b"0" * 32, b"1" * 32)
 
@@ -90,15 +89,7 @@ def parties(people: People) -> Published:
     """What two parties publish that are driven by hand."""
     ids = people.members()[1]
     pair = [Party(people.pair.pooled, s, NOISE[s], ids, people.half(s)(1, ids)) for s in (0, 1)]
-    while pair[0].stage != "done":
-        if pair[0].stage == "checking":
-            rejected = differing(pair[0].tags(), pair[1].tags())
-            for party in pair:
-                party.fix(rejected)
-        numbers = combine(pair[0].share(), pair[1].share())
-        for party in pair:
-            party.publish(numbers)
-    return pair[0].published()
+    return publish(pair)[0]
 
 
 def forgery(pair: PairTask, level: int = 1) -> SharedReport:
