@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,7 +27,7 @@ from semilocal.testing import ADMIN_TOKEN, Server, running_server
 from tests.helpers.browser import DESKTOP, PHONE, Look, apart, colours_of, looking
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.slow
 AGENTS = 120
@@ -65,6 +66,11 @@ def finished(server: Server) -> str:
     return task
 
 
+def shows(page: Page, text: str) -> None:
+    """The slider comes to say this; the page draws when the browser is ready for it."""
+    page.locator(".slider output").filter(has_text=re.compile(rf"^\s*{text}\s*$")).wait_for()
+
+
 def test_the_operator_watches_a_campaign_of_real_devices_until_its_results(browser: Browser, server: Server) -> None:
     task = apart(create, server, "watched", 2e-2).result()
     with looking(browser, f"{server.url}/#/campaign/{task}") as look:
@@ -80,17 +86,17 @@ def test_the_operator_watches_a_campaign_of_real_devices_until_its_results(brows
         agents.result()
         page.locator(".results strong").wait_for()
         state = httpx.get(f"{server.url}/tasks/{task}/state").json()
-        last = int(page.locator(".slider output").inner_text())
-        assert last == state["closed"] - 1  # the last round was one of values
+        last = state["closed"] - 1  # the last round was one of values
+        shows(page, str(last))
         assert len(rounds) >= 2, "the map never moved while the campaign ran"
         found = httpx.get(f"{server.url}/tasks/{task}/results").json()
         assert page.locator(".promise > p").first.inner_text() == found["privacy"]["sentence"]
         page.locator(".slider input").focus()
         page.keyboard.press("Home")
-        assert page.locator(".slider output").inner_text() == "0"
+        shows(page, "0")
         for _ in range(last):
             page.keyboard.press("ArrowRight")
-        assert page.locator(".slider output").inner_text() == str(last)
+        shows(page, str(last))
 
 
 def test_a_dragged_rectangle_is_answered_by_the_server_and_can_be_saved(
