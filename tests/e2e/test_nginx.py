@@ -113,11 +113,13 @@ def test_a_head_that_never_ends_and_a_body_that_never_comes_are_given_up(tmp_pat
                 assert data == b"" or b" 408 " in data[:20]
 
 
+# Just over the limit of 8 kB and within one TLS record: nginx has read all of it when it refuses. Of a longer one it
+# leaves bytes unread, and then closing resets the connection, now and then before the client has seen the answer.
 @pytest.mark.parametrize(
     ("head", "statuses"),
     [
-        (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", (414,)),
-        (b"GET /tasks HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 40_000 + b"\r\n\r\n", (400,)),
+        (b"GET /" + b"a" * 9_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", (414,)),
+        (b"GET /tasks HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9_000 + b"\r\n\r\n", (400,)),
         (b"PUT /tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n", (413,)),
     ],
 )
