@@ -1,0 +1,1 @@
+"""Rows are counted where they lie: in memory, in files, DuckDB or Spark; everything else happens on the counts."""
