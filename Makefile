@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test unit lowest lint format bench vectors vendor screenshots system clean
+.PHONY: demo test unit lowest lint format bench vectors docs vendor screenshots system clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -13,7 +13,7 @@ $(VENV)/.demo: pyproject.toml
 
 $(VENV)/.test: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --editable '.[all,test]'
+	$(PIP) install --editable '.[all,docs,test]'
 	touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
@@ -52,6 +52,11 @@ bench: $(VENV)/.test
 vectors: $(VENV)/.test
 	$(BIN)/python spec/make_vectors.py
 
+# The documentation site, in site/. Dead links fail.
+docs: $(VENV)/.test
+	$(BIN)/python tools/reference_pages.py
+	$(BIN)/zensical build --strict --clean
+
 # What the page ships from elsewhere, at pinned versions, with its list of licences and hashes. Needs npm.
 vendor: $(VENV)/.test
 	$(BIN)/python tools/vendor.py
@@ -78,4 +83,4 @@ system:
 	-$(PYTHON) tools/vendor.py --tests
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest .tools demo-output results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest .tools demo-output results site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

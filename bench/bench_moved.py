@@ -1,6 +1,6 @@
 """Who is moved, who shares a region with people that live elsewhere, and what an attacker gets who knows everybody.
 
-Prints the Markdown tables of ``docs/privacy.md``; all data is public::
+Prints the Markdown tables of ``docs/explanation/measured.md``; all data is public::
 
     SEMILOCAL_DATA=FOLDER python bench/bench_moved.py [--participants 20000] [--runs 5]
 

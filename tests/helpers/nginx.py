@@ -18,7 +18,7 @@ from tests.helpers import HANG
 from tests.helpers.certificate import certificate
 from tests.helpers.service import unmet
 
-SHIPPED = Path(__file__).parents[2] / "docs" / "nginx.conf"
+SHIPPED = Path(__file__).parents[2] / "deploy" / "nginx.conf"
 
 
 class Nginx(NamedTuple):

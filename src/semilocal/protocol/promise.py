@@ -1,7 +1,8 @@
 """What is promised, as a value: computed once from a task, worded once, shown everywhere.
 
 Statements, ledgers, device summaries, releases, baselines, legends and pages take numbers *and* words from here. The
-theorems behind the words are in docs/privacy.md. Knows numbers and words. Knows no positions and no state of a run.
+theorems behind the words are in docs/explanation/proofs.md. Knows numbers and words. Knows no positions and no state of
+a run.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ A cell whose children have a side below the task's ``min_side`` is always a STOP
 
 After TRIM, a participant in a trimmed child acts from a uniform place of the kept children (``Hierarchy.spread``).
 Verdicts are functions of reports that are public anyway, so the loss inside the region does not depend on the rule
-(docs/privacy.md, Theorem 1).
+(docs/explanation/proofs.md, Theorem 1).
 
 Also the only place that says where a path ends. Knows one round. Knows no participants, positions or randomness.
 """

@@ -3,7 +3,7 @@
 A report's value becomes an integer from -SCALE / 2 to SCALE / 2: where it lies in the range of f over its cell, rounded
 at random so that sums are unbiased (:func:`exact_sums`). Every sum gets discrete Laplace noise (:func:`draw_sums`). A
 person who moves inside a cell changes one sum by at most SCALE; one who moves to another cell changes two sums by at
-most SCALE / 2 each. Either way the loss is the epsilon of the sums (docs/privacy.md).
+most SCALE / 2 each. Either way the loss is the epsilon of the sums (docs/explanation/proofs.md).
 
 The mean over all takes the whole domain for one cell, so its error is that of central differential privacy (times the
 square root of 2 with two servers, which both add noise).

@@ -5,7 +5,7 @@ requests sent ahead of their answers, readers that do not read, and the number o
 the oldest one without a complete request has to go, so connections that only wait keep nobody out. Behind it,
 descriptors are left for the database and for files.
 
-Addresses are not looked at: limits per address belong to the proxy (``docs/nginx.conf``). Knows uvicorn. Knows no
+Addresses are not looked at: limits per address belong to the proxy (``deploy/nginx.conf``). Knows uvicorn. Knows no
 routes and no campaigns.
 """
 

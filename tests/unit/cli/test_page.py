@@ -1,4 +1,4 @@
-"""docs/commands.md says what the program does."""
+"""docs/reference/commands.md says what the program does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from semilocal.cli.main import COMMANDS, _parser, join_negative_numbers
 from semilocal.errors import InvalidInput
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
 
 
 def table_after(header: str) -> dict[str, str]:
@@ -33,7 +33,7 @@ def test_the_page_has_the_programs_tables() -> None:
     assert table_after("| command | ends with 1 if |\n") == dict(FOUND_MEANS)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/two-servers.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/howto/two-servers.md"])
 def test_every_command_in_the_documentation_is_understood(page: str) -> None:
     """Options exist and values parse; files and servers need not be there."""
     pytest.importorskip("httpx")

@@ -1,9 +1,9 @@
 """Participants of one process that share the work of checking a closing.
 
-A verdict depends on nothing but the closing and on what the path of the cell has in common (docs/privacy.md, Lemma 1).
-So all devices of one cell and child come to the same next state: one of them works it out, the others take it over.
-What depends on a device alone, its position and its moves, stays its own, and a device that is moved works everything
-out itself.
+A verdict depends on nothing but the closing and on what the path of the cell has in common (Lemma 1 in
+docs/explanation/proofs.md). So all devices of one cell and child come to the same next state: one of them works it out,
+the others take it over. What depends on a device alone, its position and its moves, stays its own, and a device that is
+moved works everything out itself.
 
 Knows states. Knows no requests.
 """
