@@ -1,6 +1,6 @@
 """The attacker of noisy sums: knows everybody's value but one person's, and tells two values of that one apart.
 
-Sums and noise come from the functions that real means use (release/pooled_mean.py). Where two servers add noise the
+Sums and noise come from the functions that real means use (pooled/values.py). Where two servers add noise the
 attacker is one of them and takes its own noise off. The score is the log-likelihood ratio, as in :mod:`.pooled`.
 
 Knows all values but one, and its own noise.
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from ..arrays import Floats, Integers, exact
 from ..geometry.box import Box
 from ..pooled import noise
 from ..pooled.task import PooledTask, Trust
-from ..release.pooled_mean import SCALE, draw_sums, exact_sums, sum_rate
+from ..pooled.values import SCALE, add_up, cell_grids, round_values, sum_noise, sum_rate
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, sharpest_event
 
 __all__ = ["SumsPair", "attack_sums", "worst_sums"]
@@ -54,8 +53,9 @@ class SumsPair:
         """Exact sums of everybody: int64[number]."""
         cells = np.append(np.arange(OTHERS) % self.number, at[0])
         unit = np.append(np.tile([0.0, 1.0], OTHERS // 2), at[1])  # values that need no rounding
-        middle = 0 if self.centred else np.bincount(cells, minlength=self.number) * (SCALE // 2)
-        return exact_sums(unit, cells, self.number, words) + middle
+        middle = 0 if self.centred else np.bincount(cells, minlength=self.number) * SCALE
+        steps = round_values(unit, 0.0, 1.0, SCALE, words(np.arange(len(unit)), 0, 1)[:, 0])
+        return add_up(steps, cells, cell_grids(np.tile([0.0, 1.0], (self.number, 1)))) + middle
 
 
 def attack_sums(pair: SumsPair, *, runs: int, rng: np.random.Generator, confidence: float = CONFIDENCE) -> LossBound:
@@ -68,11 +68,13 @@ def attack_sums(pair: SumsPair, *, runs: int, rng: np.random.Generator, confiden
     """
     words = noise.from_generator(rng)
     here, there = pair.sums(pair.here, words), pair.sums(pair.there, words)
-    rate = sum_rate(pair.task, exact(pair.task.epsilon)) * pair.louder
-    alone = msgspec.structs.replace(pair.task, trust="curator")  # one server's noise is known to itself
+    epsilon, reports = exact(pair.task.epsilon) * pair.louder, pair.task.max_reports
+    rate = sum_rate(epsilon, SCALE, reports)
 
     def scores(exact_ones: Integers, size: int) -> Floats:
-        seen = draw_sums(np.tile(exact_ones, size), alone, rate, words).reshape(size, -1)
+        widths = np.full(size * pair.number, SCALE)
+        # One draw also with two servers: either knows its own noise.
+        seen = (np.tile(exact_ones, size) + sum_noise(widths, epsilon, reports, words)).reshape(size, -1)
         return np.asarray(float(rate) * (np.abs(seen - there) - np.abs(seen - here)).sum(axis=1))
 
     pilot = max(runs // 5, 1000)

@@ -108,6 +108,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Rows that one person may have; the losses here are already for all of them.
     simulated : bool
         Whether one program played all participants.
+    own : str
+        The value of their own that people gave, and its range, in words; empty if everything follows from positions.
     about : str
         Domain and rule, in words.
     notes : tuple of str
@@ -135,6 +137,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ladder: tuple[tuple[str, float], ...] = ()
     rows: int = 1
     simulated: bool = False
+    own: str = ""
     about: str = ""
     notes: tuple[str, ...] = ()
 
@@ -224,7 +227,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def between(self) -> str:
         """Between what ``epsilon`` holds, in words."""
-        return _BETWEEN[self.adjacency]
+        return _BETWEEN[self.adjacency] + self._with_values
 
     @property
     def crowd(self) -> str:
@@ -242,7 +245,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         else:
             parts = [f"epsilon = {self.epsilon:g} (delta = {self._delta:g}) between {self.between}"]
         if self.moved is not None:
-            parts.append(f"{self.moved:g} for {_MOVED}: {self._price}")
+            parts.append(f"{self.moved:g} for {_MOVED}{self._with_values}: {self._price}")
         if self.adjacency == "presence" and self.anywhere is not None:
             parts.append(f"{self.anywhere:g} between {_BETWEEN['anywhere']}")
         if self.crowd:
@@ -326,6 +329,11 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return 0.0 if self.adjacency == "inside" else self.delta
 
     @property
+    def _with_values(self) -> str:
+        """What else may differ between the two positions."""
+        return f", with any two values of {self.own}" if self.own else ""
+
+    @property
     def _price(self) -> str:
         """How the loss of a moved position comes about."""
         most = {"limit": f"at most {self.trims} in this task", "run": f"at most {self.trims} in this run"}
@@ -336,16 +344,17 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def _regions(self) -> list[str]:
         assert self.epsilon is not None
         out = [
-            "Protected: where a participant is inside the region that is published for them.",
-            f"Two positions inside that region: epsilon = {self.epsilon:g}, delta = 0. Everything a participant sends "
-            f"changes the odds between the two by at most a factor e^{self.epsilon:g} = {_factor(self.epsilon)}, "
-            "however many rounds are played.",
+            "Protected: where a participant is inside the region that is published for them"
+            + (", and their own value." if self.own else "."),
+            f"Two positions inside that region{self._with_values}: epsilon = {self.epsilon:g}, delta = 0. Everything a "
+            "participant sends changes the odds between the two by at most a factor "
+            f"e^{self.epsilon:g} = {_factor(self.epsilon)}, however many rounds are played.",
         ]
         if self.moved is not None:
             out.append(
-                f"{_MOVED.capitalize()}: epsilon = {self.moved:g}, delta = 0, which is {self._price}. Nothing "
-                "published makes the moved position likelier than those inside by more than that. The other way round, "
-                "and between two moved positions, nothing is promised."
+                f"{_MOVED.capitalize()}{self._with_values}: epsilon = {self.moved:g}, delta = 0, which is "
+                f"{self._price}. Nothing published makes the moved position likelier than those inside by more than "
+                "that. The other way round, and between two moved positions, nothing is promised."
             )
             if self.accounting and self.counted == "limit":
                 which = "first" if self.accounting == "core" else "second"
@@ -381,9 +390,10 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         loss = self.anywhere if self.anywhere is not None else self.epsilon
         whom = " and against either operator alone" if self.trust == "two-servers" else ""
         inside = " inside the bucket; the bucket itself is public" if self.adjacency == "bucket" else ""
-        between = _BETWEEN["bucket" if self.adjacency == "bucket" else "anywhere"]
+        value = ", and their own value" if self.own else ""
+        between = _BETWEEN["bucket" if self.adjacency == "bucket" else "anywhere"] + self._with_values
         out.append(
-            f"Protected: where a person is{inside}. epsilon = {loss:g}, delta = {self.delta:g} between "
+            f"Protected: where a person is{inside}{value}. epsilon = {loss:g}, delta = {self.delta:g} between "
             f"{between}, against everyone who sees what is published{whom}: it changes the odds between "
             f"the two by at most a factor e^{loss:g} = {_factor(loss)}."
         )

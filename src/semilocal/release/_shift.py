@@ -15,6 +15,7 @@ import numpy as np
 
 from ..arrays import Floats
 from ..functions import BoundedFunction
+from ..protocol.column import Column
 from ..protocol.partition import Partition
 from ._inside import Inside
 from ._tree import NONE, Tree
@@ -38,8 +39,8 @@ class Shift(NamedTuple):
 
 
 def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
-    """The shift of the sum of f; zero if nobody can have been moved."""
-    if not len(partition.trims.cells):
+    """The shift of the sum of f; zero if nobody can have been moved, or if values do not depend on where people are."""
+    if not len(partition.trims.cells) or isinstance(f, Column):
         return Shift(0.0, 0.0, 0.0)
     tree, found, clumped = _moved(partition)
     parts = np.flatnonzero(tree.is_part)

@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from .. import release
 from ..accounting import Ledger
-from ..arrays import Floats, exact
+from ..arrays import Floats, Integers, exact
 from ..errors import InvalidInput
-from ..functions import as_function
+from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
+from ..protocol.column import Column, read_column
 from ..protocol.promise import Trust
 from ..protocol.task import Task
 from ..simulation.people import draw_rows
@@ -32,7 +33,7 @@ from .pooled_points import PooledPoints, pooled_points
 from .split import Split, partition_for_values, plan_values
 from .whom import crowd_of, pooled_options, which_trust
 
-__all__ = ["Options", "cell_means", "counts", "mean", "partition", "points", "values"]
+__all__ = ["Options", "ValueOptions", "cell_means", "counts", "mean", "partition", "points", "values"]
 
 
 class Options(TypedDict, total=False):
@@ -61,28 +62,59 @@ class Options(TypedDict, total=False):
     tolerate_liars: int
 
 
+class ValueOptions(Options, total=False):
+    """What jobs about values may be given beside; see :func:`mean`."""
+
+    value: npt.ArrayLike | None
+    range: tuple[float, float] | None
+
+
 @overload
 def mean(
-    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
+    points: npt.ArrayLike,
+    f: Any,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Literal["nobody"],
+    **named: Unpack[ValueOptions],
 ) -> release.MeanRelease: ...
 @overload
 def mean(
-    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
+    points: npt.ArrayLike,
+    f: Any,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Pooled,
+    **named: Unpack[ValueOptions],
 ) -> PooledMean: ...
 @overload
 def mean(
-    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
+    points: npt.ArrayLike,
+    f: Any,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    **named: Unpack[ValueOptions],
 ) -> release.MeanRelease | PooledMean: ...
 def mean(
-    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
+    points: npt.ArrayLike,
+    f: Any,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    **named: Unpack[ValueOptions],
 ) -> release.MeanRelease | PooledMean:
-    """The mean of f over a population.
+    """The mean of f over a population, or of people's own values: ``mean(points, box, value=..., range=...)``.
 
     Parameters
     ----------
     points : array_like, shape (n, d)
     f : BoundedFunction
-        A function that knows its range over a box; see :mod:`semilocal.functions`.
+        A function that knows its range over a box; see :mod:`semilocal.functions`. Left out with ``value``.
     box : Box
         The public domain.
     epsilon : float
@@ -111,6 +143,12 @@ def mean(
     rows_per_user : int
         1 if left out. With "nobody" a person with M rows loses M times what is promised to one row; with the others
         the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.
+    value : array_like, shape (n,), optional
+        One number per row that belongs to the person, such as a fare or an age. Then epsilon also holds for any two
+        values in the range.
+    range : (float, float), optional
+        Smallest and largest value that anybody can have. Public, and never taken from the data; a value outside is
+        refused with its row. The noise grows with it.
     **named
         Further options of :meth:`Task.build` ("nobody") or of :meth:`PooledTask.build` (resolution, max_depth, label).
 
@@ -131,20 +169,32 @@ def mean(
     >>> result = sl.mean(points, f, box, epsilon=2.0, trust="curator", rng=rng)
     >>> bool(abs(result.value - (points**2).sum(axis=1).mean()) < 0.02)
     True
+    >>> fare = rng.gamma(4.0, 5.0, size=64_000).clip(0, 100)
+    >>> result = sl.mean(points, box, value=fare, range=(0, 100), epsilon=1.0, trust="curator", rng=rng)
+    >>> bool(abs(result.value - fare.mean()) < 0.02)
+    True
     """
-    asked, what = _asked(box, epsilon, trust, **named), f"mean of {as_function(f).name}"
+    f, box, options = _of_what(f, box, named)
+    asked, what = _asked(box, epsilon, trust, **options), f"mean of {f.name}"
     if asked.trust == "nobody":
-        run, chosen, split, spent = asked.run_for_values(points, what)
+        run, chosen, f, split, spent = asked.run_for_values(points, f, what)
         result = release.mean(run, chosen, f, epsilon=split.value, rng=asked.draws, ledger=spent)
         return replace(result, spent=result.spent.times(asked.rows))
     task = asked.pooled_task()
     asked.afford(Ledger().spend(what, epsilon, anywhere=True))
-    found = pooled.pooled_mean(task, asked.people(points), f, rng=asked.rng)
+    chosen, f = asked.people_with(points, f)
+    found = pooled.pooled_mean(task, chosen, f, rng=asked.rng)
     return replace(found, spent=asked.capped(found.spent))
 
 
 def cell_means(
-    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
+    points: npt.ArrayLike,
+    f: Any,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    **named: Unpack[ValueOptions],
 ) -> CellMeans:
     """The mean of f in every region of the map. Parameters are those of :func:`mean`.
 
@@ -168,27 +218,29 @@ def cell_means(
     >>> len(found.value) == len(found.partition), float(found.spent.epsilon)
     (True, 2.0)
     """
-    asked, what = _asked(box, epsilon, trust, **named), f"mean of {as_function(f).name} per cell"
+    f, box, options = _of_what(f, box, named)
+    asked, what = _asked(box, epsilon, trust, **options), f"mean of {f.name} per cell"
     if asked.trust == "nobody":
-        return region_means(mean(points, f, box, epsilon=epsilon, trust="nobody", **named), f)
+        return region_means(mean(points, f, box, epsilon=epsilon, trust="nobody", **options), f)
     asked.pooled_task()  # checks all of epsilon
     task = asked.pooled_task(epsilon / 2)
     cost = Ledger().pooled(task)
     asked.afford(cost.spend(what, epsilon / 2, anywhere=True))
-    chosen = asked.people(points)
+    chosen, f = asked.people_with(points, f)
     counted = pooled_counts(run_pooled(task, chosen, rng=asked.rng), ledger=asked.capped(cost))
     return pooled.cell_means(counted, chosen, f, epsilon=epsilon / 2, rng=asked.rng)
 
 
 def values(
-    points: npt.ArrayLike, f: Any, box: Box, *, epsilon: float, **named: Unpack[Options]
+    points: npt.ArrayLike, f: Any, box: Box | None = None, *, epsilon: float, **named: Unpack[ValueOptions]
 ) -> release.ValuesRelease:
     """One noisy value of f per participant; only where nobody is trusted is there such a thing.
 
     Parameters are those of :func:`mean`.
     """
-    asked = _asked(box, epsilon, "nobody", **named)
-    run, chosen, split, spent = asked.run_for_values(points, f"values of {as_function(f).name}")
+    f, box, options = _of_what(f, box, named)
+    asked = _asked(box, epsilon, "nobody", **options)
+    run, chosen, f, split, spent = asked.run_for_values(points, f, f"values of {f.name}")
     result = release.values(run, chosen, f, epsilon=split.value, rng=asked.draws, ledger=spent)
     return replace(result, spent=result.spent.times(asked.rows))
 
@@ -289,12 +341,24 @@ class _Asked:
 
     def people(self, points: npt.ArrayLike) -> Floats:
         """The rows that stand for people."""
+        return self._drawn(points)[0]
+
+    def people_with(self, points: npt.ArrayLike, f: BoundedFunction) -> tuple[Floats, BoundedFunction]:
+        """The rows that stand for people, and f with the values of these rows if it is a column."""
+        chosen, rows = self._drawn(points)
+        if isinstance(f, Column):
+            f(points)  # refuses another number of values
+            f = f if rows is None else f.rows(rows)
+        return chosen, f
+
+    def _drawn(self, points: npt.ArrayLike) -> tuple[Floats, Integers | None]:
         positions = self.box.check(points)
         if self.users is None:
             if self.rows != 1:
                 raise InvalidInput("rows_per_user needs users, which say whose row it is")
-            return positions
-        return positions[draw_rows(self.users, rows=len(positions), rows_per_user=self.rows, rng=self.draws)]
+            return positions, None
+        rows = draw_rows(self.users, rows=len(positions), rows_per_user=self.rows, rng=self.draws)
+        return positions[rows], rows
 
     def afford(self, cost: Ledger) -> None:
         """Refuse what the cap or the ledger does not allow."""
@@ -320,15 +384,18 @@ class _Asked:
         chosen = self.people(points)
         return simulate(chosen, task, rng=self.draws), chosen, Ledger.of(task, cap=self.row_cap)
 
-    def run_for_values(self, points: npt.ArrayLike, what: str) -> tuple[Run, Floats, Split, Ledger]:
+    def run_for_values(
+        self, points: npt.ArrayLike, f: BoundedFunction, what: str
+    ) -> tuple[Run, Floats, BoundedFunction, Split, Ledger]:
         """A run that leaves a part of epsilon for values."""
-        chosen, named = self.people(points), {**crowd_of(self.delta, self.k), **self.options}
+        chosen, f = self.people_with(points, f)
+        named = {**crowd_of(self.delta, self.k), **self.options}
         split, cost, _ = plan_values(chosen, self.box, epsilon=self.epsilon, **named)
         self.afford(cost.spend(what, split.value).times(self.rows))
         run, split, spent = partition_for_values(
             chosen, self.box, epsilon=self.epsilon, rng=self.draws, cap=self.row_cap, **named
         )
-        return run, chosen, split, spent
+        return run, chosen, f, split, spent
 
     # -- somebody is trusted -------------------------------------------------------------------------------
 
@@ -345,6 +412,24 @@ class _Asked:
         cost = Ledger().pooled(task)
         self.afford(cost)
         return pooled_counts(run_pooled(task, self.people(points), rng=self.rng), ledger=self.capped(cost))
+
+
+def _of_what(f: Any, box: Box | None, named: ValueOptions) -> tuple[BoundedFunction, Box, Options]:
+    """What the job is about: a function of the position, or people's own values; and the other options."""
+    value, bounds = named.get("value"), named.get("range")
+    others: Any = {name: given for name, given in named.items() if name not in ("value", "range")}
+    if value is None:
+        if bounds is not None:
+            raise InvalidInput("range belongs to value, one number per row; a function of the position knows its range")
+        if box is None:
+            raise InvalidInput("give a function and the box, or the box with value and range")
+        return as_function(f), box, others
+    if isinstance(f, Box) and box is None:
+        f, box = None, f
+    if f is not None or not isinstance(box, Box):
+        raise InvalidInput("give a function of the position, or value with its range, and one box; not both")
+    name = getattr(value, "name", None)
+    return read_column(value, bounds, name=name if isinstance(name, str) and name else "value"), box, others
 
 
 def _asked(

@@ -1,35 +1,34 @@
-"""The mean of a function under plain differential privacy: one noisy sum over all reports, or one per final cell.
-
-A report's value becomes an integer from -SCALE / 2 to SCALE / 2: where it lies in the range of f over its cell, rounded
-at random so that sums are unbiased (:func:`exact_sums`). Every sum gets discrete Laplace noise (:func:`draw_sums`). A
-person who moves inside a cell changes one sum by at most SCALE; one who moves to another cell changes two sums by at
-most SCALE / 2 each. Either way the loss is the epsilon of the sums (docs/explanation/proofs.md).
+"""The mean of a function or of a column under plain differential privacy: one noisy sum for all, or one per final cell.
 
 The mean over all takes the whole domain for one cell, so its error is that of central differential privacy (times the
-square root of 2 with two servers, which both add noise).
+square root of 2 with two servers, which both add noise). Grids, sums, noise and estimates are those of
+:mod:`semilocal.pooled.values`; with two servers the grid is the one that devices use, so a simulation has the error of
+the running pair.
 
-Knows positions while it adds up: who runs it is a curator.
+Knows positions and values while it adds up: who runs it is a curator.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
 from ..arrays import Floats, Integers, exact, short_repr
 from ..errors import InvalidInput
-from ..functions import as_function, check_values
+from ..functions import BoundedFunction, as_function, check_values
 from ..pooled import noise
 from ..pooled.estimate import estimate
 from ..pooled.partition import PooledPartition
 from ..pooled.play import unrefined
 from ..pooled.task import PooledTask
+from ..pooled.values import SCALE, VALUE_BITS, Grid, add_up, cell_grids, means_of, round_values, shared_grid, sum_noise
+from ..protocol.column import own_value
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
 from .intervals import standard_errors
@@ -38,18 +37,14 @@ from .promised import Mapped, promise_of
 from .value_release import MeanRelease
 
 __all__ = [
-    "SCALE",
     "CellMeans",
     "PooledMean",
     "cell_means",
-    "draw_sums",
-    "exact_sums",
+    "mean_of_sum",
+    "means_of_sums",
     "pooled_mean",
     "region_means",
-    "sum_rate",
 ]
-
-SCALE = 1 << 24  # steps of the fixed-point grid: rounding adds at most 1/4 step² per report, noise at least SCALE²
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +64,8 @@ class PooledMean(Mapped):
     spent : Ledger
     simulated : bool
         Whether the noise was seeded, or one program played both servers.
+    own : str
+        The people's own value and its range, in words; empty for a function of the position.
     """
 
     value: float
@@ -77,6 +74,7 @@ class PooledMean(Mapped):
     partition: PooledPartition
     spent: Ledger
     simulated: bool
+    own: str = ""
 
     __repr__ = short_repr
 
@@ -100,7 +98,12 @@ class PooledMean(Mapped):
         task = self.partition.task
         releases = _losses(self.spent)
         return Guarantee.plain(
-            task.trust, task.epsilon, releases=releases, rows=task.max_reports, simulated=self.simulated
+            task.trust,
+            task.epsilon,
+            releases=releases,
+            rows=task.max_reports,
+            simulated=self.simulated,
+            own=self.own,
         )
 
 
@@ -119,6 +122,8 @@ class CellMeans(Mapped):
     spent : Ledger
         Of the map and of the values.
     simulated : bool
+    own : str
+        As for :class:`PooledMean`.
     """
 
     value: Floats
@@ -127,6 +132,7 @@ class CellMeans(Mapped):
     partition: Partition | PooledPartition
     spent: Ledger
     simulated: bool
+    own: str = ""
 
     __repr__ = short_repr
 
@@ -144,7 +150,8 @@ class CellMeans(Mapped):
     @cached_property
     def guarantee(self) -> Guarantee:
         """What is promised about map and values together; print its ``text()``."""
-        return promise_of(self.partition, self.spent, releases=_losses(self.spent)[1:], simulated=self.simulated)
+        found = promise_of(self.partition, self.spent, releases=_losses(self.spent)[1:], simulated=self.simulated)
+        return msgspec.structs.replace(found, own=self.own)
 
 
 def pooled_mean(
@@ -169,16 +176,42 @@ def pooled_mean(
         raise InvalidInput("there is nobody to take the mean of")
     everybody = np.zeros(len(positions), dtype=np.int64)
     values, ranges = check_values(bounded, positions, np.array([[box.lower, box.upper]]))
-    found = _noisy(values, ranges, everybody, task, exact(task.epsilon), words)
-    low, high = map(float, ranges[0])
-    unit = (high - low) / len(positions)
+    grid, sums = _added_up(values, ranges, everybody, task, (float(ranges[0, 0]), float(ranges[0, 1])), words)
+    sums = _noisy(sums, grid, task, task.epsilon, words)
+    return mean_of_sum(
+        task, len(positions), sums, grid, what=f"mean of {bounded.name}", own=own_value(bounded),
+        simulated=is_simulated(task.trust, rng),
+    )  # fmt: skip
+
+
+def mean_of_sum(
+    task: PooledTask, people: int, sums: Integers, grid: Grid, *, what: str, own: str, simulated: bool
+) -> PooledMean:
+    """The mean that one noisy sum over all reports gives.
+
+    Parameters
+    ----------
+    task : PooledTask
+        Its epsilon is the loss of the sum.
+    people : int
+        Accepted reports.
+    sums : int64[1]
+    grid : Grid
+        Of the whole domain.
+    """
+    found = means_of(
+        sums, grid, np.array([float(people)]), np.zeros(1), epsilon=exact(task.epsilon), max_reports=task.max_reports,
+        noises=task.noises,
+    )  # fmt: skip
+    low, high = (float(grid.low[0] + grid.step[0] * end) for end in grid.limits[0])
     return PooledMean(
-        min(max((low + high) / 2 + float(found.sums[0]) / SCALE * unit, low), high),
-        float(np.sqrt(found.variance + len(positions) / 4 / SCALE**2)) * unit,
+        min(max(float(found.value[0]), low), high),
+        float(found.stderr[0]),
         (low, high),
-        PooledPartition(estimate(unrefined(task, len(positions)))),
-        Ledger().spend(f"mean of {bounded.name}", task.epsilon, anywhere=True),
-        is_simulated(task.trust, rng),
+        PooledPartition(estimate(unrefined(task, people))),
+        Ledger().spend(what, task.epsilon, anywhere=True),
+        simulated,
+        own,
     )
 
 
@@ -204,21 +237,44 @@ def cell_means(
         As for :func:`pooled_mean`.
     """
     bounded, partition, task, words = as_function(f), counted.partition, counted.published.task, words_from(rng)
-    spent = counted.spent.spend(f"mean of {bounded.name} per cell", epsilon, anywhere=True)
+    counted.spent.spend(_per_cell(bounded), epsilon, anywhere=True)  # refuses before anything is added up
     positions = task.box.check(points)
     if len(positions) != counted.total:
         raise InvalidInput(f"points must be the run's {counted.total} reports; got {len(positions)}")
     cells = partition.locate(positions)
     values, ranges = check_values(bounded, positions, partition.boxes, of=cells)
-    found = _noisy(values, ranges, cells, task, exact(epsilon), words)
-    low, high = ranges.T
-    people, doubt = np.maximum(partition.crowds, 1.0), partition.estimates.variances
-    offset = np.clip(found.sums / (SCALE * people), -0.5, 0.5)
-    error = np.minimum(np.sqrt(found.variance + offset**2 * doubt) / people, 1.0)
-    return CellMeans(
-        (low + high) / 2 + offset * (high - low), error * (high - low), ranges, partition, spent,
-        counted.simulated or rng is not None,
+    whole = np.asarray(bounded.range_over(np.array([[task.box.lower, task.box.upper]])))[0].tolist()
+    grid, sums = _added_up(values, ranges, cells, task, (whole[0], whole[1]), words)
+    sums = _noisy(sums, grid, task, epsilon, words)
+    simulated = counted.simulated or rng is not None
+    return means_of_sums(counted, sums, grid, ranges, f=bounded, epsilon=epsilon, simulated=simulated)
+
+
+def means_of_sums(
+    counted: PooledCounts, sums: Integers, grid: Grid, ranges: Floats, *, f: BoundedFunction, epsilon: float,
+    simulated: bool,
+) -> CellMeans:  # fmt: skip
+    """The means that one noisy sum per final cell gives.
+
+    Parameters
+    ----------
+    counted : PooledCounts
+        The run; its cells are those of the sums.
+    sums : int64[m]
+    grid : Grid
+    ranges : float64[m, 2]
+        Of f over the cells.
+    epsilon : float
+        Loss of all sums together.
+    """
+    partition, task = counted.partition, counted.published.task
+    found = means_of(
+        sums, grid, np.asarray(partition.crowds, dtype=np.float64), partition.estimates.variances,
+        epsilon=exact(epsilon), max_reports=task.max_reports, noises=task.noises,
     )  # fmt: skip
+    spent = counted.spent.spend(_per_cell(f), epsilon, anywhere=True)
+    value = np.clip(found.value, ranges[:, 0], ranges[:, 1])
+    return CellMeans(value, found.stderr, ranges, partition, spent, simulated, own_value(f))
 
 
 def region_means(found: MeanRelease, f: Any) -> CellMeans:
@@ -226,62 +282,34 @@ def region_means(found: MeanRelease, f: Any) -> CellMeans:
     ranges = np.asarray(as_function(f).range_over(found.partition.boxes), dtype=np.float64)
     regions = found.regions
     value = np.clip(regions.value, ranges[:, 0], ranges[:, 1])
-    return CellMeans(value, regions.stderr, ranges, found.partition, found.spent, found.simulated)
+    return CellMeans(value, regions.stderr, ranges, found.partition, found.spent, found.simulated, found.own)
 
 
 def _losses(spent: Ledger) -> tuple[tuple[str, float], ...]:
     return tuple((entry.what, float(entry.epsilon)) for entry in spent.entries)
 
 
-# -- the sums --------------------------------------------------------------------------------------------------------
+def _per_cell(f: BoundedFunction) -> str:
+    return f"mean of {f.name} per cell"
 
 
-def exact_sums(unit: Floats, cells: Integers, number: int, words: noise.Words) -> Integers:
-    """Sums per cell of values from 0 to 1, as integers around the middle: int64[number].
-
-    Parameters
-    ----------
-    unit : float64[n]
-        From 0 to 1.
-    cells : int64[n]
-        Whose sum a value goes into.
-    words : Words
-        Values are rounded at random so that their expectation is kept.
-    """
-    scaled = np.clip(unit, 0.0, 1.0) * SCALE
-    lower = np.floor(scaled)
-    draws = words(np.arange(len(unit)), 0, 1)[:, 0] >> np.uint64(11)
-    up = draws.astype(np.float64) * 2.0**-53 < scaled - lower
-    sums = np.zeros(number, dtype=np.int64)
-    np.add.at(sums, cells, lower.astype(np.int64) + up - SCALE // 2)
-    return sums
+def _added_up(
+    values: Floats, ranges: Floats, cells: Integers, task: PooledTask, whole: tuple[float, float], words: noise.Words
+) -> tuple[Grid, Integers]:
+    """The grid and the exact sums of everybody's value; ``whole`` is the range over the domain."""
+    draws = words(np.arange(len(values)), 0, 1)[:, 0]
+    if task.trust == "two-servers":
+        low, high = whole
+        grid = shared_grid(ranges, low, high)
+        steps = round_values(values, low, high - low, (1 << VALUE_BITS) - 1, draws)
+    else:
+        grid = cell_grids(ranges)
+        steps = round_values(values, ranges[cells, 0], (ranges[:, 1] - ranges[:, 0])[cells], SCALE, draws)
+    return grid, add_up(steps, cells, grid)
 
 
-def sum_rate(task: PooledTask, epsilon: Fraction) -> Fraction:
-    """Rate of the noise of sums that lose epsilon: all reports of a person change them by SCALE per report at most."""
-    return epsilon / (SCALE * task.max_reports)
-
-
-def draw_sums(sums: Integers, task: PooledTask, rate: Fraction, words: noise.Words) -> Integers:
-    """The sums with one draw of noise of each party that adds noise: int64[number]."""
-    once = np.ones(len(sums), dtype=np.int64)
+def _noisy(sums: Integers, grid: Grid, task: PooledTask, epsilon: float, words: noise.Words) -> Integers:
+    """The sums with one draw of noise of each party that adds noise: int64[m]."""
     for _ in range(task.noises):
-        sums = sums + noise.draw(rate, once, words)
+        sums = sums + sum_noise(grid.widths, exact(epsilon), task.max_reports, words)
     return sums
-
-
-class _Noisy(NamedTuple):
-    """Noisy sums int64[m] and the variance of the noise of each, divided by SCALE^2."""
-
-    sums: Integers
-    variance: float
-
-
-def _noisy(
-    values: Floats, ranges: Floats, cells: Integers, task: PooledTask, epsilon: Fraction, words: noise.Words
-) -> _Noisy:
-    low, width = ranges[cells, 0], ranges[cells, 1] - ranges[cells, 0]
-    unit = np.divide(values - low, width, out=np.full(len(values), 0.5), where=width > 0)
-    rate = sum_rate(task, epsilon)
-    sums = draw_sums(exact_sums(unit, cells, len(ranges), words), task, rate, words)
-    return _Noisy(sums, task.noises * float(noise.variance(rate, 1)) / SCALE**2)

@@ -10,6 +10,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -62,16 +63,20 @@ class Mapped:
     spent : Ledger
     simulated : bool
         Whether one program played all participants, or the noise was seeded.
+    own : str
+        The value of their own that people gave, and its range, in words; empty if there is none.
     """
 
     partition: Partition | PooledPartition
     spent: Ledger
     simulated: bool
+    own: str = ""
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """What is promised; print its ``text()``."""
-        return promise_of(self.partition, self.spent, simulated=self.simulated)
+        found = promise_of(self.partition, self.spent, simulated=self.simulated)
+        return msgspec.structs.replace(found, own=self.own) if self.own else found
 
     # -- how many people -----------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from ..accounting import Ledger
 from ..arrays import Floats, Integers, Words, short_repr
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
+from ..protocol.column import own_value
 from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
 from ..protocol.plan import Release
@@ -49,6 +50,8 @@ class ValuesRelease(Promised):
     mechanism : Mechanism
     simulated : bool
         Whether one program played all participants.
+    own : str
+        The people's own value and its range, in words; empty for a function of the position.
     """
 
     value: Floats
@@ -57,6 +60,7 @@ class ValuesRelease(Promised):
     spent: Ledger
     mechanism: AnyMechanism
     simulated: bool = False
+    own: str = ""
 
     __repr__ = short_repr
 
@@ -96,6 +100,8 @@ class MeanRelease(Promised):
     spent : Ledger
     simulated : bool
         Whether one program played all participants.
+    own : str
+        The people's own value and its range, in words; empty for a function of the position.
     """
 
     acting: float
@@ -106,6 +112,7 @@ class MeanRelease(Promised):
     partition: Partition
     spent: Ledger
     simulated: bool = False
+    own: str = ""
 
     __repr__ = short_repr
 
@@ -177,7 +184,7 @@ def values(
     value, stderr = np.full((2, len(run.regions)), np.nan)
     value[given.who] = given.low + chosen.decode(given.outputs) * given.width
     stderr[given.who] = given.width * math.sqrt(chosen.worst_variance)
-    return ValuesRelease(value, stderr, run.partition, spent, chosen, run.simulated)
+    return ValuesRelease(value, stderr, run.partition, spent, chosen, run.simulated, own_value(f))
 
 
 def mean(
@@ -284,7 +291,7 @@ def _mean(
     return MeanRelease(
         float(np.sum(responders * low + sums * width) / total), math.sqrt(float(np.sum(responders * noise))) / total,
         shift_of(partition, f), total, RegionMeans(low + share * width, error, responders),
-        partition, spent, simulated,
+        partition, spent, simulated, own_value(f),
     )  # fmt: skip
 
 

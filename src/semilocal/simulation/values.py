@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..arrays import Floats, Integers, Words
 from ..functions import BoundedFunction
 from ..hierarchy.base import Cells
+from ..protocol.column import Column
 from ..protocol.curator import Curator
 from ..protocol.keys import value_entropy
 from ..protocol.messages import Event, ValueClosed, ValueQuery, ValueReport
@@ -74,6 +75,9 @@ def give_values(
     who = np.flatnonzero(run.regions != LOST)
     regions = run.regions[who].astype(np.int64)
     there = acting if len(who) == len(acting) else acting[who]
+    if isinstance(f, Column):
+        f(acting)  # refuses another number of values
+        f = f.rows(who)
     unit, low, width = unit_values(f, there, run.partition.boxes, of=regions)
     return Given(who, regions, mechanism.release(unit, words(who)), low, width)
 

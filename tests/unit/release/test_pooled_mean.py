@@ -11,8 +11,8 @@ import pytest
 import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.pooled import PooledTask
-from semilocal.release.pooled_counts import words_from
-from semilocal.release.pooled_mean import SCALE, cell_means, exact_sums, pooled_mean, sum_rate
+from semilocal.pooled.values import SCALE, add_up, cell_grids, round_values, shared_grid, sum_rate
+from semilocal.release.pooled_mean import cell_means, pooled_mean
 
 BOX = sl.Box((0, 0), (2, 1))
 POINTS = np.random.default_rng(1).random((50, 2)) * [2, 1]
@@ -29,16 +29,29 @@ def test_the_stated_error_is_the_true_one() -> None:
 
 
 def test_a_value_becomes_an_integer_around_the_middle_of_its_range() -> None:
-    words = words_from(np.random.default_rng(4))
+    draws = np.random.default_rng(4).integers(0, 2**64, 6_000, dtype=np.uint64)
     unit = np.array([0.0, 1.0, 0.5, 1.5, -1.0, 1 / 3] * 1_000)
-    steps = exact_sums(unit, np.arange(len(unit)), len(unit), words)
-    assert steps.min() == -SCALE // 2
-    assert steps.max() == SCALE // 2
-    assert (steps[2::6] == 0).all()
-    third, exact = steps[5::6] + SCALE // 2, SCALE / 3
+    steps = round_values(unit, 0.0, 1.0, SCALE, draws)
+    sums = add_up(steps, np.arange(len(unit)), cell_grids(np.tile([0.0, 1.0], (len(unit), 1))))
+    assert sums.min() == -SCALE
+    assert sums.max() == SCALE
+    assert (sums[2::6] == 0).all()
+    third, exact = steps[5::6], SCALE / 3
     assert set(third.tolist()) == {SCALE // 3, SCALE // 3 + 1}
     # A third of 2^24 ends in .333: 1,000 draws, five standard errors (6e-7).
     assert abs(third.mean() - exact) < 5 * np.sqrt(2 / 9 / 1_000)
+
+
+def test_a_shared_grid_gives_every_cell_the_steps_that_its_range_needs() -> None:
+    """Whatever the draw says, no value of a cell leaves the cell's limits."""
+    ranges = np.array([[0.0, 10.0], [2.5, 2.6], [10.0, 10.0], [0.0, 0.0], [3.0, 3.0]])
+    grid = shared_grid(ranges, 0.0, 10.0, bits=6)
+    assert grid.limits[[0, 2, 3]].tolist() == [[0, 63], [62, 63], [0, 1]]
+    assert (grid.widths >= 1).all()
+    for value, cell in [(0.0, 0), (10.0, 0), (2.5, 1), (2.57, 1), (2.6, 1), (10.0, 2), (0.0, 3), (3.0, 4)]:
+        for draw in (0, 2**64 - 1):
+            step = round_values(np.array([value]), 0.0, 10.0, 63, np.array([draw], dtype=np.uint64))[0]
+            assert grid.limits[cell, 0] <= step <= grid.limits[cell, 1]
 
 
 class Law:
@@ -49,9 +62,8 @@ class Law:
 
     def __init__(self, cells: int, epsilon: float, *, reports: int = 1, louder: int = 1, centred: bool = True) -> None:
         self.cells, self.reports, self.centred = cells, reports, centred
-        task = PooledTask.build(sl.Box((0,), (1,)), epsilon=epsilon, trust="curator", max_depth=2, max_reports=reports)
-        rate = louder * float(sum_rate(task, Fraction(epsilon)))
-        reach = 2 * TINY * reports
+        rate = louder * float(sum_rate(Fraction(epsilon), TINY, reports))
+        reach = 4 * TINY * reports
         self.outputs = np.arange(-reach, reach + 1)
         self.noise = np.exp(-rate * np.abs(self.outputs[:, None] - self.outputs))  # up to a factor: [output, sum]
 
@@ -59,11 +71,10 @@ class Law:
         """What the code adds up if all words are the same."""
         cell = min(int(x * self.cells), self.cells - 1)
         units, where = np.full(self.reports, x * self.cells - cell), np.full(self.reports, cell)
-        found = exact_sums(
-            units, where, self.cells, lambda which, _, width: np.full((len(which), width), word, np.uint64)
-        )
+        steps = round_values(units, 0.0, 1.0, TINY, np.full(self.reports, word, np.uint64))
+        found = add_up(steps, where, cell_grids(np.tile([0.0, 1.0], (self.cells, 1)), steps=TINY))
         if not self.centred:
-            found[cell] += self.reports * TINY // 2
+            found[cell] += self.reports * TINY
         return found
 
     def of(self, x: float) -> Any:
@@ -90,10 +101,9 @@ TINY = 4
 @pytest.mark.parametrize("reports", [1, 2])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_every_output_of_the_sums_is_enumerated_and_the_largest_loss_is_epsilon(
-    cells: int, reports: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
+    cells: int, reports: int, epsilon: float
 ) -> None:
     """A grid of four steps. Planted: noise of half the size; sums that are not taken from the middle of the range."""
-    monkeypatch.setattr("semilocal.release.pooled_mean.SCALE", TINY)
     assert Law(cells, epsilon, reports=reports).loss() == pytest.approx(epsilon, rel=1e-9)
     assert Law(cells, epsilon, reports=reports, louder=2).loss() == pytest.approx(2 * epsilon, rel=1e-9)
     if cells > 1:

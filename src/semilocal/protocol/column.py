@@ -1,0 +1,115 @@
+"""A column: values that belong to people, not to places, with a public range.
+
+Whoever plays many participants (a simulation, a curator) has a value for every row; a device has its own. The range is
+public and comes from the person who asks: one taken from the data would tell about the data.
+
+Knows values and their range. Knows no positions and no noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats, as_boxes, as_number, short_repr
+from ..errors import InvalidInput
+
+__all__ = ["Column", "as_range", "own_value", "read_column"]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One value per row; takes the place of a function of the position. Use :func:`read_column`.
+
+    Attributes
+    ----------
+    name : str
+    values : float64[n]
+        From ``low`` to ``high``.
+    low, high : float
+        The public range.
+    """
+
+    name: str
+    values: Floats
+    low: float
+    high: float
+
+    __repr__ = short_repr
+
+    def __call__(self, points: npt.ArrayLike) -> Floats:
+        """The values; the points must be the rows of the column, in their order."""
+        if len(np.asarray(points)) != len(self.values):
+            raise InvalidInput(f"{self.name} has {len(self.values)} values; got {len(np.asarray(points))} points")
+        return self.values
+
+    def range_over(self, boxes: npt.ArrayLike) -> Floats:
+        """The public range, for every box: float64[m, 2]."""
+        return np.tile(np.array([self.low, self.high]), (len(as_boxes(boxes)), 1))
+
+    def rows(self, which: npt.NDArray[Any]) -> Column:
+        """The column of some rows."""
+        return Column(self.name, self.values[which], self.low, self.high)
+
+
+def read_column(values: npt.ArrayLike, range: Sequence[float] | None, *, name: str = "value") -> Column:
+    """A column from numbers; refuses a value outside the public range, with its row.
+
+    Parameters
+    ----------
+    values : array_like, shape (n,)
+        One number per row.
+    range : (float, float)
+        Smallest and largest value that anybody can have. Public: take it from what the value means, not from the data.
+
+    Examples
+    --------
+    >>> read_column([12.5, 0.0], (0, 100), name="fare").high
+    100.0
+    >>> read_column([12.5, 130.0], (0, 100), name="fare")
+    Traceback (most recent call last):
+    ...
+    semilocal.errors.InvalidInput: fare: 1 of 2 values are outside the public range 0 to 100, the first in row 1: 130; \
+remove these rows, cut their values, or state a wider range (the noise grows with it)
+    """
+    low, high = as_range(range, name)
+    array: npt.NDArray[Any] = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "fiub":
+        raise InvalidInput(f"{name} must be numbers, one per row; got {array.dtype} of shape {array.shape}")
+    numbers = array.astype(np.float64)
+    good = (numbers >= low) & (numbers <= high)  # false for NaN
+    if not good.all():
+        first = int(np.argmin(good))
+        what = "are missing or outside" if np.isnan(numbers).any() else "are outside"
+        raise InvalidInput(
+            f"{name}: {np.count_nonzero(~good)} of {len(good)} values {what} the public range {low:g} to {high:g}, "
+            f"the first in row {first}: {numbers[first]:g}; remove these rows, cut their values, or state a wider "
+            "range (the noise grows with it)"
+        )
+    return Column(name, numbers, low, high)
+
+
+def as_range(range: Any, name: str) -> tuple[float, float]:
+    """Return (low, high) with low < high, both finite, or refuse it."""
+    if range is None:
+        raise InvalidInput(
+            f"{name} needs its public range, such as range=(0, 100): the smallest and largest value that anybody can "
+            "have. It is never taken from the data, because it would tell about them"
+        )
+    try:
+        low, high = range
+    except (TypeError, ValueError):
+        raise InvalidInput(f"range must be two numbers, smallest and largest; got {range!r}") from None
+    low, high = as_number(low, "range"), as_number(high, "range")
+    if not (low < high and np.isfinite(high - low)):
+        raise InvalidInput(f"range must be two numbers, the smallest first; got {range!r}")
+    return low, high
+
+
+def own_value(f: object) -> str:
+    """What people's own value is, with its range, in words; empty for a function of the position."""
+    return f"{f.name} from {f.low:g} to {f.high:g}" if isinstance(f, Column) else ""
