@@ -1,6 +1,6 @@
-"""Counting in memory: reports are sorted codes, a cell is one range of them.
+"""Counting where somebody holds the data: people in the order of their codes, a cell is one range of them.
 
-Knows all positions: who runs it is a curator, also where two servers are played. Knows no rule.
+Who runs it is a curator, also where two servers are played. Knows no rule.
 """
 
 from __future__ import annotations
@@ -9,16 +9,54 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from ..hierarchy.dyadic import BinaryTree, Cells
+from ..hierarchy.dyadic import Cells
+from ..hierarchy.ranks import Ranks, SortedCodes, people_in
 from . import noise
 from .task import PooledTask
 
-__all__ = ["MemoryCounter"]
+__all__ = ["MemoryCounter", "RankedCounter"]
 
 Integers = npt.NDArray[np.int64]
 
 
-class MemoryCounter:
+class RankedCounter:
+    """A counter over people whose ranks in the order of codes are known.
+
+    Parameters
+    ----------
+    task : PooledTask
+    ranks : Ranks
+        Sorted codes, or a histogram: the same people give the same numbers.
+    words : Words
+        Where the noise comes from; see :mod:`semilocal.pooled.noise`. Every number gets ``task.noises`` draws.
+    """
+
+    def __init__(self, task: PooledTask, ranks: Ranks, words: noise.Words) -> None:
+        self._task, self._ranks, self._words = task, ranks, words
+
+    @property
+    def people(self) -> int:
+        """Reports."""
+        return len(self._ranks)
+
+    def differences(self, depth: int, cells: Cells, units: Integers) -> Integers:
+        """Noisy differences of the cells' children: int64[m]."""
+        tree = self._task.hierarchy
+        self._ranks.open(cells)
+        children = people_in(tree, self._ranks, tree.children(cells)).reshape(-1, 2)
+        return self._noisy(children[:, 0] - children[:, 1], units)
+
+    def counts(self, cells: Cells, units: Integers) -> Integers:
+        """Noisy numbers of reports in the cells: int64[m]."""
+        return self._noisy(people_in(self._task.hierarchy, self._ranks, cells), units)
+
+    def _noisy(self, exact: Integers, units: Integers) -> Integers:
+        for _ in range(self._task.noises):
+            exact = exact + noise.draw(self._task.unit, units, self._words)
+        return exact
+
+
+class MemoryCounter(RankedCounter):
     """A counter over positions that are all in memory.
 
     Parameters
@@ -27,49 +65,17 @@ class MemoryCounter:
     points : array_like, shape (n, d)
         One row per report, inside the domain. 8 bytes per report are kept.
     words : Words
-        Where the noise comes from; see :mod:`semilocal.pooled.noise`. Every number gets ``task.noises`` draws.
+        As for :class:`RankedCounter`.
     """
 
     def __init__(self, task: PooledTask, points: npt.ArrayLike, words: noise.Words) -> None:
         codes = task.hierarchy.codes(points)
         codes.sort()
-        self._start(task, codes, words)
+        super().__init__(task, SortedCodes(codes), words)
 
     @classmethod
-    def from_codes(cls, task: PooledTask, codes: Cells, words: noise.Words) -> MemoryCounter:
+    def from_codes(cls, task: PooledTask, codes: Cells, words: noise.Words) -> RankedCounter:
         """A counter over deepest cells (uint64[n], ascending) instead of positions."""
         if codes.dtype != np.uint64 or codes.ndim != 1 or (codes[1:] < codes[:-1]).any():
             raise InvalidInput("codes must be uint64[n] in ascending order; sort them first")
-        counter = cls.__new__(cls)
-        counter._start(task, codes, words)
-        return counter
-
-    def _start(self, task: PooledTask, codes: Cells, words: noise.Words) -> None:
-        self._tree: BinaryTree = task.hierarchy
-        self._task = task
-        self._codes = codes
-        self._words = words
-
-    @property
-    def people(self) -> int:
-        """Reports."""
-        return len(self._codes)
-
-    def differences(self, depth: int, cells: Cells, units: Integers) -> Integers:
-        """Noisy differences of the cells' children: int64[m]."""
-        children = self._tree.children(cells).reshape(-1, 2)
-        (first, _), (second, last) = self._tree.span(children[:, 0]), self._tree.span(children[:, 1])
-        below, middle = np.searchsorted(self._codes, first), np.searchsorted(self._codes, second)
-        above = np.searchsorted(self._codes, last, side="right")
-        return self._noisy(2 * middle - below - above, units)
-
-    def counts(self, cells: Cells, units: Integers) -> Integers:
-        """Noisy numbers of reports in the cells: int64[m]."""
-        first, last = self._tree.span(cells)
-        exact = np.searchsorted(self._codes, last, side="right") - np.searchsorted(self._codes, first)
-        return self._noisy(exact, units)
-
-    def _noisy(self, exact: Integers, units: Integers) -> Integers:
-        for _ in range(self._task.noises):
-            exact = exact + noise.draw(self._task.unit, units, self._words)
-        return exact
+        return RankedCounter(task, SortedCodes(codes), words)

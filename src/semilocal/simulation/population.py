@@ -1,8 +1,8 @@
 """Populations: who answers the rounds of a simulation, counted without knowing the rule.
 
 A round is asked with :class:`Asked`, counted with ``tally``, and followed with ``follow`` once it is decided. In memory
-(:class:`SortedPopulation`), a database or devices in a loop are all populations; the loop
-(:func:`semilocal.simulation.simulate.play`) does not know which.
+(:class:`SortedPopulation`), a histogram of a database or devices in a loop are all populations; the loop
+(:func:`semilocal.simulation.simulate.play_rounds`) does not know which.
 
 Knows positions and counts. Verdicts come from the curator, as they do for real devices.
 """
@@ -18,12 +18,13 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Integers, Words, sort_with_order
 from ..hierarchy.base import ROOT, Cells
+from ..hierarchy.ranks import Ranks, SortedCodes
 from ..protocol.keys import move_entropy, report_entropy
 from ..protocol.rule import Ruling, randomizers
 from ..protocol.task import Task
 from .run import LOST, Moved, Reports
 
-__all__ = ["Asked", "Counted", "Detail", "Population", "SortedPopulation"]
+__all__ = ["Answering", "Asked", "Counted", "Detail", "Population", "RankedPopulation", "Settled", "SortedPopulation"]
 
 Detail = Literal["tallies", "reports"]
 
@@ -44,14 +45,18 @@ class Counted(NamedTuple):
     reports: Reports | None = None
 
 
-class Population(Protocol):
-    """Participants that answer rounds: one ``tally`` and one ``follow`` per round, in turn, then ``regions``."""
+class Answering(Protocol):
+    """Participants that answer rounds: one ``tally`` and one ``follow`` per round, in turn."""
 
     def tally(self, asked: Asked) -> Counted:
         """Count the answers of a round, with their noise."""
 
     def follow(self, ruling: Ruling) -> None:
         """Go on in the kept children, and move those who are in a child that is not kept."""
+
+
+class Population(Answering, Protocol):
+    """Participants that answer rounds and can say afterwards where each of them ended."""
 
     def regions(self, cells: Cells) -> npt.NDArray[np.int32]:
         """Index of each participant's region among the given cells, in the order of the curve: int32[n].
@@ -68,154 +73,91 @@ class Population(Protocol):
         """Where moved participants that have a region act from."""
 
 
-class SortedPopulation:
-    """A whole population in memory, as codes that are sorted once.
+class RankedPopulation:
+    """People who are known by their ranks in the order of codes: sums are drawn, nobody reports alone.
 
-    A cell of the frontier is a range of the sorted codes, and a round is a search for the children's boundaries plus
-    one draw per cell. Participants that a TRIM moves are kept aside with their new codes, which are uniform over the
-    part that is kept, so that at every later division they are divided by the children's shares of it. Nothing is
-    sorted again.
+    A cell of the frontier is a range of ranks, and a round is a search for the children's boundaries plus one draw per
+    cell. Participants that a TRIM moves are kept aside with their new codes, which are uniform over the part that is
+    kept, so that at every later division they are divided by the children's shares of it. Nothing is sorted again.
+
+    The order of random draws depends on counts alone. So a histogram and sorted codes give the same bytes.
 
     Parameters
     ----------
     task : Task
-    points : array_like, shape (n, d)
-        One position per participant, inside the task's box.
+    ranks : Ranks
     rng : numpy.random.Generator, optional
-        Needed for everything but reports from secrets without dropout.
-    detail : {"tallies", "reports"}
-        Draw the sum of a cell at once, or one report per participant.
-    dropout : float
-        Chance, per participant and round, of being lost for good.
-    secrets : sequence of bytes, optional
-        One per participant: reports and moves are derived from them as devices do.
     """
 
-    def __init__(
-        self, task: Task, points: npt.ArrayLike, *, rng: np.random.Generator | None = None,
-        detail: Detail = "tallies", dropout: float = 0.0, secrets: Sequence[bytes] | None = None,
-    ) -> None:  # fmt: skip
-        self.task = task
-        first, last = task.hierarchy.span([ROOT])
-        self.codes, self.participants = sort_with_order(task.hierarchy.codes(points), int(first[0]), int(last[0]))
-        self.moves = np.zeros(len(self), dtype=np.int16)
-        self._rng, self._detail, self._dropout, self._secrets = rng, detail, dropout, secrets
-        self._present: Flags | None = np.ones(len(self), dtype=bool) if dropout else None
+    def __init__(self, task: Task, ranks: Ranks, *, rng: np.random.Generator | None = None) -> None:
+        self.task, self.ranks, self._rng = task, ranks, rng
         self._asked = Asked(0, np.array([ROOT], dtype=np.uint64), False)
         # The range of each cell of the frontier, and the boundaries of its children.
-        self._start, self._stop = np.zeros(1, dtype=np.int64), np.full(1, len(self), dtype=np.int64)
+        self._start, self._stop = np.zeros(1, dtype=np.int64), np.full(1, len(ranks), dtype=np.int64)
         self._bounds = np.stack([self._start, self._stop], axis=1)
         self._aside = _Aside.nobody()
         self._leaves: list[_Leaves] = []
-        self._settled: list[_Settled] = []
+        self._settled: list[Settled] = []
+        self._left: list[Cells] = []
+        self._moved_now: list[Integers] = []  # ranks of those who are moved, round by round
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.ranks)
 
     # -- counting ------------------------------------------------------------------------------------------
 
     def tally(self, asked: Asked) -> Counted:
         """Count the answers of a round, with their noise."""
-        task, size = self.task, len(asked.cells)
-        self._asked = asked
-        if self._dropout:
-            self._drop_out()
+        counts = self._ask(asked)
         if asked.roll_call:
-            self._bounds = np.stack([self._start, self._stop], axis=1)
-            responders = self._count(np.zeros(len(self._aside.rows), dtype=np.int64)).sum(axis=1)
-            reports = self._collect(asked) if self._detail == "reports" else None
-            return Counted(responders, np.empty((size, 0), dtype=np.int64), reports)
-        self._bounds = self._child_bounds(asked.cells)
-        counts = self._count(self._aside_children())
-        if self._detail == "reports":
-            reports = self._collect(asked)
-            return Counted(counts.sum(axis=1), self._add_up(reports, asked.cells), reports)
+            return Counted(counts.sum(axis=1), np.empty((len(counts), 0), dtype=np.int64))
         assert self._rng is not None
         tally = np.zeros_like(counts)
-        for rows, randomizer in randomizers(task, asked.cells):
+        for rows, randomizer in randomizers(self.task, asked.cells):
             columns = slice(randomizer.fanout)
             tally[rows, columns] = randomizer.draw_tally(counts[rows, columns], self._rng)
         return Counted(counts.sum(axis=1), tally)
+
+    def _ask(self, asked: Asked) -> Integers:
+        """True number of participants in each child: int64[m, fanout]; in a roll call int64[m, 1] of the cells."""
+        self._asked = asked
+        if asked.roll_call:
+            self._bounds = np.stack([self._start, self._stop], axis=1)
+            return self._count(np.zeros(len(self._aside.rows), dtype=np.int64))
+        self._bounds = self._child_bounds(asked.cells)
+        return self._count(self._aside_children())
 
     def _child_bounds(self, cells: Cells) -> Integers:
         """Ranks where each child begins, and where the cell ends: int64[m, fanout + 1]."""
         hierarchy = self.task.hierarchy
         bounds = np.repeat(self._stop[:, None], hierarchy.fanout + 1, axis=1)
         bounds[:, 0] = self._start
+        self.ranks.open(cells)
         rows, numbers = hierarchy.child_rows(cells)
         rows, numbers = rows[numbers > 0], numbers[numbers > 0]
         first = hierarchy.span(hierarchy.child(cells[rows], numbers))[0]
         # A trimmed path leaves gaps: its range may begin after, or end before, a child's own codes.
-        bounds[rows, numbers] = np.clip(np.searchsorted(self.codes, first), self._start[rows], self._stop[rows])
+        bounds[rows, numbers] = np.clip(self.ranks.below(first), self._start[rows], self._stop[rows])
         return bounds
 
     def _count(self, aside_children: Integers) -> Integers:
         """True number of participants in each child: int64[m, fanout], or int64[m, 1] of a whole cell."""
-        if self._present is None:
-            counts = np.diff(self._bounds, axis=1)
-        else:
-            counts = np.diff(np.concatenate([[0], np.cumsum(self._present)])[self._bounds], axis=1)
+        counts = self._in_bounds()
         if len(aside_children):
             places = self._aside.rows * counts.shape[1] + aside_children
             counts = counts + np.bincount(places, minlength=counts.size).reshape(counts.shape)
         return counts
 
+    def _in_bounds(self) -> Integers:
+        """Those who were never moved, between each two boundaries."""
+        return np.diff(self._bounds, axis=1)
+
     def _aside_children(self) -> Integers:
         return self.task.hierarchy.child_of(self._aside.codes, self._asked.number - 1)
 
-    def _collect(self, asked: Asked) -> Reports:
-        """One report per participant of the frontier."""
-        task = self.task
-        ranks, rows = self._in_ranges(self._start, self._stop, np.arange(len(self._start)))
-        who = np.concatenate([self.participants[ranks].astype(np.int64), self._aside.who])
-        rows = np.concatenate([rows, self._aside.rows])
-        if asked.roll_call:
-            return Reports(who, rows, np.empty((len(who), 0), dtype=np.int64))
-        children = task.hierarchy.child_of(np.concatenate([self.codes[ranks], self._aside.codes]), asked.number - 1)
-        wide = (task.randomizer.fanout,) if task.randomizer.words > 1 else ()
-        answers = np.zeros((len(who), *wide), dtype=np.int64)
-        for members, randomizer in randomizers(task, asked.cells):
-            there = np.flatnonzero(np.isin(rows, members)) if len(members) < len(asked.cells) else slice(None)
-            if self._secrets is None:
-                assert self._rng is not None
-                given = randomizer.respond_many(children[there], self._rng)
-            else:
-                entropy = b"".join(
-                    report_entropy(self._secrets[person], task.id, asked.number, cell, randomizer.words)
-                    for person, cell in zip(who[there].tolist(), asked.cells[rows[there]].tolist(), strict=True)
-                )
-                words = np.frombuffer(entropy, dtype=">u8").astype(np.uint64)
-                given = randomizer.answers(children[there], words.reshape(len(children[there]), randomizer.words))
-            if wide:
-                answers[there, : randomizer.fanout] = given.reshape(len(given), randomizer.fanout)
-            else:
-                answers[there] = given
-        return Reports(who, rows, answers)
-
-    def _add_up(self, reports: Reports, cells: Cells) -> Integers:
-        task = self.task
-        tally = np.zeros((len(cells), task.randomizer.fanout), dtype=np.int64)
-        for members, randomizer in randomizers(task, cells):
-            columns = slice(randomizer.fanout)
-            there = np.isin(reports.rows, members)
-            given = reports.answers[there] if reports.answers.ndim == 1 else reports.answers[there, columns]
-            tally[members, columns] = randomizer.tally(given, reports.rows[there], len(cells))[members]
-        return tally
-
     def _in_ranges(self, start: Integers, stop: Integers, rows: Integers) -> tuple[Integers, Integers]:
-        """Ranks of everybody present in the ranges, and the row that each range belongs to."""
-        ranks, repeated = _concatenate_ranges(start, stop), np.repeat(rows, stop - start)
-        if self._present is None:
-            return ranks, repeated
-        return ranks[self._present[ranks]], repeated[self._present[ranks]]
-
-    def _drop_out(self) -> None:
-        assert self._present is not None
-        assert self._rng is not None
-        ranks = _concatenate_ranges(self._start, self._stop)
-        self._present[ranks[self._rng.random(len(ranks)) < self._dropout]] = False
-        stays = self._rng.random(len(self._aside.who)) >= self._dropout
-        self._settle(~stays, np.zeros(np.count_nonzero(~stays), dtype=np.uint64))
+        """Ranks of everybody in the ranges, and the row that each range belongs to."""
+        return _concatenate_ranges(start, stop), np.repeat(rows, stop - start)
 
     # -- going on ------------------------------------------------------------------------------------------
 
@@ -247,19 +189,20 @@ class SortedPopulation:
 
     def _settle(self, done: Flags, cells: Cells) -> None:
         aside = self._aside
-        self._settled.append(_Settled(aside.who[done], aside.codes[done], cells))
+        self._settled.append(Settled(aside.who[done], aside.codes[done], cells))
         self._aside = _Aside(aside.who[~done], aside.codes[~done], aside.rows[~done])
 
     def _move(self, ruling: Ruling) -> None:
         """Move everybody out of children that are not kept, in cells that go on."""
         left = ~ruling.kept & self.task.hierarchy.child_mask(self._asked.cells) & ruling.trimmed[:, None]
         rows, children = np.nonzero(left)
+        self._left.append(self.task.hierarchy.child(self._asked.cells[rows], children))
         aside = self._aside
         away = left[aside.rows, self._aside_children()]
         ranks, rows = self._in_ranges(self._bounds[rows, children], self._bounds[rows, children + 1], rows)
-        who = np.concatenate([aside.who[away], self.participants[ranks].astype(np.int64)])
+        who = np.concatenate([aside.who[away], ranks])
         rows = np.concatenate([aside.rows[away], rows])
-        self.moves[who] += 1
+        self._moved_now.append(who)
         cells = self._asked.cells[rows]
         codes = self.task.hierarchy.spread(cells, ruling.kept[rows], self._move_words(who, cells))
         self._aside = _Aside(
@@ -269,12 +212,140 @@ class SortedPopulation:
         )
 
     def _move_words(self, who: Integers, cells: Cells) -> Words:
+        assert self._rng is not None
+        return self._rng.integers(0, 2**64, size=len(who), dtype=np.uint64)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    @property
+    def left(self) -> Cells:
+        """Children that TRIMs left behind: whoever has a code in one of them was moved. uint64[l], in no order."""
+        return np.concatenate([np.empty(0, dtype=np.uint64), *self._left])
+
+    @property
+    def settled(self) -> Settled:
+        """Moved participants whose path has ended, in no order."""
+        return Settled(*(np.concatenate(columns) for columns in zip(Settled.nobody(), *self._settled, strict=True)))
+
+    def count_moves(self, who: Integers) -> npt.NDArray[np.int16]:
+        """How often each of these ranks (ascending) was moved: int16[len(who)]."""
+        out = np.zeros(len(who), dtype=np.int16)
+        for ranks in self._moved_now:
+            out[np.searchsorted(who, ranks)] += 1
+        return out
+
+
+class SortedPopulation(RankedPopulation):
+    """A whole population in memory, as codes that are sorted once.
+
+    Parameters
+    ----------
+    task : Task
+    points : array_like, shape (n, d)
+        One position per participant, inside the task's box.
+    rng : numpy.random.Generator, optional
+        Needed for everything but reports from secrets without dropout.
+    detail : {"tallies", "reports"}
+        Draw the sum of a cell at once, or one report per participant.
+    dropout : float
+        Chance, per participant and round, of being lost for good.
+    secrets : sequence of bytes, optional
+        One per participant: reports and moves are derived from them as devices do.
+    """
+
+    def __init__(
+        self, task: Task, points: npt.ArrayLike, *, rng: np.random.Generator | None = None,
+        detail: Detail = "tallies", dropout: float = 0.0, secrets: Sequence[bytes] | None = None,
+    ) -> None:  # fmt: skip
+        first, last = task.hierarchy.span([ROOT])
+        self.codes, self.participants = sort_with_order(task.hierarchy.codes(points), int(first[0]), int(last[0]))
+        super().__init__(task, SortedCodes(self.codes), rng=rng)
+        self._detail, self._dropout, self._secrets = detail, dropout, secrets
+        self._present: Flags | None = np.ones(len(self), dtype=bool) if dropout else None
+
+    # -- counting ------------------------------------------------------------------------------------------
+
+    def tally(self, asked: Asked) -> Counted:
+        """Count the answers of a round, with their noise."""
+        if self._dropout:
+            self._drop_out()
+        if self._detail == "tallies":
+            return super().tally(asked)
+        counts = self._ask(asked)
+        reports = self._collect(asked)
+        if asked.roll_call:
+            return Counted(counts.sum(axis=1), np.empty((len(counts), 0), dtype=np.int64), reports)
+        return Counted(counts.sum(axis=1), self._add_up(reports, asked.cells), reports)
+
+    def _in_bounds(self) -> Integers:
+        if self._present is None:
+            return super()._in_bounds()
+        return np.diff(np.concatenate([[0], np.cumsum(self._present)])[self._bounds], axis=1)
+
+    def _collect(self, asked: Asked) -> Reports:
+        """One report per participant of the frontier."""
+        task = self.task
+        ranks, rows = self._in_ranges(self._start, self._stop, np.arange(len(self._start)))
+        who = self._people(np.concatenate([ranks, self._aside.who]))
+        rows = np.concatenate([rows, self._aside.rows])
+        if asked.roll_call:
+            return Reports(who, rows, np.empty((len(who), 0), dtype=np.int64))
+        children = task.hierarchy.child_of(np.concatenate([self.codes[ranks], self._aside.codes]), asked.number - 1)
+        wide = (task.randomizer.fanout,) if task.randomizer.words > 1 else ()
+        answers = np.zeros((len(who), *wide), dtype=np.int64)
+        for members, randomizer in randomizers(task, asked.cells):
+            there = np.flatnonzero(np.isin(rows, members)) if len(members) < len(asked.cells) else slice(None)
+            if self._secrets is None:
+                assert self._rng is not None
+                given = randomizer.respond_many(children[there], self._rng)
+            else:
+                entropy = b"".join(
+                    report_entropy(self._secrets[person], task.id, asked.number, cell, randomizer.words)
+                    for person, cell in zip(who[there].tolist(), asked.cells[rows[there]].tolist(), strict=True)
+                )
+                words = np.frombuffer(entropy, dtype=">u8").astype(np.uint64)
+                given = randomizer.answers(children[there], words.reshape(len(children[there]), randomizer.words))
+            if wide:
+                answers[there, : randomizer.fanout] = given.reshape(len(given), randomizer.fanout)
+            else:
+                answers[there] = given
+        return Reports(who, rows, answers)
+
+    def _people(self, ranks: Integers) -> Integers:
+        """The participants that have these ranks: int64[m]."""
+        return self.participants[ranks].astype(np.int64)
+
+    def _add_up(self, reports: Reports, cells: Cells) -> Integers:
+        task = self.task
+        tally = np.zeros((len(cells), task.randomizer.fanout), dtype=np.int64)
+        for members, randomizer in randomizers(task, cells):
+            columns = slice(randomizer.fanout)
+            there = np.isin(reports.rows, members)
+            given = reports.answers[there] if reports.answers.ndim == 1 else reports.answers[there, columns]
+            tally[members, columns] = randomizer.tally(given, reports.rows[there], len(cells))[members]
+        return tally
+
+    def _in_ranges(self, start: Integers, stop: Integers, rows: Integers) -> tuple[Integers, Integers]:
+        """Ranks of everybody present in the ranges, and the row that each range belongs to."""
+        ranks, repeated = super()._in_ranges(start, stop, rows)
+        if self._present is None:
+            return ranks, repeated
+        return ranks[self._present[ranks]], repeated[self._present[ranks]]
+
+    def _drop_out(self) -> None:
+        assert self._present is not None
+        assert self._rng is not None
+        ranks = _concatenate_ranges(self._start, self._stop)
+        self._present[ranks[self._rng.random(len(ranks)) < self._dropout]] = False
+        stays = self._rng.random(len(self._aside.who)) >= self._dropout
+        self._settle(~stays, np.zeros(np.count_nonzero(~stays), dtype=np.uint64))
+
+    def _move_words(self, who: Integers, cells: Cells) -> Words:
         if self._secrets is None:
-            assert self._rng is not None
-            return self._rng.integers(0, 2**64, size=len(who), dtype=np.uint64)
+            return super()._move_words(who, cells)
         entropy = b"".join(
             move_entropy(self._secrets[person], self.task.id, self._asked.number, cell)
-            for person, cell in zip(who.tolist(), cells.tolist(), strict=True)
+            for person, cell in zip(self._people(who).tolist(), cells.tolist(), strict=True)
         )
         return np.frombuffer(entropy, dtype=">u8").astype(np.uint64)
 
@@ -296,18 +367,25 @@ class SortedPopulation:
             by_rank[~self._present] = LOST
         out = np.empty(len(self), dtype=np.int32)
         out[self.participants] = by_rank
-        for settled in self._settled:
-            lost = settled.cells == 0
-            ends = settled.cells[~lost]
-            out[settled.who[lost]] = LOST
-            out[settled.who[~lost]] = np.searchsorted(first, self.task.hierarchy.span(ends)[0])
+        who, _, ends = self.settled
+        lost = ends == 0
+        out[self._people(who[lost])] = LOST
+        out[self._people(who[~lost])] = np.searchsorted(first, self.task.hierarchy.span(ends[~lost])[0])
+        return out
+
+    @property
+    def moves(self) -> npt.NDArray[np.int16]:
+        """How often each participant was moved: int16[n]."""
+        out = np.zeros(len(self), dtype=np.int16)
+        for ranks in self._moved_now:
+            out[self._people(ranks)] += 1
         return out
 
     @property
     def moved(self) -> Moved:
         """Where moved participants that have a region act from."""
-        parts = [Moved.nobody(), *(Moved(s.who[s.cells != 0], s.codes[s.cells != 0]) for s in self._settled)]
-        return Moved(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        who, codes, ends = self.settled
+        return Moved(self._people(who[ends != 0]), codes[ends != 0])
 
 
 class _Leaves(NamedTuple):
@@ -318,17 +396,21 @@ class _Leaves(NamedTuple):
     stop: Integers
 
 
-class _Settled(NamedTuple):
-    """Moved participants whose path has ended: who, their codes, and the cells they ended in; 0 if lost."""
+class Settled(NamedTuple):
+    """Moved participants whose path has ended: their ranks, their codes, and the cells they ended in; 0 if lost."""
 
     who: Integers
     codes: Cells
     cells: Cells
 
+    @staticmethod
+    def nobody() -> Settled:
+        return Settled(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64))
+
 
 @dataclass(frozen=True, eq=False)
 class _Aside:
-    """Participants that were moved: who, their new codes, and the rows of the frontier they are in."""
+    """Participants that were moved: their ranks, their new codes, and the rows of the frontier they are in."""
 
     who: Integers
     codes: Cells

@@ -17,10 +17,10 @@ from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES, pseudonym
 from ..protocol.partition import Partition
 from ..protocol.task import Task
-from .population import Asked, Detail, Population, SortedPopulation
+from .population import Answering, Asked, Detail, Population, SortedPopulation
 from .run import LOST, Round, Run
 
-__all__ = ["play", "simulate"]
+__all__ = ["play", "play_rounds", "simulate", "warn_if_small"]
 
 
 def simulate(
@@ -75,19 +75,13 @@ def simulate(
     size = len(population)
     if secrets is not None and len(secrets) != size:
         raise InvalidInput(f"secrets must be one per participant: {size}; got {len(secrets)}")
-    if size < task.k:
-        what = (
-            "no region has a crowd" if task.rule == "each" else "the only region is the whole domain, without a crowd"
-        )
-        warnings.warn(f"{size} participants are fewer than k = {task.k}: {what}", NoCrowdWarning, stacklevel=2)
+    warn_if_small(size, task, stacklevel=2)
     run = play(Curator(task), population, progress=progress)
     return run if secrets is None else replace(run, pseudonyms=lambda who: pseudonym(secrets[who], task.id))
 
 
 def play(curator: Curator, population: Population, *, progress: Callable[[int, int], None] | None = None) -> Run:
-    """Play all rounds that are left: ask, count, decide, go on.
-
-    The loop knows neither the rule nor the data: the curator decides, the population counts and follows.
+    """Play all rounds that are left, and say where everybody ended.
 
     Parameters
     ----------
@@ -97,7 +91,24 @@ def play(curator: Curator, population: Population, *, progress: Callable[[int, i
     progress : callable, optional
         Called after every round with the round and the number of cells in the next one.
     """
-    task, rounds = curator.task, []
+    task = curator.task
+    rounds = play_rounds(curator, population, progress=progress)
+    partition = Partition.from_rounds(task, rounds)
+    regions = population.regions(partition.cells)
+    if task.rule == "each":  # nobody answers for a region that was left behind: only who holds the data can count it
+        partition = replace(partition, crowds=np.bincount(regions[regions != LOST], minlength=len(partition)))
+    return Run(task, partition, regions, population.moves, rounds, population.moved)
+
+
+def play_rounds(
+    curator: Curator, population: Answering, *, progress: Callable[[int, int], None] | None = None
+) -> tuple[Round, ...]:
+    """Ask, count, decide, go on, until the partition is finished.
+
+    The loop knows neither the rule nor the data: the curator decides, the population counts and follows. Parameters are
+    those of :func:`play`.
+    """
+    rounds = []
     while not curator.partitioned:
         number, frontier = curator.round, curator.frontier
         counted = population.tally(Asked(number, frontier.cells, curator.roll_call))
@@ -106,11 +117,17 @@ def play(curator: Curator, population: Population, *, progress: Callable[[int, i
         rounds.append(Round(number, frontier, counted.responders, counted.tally, ruling, counted.reports))
         if progress is not None:
             progress(number, len(ruling.frontier.cells))
-    partition = Partition.from_rounds(task, rounds)
-    regions = population.regions(partition.cells)
-    if task.rule == "each":  # nobody answers for a region that was left behind: only who holds the data can count it
-        partition = replace(partition, crowds=np.bincount(regions[regions != LOST], minlength=len(partition)))
-    return Run(task, partition, regions, population.moves, tuple(rounds), population.moved)
+    return tuple(rounds)
+
+
+def warn_if_small(participants: int, task: Task, *, stacklevel: int) -> None:
+    """Warn if there are fewer than k participants in all."""
+    if participants < task.k:
+        what = (
+            "no region has a crowd" if task.rule == "each" else "the only region is the whole domain, without a crowd"
+        )
+        words = f"{participants} participants are fewer than k = {task.k}: {what}"
+        warnings.warn(words, NoCrowdWarning, stacklevel=stacklevel + 1)
 
 
 def _check_arguments(

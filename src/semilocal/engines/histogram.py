@@ -1,0 +1,220 @@
+"""How many people are in each cell of one depth, and which region each interval of codes ends in.
+
+A :class:`Histogram` is all that the rounds of a run need to know about the data; :class:`HistogramRanks` answers
+:class:`~semilocal.hierarchy.ranks.Ranks` from it, and asks its source once more where its cells are too coarse. A
+:class:`Lookup` is all that the rows need to know about the result.
+
+Knows cells and counts. Knows no positions, reports or randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Integers, short_repr
+from ..errors import InvalidInput
+from ..hierarchy.base import ROOT, Cells, Hierarchy
+
+__all__ = ["MOVED", "Histogram", "HistogramRanks", "Lookup"]
+
+MOVED = -2  # in place of a region: the people of this interval were moved, each to a region of their own
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Cells of one depth that have people, and how many.
+
+    Attributes
+    ----------
+    depth : int
+        Of the cells, in levels of the hierarchy.
+    cells : uint64[m]
+        Ascending, none twice.
+    counts : int64[m]
+        All above 0.
+    """
+
+    depth: int
+    cells: Cells
+    counts: Integers
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        if self.cells.dtype != np.uint64 or self.counts.dtype != np.int64 or self.cells.shape != self.counts.shape:
+            raise InvalidInput(
+                f"a histogram has uint64[m] cells and int64[m] counts; got {self.cells.dtype}{self.cells.shape} and "
+                f"{self.counts.dtype}{self.counts.shape}"
+            )
+        if np.any(self.cells[1:] <= self.cells[:-1]) or np.any(self.counts <= 0):
+            raise InvalidInput("the cells of a histogram must ascend, none twice, with counts above 0")
+
+    @property
+    def total(self) -> int:
+        """All people."""
+        return int(self.counts.sum())
+
+    @classmethod
+    def of(cls, depth: int, cells: Cells, counts: npt.ArrayLike | None = None) -> Histogram:
+        """From cells in any order, with repetitions; without counts each stands for one person.
+
+        Examples
+        --------
+        >>> Histogram.of(1, np.array([3, 2, 3], np.uint64)).counts.tolist()
+        [1, 2]
+        """
+        if counts is None:
+            found, sums = _runs(np.sort(cells))
+            return cls(depth, found, sums)
+        order = np.argsort(cells, kind="stable")
+        ordered, numbers = cells[order], np.asarray(counts, dtype=np.int64)[order]
+        found, sizes = _runs(ordered)
+        sums = np.add.reduceat(numbers, np.cumsum(sizes) - sizes) if len(sizes) else np.empty(0, dtype=np.int64)
+        return cls(depth, found[sums > 0], sums[sums > 0])
+
+    @classmethod
+    def merge(cls, depth: int, parts: Iterable[Histogram]) -> Histogram:
+        """The sum of histograms of this depth, of different people. How people were divided changes nothing."""
+        every = list(parts)
+        if any(part.depth != depth for part in every):
+            raise InvalidInput(f"histograms of depths {sorted({part.depth for part in every})} cannot be added up")
+        if len(every) == 1:
+            return every[0]
+        empty = np.empty(0, dtype=np.uint64)
+        cells = np.concatenate([empty, *(part.cells for part in every)])
+        return cls.of(depth, cells, np.concatenate([empty.astype(np.int64), *(part.counts for part in every)]))
+
+    def coarsen(self, hierarchy: Hierarchy, depth: int) -> Histogram:
+        """The same people in the cells of a smaller depth."""
+        if depth > self.depth:
+            raise InvalidInput(f"a histogram of depth {self.depth} has no cells of depth {depth}")
+        above = hierarchy.ancestors(hierarchy.span(self.cells)[0], depth)
+        return Histogram.of(depth, above, self.counts)
+
+
+def _runs(ordered: Cells) -> tuple[Cells, Integers]:
+    """The different numbers of an ascending array, and how often each is there."""
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else _NOTHING
+    return ordered[starts], np.diff(starts, append=len(ordered))
+
+
+_NOTHING = np.empty(0, dtype=np.int64)
+
+
+class HistogramRanks:
+    """Ranks of people who are known by their cells only.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    histogram : Histogram
+    refine : callable, optional
+        ``refine(cells, depth, deeper)``: the histogram at depth ``deeper`` of the people in these cells of depth
+        ``depth``. Called at most once, when children are asked about that are smaller than the histogram's cells; then
+        the people who are still asked are known at the deepest level. Without it that is refused.
+    """
+
+    def __init__(
+        self, hierarchy: Hierarchy, histogram: Histogram, refine: Callable[[Cells, int, int], Histogram] | None = None
+    ) -> None:
+        self._hierarchy, self._refine = hierarchy, refine
+        self._depth = histogram.depth
+        self._first = hierarchy.span(histogram.cells)[0]
+        self._before = np.concatenate([[0], np.cumsum(histogram.counts)])
+        self.refined = False
+
+    def __len__(self) -> int:
+        return int(self._before[-1])
+
+    def below(self, codes: Cells) -> Integers:
+        """People whose code is smaller than each of these: int64[m]."""
+        return np.asarray(self._before[np.searchsorted(self._first, codes)])
+
+    def open(self, cells: Cells) -> None:
+        """Refine the people of these cells if their children are smaller than the histogram's cells."""
+        if not len(cells) or self.refined:
+            return
+        depth = int(self._hierarchy.depth(cells[:1])[0])
+        if depth < self._depth:
+            return
+        first, last = self._hierarchy.span(cells)
+        start, stop = np.searchsorted(self._first, first), np.searchsorted(self._first, last, side="right")
+        asked = cells[stop > start]
+        self.refined = True
+        if not len(asked):
+            return
+        if self._refine is None:
+            raise InvalidInput(f"children of depth {depth + 1} were asked; the histogram ends at {self._depth}")
+        finer = self._refine(asked, depth, self._hierarchy.max_depth)
+        self._replace(start[stop > start], stop[stop > start], finer)
+
+    def _replace(self, start: Integers, stop: Integers, finer: Histogram) -> None:
+        """Put the finer cells in place of the entries from each start to its stop."""
+        counts = np.diff(self._before)
+        replaced = np.zeros(len(counts) + 1, dtype=np.int64)
+        np.add.at(replaced, start, 1)
+        np.add.at(replaced, stop, -1)
+        kept = np.cumsum(replaced[:-1]) == 0
+        if int(counts[~kept].sum()) != finer.total:
+            raise InvalidInput(
+                f"the rows changed while they were read: {int(counts[~kept].sum())} people were in some cells, now "
+                f"{finer.total}; run it on data that nobody writes to"
+            )
+        first = np.concatenate([self._first[kept], self._hierarchy.span(finer.cells)[0]])
+        order = np.argsort(first, kind="stable")
+        self._first = first[order]
+        self._before = np.concatenate([[0], np.cumsum(np.concatenate([counts[kept], finer.counts])[order])])
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """From codes to regions.
+
+    A row whose code is in interval i (``first[i]`` to below ``first[i + 1]``) belongs to ``regions[i]``, unless that is
+    ``MOVED``. Those rows were moved one by one: ordered by their code, and equal codes by the order of the rows, the
+    j-th row of the interval (from 0) belongs to ``moved_regions[start[i] + j]``.
+
+    Attributes
+    ----------
+    first : uint64[m]
+        First code (deepest level) of each interval, ascending; the intervals cover the domain.
+    regions : int32[m]
+        Index of the region in the partition, or ``MOVED``.
+    start : int64[m]
+        For ``MOVED`` intervals: where their people begin in the columns below. Also the number of people in ``MOVED``
+        intervals before it, so in code order all moved rows are one sequence.
+    moved_regions : int32[q]
+    moved_codes : uint64[q]
+        The codes that moved people act from.
+    moves : int16[q]
+        How often each of them was moved.
+    """
+
+    first: Cells
+    regions: npt.NDArray[np.int32]
+    start: Integers
+    moved_regions: npt.NDArray[np.int32]
+    moved_codes: Cells
+    moves: npt.NDArray[np.int16]
+
+    __repr__ = short_repr
+
+    def interval(self, codes: Cells) -> Integers:
+        """The interval that holds each code: int64[n]."""
+        return np.searchsorted(self.first, codes, side="right") - 1
+
+    @staticmethod
+    def plain(hierarchy: Hierarchy, cells: Cells) -> Lookup:
+        """Nobody was moved: every cell of a partition is a region, in its order, which is that of the curve."""
+        first = hierarchy.span(cells)[0]
+        if len(first) == 0 or first[0] != hierarchy.span([ROOT])[0][0] or np.any(first[1:] <= first[:-1]):
+            raise InvalidInput("the cells of a partition must cover the domain, in the order of the curve")
+        size = len(cells)
+        return Lookup(
+            first, np.arange(size, dtype=np.int32), np.zeros(size, dtype=np.int64), np.empty(0, dtype=np.int32),
+            np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int16),
+        )  # fmt: skip

@@ -1,0 +1,283 @@
+"""Where rows come from, and what an engine must be able to do with them: the seam.
+
+Only counts matter until the very end. A :class:`Source` groups its rows by cell (``histogram``), once more for the few
+cells that need it (``refine``), and in the end joins a table of intervals back to the rows (``attach``). All rounds are
+played in between, in numpy, on cells and counts (:mod:`semilocal.engines.run`). All randomness is the driver's.
+
+A source has an **order of its rows** that never changes: reading it twice gives the same rows in the same order. It
+decides which of several moved people with equal codes goes where, and which word of noise a row gets.
+
+:class:`Streamed` does everything from batches of positions, in memory that does not grow with the rows. An engine that
+can group and join by itself overrides the three.
+
+Knows rows. Knows no mechanisms and no randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Flags, Floats, Integers
+from ..errors import InvalidInput, OutsideDomain
+from ..geometry.box import Box
+from ..hierarchy.base import Cells, Hierarchy
+from .histogram import MOVED, Histogram, Lookup
+
+__all__ = ["Attached", "PointsSource", "Source", "Streamed", "refuse_bad_rows"]
+
+SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
+_CHUNK = 1 << 18  # rows of an array that are looked at in one go
+_PENDING = 1 << 22  # different cells that may wait before they are merged
+
+
+class Source(Protocol):
+    """Rows of people: one row is one person, inside ``box``."""
+
+    @property
+    def box(self) -> Box:
+        """The domain that the rows must be in; its axes are the source's columns, in this order."""
+
+    def count(self) -> int:
+        """Number of rows."""
+
+    def check(self) -> None:
+        """Refuse rows that are NaN, infinite, NULL or outside the box, with how many there are and what to do.
+
+        Called before anything is released. It may be done by the first scan (a guard key of -1), but then ``histogram``
+        raises it.
+
+        Raises
+        ------
+        OutsideDomain
+        """
+
+    def sample(self, size: int) -> Floats:
+        """At most ``size`` positions, float64[s, d], which show where the rows are. Only the depth depends on them."""
+
+    def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
+        """How many rows are in each cell of this depth (in levels of the hierarchy). One scan."""
+
+    def refine(self, hierarchy: Hierarchy, cells: Cells, depth: int, deeper: int) -> Histogram:
+        """The same at depth ``deeper``, of the rows in these cells of depth ``depth`` alone. One scan.
+
+        Parameters
+        ----------
+        cells : uint64[m]
+            Ascending.
+        """
+
+    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
+        """Every row with the index of its region, in the engine's own form.
+
+        The rules are those of :class:`~semilocal.engines.histogram.Lookup`. ``options`` are the engine's: where to
+        write, which columns to keep, which columns to add per region.
+        """
+
+    def batches(self) -> Iterator[Floats]:
+        """Positions float64[b, d] in the order of the rows. What an engine cannot compute is streamed through this."""
+
+
+class Attached(NamedTuple):
+    """Some rows in a row, and where they ended.
+
+    Attributes
+    ----------
+    positions : float64[b, d]
+    regions : int32[b]
+        Index of the region in the partition.
+    acting : float64[b, d]
+        Where they act from: their own position, or the one they were moved to.
+    moves : int16[b]
+    """
+
+    positions: Floats
+    regions: npt.NDArray[np.int32]
+    acting: Floats
+    moves: npt.NDArray[np.int16]
+
+
+class Streamed:
+    """A source that has batches of positions; everything else follows from them.
+
+    Parameters
+    ----------
+    box : Box
+    """
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+
+    def batches(self) -> Iterator[Floats]:
+        """Positions float64[b, d] in the order of the rows; not yet checked."""
+        raise NotImplementedError
+
+    def count(self) -> int:
+        """Number of rows."""
+        return sum(len(batch) for batch in self.batches())
+
+    def check(self) -> None:
+        """Refuse rows that are not finite or outside, with how many there are."""
+        rows, missing, outside, first = 0, 0, 0, -1
+        for batch in self.batches():
+            finite, inside = _judge(batch, self.box)
+            bad = ~(finite & inside)
+            if first < 0 and bad.any():
+                first = rows + int(np.argmax(bad))
+            rows += len(batch)
+            missing += int(np.count_nonzero(~finite))
+            outside += int(np.count_nonzero(finite & ~inside))
+        refuse_bad_rows(self.box, rows=rows, missing=missing, outside=outside, first=first)
+
+    def sample(self, size: int = SAMPLE) -> Floats:
+        """Positions at even distances, of the whole source: float64[s, d]."""
+        total = self.count()
+        step = max(1, -(-total // size))
+        kept, seen = [np.empty((0, self.box.dimensions))], 0
+        for batch in self.batches():
+            kept.append(batch[-seen % step :: step])
+            seen += len(batch)
+        return np.concatenate(kept)
+
+    def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
+        """How many rows are in each cell of this depth."""
+        merged = _Merged(depth)
+        for codes in self._codes(hierarchy):
+            merged.add(hierarchy.ancestors(codes, depth))
+        return merged.close()
+
+    def refine(self, hierarchy: Hierarchy, cells: Cells, depth: int, deeper: int) -> Histogram:
+        """The same at depth ``deeper``, of the rows in these cells of depth ``depth`` alone."""
+        merged = _Merged(deeper)
+        for codes in self._codes(hierarchy):
+            merged.add(hierarchy.ancestors(codes[_is_in(hierarchy.ancestors(codes, depth), cells)], deeper))
+        return merged.close()
+
+    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Iterator[Attached]:
+        """Rows with their regions, batch by batch, in the order of the rows.
+
+        Reads everything twice if people were moved: their codes are sorted first (8 bytes for each of them).
+        """
+        if options:
+            raise InvalidInput(f"this source takes no options for attach; got {', '.join(sorted(options))}")
+        return self._attached(hierarchy, lookup)
+
+    def _attached(self, hierarchy: Hierarchy, lookup: Lookup) -> Iterator[Attached]:
+        moved_rows = self._moved_order(hierarchy, lookup)
+        used = 0
+        for batch in self.batches():
+            codes = hierarchy.codes(batch)
+            regions = lookup.regions[lookup.interval(codes)]
+            moves = np.zeros(len(batch), dtype=np.int16)
+            acting = batch
+            moved = np.flatnonzero(regions == MOVED)
+            if len(moved):
+                places = moved_rows[used : used + len(moved)]
+                used += len(moved)
+                regions[moved], moves[moved] = lookup.moved_regions[places], lookup.moves[places]
+                acting = batch.copy()
+                acting[moved] = hierarchy.middles(lookup.moved_codes[places])
+            yield Attached(batch, regions, acting, moves)
+
+    def _moved_order(self, hierarchy: Hierarchy, lookup: Lookup) -> Integers:
+        """For each row that was moved, in the order of rows: its place among the lookup's moved people."""
+        if not len(lookup.moved_regions):
+            return np.empty(0, dtype=np.int64)
+        found = [codes[lookup.regions[lookup.interval(codes)] == MOVED] for codes in self._codes(hierarchy)]
+        order = np.argsort(np.concatenate(found), kind="stable")
+        if len(order) != len(lookup.moved_regions):
+            raise InvalidInput(
+                f"the rows changed while they were read: {len(lookup.moved_regions)} people were moved, now "
+                f"{len(order)} rows are where they were; run it on data that nobody writes to"
+            )
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.arange(len(order))
+        return places
+
+    def _codes(self, hierarchy: Hierarchy) -> Iterator[Cells]:
+        for batch in self.batches():
+            for start in range(0, len(batch), _CHUNK):
+                yield hierarchy.codes(batch[start : start + _CHUNK])
+
+
+class PointsSource(Streamed):
+    """Positions that are in memory, or in a file that is mapped into it.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+    box : Box
+    """
+
+    def __init__(self, points: npt.ArrayLike, box: Box) -> None:
+        super().__init__(box)
+        self._points = np.asarray(points, dtype=np.float64).reshape(-1, box.dimensions)
+
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self._points)
+
+    def sample(self, size: int = SAMPLE) -> Floats:
+        """Positions at even distances."""
+        return self._points[:: max(1, -(-len(self._points) // size))]
+
+    def batches(self) -> Iterator[Floats]:
+        """Positions in chunks."""
+        for start in range(0, len(self._points), _CHUNK):
+            yield self._points[start : start + _CHUNK]
+
+
+def refuse_bad_rows(
+    box: Box, *, rows: int, missing: int = 0, outside: int = 0, null: int = 0, first: int | None = None
+) -> None:
+    """Refuse rows that no cell can hold. One message for all engines.
+
+    Parameters
+    ----------
+    rows : int
+        How many rows there are.
+    missing, outside, null : int
+        How many of them are NaN or infinite, outside the box, or have no value.
+    first : int, optional
+        The first such row, from 0, if it is known.
+    """
+    kinds = {"have no value (NULL)": null, "are NaN or infinite": missing, f"lie outside the domain {box}": outside}
+    bad = [f"{number:,} {what}" for what, number in kinds.items() if number]
+    if bad:
+        where = f", the first at row {first:,}" if first is not None and first >= 0 else ""
+        fix = "remove them" if not outside else "remove them, or take a larger box"
+        raise OutsideDomain(f"of {rows:,} rows {' and '.join(bad)}{where}; {fix} first: nothing was released")
+
+
+def _judge(batch: Floats, box: Box) -> tuple[Flags, Flags]:
+    """Which rows are finite, and which of those are inside: bool[b], bool[b]."""
+    finite, inside = np.isfinite(batch), (batch >= box.lower) & (batch <= box.upper)
+    return np.asarray(finite.all(axis=1)), np.asarray(inside.all(axis=1))
+
+
+def _is_in(values: Cells, ascending: Cells) -> Flags:
+    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.asarray(ascending[place] == values)
+
+
+class _Merged:
+    """A histogram that grows batch by batch; merges when as many cells wait as are merged already."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth, self._waiting, self._size = depth, 0, 0
+        self._parts: list[Histogram] = []
+
+    def add(self, cells: Cells) -> None:
+        part = Histogram.of(self._depth, cells)
+        self._parts.append(part)
+        self._waiting += len(part.cells)
+        if self._waiting > max(self._size, _PENDING):
+            self.close()
+
+    def close(self) -> Histogram:
+        merged = Histogram.merge(self._depth, self._parts)
+        self._parts, self._waiting, self._size = [merged], 0, len(merged.cells)
+        return merged

@@ -1,0 +1,58 @@
+"""People in the order of their codes: what counting needs to know about them, and nothing else.
+
+A cell's codes are one interval, so its people are the ranks from ``below(first)`` to ``below(last + 1)``. Sorted codes
+in memory answer this (:class:`SortedCodes`); a histogram of cells does as well, wherever its cells are small enough.
+
+Knows codes and how many people have them. Knows no participants, reports or randomness.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ..arrays import Integers
+from .base import Cells, Hierarchy
+
+__all__ = ["Ranks", "SortedCodes", "people_in"]
+
+
+class Ranks(Protocol):
+    """How many people have a smaller code."""
+
+    def __len__(self) -> int:
+        """All people."""
+
+    def open(self, cells: Cells) -> None:
+        """Get ready to be asked about the children of these cells (ascending, of one depth)."""
+
+    def below(self, codes: Cells) -> Integers:
+        """People whose code is smaller than each of these: int64[m].
+
+        Each code must be the first one of a cell that is open or above an open one, or of such a cell's child, or
+        follow the last one of such a cell.
+        """
+
+
+class SortedCodes:
+    """All codes in memory, ascending."""
+
+    def __init__(self, codes: Cells) -> None:
+        self.codes = codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def open(self, cells: Cells) -> None:
+        """Do nothing: every code is known."""
+
+    def below(self, codes: Cells) -> Integers:
+        """People whose code is smaller than each of these: int64[m]."""
+        return np.searchsorted(self.codes, codes)
+
+
+def people_in(hierarchy: Hierarchy, ranks: Ranks, cells: Cells) -> Integers:
+    """People in each cell: int64[m]."""
+    first, last = hierarchy.span(cells)
+    return ranks.below(last + np.uint64(1)) - ranks.below(first)

@@ -1,0 +1,65 @@
+"""Runs in memory and over a source, and what must be equal in both."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from semilocal import Box, Run, Task, simulate
+from semilocal.arrays import Floats
+from semilocal.engines.run import SourceRun, run_source
+from semilocal.engines.source import Attached, Source
+
+SEED = 20
+
+
+def box_of(dimensions: int) -> Box:
+    """A box whose edges are no round numbers in binary."""
+    return Box((-10.1,) * dimensions, (9.7,) * dimensions)
+
+
+def people(rows: int, dimensions: int, *, kind: str = "normal", seed: int = 1) -> Floats:
+    """Positions of a crowd: a bell, rounded to tenths (so that many lie on edges and on each other), or a spike."""
+    rng = np.random.default_rng([seed, dimensions])
+    points = np.clip(rng.normal(0.0, 1.5, (rows, dimensions)), -10.1, 9.7)
+    if kind == "rounded":
+        points = np.round(points, 1)
+    if kind == "spike":
+        points[: rows // 2] = points[0]
+    return points
+
+
+def digest(task: Task, found: Run | SourceRun) -> str:
+    """SHA-256 of everything public: regions, crowds, and every round's cells, responders and sums."""
+    out = hashlib.sha256(task.to_bytes())
+    parts: list[Any] = [found.partition.cells, found.partition.crowds, found.partition.estimates]
+    for played in found.rounds:
+        parts += [played.cells, played.responders, played.tally, played.kept]
+    for part in parts:
+        out.update(f"{part.dtype}{part.shape}".encode())
+        out.update(np.ascontiguousarray(part).tobytes())
+    return out.hexdigest()
+
+
+def joined(parts: Any) -> Attached:
+    """All batches of rows as one."""
+    return Attached(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def compare(points: Floats, task: Task, source: Source, *, depth: int | None = None) -> SourceRun:
+    """Run the task in memory and over the source with the same seed, and compare everything, row by row."""
+    ours = simulate(points, task, rng=np.random.default_rng(SEED))
+    theirs = run_source(source, task, rng=np.random.default_rng(SEED), depth=depth)
+    assert digest(task, ours) == digest(task, theirs)
+    assert theirs.participants == len(points)
+    return theirs
+
+
+def same_rows(points: Floats, task: Task, attached: Attached) -> None:
+    """Compare where every row ended with the run in memory."""
+    ours = simulate(points, task, rng=np.random.default_rng(SEED))
+    assert np.array_equal(attached.regions, ours.regions)
+    assert np.array_equal(attached.moves, ours.moves)
+    assert np.array_equal(attached.acting, ours.acting(points))

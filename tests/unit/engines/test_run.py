@@ -1,0 +1,53 @@
+"""The driver on counts gives what the simulation in memory gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from semilocal import Task
+from semilocal.engines.run import run_source
+from semilocal.engines.source import PointsSource
+from tests.helpers.engine_runs import box_of, compare, joined, people, same_rows
+
+CASES = [
+    (dimensions, rule, tree, kind)
+    for dimensions in (1, 2, 3, 8)
+    for rule in ("trim", "all", "each")
+    for tree in ("binary", "quad")
+    for kind in ("normal", "rounded", "spike")
+    if tree == "binary" or dimensions in (2, 3)
+]
+
+
+@pytest.mark.parametrize(("dimensions", "rule", "tree", "kind"), CASES)
+def test_counts_give_the_same_bytes_as_sorted_codes(dimensions: int, rule: Any, tree: Any, kind: str) -> None:
+    points, box = people(4000, dimensions, kind=kind), box_of(dimensions)
+    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule=rule, tree=tree)
+    found = compare(points, task, PointsSource(points, box))
+    same_rows(points, task, joined(found.attach()))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 7, 40])
+def test_the_depth_of_the_histogram_changes_nothing(depth: int) -> None:
+    points, box = people(6000, 2), box_of(2)
+    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule="trim")
+    found = compare(points, task, PointsSource(points, box), depth=depth)
+    assert found.refined == (depth < 10)
+    assert (found.lookup.moves > 0).sum() > 20
+    same_rows(points, task, joined(found.attach()))
+
+
+def test_a_row_that_is_lost_between_two_scans_is_noticed() -> None:
+    points, box = people(6000, 2), box_of(2)
+
+    class Losing(PointsSource):
+        def refine(self, *args, **named):  # type: ignore[no-untyped-def]
+            self._points = self._points[:-3]
+            return super().refine(*args, **named)
+
+    task = Task.build(box, epsilon=2.0, delta=0.05, k=20)
+    with pytest.raises(ValueError, match="rows changed while they were read"):
+        run_source(Losing(points, box), task, rng=np.random.default_rng(1), depth=1)
