@@ -6,7 +6,6 @@ that was acknowledged takes part, and the published numbers follow from the secr
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
@@ -27,9 +26,10 @@ from semilocal.sharing.party import accepted_digest
 from semilocal.sharing.wire import Receipt, SignedTree
 from semilocal.testing import ADMIN_TOKEN, Server, free_port
 from tests.helpers import HANG
+from tests.helpers.long import times
 from tests.helpers.pairs import SIGNING, SimulatedPair, crowd, pooled_task, report_id, upload_of
 
-KILLS = 200 if os.environ.get("SEMILOCAL_LONG") == "1" else 20
+KILLS = times(20, long=200)
 PEOPLE = 150
 ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 SEEDS = (b"leader".ljust(32), b"helper".ljust(32))

@@ -7,7 +7,6 @@ are no false alarms.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -25,10 +24,11 @@ from semilocal.service.rounds import start
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
 from tests.helpers import HANG
+from tests.helpers.long import SEED, times
 from tests.helpers.service import enrolled, open_campaign, sample_task
 from tests.helpers.stored import verify
 
-INPUTS = 1_000_000 if os.environ.get("SEMILOCAL_LONG") == "1" else 5_000
+INPUTS = times(5_000, long=1_000_000)
 TASK = sample_task()
 RELEASE = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 PLAN = Plan(TASK.id, (RELEASE, Release("counts")))
@@ -79,7 +79,7 @@ def read(data: bytes, kind: type[Any]) -> Any:
 
 
 def test_decoders_take_canonical_bytes_or_refuse_with_invalid_input() -> None:
-    chance = random.Random(1)
+    chance = random.Random(1 + SEED)
     for kind, data in VALID:
         assert read(data, kind) is not None
     accepted = 0
@@ -92,6 +92,7 @@ def test_decoders_take_canonical_bytes_or_refuse_with_invalid_input() -> None:
             continue
         accepted += 1
         assert encode(message) == spoiled
+    print(f"{INPUTS} inputs to the decoders: {accepted} other valid messages, the rest refused")
     assert accepted < INPUTS  # most are refused; the few that are not are other valid messages
 
 
@@ -142,7 +143,7 @@ def test_every_route_answers_anything_with_sense(tmp_path: Path, caplog: pytest.
                 await device.answer(query)
             service.clock.advance(61)  # type: ignore[attr-defined]
             await service.tick()
-        bare, chance = Bare(app), random.Random(2)
+        bare, chance = Bare(app), random.Random(2 + SEED)
         names = [device.pseudonym.hex() for device in devices] + ["0" * 32]
         keys = [device.key.hex() for device in devices] + [ADMIN_TOKEN, "0" * 64, ""]
         routes = [(method, route.path) for route in app.router.routes for method in route.methods]  # type: ignore[attr-defined]
@@ -223,5 +224,6 @@ def test_every_route_answers_anything_with_sense(tmp_path: Path, caplog: pytest.
     asyncio.run(main())
     assert {200, 201, 401, 404, 405, 413, 422} <= set(seen), seen
     assert seen[503] == 0
+    print(f"{INPUTS} requests to the routes: {dict(sorted(seen.items()))}")
     verify(store, TASK.id)
     store.close()
