@@ -10,10 +10,10 @@ import hmac
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from ..errors import MissingExtra, Overloaded, Refused, StoreUnavailable, printable
+from ..errors import MissingExtra, printable
 from .admin import admin_hash
-from .faults import Seldom
-from .http import Watched, from_http, no_such_route, report_path, send_answer, task_of, upload_path
+from .http import Watched, no_such_route, problem_of, report_path, send_answer, task_of, upload_path
+from .intake import Intake
 from .limits import RateLimit
 from .metrics import Metrics
 from .openapi import describe
@@ -26,7 +26,6 @@ from .routes.table import Context, Handler, Operation
 from .worker import Service
 
 try:
-    from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
     from starlette.routing import Route, Router
@@ -39,7 +38,6 @@ __all__ = ["App", "create_app"]
 log = logging.getLogger("semilocal.service")
 
 QUERY_BYTES = 256
-_SELDOM = Seldom()  # the same fault is logged once a minute
 
 
 class App:
@@ -64,6 +62,7 @@ class App:
             service, Metrics(), Published(service.store), admin, RateLimit(rate=20.0, burst=60),
             RateLimit(rate=2.0, burst=20), describe(OPERATIONS),
         )  # fmt: skip
+        self.intake = None if access_log else Intake(self.context)  # what goes past us is not logged
         self.router = Router(
             list(_routes(self.context, (*OPERATIONS, *more))), redirect_slashes=False, default=no_such_route
         )
@@ -82,7 +81,7 @@ class App:
             if len(scope["query_string"]) > QUERY_BYTES:
                 raise Problem("too-large", f"a query string has at most {QUERY_BYTES} bytes")
             scope["app"] = self  # makes the router raise, so that every refusal is put into words here
-            # Reports are nearly all there is to do: they go past the router, which has the same route.
+            # Reports and uploads are nearly all there is to do: they go past the router, which has the same routes.
             report = report_path(scope["path"]) if scope["method"] == "PUT" else None
             upload = upload_path(scope["path"]) if scope["method"] == "PUT" else None
             if report is not None:
@@ -94,7 +93,7 @@ class App:
         except ClientDisconnect:
             return
         except Exception as error:
-            problem = _problem(error)
+            problem = problem_of(error)
             if report is not None:
                 self.context.metrics.refused(report[0], problem.token)
             if not watched.status:
@@ -152,25 +151,6 @@ def _check_admin(context: Context, request: Request) -> None:
     token = given[7:] if given[:7].lower() == "bearer " else ""
     if not hmac.compare_digest(admin_hash(token), context.admin):
         raise Problem("unauthorized", "this route takes the admin token: Authorization: Bearer <token>")
-
-
-def _problem(error: Exception) -> Problem:
-    """How a fault is answered."""
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, Refused):
-        return Problem(error.token, str(error), retry_after=error.wait)
-    if isinstance(error, HTTPException):
-        return from_http(error)
-    if isinstance(error, Overloaded):
-        return Problem("overloaded", str(error))
-    if isinstance(error, StoreUnavailable):
-        if _SELDOM.allow("database"):
-            log.warning("the database is away: %s", error)
-        return Problem("unavailable", "the database does not answer now")
-    if _SELDOM.allow(type(error)):
-        log.error("unexpected fault", exc_info=error)
-    return Problem("unavailable", "an unexpected fault; it was logged")
 
 
 def create_app(service: Service, *, admin: bytes, access_log: bool = False, more: Sequence[Operation] = ()) -> App:

@@ -5,6 +5,9 @@ requests sent ahead of their answers, readers that do not read, and the number o
 the oldest one without a complete request has to go, so connections that only wait keep nobody out. Behind it,
 descriptors are left for the database and for files.
 
+Reports take a short way: if the application has an ``intake`` that wants a request, no ASGI scope, task or queue is
+made for it, and the answer is written when the intake gives it. What it does not want goes on as if nothing had been.
+
 Addresses are not looked at: limits per address belong to the proxy (``deploy/nginx.conf``). Knows uvicorn. Knows no
 routes and no campaigns.
 """
@@ -14,16 +17,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..errors import MissingExtra
 from .faults import Seldom
 from .problems import Problem
 
 try:
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+    from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 except ImportError:
     raise MissingExtra("uvicorn and httptools", "service") from None
+
+if TYPE_CHECKING:
+    from .intake import Address, Intake
 
 __all__ = ["Door", "Limits", "raise_file_limit"]
 
@@ -74,12 +80,26 @@ def raise_file_limit() -> int:
     return int(soft) if soft != resource.RLIM_INFINITY else 1 << 20
 
 
+class _Answering:
+    """In the place of uvicorn's cycle of request and response, while an intake has the request."""
+
+    def __init__(self) -> None:
+        self.response_complete = True
+        self.keep_alive = True
+        self.disconnected = False
+        self.message_event = self
+
+    def set(self) -> None:
+        """Nobody waits for an event here."""
+
+
 class Door(HttpToolsProtocol):
     """One connection; uvicorn makes one per client."""
 
     limits = Limits()
     waiting: ClassVar[OrderedDict[Door, None]] = OrderedDict()  # connections without a complete request, oldest first
     seldom = Seldom(10.0)
+    _rendered: ClassVar[tuple[list[tuple[bytes, bytes]], bytes]] = ([], b"")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -88,7 +108,14 @@ class Door(HttpToolsProtocol):
         self._head = 0  # bytes of the head that is being read
         self._began = False  # whether a head began with the bytes that came last
         self._reading_head = False
+        self._reading_body = False
         self._refused = False
+        self._intake: Intake | None = getattr(self.app, "intake", None)
+        self._address: Address | None = None  # of the report that is being read
+        self._body = b""
+        self._answering = _Answering()
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._answered = 0.0  # when the last report was
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -112,6 +139,8 @@ class Door(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.waiting.pop(self, None)
         self._stop()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         self.resume_writing()
         super().connection_lost(exc)
 
@@ -159,11 +188,13 @@ class Door(HttpToolsProtocol):
             return
         self._began = False
         super().data_received(data)
-        if self._refused or not self._reading_head:
+        if self._refused or not (self._reading_head or self._reading_body):
             return
-        if self._timer is None:
+        if self._timer is None and self._reading_body:
+            self._start(self.limits.body_seconds, "the body took too long")
+        elif self._timer is None:
             self._start(self.limits.head_seconds, "the head of a request took too long")
-        if not self._began:
+        if self._reading_head and not self._began:
             # What is not yet parsed is not yet told to us: count what came since the bytes in which the head began.
             self._head += len(data)
             self._check_head()
@@ -173,18 +204,20 @@ class Door(HttpToolsProtocol):
         self._refuse("malformed", msg)
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        # What uvicorn does here is done in _go_on, for requests that need it.
+        self.url, self.headers, self.expect_100_continue = b"", [], False
         self._head, self._began, self._reading_head = 0, True, True
 
     def on_url(self, url: bytes) -> None:
-        super().on_url(url)
+        self.url += url
         self._head += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._refused:
-            super().on_header(name, value)
+            HttpToolsProtocol.on_header(self, name, value)
             self._head += len(name) + len(value) + 4
-            self._check_head()
+            if self._head > self.limits.head_bytes:
+                self._check_head()
 
     def _check_head(self) -> None:
         if self._head > self.limits.head_bytes:
@@ -193,28 +226,112 @@ class Door(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._refused:
             return
-        self._reading_head = False
-        self._start(self.limits.body_seconds, "the body took too long")
+        self._reading_head, self._reading_body = False, True
+        self._stop()
         if len(self.pipeline) >= self.limits.pipelined:
             self._refuse("too-fast", f"more than {self.limits.pipelined} requests before an answer")
             return
-        super().on_headers_complete()
+        self._address = self._look_at_head()
+        if self._address is None:
+            self._go_on()
 
     def on_body(self, body: bytes) -> None:
-        if not self._refused:
+        if self._refused:
+            return
+        if self._address is None:
             super().on_body(body)
+        else:
+            self._body += body
 
     def on_message_complete(self) -> None:
         if self._refused:
             return
         self._stop()
+        self._reading_body = False
         self.waiting.pop(self, None)
+        if self._address is not None and self._give_to_intake(self._address):
+            return
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self.pipeline and not self.transport.is_closing():
             self.waiting[self] = None
+
+    # -- the short way -----------------------------------------------------------------------------------------
+
+    def _look_at_head(self) -> Address | None:
+        """What an intake is to be given; None for what takes the ordinary way."""
+        if self._intake is None or self.parser.get_method() != b"PUT" or self.expect_100_continue:
+            return None
+        if (self.cycle is not None and not self.cycle.response_complete) or self.pipeline or self.flow.write_paused:
+            return None
+        if self.parser.should_upgrade() or not self.parser.should_keep_alive():
+            return None
+        self._body = b""
+        return self._intake.address(self.url, self.headers)
+
+    def _go_on(self) -> None:
+        """Let uvicorn have the request whose head was read."""
+        url, headers, expect = self.url, self.headers, self.expect_100_continue
+        HttpToolsProtocol.on_message_begin(self)
+        self.url, self.expect_100_continue = url, expect
+        self.headers.extend(headers)
+        HttpToolsProtocol.on_headers_complete(self)
+
+    def _give_to_intake(self, address: Address) -> bool:
+        """Whether the intake takes the request; if not, uvicorn has it from here on."""
+        assert self._intake is not None
+        self._address, body, self._body = None, self._body, b""
+        before, answering = self.cycle, self._answering
+        answering.response_complete = False
+        self.cycle = answering  # type: ignore[assignment]
+        if self._intake.take(address, body, self):
+            return True
+        answering.response_complete, self.cycle = True, before
+        self._go_on()
+        if body:
+            HttpToolsProtocol.on_body(self, body)
+        return False
+
+    def answer(self, status: int, head: bytes, body: bytes) -> None:
+        """Answer what an intake took; ``head`` are whole lines."""
+        answering = self._answering
+        answering.response_complete = True
+        if self.transport.is_closing():
+            return
+        close = b"" if answering.keep_alive else b"connection: close\r\n"
+        self.transport.write(b"".join([STATUS_LINE[status], self._default_lines(), head, close, b"\r\n", body]))
+        if not answering.keep_alive:
+            self.transport.close()
+        if self.pipeline or not answering.keep_alive:
+            self.on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.waiting[self] = None
+        self._answered = self.loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._check_idle)
+
+    def _default_lines(self) -> bytes:
+        """uvicorn's own headers (the date) as lines; it makes a new list every second."""
+        headers = self.server_state.default_headers
+        if headers is not Door._rendered[0]:
+            lines = b"".join([name + b": " + value + b"\r\n" for name, value in headers])
+            Door._rendered = (headers, lines)
+        return Door._rendered[1]
+
+    def _check_idle(self) -> None:
+        """Close a connection on which nothing came for long; one timer for many reports."""
+        self._idle_timer = None
+        if self.transport.is_closing() or self.timeout_keep_alive_task is not None:
+            return  # uvicorn looks after it
+        busy = self._reading_head or self._reading_body or not self.cycle.response_complete
+        left = self.timeout_keep_alive - (0.0 if busy else self.loop.time() - self._answered)
+        if left <= 0:
+            self.timeout_keep_alive_handler()
+        else:
+            self._idle_timer = self.loop.call_later(left, self._check_idle)
 
     # -- refusals ----------------------------------------------------------------------------------------------
 
@@ -231,8 +348,7 @@ class Door(HttpToolsProtocol):
             self.transport.abort()
             return
         problem = Problem(token, reason)
-        headers = [*problem.headers, (b"content-length", str(len(problem.body)).encode()), (b"connection", b"close")]
-        lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+        lines = problem.head + b"connection: close\r\n"
         self.transport.write(b"HTTP/1.1 %d Refused\r\n%b\r\n%b" % (problem.status, lines, problem.body))
         self.transport.close()
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 import msgspec
 
-from ..errors import MissingExtra
+from ..errors import MissingExtra, Overloaded, Refused, StoreUnavailable
+from .faults import Seldom
 from .metrics import Metrics
 from .problems import Problem
 
@@ -27,12 +29,14 @@ except ImportError:
 
 __all__ = [
     "TASK", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form", "from_http",
-    "immutable_response", "json_response", "no_such_route", "number_of", "pseudonym_of", "read_body", "read_request",
-    "report_path", "round_of", "send_answer", "size_of", "task_of",
-    "upload_path", "while_connected",
+    "immutable_response", "json_response", "no_such_route", "number_of", "problem_of", "pseudonym_of", "read_body",
+    "read_request", "refused_by_store", "report_path", "round_of", "send_answer", "size_of", "task_of", "upload_path",
+    "while_connected",
 ]  # fmt: skip
 
 T = TypeVar("T")
+log = logging.getLogger("semilocal.service")
+_SELDOM = Seldom()  # the same fault is logged once a minute
 MSGPACK = "application/msgpack"
 TASK = re.compile(r"[0-9a-f]{64}\Z")
 _PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
@@ -196,6 +200,30 @@ def from_http(error: HTTPException) -> Problem:
         allowed = (error.headers or {}).get("Allow", "")
         return Problem("method-not-allowed", f"allowed: {allowed}", headers=((b"allow", allowed.encode()),))
     return Problem("no-such-route" if error.status_code == 404 else "malformed", error.detail)
+
+
+def refused_by_store(outcome: str) -> Problem:
+    """A report that the store did not take, as a problem."""
+    return Problem(outcome, retry_after=1 if outcome == "not-open-yet" else None)
+
+
+def problem_of(error: Exception) -> Problem:
+    """How a fault is answered; what nobody expected is logged."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, Refused):
+        return Problem(error.token, str(error), retry_after=error.wait)
+    if isinstance(error, HTTPException):
+        return from_http(error)
+    if isinstance(error, Overloaded):
+        return Problem("overloaded", str(error))
+    if isinstance(error, StoreUnavailable):
+        if _SELDOM.allow("database"):
+            log.warning("the database is away: %s", error)
+        return Problem("unavailable", "the database does not answer now")
+    if _SELDOM.allow(type(error)):
+        log.error("unexpected fault", exc_info=error)
+    return Problem("unavailable", "an unexpected fault; it was logged")
 
 
 async def send_answer(send: Any, status: int, headers: list[tuple[bytes, bytes]], body: bytes, method: str) -> None:

@@ -28,6 +28,7 @@ from . import rounds
 from .campaign import Campaign, Status
 from .faults import Faults, Health, Seldom
 from .keys import NO_KEYS, Keyring
+from .reports import Sound
 from .stores.base import Store, What
 from .writer import Writer
 
@@ -50,6 +51,7 @@ class LiveCampaign:
 
     def __init__(self, campaign: Campaign, status: Status, curator: Curator) -> None:
         self.campaign, self.status, self.curator = campaign, status, curator
+        self.sound = Sound()
         self.changed = asyncio.Event()
 
     def follow(self, status: Status, curator: Curator) -> None:
@@ -59,6 +61,7 @@ class LiveCampaign:
         )  # fmt: skip
         self.status, self.curator = status, curator
         if moved:
+            self.sound = Sound()
             self.changed.set()
             self.changed = asyncio.Event()
 
@@ -245,6 +248,10 @@ class Service:
                 self._spawn(self._look_at(task, self.advance(task)))
 
     # -- what this worker knows --------------------------------------------------------------------------------
+
+    def known(self, task: bytes) -> LiveCampaign | None:
+        """The copy of a campaign, however old; None if this worker has none yet."""
+        return self._live.get(task)
 
     async def campaign(self, task: bytes) -> LiveCampaign:
         """The copy of a campaign, however old."""

@@ -1,7 +1,9 @@
 """Group commit: many requests, one writer, one transaction per batch.
 
 While a batch is being committed the next one gathers, so a commit's cost is shared by all who wait for it. A request is
-answered after its transaction is on disk. The queue is bounded; when it is full, requests are refused at once.
+answered after its transaction is on disk. The queue is bounded; when it is full, requests are refused at once. Who
+waits leaves a function that is called with the outcome: reports come by the ten thousand, and a future and a task for
+each would cost more than writing them.
 
 Knows a store's ``apply``. Knows no HTTP.
 """
@@ -10,17 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol
 
 from ..errors import Overloaded, StoreUnavailable
 from .stores.base import Applied, Outcome
 
-__all__ = ["Writer"]
+__all__ = ["Done", "Writer"]
 
+log = logging.getLogger("semilocal.service")
 
 SHORT_QUEUE = 256
+Done = Callable[[Outcome | Exception], None]
 
 
 class Applies(Protocol):
@@ -52,13 +58,13 @@ class Writer:
         self._store, self._on_full, self._patience = store, on_full, patience
         self._max_queue, self._max_batch, self._gather = max_queue, max_batch, gather
         self._items: list[Any] = []
-        self._waiters: list[asyncio.Future[Outcome]] = []
+        self._waiters: list[Done] = []
         self._wake: asyncio.Event | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._task: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._flying: list[asyncio.Future[Outcome]] = []  # waiters of the batch that is being written
-        self._since = 0.0
+        self._flying: list[Done] = []  # waiters of the batch that is being written
+        self._since: float | None = None  # when writing it began; None if none is being written
         self.batches = 0
         self.written = 0
 
@@ -66,6 +72,11 @@ class Writer:
     def waiting(self) -> int:
         """Items in the queue."""
         return len(self._items)
+
+    @property
+    def full(self) -> bool:
+        """Whether the next item would be refused."""
+        return self._task is None or self._task.done() or len(self._items) >= self._max_queue
 
     def state(self) -> str:
         """A word for the task that writes: "runs" or "ended"."""
@@ -98,15 +109,24 @@ class Writer:
         ------
         Overloaded, StoreUnavailable
         """
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.submit(item, partial(_settle, future))
+        return await future
+
+    def submit(self, item: Any, done: Done) -> None:
+        """Queue one item; ``done`` is called once, with the outcome when it is on disk or with what went wrong.
+
+        Raises
+        ------
+        Overloaded
+        """
         if self._task is None or self._task.done() or self._wake is None:
             raise Overloaded("reports are not written now")
         if len(self._items) >= self._max_queue:
             raise Overloaded("the queue of reports is full")
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._items.append(item)
-        self._waiters.append(future)
+        self._waiters.append(done)
         self._wake.set()
-        return await future
 
     async def _run(self) -> None:
         assert self._wake is not None
@@ -124,15 +144,14 @@ class Writer:
             try:
                 applied: Applied = await loop.run_in_executor(self._pool, self._store.apply, items)
             except Exception as error:  # the batch failed as a whole: everybody in it is told
-                _fail(waiters, error)
+                _answer(self._flying, [error] * len(self._flying))
                 continue
             finally:
-                self._flying = []
+                flying, self._flying, self._since = self._flying, [], None
             self.batches += 1
             self.written += len(items)
-            for waiter, outcome in zip(waiters, applied.outcomes, strict=True):
-                if not waiter.done():
-                    waiter.set_result(outcome)
+            if flying:  # not told already that the database hangs
+                _answer(flying, applied.outcomes)
             if applied.full:
                 self._on_full(applied.full)
 
@@ -141,12 +160,24 @@ class Writer:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._patience / 4)
-            if self._flying and loop.time() - self._since > self._patience:
-                queued, self._waiters, self._items = self._waiters, [], []
-                _fail([*self._flying, *queued], StoreUnavailable(f"no answer for {self._patience:g} s"))
+            if self._since is not None and loop.time() - self._since > self._patience:
+                waiters = [*self._flying, *self._waiters]
+                self._flying, self._waiters, self._items = [], [], []
+                _answer(waiters, [StoreUnavailable(f"no answer for {self._patience:g} s")] * len(waiters))
 
 
-def _fail(waiters: list[asyncio.Future[Outcome]], error: Exception) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_exception(error)
+def _answer(waiters: Sequence[Done], outcomes: Sequence[Outcome | Exception]) -> None:
+    for done, outcome in zip(waiters, outcomes, strict=True):
+        try:
+            done(outcome)
+        except Exception as error:  # the others are to be told all the same
+            log.error("an answer could not be given", exc_info=error)
+
+
+def _settle(future: asyncio.Future[Outcome], outcome: Outcome | Exception) -> None:
+    if future.done():  # who waited has gone
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

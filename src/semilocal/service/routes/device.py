@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Any
 
 import msgspec
 
-from ...errors import DeviceViolation, InvalidInput
-from ...protocol.curator import Curator
-from ...protocol.messages import decode_report
+from ...errors import DeviceViolation
 from ..campaign import token_hash, used_by
 from ..http import (
     TASK,
@@ -25,26 +22,23 @@ from ..http import (
     pseudonym_of,
     read_body,
     read_request,
+    refused_by_store,
     round_of,
     size_of,
     task_of,
     while_connected,
 )
 from ..problems import Problem
-from ..stores.base import Enrolment, Incoming
+from ..reports import REPORT_BYTES, check_report, verifier_of
+from ..stores.base import Enrolment
 from ..worker import LiveCampaign, Service, poll_after
 from .pair import show_pair_state
 from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
 
 __all__ = ["OPERATIONS", "put_report", "state_document"]
 
-REPORT_BYTES = 4096
 LONGEST_WAIT = 25
 _KINDS = {"collecting": "query", "releasing": "value-query"}
-
-_MAX_CELL = 2**62  # what a database's integer holds, and more than any hierarchy has
-_encode = msgspec.msgpack.Encoder().encode
-_KEY = re.compile(rb"[Bb]earer ([0-9a-f]{64})\Z")
 _ACKNOWLEDGED = [
     (b"content-type", b"application/json"), (b"content-length", b"77"), (b"cache-control", b"no-store"),
 ]  # fmt: skip
@@ -110,7 +104,7 @@ async def put_report(
 ) -> None:
     """Take a report; answered when it is on disk.
 
-    Nearly all requests are reports, so this one works on the bare ASGI messages.
+    Most reports take the short way (:mod:`..intake`); this is the way of all others, and the one that words refusals.
     """
     key, size = b"", 0
     for name, value in scope["headers"]:
@@ -119,19 +113,21 @@ async def put_report(
         elif name == b"content-length":
             size = size_of(value)
     body = await read_body(receive, size, REPORT_BYTES)
-    match = _KEY.match(key)
-    if match is None:
+    verifier = verifier_of(key)
+    if verifier is None:
         raise Problem("unauthorized", "send Authorization: Bearer <key, 64 lower-case hex digits>")
     service = context.service
     if not context.by_key.allow(key, service.monotonic()):
         raise Problem("too-fast", "more than 20 requests a second with one key")
-    verifier = hashlib.sha256(bytes.fromhex(match[1].decode())).digest()
     live = await service.campaign(task)
     if round_ > live.status.round:
         live = await service.refresh(task)
     status = live.status
     curator = live.curator if round_ == status.round and round_ > status.closed else None
-    item = _incoming(body, task, round_, pseudonym, verifier, curator)
+    try:
+        item = check_report(body, task, round_, pseudonym, verifier, curator)
+    except DeviceViolation as error:
+        raise Problem(error.token, error.reason) from None
     if round_ > max(status.round, status.closed) or status.phase == "enrolling":
         if status.ended:
             token = "campaign-ended" if status.phase == "cancelled" else "no-such-round"
@@ -141,33 +137,10 @@ async def put_report(
     outcome = await service.writer.put(item)
     context.metrics.judged(outcome)
     if outcome not in ("stored", "again"):
-        raise Problem(outcome, retry_after=1 if outcome == "not-open-yet" else None)
+        raise refused_by_store(outcome)
     status_code = 201 if outcome == "stored" else 200
     await send({"type": "http.response.start", "status": status_code, "headers": _ACKNOWLEDGED})
     await send({"type": "http.response.body", "body": b'{"digest":"%b"}' % hashlib.sha256(body).hexdigest().encode()})
-
-
-def _incoming(
-    body: bytes, task: bytes, round_: int, pseudonym: bytes, verifier: bytes, curator: Curator | None
-) -> Incoming:
-    """A report as the store takes it; without a curator the round is closed, and only stored bytes matter."""
-    try:
-        report = decode_report(body)
-    except InvalidInput as error:
-        raise Problem("not-canonical", str(error)) from None
-    if report.task != task:
-        raise Problem("other-task", "the task in the body is not the one in the path")
-    if report.round != round_:
-        raise Problem("other-round", f"the body is for round {report.round}, the path for round {round_}")
-    if report.pseudonym != pseudonym:
-        raise Problem("other-pseudonym", "the pseudonym in the body is not the one in the path")
-    if report.cell >= _MAX_CELL:
-        raise Problem("unknown-cell", "no hierarchy has such a cell")
-    try:
-        before, cell = (0, 0) if curator is None else curator.check(report)
-    except DeviceViolation as error:
-        raise Problem(error.token, error.reason) from None
-    return Incoming(task, round_, pseudonym, verifier, report.cell, _encode(report.answer), before, cell)
 
 
 async def refuse_report_path(context: Context, request: Request) -> Response:
