@@ -10,59 +10,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
-from semilocal.service.door import Door, Limits, raise_file_limit
-from semilocal.service.server import bind
-from semilocal.service.stores.base import open_store
-from semilocal.testing import MockClock, Server, build_app
+from semilocal.service.door import Door, raise_file_limit
+from semilocal.testing import Server
 from tests.helpers.flood import REQUEST, greedy, half_open, raised_file_limit
 from tests.helpers.nginx import peak_memory
-from tests.helpers.service import open_campaign, sample_task
-
-SOON = 120.0  # seconds after which a test gives up waiting for what must come
-
-
-@contextlib.contextmanager
-def served(tmp_path: Path, app: Any = None, **limits: Any) -> Iterator[tuple[str, int]]:
-    """The application behind a door with these limits, in a thread."""
-
-    class Narrow(Door):
-        waiting = Door.waiting.__class__()
-        seldom = Door.seldom.__class__(0.0)
-
-    Narrow.limits = Limits(**{"connections": 64, **limits})
-    store = open_store(f"sqlite:///{tmp_path / 'service.db'}")
-    store.create(open_campaign(sample_task()), needed=None, deadline=None)
-    listener = bind("127.0.0.1", 0)
-    lifespan: Any = "on" if app is None else "off"
-    app = app or build_app(store, MockClock(), interval=0.05)[0]
-    config = uvicorn.Config(app, lifespan=lifespan, http=Narrow, log_config=None, ws="none", timeout_keep_alive=65)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield listener.getsockname()
-    finally:
-        server.should_exit = True
-        thread.join()
-        store.close()
-
-
-def answer(connection: socket.socket) -> bytes:
-    """All that comes until the connection is closed."""
-    connection.settimeout(SOON)
-    parts = []
-    with contextlib.suppress(ConnectionResetError):
-        while part := connection.recv(65_536):
-            parts.append(part)
-    return b"".join(parts)
+from tests.helpers.served import SOON, answer, served
+from tests.helpers.service import sample_task
 
 
 def refusal(data: bytes) -> tuple[int, str]:

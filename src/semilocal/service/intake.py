@@ -23,7 +23,6 @@ __all__ = ["Address", "Connection", "Intake"]
 
 _PATH = re.compile(rb"/tasks/([0-9a-f]{64})/rounds/([1-9][0-9]{0,5})/reports/([0-9a-f]{32})\Z")
 _ACKNOWLEDGED = b"content-type: application/json\r\ncontent-length: 77\r\ncache-control: no-store\r\n"
-_STORED, _AGAIN = 201, 200
 
 
 class Address(NamedTuple):
@@ -90,7 +89,7 @@ class Intake:
         def done(outcome: Outcome | Exception) -> None:
             if outcome == "stored" or outcome == "again":
                 self._metrics.judged(outcome)
-                status = _STORED if outcome == "stored" else _AGAIN
+                status = 201 if outcome == "stored" else 200
                 self._metrics.answered(status)
                 digest = hashlib.sha256(body).hexdigest()
                 connection.answer(status, _ACKNOWLEDGED, b'{"digest":"%b"}' % digest.encode())

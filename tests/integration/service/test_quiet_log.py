@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from semilocal.errors import StoreUnavailable
-from semilocal.service import app as app_module
+from semilocal.service import http as http_module
 from semilocal.service.faults import Seldom
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
@@ -29,7 +29,7 @@ ALWAYS = ("gather", "close", "interrupt")
 
 @pytest.fixture(autouse=True)
 def fresh_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "_SELDOM", Seldom())
+    monkeypatch.setattr(http_module, "_SELDOM", Seldom())
 
 
 class Away:

@@ -1,0 +1,254 @@
+"""The short way of a report: the same answers as the long one, whatever comes, in whatever pieces."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from semilocal import Report
+from semilocal.errors import StoreUnavailable
+from semilocal.protocol.messages import ValueReport, encode
+from semilocal.service import rounds
+from semilocal.service.door import Door
+from semilocal.service.intake import Intake
+from semilocal.service.stores.base import Enrolment, Store
+from semilocal.service.stores.sqlite import SQLiteStore
+from semilocal.testing import MockClock
+from tests.helpers.served import SOON, answer, served
+from tests.helpers.service import open_campaign, sample_task
+
+TASK = sample_task(window=10**6)
+KEYS = [bytes([number]) * 32 for number in range(1, 9)]
+NAMES = [bytes([number]) * 16 for number in range(1, 9)]
+
+
+class Taken(NamedTuple):
+    """How often the short way was gone, and how often it was not."""
+
+    short: list[bytes]
+    back: list[bytes]
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
+    """Note what the intake takes and what it gives back."""
+    seen, take = Taken([], []), Intake.take
+
+    def noted(self: Intake, address: Any, body: bytes, connection: Any) -> bool:
+        done = take(self, address, body, connection)
+        (seen.short if done else seen.back).append(body)
+        return done
+
+    monkeypatch.setattr(Intake, "take", noted)
+    return seen
+
+
+def open_round(store: Store) -> None:
+    """A campaign whose first round is open; one participant more than will report keeps it so."""
+    store.create(open_campaign(TASK), needed=None, deadline=None)
+    people = [*zip(NAMES, KEYS, strict=True), (bytes(16), bytes(32))]
+    items = [Enrolment(TASK.id, name, hashlib.sha256(key).digest(), None, None) for name, key in people]
+    assert set(store.apply(items).outcomes) == {"stored"}
+    rounds.start(store, TASK.id, MockClock()())
+
+
+def request(
+    place: int, body: bytes | None = None, *, key: bytes | None = None, more: str = "", round_: int = 1
+) -> bytes:
+    """A PUT of a report as a client sends it."""
+    body = encode(Report(TASK.id, 1, NAMES[place], 1, 1)) if body is None else body
+    key = KEYS[place] if key is None else key
+    head = (
+        f"PUT /tasks/{TASK.id.hex()}/rounds/{round_}/reports/{NAMES[place].hex()} HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {key.hex()}\r\n{more}Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+class Client:
+    """A connection that reads one whole answer after another."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket, self.rest = socket.create_connection(address, timeout=SOON), b""
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def read(self) -> tuple[int, dict[str, Any]]:
+        """Status and document of the next answer."""
+        while b"\r\n\r\n" not in self.rest:
+            self._more()
+        head, _, self.rest = self.rest.partition(b"\r\n\r\n")
+        headers = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
+        assert b"date" in headers
+        assert headers[b"cache-control"] == b"no-store"
+        while len(self.rest) < int(headers[b"content-length"]):
+            self._more()
+        size = int(headers[b"content-length"])
+        body, self.rest = self.rest[:size], self.rest[size:]
+        return int(head.split()[1]), json.loads(body)
+
+    def _more(self) -> None:
+        part = self.socket.recv(65_536)
+        assert part, "the connection was closed"
+        self.rest += part
+
+    def ask(self, data: bytes) -> tuple[int, dict[str, Any]]:
+        self.socket.sendall(data)
+        return self.read()
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    with served(tmp_path, prepare=open_round) as address, Client(address) as connection:
+        # A worker gets to know a campaign by its first request.
+        assert connection.ask(f"GET /tasks/{TASK.id.hex()}/state HTTP/1.1\r\nHost: x\r\n\r\n".encode())[0] == 200
+        yield connection
+
+
+def digest(data: bytes) -> dict[str, str]:
+    return {"digest": hashlib.sha256(data.partition(b"\r\n\r\n")[2]).hexdigest()}
+
+
+def test_a_report_is_stored_once_and_a_retry_is_told_so(client: Client, taken: Taken) -> None:
+    assert client.ask(request(0)) == (201, digest(request(0)))
+    assert client.ask(request(0)) == (200, digest(request(0)))
+    other = encode(Report(TASK.id, 1, NAMES[0], 1, 0))
+    status, document = client.ask(request(0, other))
+    assert (status, document["token"]) == (409, "other-answer")
+    assert len(taken.short) == 3
+    assert not taken.back
+
+
+def test_a_report_may_come_in_pieces(client: Client, taken: Taken) -> None:
+    data = request(1)
+    for place in range(len(data)):
+        client.socket.sendall(data[place : place + 1])
+    assert client.read() == (201, digest(data))
+    assert len(taken.short) == 1
+
+
+def test_answers_come_in_the_order_of_requests(client: Client, taken: Taken) -> None:
+    state = f"GET /tasks/{TASK.id.hex()}/state HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    client.socket.sendall(request(2) + state + request(3) + request(2) + b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n")
+    answers = [client.read() for _ in range(5)]
+    assert [status for status, _ in answers] == [201, 200, 201, 200, 404]
+    assert answers[0][1] == answers[3][1] == digest(request(2))
+    assert answers[1][1]["round"] == 1
+    assert answers[2][1] == digest(request(3))
+    assert taken.short  # the first of them; the others wait in uvicorn's queue
+    assert client.ask(request(4)) == (201, digest(request(4)))
+
+
+def test_a_connection_that_is_to_be_closed_is_closed_after_the_answer(client: Client, taken: Taken) -> None:
+    client.socket.sendall(request(5, more="Connection: close\r\n"))
+    data = client.rest + answer(client.socket)
+    assert data.startswith(b"HTTP/1.1 201")
+    assert not taken.short
+
+
+BODY = encode(Report(TASK.id, 1, NAMES[6], 1, 1))
+BAD: dict[str, Callable[[], bytes]] = {
+    "other key": lambda: request(6, key=KEYS[0]),
+    "key of another form": lambda: request(6, key=b"short"),
+    "cut": lambda: request(6, BODY[:-1]),
+    "longer": lambda: request(6, BODY + b"\x00"),
+    "not canonical": lambda: request(6, BODY[:-1] + b"\xcc\x01"),
+    "empty": lambda: request(6, b""),
+    "too large": lambda: request(6, BODY + bytes(5000)),
+    "other task": lambda: request(6, encode(Report(bytes(32), 1, NAMES[6], 1, 1))),
+    "other round": lambda: request(6, encode(Report(TASK.id, 2, NAMES[6], 1, 1))),
+    "other round in the path": lambda: request(6, round_=2),
+    "other pseudonym": lambda: request(6, encode(Report(TASK.id, 1, NAMES[5], 1, 1))),
+    "other cell": lambda: request(6, encode(Report(TASK.id, 1, NAMES[6], 2, 1))),
+    "no hierarchy's cell": lambda: request(6, encode(Report(TASK.id, 1, NAMES[6], 2**63, 1))),
+    "other answer": lambda: request(6, encode(Report(TASK.id, 1, NAMES[6], 1, 9))),
+    "no answer": lambda: request(6, encode(Report(TASK.id, 1, NAMES[6], 1, None))),
+    "other kind": lambda: request(6, encode(ValueReport(TASK.id, 1, NAMES[6], 1, 1))),
+}
+
+
+def test_refusals_are_those_of_the_long_way(client: Client, taken: Taken) -> None:
+    assert client.ask(request(7))[0] == 201  # so that sound reports are remembered
+    for name, make in BAD.items():
+        data = make()
+        short = client.ask(data)
+        with Client(client.socket.getpeername()) as other:
+            long = other.ask(data.replace(b"Host: x", b"Host: x\r\nConnection: close", 1))
+        assert short == long, name
+        assert 400 <= short[0] < 500, name
+    assert taken.short == [encode(Report(TASK.id, 1, NAMES[7], 1, 1)), BODY]  # only the database knows a foreign key
+    assert len(taken.back) == len(BAD) - 2  # the one that is too large is not even read
+    assert client.ask(request(6)) == (201, digest(request(6)))
+
+
+def test_one_key_may_not_ask_without_end(client: Client, taken: Taken) -> None:
+    answers = [client.ask(request(0)) for _ in range(61)]  # the test's clock stands still
+    assert [status for status, _ in answers[:60]] == [201] + [200] * 59
+    assert (answers[60][0], answers[60][1]["token"]) == (429, "too-fast")
+    assert len(taken.short) == 60
+
+
+def test_a_store_that_fails_is_answered_with_come_back(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+
+        def fail(*_: Any) -> Any:
+            raise StoreUnavailable("away")
+
+        broken.setattr(SQLiteStore, "apply", fail)
+        status, document = client.ask(request(0))
+        assert (status, document["token"]) == (503, "unavailable")
+    assert client.ask(request(0)) == (201, digest(request(0)))
+
+
+def test_a_client_that_goes_before_its_answer_harms_nobody(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = SQLiteStore.apply
+
+    def slow(self: SQLiteStore, batch: Any) -> Any:
+        time.sleep(0.2)
+        return apply(self, batch)
+
+    monkeypatch.setattr(SQLiteStore, "apply", slow)
+    with Client(client.socket.getpeername()) as other:
+        other.socket.sendall(request(0))
+    assert client.ask(request(1)) == (201, digest(request(1)))
+    assert client.ask(request(0)) == (200, digest(request(0)))
+
+
+def test_a_connection_that_waits_after_a_report_is_closed_when_its_time_is_over(tmp_path: Path) -> None:
+    with served(tmp_path, prepare=open_round, keep_alive=1) as address, Client(address) as connection:
+        connection.socket.sendall(request(0))
+        data = answer(connection.socket)
+        assert data.startswith(b"HTTP/1.1 201")
+        assert data.count(b"HTTP/1.1") == 1
+
+
+def test_one_timer_for_many_reports_runs_out_after_the_last_of_them() -> None:
+    """The timer of the first report looks when the last one was answered, and waits on if that is not long ago."""
+    now, timers, closed = [100.0], list[float](), list[float]()
+    door: Any = object.__new__(Door)
+    door.timeout_keep_alive, door.timeout_keep_alive_task, door._answered = 65, None, 100.0
+    door._reading_head = door._reading_body = False
+    door.cycle = SimpleNamespace(response_complete=True)
+    door.transport = SimpleNamespace(is_closing=lambda: False, close=lambda: closed.append(now[0]))
+    door.loop = SimpleNamespace(time=lambda: now[0], call_later=lambda seconds, _: timers.append(now[0] + seconds))
+    door._answered, now[0] = 150.0, 165.0
+    door._check_idle()
+    assert (timers, closed) == ([215.0], [])
+    now[0], door.cycle.response_complete = 215.0, False  # a report is being written
+    door._check_idle()
+    assert (timers, closed) == ([215.0, 280.0], [])
+    now[0], door.cycle.response_complete, door._answered = 280.0, True, 215.0
+    door._check_idle()
+    assert closed == [280.0]
