@@ -16,10 +16,12 @@ import numpy.typing as npt
 from ..arrays import Floats, as_floats
 from ..errors import InvalidInput, OutsideDomain, is_plain, printable
 
-__all__ = ["MAX_DIMENSIONS", "Box", "Clipped"]
+__all__ = ["MAX_DIMENSIONS", "MERCATOR", "Box", "Clipped"]
 
 MAX_DIMENSIONS = 8
 MAX_NAME = 200  # characters of the name of an axis
+MERCATOR = ("easting", "northing")  # axes of Web Mercator, EPSG:3857
+_MERCATOR_EDGE = 20_037_508.342789244  # metres: half the length of the equator, radius 6,378,137 m
 
 
 class Clipped(NamedTuple):
@@ -73,6 +75,25 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         msgspec.structs.force_setattr(self, "lower", lower)
         msgspec.structs.force_setattr(self, "upper", upper)
         msgspec.structs.force_setattr(self, "names", names)
+
+    @classmethod
+    def world(cls) -> Box:
+        """The whole Earth in degrees. Cells of a ``BinaryTree`` over it are those of geohashes.
+
+        Examples
+        --------
+        >>> print(Box.world())
+        lon [-180, 180] × lat [-90, 90]
+        """
+        return cls((-180.0, -90.0), (180.0, 90.0), names=("lon", "lat"))
+
+    @classmethod
+    def mercator(cls) -> Box:
+        """The square of Web Mercator (EPSG:3857) in metres. Cells of a ``Quadtree`` over it are those of quadkeys.
+
+        It ends at 85.05 degrees north and south.
+        """
+        return cls((-_MERCATOR_EDGE, -_MERCATOR_EDGE), (_MERCATOR_EDGE, _MERCATOR_EDGE), names=MERCATOR)
 
     @property
     def dimensions(self) -> int:

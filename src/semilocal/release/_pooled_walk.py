@@ -1,4 +1,4 @@
-"""How many people are in boxes, from a pooled tree: one walk down for many queries at once, one back up.
+"""How many people are in boxes or polygons, from a pooled tree: one walk down for many queries at once, one back up.
 
 A query takes the estimates of cells that it holds and nothing from cells that it does not meet; only cells that it cuts
 are followed further. On the way back every cell says which share of its people the query takes. That gives the exact
@@ -17,19 +17,21 @@ Knows published numbers. Knows no positions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import Floats, Integers
+from ..arrays import Flags, Floats, Integers
+from ..geometry.polygons import Polygons
 from ..pooled import noise
 from ..pooled.estimate import Estimates, final_places
 from ..pooled.rule import last_opened
 from ..pooled.spread import Density, spread_inside
+from ._areas import Asked
 from ._walk import Counted
 from .spread import Spread, fit
 
@@ -38,7 +40,8 @@ __all__ = ["PooledWalk"]
 _QUERIES_AT_ONCE = 1 << 11  # working arrays stay in the processor's cache
 _FINAL = -1
 
-Cuts: TypeAlias = npt.NDArray[np.uint16]
+# Final cells that queries cut (their rows among the pairs, queries, cells) to people inside and shares of the volumes.
+_Cut: TypeAlias = Callable[[Integers, Integers, Integers], tuple[Floats, Floats]]
 
 
 class _Step(NamedTuple):
@@ -125,20 +128,25 @@ class PooledWalk:
         spread = _fitted(estimates, people, starts)
         return cls(lower, upper, people, shift, below, middle, share, split, noisy, parts, spread)
 
-    def query(self, boxes: Floats) -> Counted:
-        """People in boxes float64[q, 2, d]."""
-        answer = np.zeros((3, len(boxes)))
-        nearby = np.argsort(boxes[:, 0, 0])  # neighbours follow the same cells: better use of the cache
-        for start in range(0, len(boxes), _QUERIES_AT_ONCE):
-            some = nearby[start : start + _QUERIES_AT_ONCE]
-            answer[:, some] = self._answer(np.ascontiguousarray(np.moveaxis(boxes[some], 0, 2)))
+    def query(self, asked: Asked) -> Counted:
+        """People in boxes float64[q, 2, d] or in polygons."""
+        answer = np.zeros((3, len(asked)))
+        if isinstance(asked, Polygons):
+            for some in asked.batches():
+                answer[:, some] = self._answer(len(some), partial(self._down_polygons, asked.take(some)))
+        else:
+            nearby = np.argsort(asked[:, 0, 0])  # neighbours follow the same cells: better use of the cache
+            for start in range(0, len(asked), _QUERIES_AT_ONCE):
+                some = nearby[start : start + _QUERIES_AT_ONCE]
+                boxes = np.ascontiguousarray(np.moveaxis(asked[some], 0, 2))
+                answer[:, some] = self._answer(len(some), partial(self._down, boxes))
         value, variance, shift = answer
-        return Counted(value, np.maximum(variance, 0.0), value + shift, np.full(len(boxes), self.people[0]))
+        return Counted(value, np.maximum(variance, 0.0), value + shift, np.full(len(asked), self.people[0]))
 
-    def _answer(self, queries: Floats) -> Floats:
-        """Value, variance and shift, given corners of queries float64[2, d, q]: float64[3, q]."""
-        total = np.zeros((3, queries.shape[2]))
-        steps = self._down(total, queries)
+    def _answer(self, queries: int, down: Callable[[Floats], list[_Step]]) -> Floats:
+        """Value, variance and shift of so many queries, given their way down: float64[3, q]."""
+        total = np.zeros((3, queries))
+        steps = down(total)
         deeper = np.empty(0)
         for query, cell, taken, follow, left in reversed(steps):
             taken[0, follow[:left]], taken[1, follow[left:]] = deeper[:left], deeper[left:]
@@ -151,8 +159,8 @@ class PooledWalk:
             self._add(total[1], query, differ)
         return total
 
-    def _down(self, total: Floats, queries: Floats) -> list[_Step]:
-        """Follow the cells that queries cut; add up the people and the spread, and keep the way for the noise.
+    def _down(self, queries: Floats, total: Floats) -> list[_Step]:
+        """Follow the cells that boxes float64[2, d, q] cut; add up people and spread, keep the way for the noise.
 
         A child differs from its parent on one axis only. So a pair of a query and a cell carries one bit for every side
         of the cell that the query cuts off, two of them change per step, and without any the query holds the cell.
@@ -165,7 +173,8 @@ class PooledWalk:
             cuts |= (begin > self.lower[axis, 0]) * _bit(axis, 0) | (end < self.upper[axis, 0]) * _bit(axis, 1)
         query, cuts = query[meets], cuts[meets]
         cell = np.zeros(len(query), dtype=np.int64)
-        follow, first, _ = self._meet(total, queries, query, cell, cuts, 0)
+        cut = partial(self._cut, queries, depth=0)
+        follow, first, _ = self._meet(total, query, cell, cuts == 0, cut)
         query, cell, cuts = query[follow], cell[follow], cuts[follow]
         steps: list[_Step] = []
         while len(query):
@@ -182,21 +191,49 @@ class PooledWalk:
             below = first.take(both)
             below[left:] += 1
             where, cuts = query.take(both), np.concatenate(sides)
-            follow, first, some = self._meet(total, queries, where, below, cuts, len(steps) + 1)
+            cut = partial(self._cut, queries, depth=len(steps) + 1)
+            follow, first, some = self._meet(total, where, below, cuts == 0, cut)
             taken = np.zeros((2, len(query)))
             taken[0, rows[0]], taken[1, rows[1]] = some[:left], some[left:]
             steps.append(_Step(query, cell, taken, both[follow], int(np.searchsorted(follow, left))))
             query, cell, cuts = where[follow], below[follow], cuts[follow]
         return steps
 
+    def _down_polygons(self, polygons: Polygons, total: Floats) -> list[_Step]:
+        """The same for polygons, which are cut smaller from cell to cell."""
+        query, cell = np.arange(len(polygons)), np.zeros(len(polygons), dtype=np.int64)
+        steps: list[_Step] = []
+        inner, meets, holds = polygons.within(self._boxes(cell))
+        rows = np.flatnonzero(meets)
+        query, cell, inner = query[rows], cell[rows], inner.take(rows)
+        follow, first, _ = self._meet(total, query, cell, holds[rows], self._cut_polygons(inner, 0))
+        query, cell, inner = query[follow], cell[follow], inner.take(follow)
+        while len(query):
+            pairs = np.tile(np.arange(len(query)), 2)
+            below = np.concatenate([first, first + 1])
+            inner, meets, holds = inner.take(pairs).within(self._boxes(below))
+            rows = np.flatnonzero(meets)
+            both, below, inner, left = pairs[rows], below[rows], inner.take(rows), np.searchsorted(rows, len(query))
+            where = query[both]
+            cut = self._cut_polygons(inner, len(steps) + 1)
+            follow, first, some = self._meet(total, where, below, holds[rows], cut)
+            taken = np.zeros((2, len(query)))
+            taken[0, both[:left]], taken[1, both[left:]] = some[:left], some[left:]
+            steps.append(_Step(query, cell, taken, both[follow], int(np.searchsorted(follow, left))))
+            query, cell, inner = where[follow], below[follow], inner.take(follow)
+        return steps
+
+    def _boxes(self, cell: Integers) -> Floats:
+        """float64[m, 2, d]."""
+        return np.stack([self.lower[:, cell].T, self.upper[:, cell].T], axis=1)
+
     def _meet(
-        self, total: Floats, queries: Floats, query: Integers, cell: Integers, cuts: Cuts, depth: int
+        self, total: Floats, query: Integers, cell: Integers, whole: Flags, cut: _Cut
     ) -> tuple[Integers, Integers, Floats]:
-        """Add what queries take from cells that they meet.
+        """Add what queries take from cells that they meet; ``whole`` says which they hold.
 
         Which pairs to follow, the first of the children that they lead to, and the share taken of all others.
         """
-        whole = cuts == 0
         taken = whole.astype(np.float64)
         rows = np.flatnonzero(whole)
         which, cells = query.take(rows), cell.take(rows)
@@ -207,7 +244,7 @@ class PooledWalk:
         rows = np.flatnonzero(final & ~whole)
         if len(rows):
             which, cells = query.take(rows), cell.take(rows)
-            number, share = self._cut(queries, which, cells, depth)
+            number, share = cut(rows, which, cells)
             own = self.people.take(cells)
             np.minimum(np.divide(number, own, out=share, where=own > 0), 1.0, out=share)
             taken[rows] = share
@@ -221,8 +258,10 @@ class PooledWalk:
     def _add(total: Floats, query: Integers, numbers: Floats) -> None:
         total += np.bincount(query, numbers, minlength=len(total))
 
-    def _cut(self, queries: Floats, query: Integers, cell: Integers, depth: int) -> tuple[Floats, Floats]:
-        """People of final cells of one depth in queries that cut them, and the shares of their volumes."""
+    def _cut(
+        self, queries: Floats, rows: Integers, query: Integers, cell: Integers, *, depth: int
+    ) -> tuple[Floats, Floats]:
+        """People of final cells of one depth in boxes that cut them, and the shares of their volumes."""
         dimensions, halvings = queries.shape[1], len(self.parts).bit_length() - 1
         halved = [sum((depth + step) % dimensions == axis for step in range(halvings)) for axis in range(dimensions)]
         room, overlaps = np.ones(len(cell)), []
@@ -239,14 +278,34 @@ class PooledWalk:
         number = np.zeros(len(cell))
         for part, people in enumerate(self.parts):
             share = people.take(cell)
-            place = [0] * dimensions
-            for step in range(halvings):
-                axis = (depth + step) % dimensions
-                place[axis] = 2 * place[axis] + (part >> (halvings - 1 - step) & 1)
-            for overlap, which in zip(overlaps, place, strict=True):
+            for overlap, which in zip(overlaps, self._place(part, depth), strict=True):
                 share *= overlap[which]
             number += share
         return number, room
+
+    def _cut_polygons(self, polygons: Polygons, depth: int) -> _Cut:
+        """The same for polygons, one per pair."""
+        halvings, dimensions = len(self.parts).bit_length() - 1, len(self.lower)
+        often = np.array([sum((depth + step) % dimensions == axis for step in range(halvings)) for axis in (0, 1)])
+
+        def cut(rows: Integers, _: Integers, cell: Integers) -> tuple[Floats, Floats]:
+            some, boxes, number = polygons.take(rows), self._boxes(cell), np.zeros(len(cell))
+            side = (boxes[:, 1] - boxes[:, 0]) * 0.5**often
+            for part, people in enumerate(self.parts):
+                lower = boxes[:, 0] + side * self._place(part, depth)
+                tiles = np.stack([lower, lower + side], axis=1)
+                number += people.take(cell) * some.cut(tiles).share(tiles)
+            return number, some.share(boxes)
+
+        return cut
+
+    def _place(self, part: int, depth: int) -> list[int]:
+        """Which part of a cell of this depth it is along each axis."""
+        halvings, place = len(self.parts).bit_length() - 1, [0] * len(self.lower)
+        for step in range(halvings):
+            axis = (depth + step) % len(self.lower)
+            place[axis] = 2 * place[axis] + (part >> (halvings - 1 - step) & 1)
+        return place
 
     @cached_property
     def _inverse(self) -> Floats:

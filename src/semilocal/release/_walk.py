@@ -1,4 +1,4 @@
-"""How many people live in boxes: one walk down a run's tree for many queries at once.
+"""How many people live in boxes or polygons: one walk down a run's tree for many queries at once.
 
 A query takes the people of cells that it holds and nothing from cells that it does not meet. Only cells that it cuts
 are opened, so a query costs about as much as its edge is long in regions. On the way back up, every cell that was
@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Flags, Floats, Integers
-from ._inside import Inside, overlap
+from ..arrays import Floats, Integers
+from ..geometry.polygons import Polygons
+from ._areas import Areas, Asked, Boxes
+from ._inside import Inside
 from ._tree import NONE, Tree
 from ._visitors import Population, population
 
 __all__ = ["Counted", "Walk"]
-
-_QUERIES_AT_ONCE = 1 << 13  # working arrays stay in the processor's cache
 
 
 class Counted(NamedTuple):
@@ -83,77 +83,65 @@ class Walk:
             slopes[ends, axis] = np.clip((left - right) / (4.0 * own), -1.0, 1.0)
         return Walk(tree, found, Inside.of(tree, found, slopes))
 
-    def query(self, boxes: Floats) -> Counted:
-        """People in boxes float64[q, 2, d]."""
-        answer = np.zeros((4, len(boxes)))
-        nearby = np.argsort(boxes[:, 0, 0])  # neighbours open the same cells: better use of the cache
-        for start in range(0, len(boxes), _QUERIES_AT_ONCE):
-            some = nearby[start : start + _QUERIES_AT_ONCE]
-            answer[:, some] = self._answer(boxes[some])
+    def query(self, asked: Asked) -> Counted:
+        """People in boxes float64[q, 2, d] or in polygons."""
+        areas: Areas = asked if isinstance(asked, Polygons) else Boxes.of(asked)
+        answer = np.zeros((4, len(areas)))
+        for some in areas.batches():
+            answer[:, some] = self._answer(areas.take(some))
         middle, variance, common, most = answer
         return Counted(np.maximum(middle - common, 0.0), variance, middle + common, most)
 
-    def _answer(self, queries: Floats) -> Floats:
-        answer = np.zeros((4, len(queries)))
+    def _answer(self, areas: Areas) -> Floats:
+        answer = np.zeros((4, len(areas)))
         steps: list[_Step] = []
-        query, cell = np.arange(len(queries)), np.zeros(len(queries), dtype=np.int64)
-        opened, _ = self._meet(answer, queries, query, cell[:, None])
-        query, cell = query[opened[:, 0]], cell[opened[:, 0]]
+        query, cell = np.arange(len(areas)), np.zeros(len(areas), dtype=np.int64)
+        left, opened, _ = self._meet(answer, areas, query, cell)
+        query, cell = query[opened], cell[opened]
+        fanout = self.tree.children.shape[1]
         while len(query):
             children = self.tree.children[cell]
-            opened, shares = self._meet(answer, queries, query, children)
-            pair, which = np.nonzero(opened)
-            steps.append(_Step(query, cell, shares, (pair, which)))
-            query, cell = query[pair], children[pair, which]
+            several = left.take(np.repeat(np.arange(len(query)), fanout))
+            left, opened, shares = self._meet(answer, several, np.repeat(query, fanout), children.ravel())
+            steps.append(_Step(query, cell, shares.reshape(-1, fanout), np.divmod(opened, fanout)))
+            query, cell = query[opened // fanout], children.ravel()[opened]
         self._go_back(answer, steps)
         return answer
 
-    def _meet(self, answer: Floats, queries: Floats, query: Integers, cells: Integers) -> tuple[Flags, Floats]:
-        """Add what queries take from cells int64[m, c]; which must be opened, and how much of the others they cover."""
-        tree, (begin, end) = self.tree, self._sides
-        corners = [[queries[:, side, axis].take(query) for axis in range(queries.shape[2])] for side in (0, 1)]
-        opened, shares = np.empty(cells.shape, dtype=bool), np.empty(cells.shape)
-        for column in range(cells.shape[1]):
-            cell = cells[:, column]
-            meets, holds = np.ones((2, len(cell)), dtype=bool)
-            for lower, upper, first, last in zip(*corners, begin, end, strict=True):
-                start, stop = first.take(cell), last.take(cell)
-                meets &= (lower < stop) & (upper > start)
-                holds &= (lower <= start) & (upper >= stop)
-            whole, cut = np.flatnonzero(holds), np.flatnonzero(meets & ~holds)
-            self._add(answer[0], query[whole], self.found.people[cell[whole]])
-            self._add(answer[3], query[whole], self._most[cell[whole]])
-            shares[:, column], opened[:, column] = holds, False
-            ends = tree.children[cell[cut], 0] == NONE
-            opened[cut[~ends], column] = True
-            cut = cut[ends]
-            self._add(answer[3], query[cut], self._most[cell[cut]])
-            region = tree.regions[cell[cut]] != NONE
-            for rows, take in ((cut[region], self._cut_regions), (cut[~region], self._cut_parts)):
-                shares[rows, column] = take(answer, queries[query[rows]], query[rows], cell[rows])
-        return opened, shares
+    def _meet(self, answer: Floats, areas: Areas, query: Integers, cell: Integers) -> tuple[Areas, Integers, Floats]:
+        """Add what areas take from one cell each, int64[m].
 
-    @cached_property
-    def _sides(self) -> tuple[list[Floats], list[Floats]]:
-        """Lower and upper ends of the cells, an array per axis: the inner loop takes from them."""
-        first, last = (list(np.ascontiguousarray(self.tree.boxes[:, side].T)) for side in (0, 1))
-        return first, last
+        The areas inside cells that must be opened, which these are, and how much of the others is covered.
+        """
+        tree = self.tree
+        inner, meets, holds = areas.within(tree.boxes[cell])
+        whole, cut = np.flatnonzero(holds), np.flatnonzero(meets & ~holds)
+        self._add(answer[0], query[whole], self.found.people[cell[whole]])
+        self._add(answer[3], query[whole], self._most[cell[whole]])
+        shares = holds.astype(np.float64)
+        ends = tree.children[cell[cut], 0] == NONE
+        opened, cut = cut[~ends], cut[ends]
+        self._add(answer[3], query[cut], self._most[cell[cut]])
+        region = tree.regions[cell[cut]] != NONE
+        for rows, take in ((cut[region], self._cut_regions), (cut[~region], self._cut_parts)):
+            shares[rows] = take(answer, inner.take(rows), query[rows], cell[rows])
+        return inner.take(opened), opened, shares
 
     @cached_property
     def _most(self) -> Floats:
         """Who act from a cell, the largest number that may live there; no limit is known for trimmed parts."""
         return np.where(self.tree.is_part, np.inf, self.tree.acting)
 
-    def _cut_regions(self, answer: Floats, boxes: Floats, query: Integers, cell: Integers) -> Floats:
+    def _cut_regions(self, answer: Floats, areas: Areas, query: Integers, cell: Integers) -> Floats:
         inside, region, fanout = self.inside, self.tree.boxes[cell], self.inside.people.shape[1]
         slopes, noise = inside.slopes[cell], inside.noise[cell]
         doubt = noise + self.found.doubt[cell] / fanout**2
         value, variance, uneven, total, squares = np.zeros((5, len(cell)))
         for child in range(fanout):
             tile, people = inside.boxes[cell, child], inside.people[cell, child]
-            taken = overlap(np.maximum(boxes[:, 0], tile[:, 0]), np.minimum(boxes[:, 1], tile[:, 1]), region, slopes)
+            taken = areas.tile_share(tile, region, slopes)
             whole = inside.shares[cell, child]
-            share = np.divide(taken, whole, out=np.zeros(len(cell)), where=whole > 0)
+            share = np.minimum(np.divide(taken, whole, out=np.zeros(len(cell)), where=whole > 0), 1.0)
             value += people * share
             variance += people * share * (1.0 - share)
             uneven += np.sqrt(inside.spread.excess(people, share, doubt))
@@ -163,11 +151,12 @@ class Walk:
         variance += np.maximum(squares - total**2 / fanout, 0.0) * fanout / (fanout - 1) * noise + uneven**2
         self._add(answer[0], query, value)
         self._add(answer[1], query, variance)
-        return overlap(boxes[:, 0], boxes[:, 1], region, np.zeros(slopes.shape))
+        return areas.tile_share(region, region, np.zeros(slopes.shape))
 
-    def _cut_parts(self, answer: Floats, boxes: Floats, query: Integers, cell: Integers) -> Floats:
+    def _cut_parts(self, answer: Floats, areas: Areas, query: Integers, cell: Integers) -> Floats:
         people, noise = self.found.people[cell], self.found.noise[cell]
-        share = overlap(boxes[:, 0], boxes[:, 1], self.tree.boxes[cell], self.inside.slopes[cell])
+        box = self.tree.boxes[cell]
+        share = areas.tile_share(box, box, self.inside.slopes[cell])
         self._add(answer[0], query, people * share)
         self._add(answer[1], query, self.inside.spread.variance(people, share, noise))
         return share

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, as_boxes, short_repr
+from ..arrays import Floats, short_repr
 from ..pooled.estimate import Estimates
 from ..pooled.loss import Rung, ladder
 from ..pooled.partition import PooledPartition
 from ..pooled.play import Tree
 from ..protocol.promise import Guarantee
 from ..sharing.pair import PairTask
+from ._areas import as_areas
 from .boxes import CountAnswers
 from .pooled_counts import PooledCounts
 from .promised import Mapped
@@ -62,9 +63,9 @@ class BucketCounts(Mapped):
         ]
         return self.pair.promise(rungs)
 
-    def query(self, boxes: npt.ArrayLike) -> CountAnswers:
-        """Number of reports in boxes float[q, 2, d], with standard errors and intervals: the buckets' added up."""
-        checked = as_boxes(boxes, dimensions=self.pair.pooled.box.dimensions, infinite=True)
+    def query(self, areas: Any) -> CountAnswers:
+        """Number of reports in boxes or polygons, with standard errors and intervals: the buckets' added up."""
+        checked = as_areas(areas, self.pair.pooled.box)
         value, variance = np.zeros(len(checked)), np.zeros(len(checked))
         for part in self.parts.values():
             answers = part.query(checked)

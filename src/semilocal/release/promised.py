@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, Integers, as_boxes
+from ..arrays import Floats, Integers
 from ..pooled.loss import guarantee, ladder
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
+from ._areas import as_areas
 from ._pooled_walk import PooledWalk
 from ._tree import Tree
 from ._walk import Walk
@@ -85,22 +86,24 @@ class Mapped:
         """All participants that the map knows; exact, because their number is public."""
         return int(np.rint(self.partition.crowds.sum()))
 
-    def query(self, boxes: npt.ArrayLike) -> CountAnswers:
-        """Number of participants in boxes, with standard errors and intervals. It costs nothing beyond the map.
+    def query(self, areas: Any) -> CountAnswers:
+        """Number of participants in boxes or polygons, with standard errors and intervals. Costs nothing more.
 
         Parameters
         ----------
-        boxes : array_like, shape (q, 2, d)
-            Lower and upper corners, half-open.
+        areas : array_like of shape (q, 2, d), or polygons
+            Lower and upper corners of boxes, half-open. In two dimensions also (multi)polygons with any holes: shapely
+            geometries, a GeoSeries or GeoDataFrame with a CRS that fits the domain, GeoJSON objects, anything with
+            ``__geo_interface__``, or H3 cells as strings; see :func:`semilocal.geometry.shapes.as_polygons`.
 
         Returns
         -------
         CountAnswers
             ``value`` float64[q], ``stderr`` float64[q], ``interval(level)`` float64[q, 2]. The standard error holds
-            noise, and how people may lie inside cells that a box cuts. ``uncertain`` is set if anybody may have been
-            moved by a TRIM; without TRIMs, public regions answer boxes along their edges exactly (standard error 0).
+            noise, and how people may lie inside cells that an area cuts. ``uncertain`` is set if anybody may have been
+            moved by a TRIM; without TRIMs, public regions answer areas along their edges exactly (standard error 0).
         """
-        found = self._walk.query(as_boxes(boxes, dimensions=self.partition.task.box.dimensions, infinite=True))
+        found = self._walk.query(as_areas(areas, self.partition.task.box))
         moved = len(self.partition.trimmed_cells) > 0
         most = np.minimum(found.most, float(self.total))
         return CountAnswers(found.value, np.sqrt(found.variance), moved, other=found.other, most=most)

@@ -1,0 +1,232 @@
+"""Polygons as people have them: shapely geometries, GeoSeries and GeoDataFrames, GeoJSON, H3 cells.
+
+They are checked one by one and refused with their number; nothing is repaired. Knows coordinates and their reference
+system. Knows no counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats
+from ..errors import InvalidInput, MissingExtra, printable
+from .box import Box
+from .crs import check_crs
+from .places import LATITUDE
+from .polygons import Polygons
+from .sides import is_geographic
+
+__all__ = ["as_polygons", "as_shapes", "h3_shapes", "has_shapes"]
+
+Shapes = npt.NDArray[np.object_]  # shapely geometries
+
+
+def has_shapes(areas: Any) -> bool:
+    """Whether something holds polygons or H3 cells, and not the corners of boxes."""
+    if _is_shape(areas) or _is_frame(areas) or isinstance(areas, str):
+        return True
+    if isinstance(areas, np.ndarray):
+        return areas.dtype.kind in "OU" and areas.ndim <= 1
+    if isinstance(areas, list | tuple):
+        return bool(areas) and (_is_shape(areas[0]) or isinstance(areas[0], str))
+    return False
+
+
+def as_polygons(areas: Any, box: Box) -> Polygons:
+    """Polygons in the order of a domain's axes, or a refusal that names the first bad one.
+
+    Parameters
+    ----------
+    areas : polygons
+        Shapely geometries, alone or in a list or array; a GeoSeries or GeoDataFrame, whose CRS must fit the domain;
+        GeoJSON (a geometry, Feature, FeatureCollection or a list of them); anything with ``__geo_interface__``; H3
+        cells as strings. Coordinates are longitude and latitude, or x and y, in this order.
+    box : Box
+        The domain, with two dimensions. Parts of polygons outside of it hold nobody.
+
+    Raises
+    ------
+    InvalidInput
+        If one is empty, invalid or no (multi)polygon, or if the CRS is missing or another one.
+    MissingExtra
+        Without shapely, or without h3 for H3 cells.
+    """
+    shapely = _shapely()
+    shapes = as_shapes(areas, box)
+    parts, which = shapely.get_parts(shapes, return_index=True)
+    rings, part = shapely.get_rings(parts, return_index=True)
+    coordinates, corner = shapely.get_coordinates(rings, return_index=True)
+    sizes = np.bincount(corner, minlength=len(rings))
+    last = np.zeros(len(coordinates), dtype=bool)
+    last[np.cumsum(sizes) - 1] = True  # the first corner once more
+    points, sizes = np.ascontiguousarray(coordinates[~last]), sizes - 1
+    if is_geographic(box) and box.names[0].lower() in LATITUDE:
+        points = np.ascontiguousarray(points[:, ::-1])
+    outline = np.concatenate([[True], np.diff(part) > 0])[: len(rings)]  # shapely gives the outline first
+    return _turned(Polygons(points, sizes, which[part], len(shapes)), outline)
+
+
+def as_shapes(areas: Any, box: Box) -> Shapes:
+    """The same as shapely geometries, checked: object[q]."""
+    if isinstance(areas, str) or _first(areas, str):
+        if not is_geographic(box):
+            raise InvalidInput(
+                f"H3 cells are on the Earth; the axes of the domain are {' and '.join(map(repr, box.names))}, not "
+                "longitude and latitude in degrees; name them lon and lat if they are"
+            )
+        shapes = h3_shapes([areas] if isinstance(areas, str) else areas)
+    elif _is_frame(areas):
+        check_crs(areas.crs, box, what="the polygons")
+        shapes = np.asarray(areas.geometry.values if hasattr(areas, "geometry") else areas, dtype=object)
+    elif _is_shape(areas):
+        shapes = _shapes_of(areas)
+    else:
+        shapes = np.concatenate([np.empty(0, dtype=object), *(_shapes_of(one) for one in areas)])
+    if not len(shapes):
+        raise InvalidInput("there are no polygons; give at least one")
+    _check(shapes)
+    return shapes
+
+
+def h3_shapes(cells: Iterable[str]) -> Shapes:
+    """Outlines of H3 cells in degrees; those that cross the date line are divided there: object[q].
+
+    Parameters
+    ----------
+    cells : iterable of str
+        Such as ``"8928308280fffff"``, of any resolutions.
+    """
+    try:
+        import h3
+    except ImportError:
+        raise MissingExtra("h3", "maps") from None
+    out = []
+    for row, cell in enumerate(cells):
+        if not isinstance(cell, str) or not h3.is_valid_cell(cell):
+            raise InvalidInput(f"H3 cell {row} is {printable(repr(cell))}, which is no H3 cell; correct or remove it")
+        poles = {h3.latlng_to_cell(latitude, 0.0, h3.get_resolution(cell)) for latitude in (-90.0, 90.0)}
+        if cell in poles:
+            raise InvalidInput(f"H3 cell {row} ({cell}) holds a pole and has no outline in degrees; leave it out")
+        out.append(_in_degrees(np.array(h3.cell_to_boundary(cell))[:, ::-1]))
+    return _objects(out)
+
+
+# -- inside ------------------------------------------------------------------------------------------------------------
+
+
+def _shapely() -> Any:
+    try:
+        import shapely
+    except ImportError:
+        raise MissingExtra("shapely", "maps") from None
+    return shapely
+
+
+def _is_frame(areas: Any) -> bool:
+    """A GeoSeries, GeoDataFrame or GeometryArray: it has a CRS, perhaps None."""
+    return hasattr(areas, "crs") and (hasattr(areas, "geometry") or hasattr(areas, "geom_type"))
+
+
+def _is_shape(area: Any) -> bool:
+    return hasattr(area, "geom_type") or hasattr(area, "__geo_interface__") or isinstance(area, Mapping)
+
+
+def _first(areas: Any, kind: type) -> bool:
+    return isinstance(areas, list | tuple | np.ndarray) and len(areas) > 0 and isinstance(areas[0], kind)
+
+
+def _shapes_of(area: Any) -> Shapes:
+    """The geometries of one thing: several for a FeatureCollection."""
+    if hasattr(area, "geom_type"):
+        return _objects([area])
+    document = area if isinstance(area, Mapping) else getattr(area, "__geo_interface__", None)
+    if not isinstance(document, Mapping):
+        raise InvalidInput(
+            f"a polygon must be a shapely geometry, a GeoJSON object or an H3 cell; got {type(area).__name__}"
+        )
+    kind = document.get("type")
+    if kind == "FeatureCollection":
+        features = document.get("features")
+        if not isinstance(features, list | tuple):
+            raise InvalidInput("a GeoJSON FeatureCollection needs a list of features; this one has none")
+        return _objects([_geometry(one.get("geometry") if isinstance(one, Mapping) else one) for one in features])
+    return _objects([_geometry(document.get("geometry") if kind == "Feature" else document)])
+
+
+def _geometry(document: Any) -> Any:
+    shapely = _shapely()
+    if not isinstance(document, Mapping) or document.get("type") not in ("Polygon", "MultiPolygon"):
+        kind = document.get("type") if isinstance(document, Mapping) else document
+        raise InvalidInput(f"a geometry must be a Polygon or MultiPolygon; got {printable(repr(kind))}")
+    try:
+        rings = document["coordinates"]
+        parts = [rings] if document["type"] == "Polygon" else rings
+        return _union_of([_polygon(shapely, part) for part in parts])
+    except (KeyError, TypeError, ValueError, IndexError, shapely.errors.GEOSException) as error:
+        raise InvalidInput(f"a {document['type']} has coordinates that are no rings of numbers ({error})") from None
+
+
+def _polygon(shapely: Any, rings: Any) -> Any:
+    lines = [np.array([position[:2] for position in ring], dtype=np.float64).reshape(-1, 2) for ring in rings]
+    for line in lines:
+        if len(line) < 4 or not np.array_equal(line[0], line[-1]):
+            raise ValueError("a ring needs four positions or more, the last equal to the first")
+        if not np.isfinite(line).all():
+            raise ValueError("they must be finite")
+    return shapely.Polygon(lines[0], lines[1:]) if lines else shapely.Polygon()
+
+
+def _union_of(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else _shapely().MultiPolygon(parts)
+
+
+def _objects(shapes: list[Any]) -> Shapes:
+    out = np.empty(len(shapes), dtype=object)
+    out[:] = shapes
+    return out
+
+
+def _check(shapes: Shapes) -> None:
+    """Refuse the first that is no valid polygon, with its number."""
+    shapely = _shapely()
+    kinds = shapely.get_type_id(shapes)
+    for row in np.flatnonzero((kinds != 3) & (kinds != 6)).tolist():
+        kind = getattr(shapes[row], "geom_type", None)
+        what = "missing" if shapes[row] is None else f"a {kind}" if kind else printable(repr(shapes[row]))
+        raise InvalidInput(f"polygon {row} is {what}; every area must be a Polygon or MultiPolygon")
+    for row in np.flatnonzero(shapely.is_empty(shapes)).tolist():
+        raise InvalidInput(f"polygon {row} is empty; remove it")
+    for row in np.flatnonzero(~shapely.is_valid(shapes)).tolist():
+        reason = shapely.is_valid_reason(shapes[row])
+        raise InvalidInput(
+            f"polygon {row} is invalid ({printable(reason)}); repair it first, for instance with shapely.make_valid"
+        )
+
+
+def _turned(polygons: Polygons, outline: npt.NDArray[np.bool_]) -> Polygons:
+    """Outlines counter-clockwise and holes clockwise."""
+    x, y = polygons.points.T
+    after, starts = polygons.following, polygons.starts
+    # From the first corner of each ring: far from the origin nothing cancels.
+    x, y = x - np.repeat(x[starts], polygons.sizes), y - np.repeat(y[starts], polygons.sizes)
+    turn = np.add.reduceat(x * y[after] - x[after] * y, starts)
+    wrong = np.repeat((turn > 0) != outline, polygons.sizes)
+    place = np.arange(len(x))
+    mirrored = np.repeat(2 * starts + polygons.sizes - 1, polygons.sizes) - place
+    points = polygons.points[np.where(wrong, mirrored, place)]
+    return Polygons(points, polygons.sizes, polygons.owners, polygons.number)
+
+
+def _in_degrees(corners: Floats) -> Any:
+    """A polygon from corners float64[n, 2], divided at the date line if it crosses it."""
+    shapely = _shapely()
+    if np.ptp(corners[:, 0]) <= 180.0:
+        return shapely.Polygon(corners)
+    whole = shapely.Polygon(np.column_stack([corners[:, 0] % 360.0, corners[:, 1]]))
+    west = shapely.intersection(whole, shapely.box(0.0, -90.0, 180.0, 90.0))
+    east = shapely.intersection(whole, shapely.box(180.0, -90.0, 360.0, 90.0))
+    return shapely.MultiPolygon([west, shapely.transform(east, lambda points: points - [360.0, 0.0])])

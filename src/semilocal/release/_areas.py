@@ -1,0 +1,107 @@
+"""What is asked about, as a walk down a tree sees it: boxes or polygons, seen from cells.
+
+Knows shapes. Knows no counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeAlias
+
+import numpy as np
+
+from ..arrays import Flags, Floats, Integers, as_boxes
+from ..errors import InvalidInput
+from ..geometry.box import Box
+from ..geometry.polygons import Polygons
+from ._inside import overlap
+
+__all__ = ["Areas", "Asked", "Boxes", "as_areas"]
+
+_BOXES_AT_ONCE = 1 << 13  # working arrays stay in the processor's cache
+Asked: TypeAlias = Floats | Polygons  # float64[q, 2, d], or polygons in the plane
+
+
+class Areas(Protocol):
+    """m areas, each seen from one cell; :class:`Boxes` and :class:`semilocal.geometry.polygons.Polygons`."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self) -> Iterator[Integers]:
+        """Numbers of all areas, in groups of bounded size and near each other."""
+
+    def take(self, rows: Integers) -> Self:
+        """Some of them: int64[k]."""
+
+    def within(self, boxes: Floats) -> tuple[Self, Flags, Flags]:
+        """What is left of them in one box each, float64[m, 2, d]; whether they meet it, and hold all of it."""
+
+    def tile_share(self, tiles: Floats, boxes: Floats, slopes: Floats) -> Floats:
+        """Share of the people of boxes in the parts of tiles (inside the boxes) that the areas cover: float64[m].
+
+        Along each axis the density falls from 1 + slope at the lower end of the box to 1 - slope at the upper.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Boxes along the axes.
+
+    Attributes
+    ----------
+    corners : float64[2, d, m]
+        Lower and upper; sides may be infinite.
+    """
+
+    corners: Floats
+
+    def __len__(self) -> int:
+        return int(self.corners.shape[2])
+
+    @staticmethod
+    def of(boxes: Floats) -> Boxes:
+        """From float64[m, 2, d]."""
+        return Boxes(np.ascontiguousarray(np.moveaxis(boxes, 0, 2)))
+
+    def batches(self) -> Iterator[Integers]:
+        """Numbers of all boxes, by their first side: neighbours open the same cells, which stay in the cache."""
+        nearby = np.argsort(self.corners[0, 0])
+        yield from (nearby[start : start + _BOXES_AT_ONCE] for start in range(0, len(nearby), _BOXES_AT_ONCE))
+
+    def take(self, rows: Integers) -> Boxes:
+        """Some of them."""
+        return Boxes(self.corners.take(rows, axis=2))
+
+    def within(self, boxes: Floats) -> tuple[Boxes, Flags, Flags]:
+        """The boxes themselves; whether they meet one box each, and hold all of it."""
+        meets, holds = np.ones((2, len(self)), dtype=bool)
+        for axis, (lower, upper) in enumerate(np.moveaxis(self.corners, 1, 0)):
+            start, stop = boxes[:, 0, axis], boxes[:, 1, axis]
+            meets &= (lower < stop) & (upper > start)
+            holds &= (lower <= start) & (upper >= stop)
+        return self, meets, holds
+
+    def tile_share(self, tiles: Floats, boxes: Floats, slopes: Floats) -> Floats:
+        """Share of the people of boxes in the parts of tiles that are covered."""
+        lower, upper = np.moveaxis(self.corners, 2, 1)
+        return overlap(np.maximum(lower, tiles[:, 0]), np.minimum(upper, tiles[:, 1]), boxes, slopes)
+
+
+def as_areas(areas: Any, box: Box) -> Asked:
+    """Boxes float64[q, 2, d] or polygons in the order of the domain's axes, or a refusal.
+
+    Parameters
+    ----------
+    areas : array_like of shape (q, 2, d), or polygons
+        Polygons as :func:`semilocal.geometry.shapes.as_polygons` takes them.
+    box : Box
+        The domain.
+    """
+    from ..geometry.shapes import as_polygons, has_shapes
+
+    if isinstance(areas, Polygons) or has_shapes(areas):
+        if box.dimensions != 2:
+            raise InvalidInput(f"polygons need two dimensions; the domain has {box.dimensions}; ask about boxes")
+        return areas if isinstance(areas, Polygons) else as_polygons(areas, box)
+    return as_boxes(areas, dimensions=box.dimensions, infinite=True)

@@ -1,0 +1,192 @@
+"""Polygons cut to rectangles: areas agree with shapely, and with an even grid of points for sloping densities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.geometry.box import Box
+from semilocal.geometry.polygons import Polygons
+from semilocal.geometry.shapes import as_polygons, h3_shapes
+
+shapely = pytest.importorskip("shapely")
+UNIT = Box((0, 0), (1, 1))
+DEGREES = Box.world()
+
+
+def star(rng: np.random.Generator, corners: int = 12) -> Any:
+    """A polygon with dents and one hole, around a random middle."""
+    middle, size = rng.uniform(0.2, 0.8, 2), rng.uniform(0.1, 0.5)
+    angles = np.sort(rng.uniform(0, 2 * np.pi, corners))
+    radii = size * rng.uniform(0.4, 1.0, corners)
+    ring = middle + radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    hole = middle + 0.1 * size * np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]])
+    return shapely.difference(shapely.make_valid(shapely.Polygon(ring)), shapely.Polygon(hole))
+
+
+def stars(count: int, seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [shape for shape in (star(rng) for _ in range(count)) if shape.geom_type in ("Polygon", "MultiPolygon")]
+
+
+def random_boxes(count: int, seed: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.sort(np.random.default_rng(seed).random((count, 2, 2)), axis=1)
+
+
+def test_the_share_of_a_box_is_the_area_that_shapely_finds() -> None:
+    shapes = stars(300, 1)
+    boxes = random_boxes(len(shapes), 2)
+    found = as_polygons(shapes, UNIT).cut(boxes).share(boxes)
+    truth = [shape.intersection(shapely.box(*box.ravel())).area for shape, box in zip(shapes, boxes, strict=True)]
+    assert np.allclose(found, np.array(truth) / np.prod(boxes[:, 1] - boxes[:, 0], axis=1), atol=1e-12)
+    assert np.count_nonzero(truth) > 100
+
+
+def test_meeting_and_holding_a_box_are_what_shapely_says() -> None:
+    shapes = stars(400, 3)
+    boxes = random_boxes(len(shapes), 4)
+    boxes[::2] = boxes[::2].mean(axis=1, keepdims=True) + (boxes[::2] - boxes[::2].mean(axis=1, keepdims=True)) / 20
+    _, meets, holds = as_polygons(shapes, UNIT).within(boxes)
+    pairs = [(shape, shapely.box(*box.ravel())) for shape, box in zip(shapes, boxes, strict=True)]
+    assert meets.tolist() == [shape.intersects(box) for shape, box in pairs]
+    assert holds.tolist() == [shape.contains(box) for shape, box in pairs]
+    assert holds.any()
+    assert not meets.all()
+
+
+def test_a_sloping_density_is_integrated_exactly() -> None:
+    """Against the middles of a grid of 1000 x 1000 tiles, whose error is below one tile per tile of the outline."""
+    shapes = stars(5, 5)
+    slopes = np.random.default_rng(6).uniform(-1, 1, (len(shapes), 2))
+    whole = np.repeat(np.array([[[0.0, 0.0], [1.0, 1.0]]]), len(shapes), axis=0)
+    found = as_polygons(shapes, UNIT).cut(whole).share(whole, slopes)
+    middles = (np.arange(1000) + 0.5) / 1000
+    x, y = (axis.ravel() for axis in np.meshgrid(middles, middles, indexing="ij"))
+    for shape, (a, b), share in zip(shapes, slopes, found, strict=True):
+        inside = shapely.contains_xy(shape, x, y)
+        density = (1 + a * (1 - 2 * x)) * (1 + b * (1 - 2 * y))
+        assert abs(np.sum(density[inside]) / 1e6 - share) < 4 * shape.length / 1000 / 10
+
+
+def test_a_tiny_hole_in_the_world_is_not_overlooked() -> None:
+    hole = shapely.box(10.0, 50.0, 10.0 + 1e-7, 50.0 + 1e-7)
+    polygons = as_polygons(shapely.difference(shapely.box(-180, -90, 180, 90), hole), DEGREES)
+    _, meets, holds = polygons.within(np.array([[[-180.0, -90.0], [180.0, 90.0]]]))
+    assert (meets.all(), holds.any()) == (True, False)
+
+
+def test_polygons_along_the_sides_of_a_box_hold_it_or_do_not_meet_it() -> None:
+    third = 1 / 3
+    left, right = [[[0.0, 0.0], [third, 0.7]]], [[[third, 0.0], [1.0, 0.7]]]
+    polygons = as_polygons(shapely.Polygon([(0, 0), (third, 0), (third, 0.3), (third, 0.7), (0, 0.7)]), UNIT)
+    for box, expected in ((left, (True, True)), (right, (False, False))):
+        _, meets, holds = polygons.within(np.array(box))
+        assert (meets[0], holds[0]) == expected
+
+
+def test_taking_polygons_keeps_their_rings() -> None:
+    shapes = stars(20, 7)
+    rows = np.array([3, 3, 0, 19, 7])
+    some = as_polygons(shapes, UNIT).take(rows)
+    whole = np.repeat(np.array([[[-1.0, -1.0], [2.0, 2.0]]]), len(rows), axis=0)
+    assert np.allclose(some.cut(whole).share(whole) * 9, [shapes[row].area for row in rows])
+    assert sorted(np.concatenate(list(some.batches())).tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_rings_may_run_either_way_and_the_latitude_may_come_first() -> None:
+    shape = shapely.difference(shapely.box(10, 40, 20, 60), shapely.box(12, 45, 13, 50))
+    turned = shapely.Polygon(shape.exterior.coords[::-1], [ring.coords[::-1] for ring in shape.interiors])
+    box = np.array([[[10.0, 40.0], [20.0, 60.0]]])
+    for other in (shape, turned):
+        assert as_polygons(other, DEGREES).share(box)[0] == pytest.approx(195 / 200)
+    swapped = Box((-90, -180), (90, 180), names=("lat", "lon"))
+    assert as_polygons(shape, swapped).share(box[:, :, ::-1])[0] == pytest.approx(195 / 200)
+
+
+GEOJSON: dict[str, Any] = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
+
+
+class WithInterface:
+    __geo_interface__ = GEOJSON
+
+
+@pytest.mark.parametrize(
+    ("areas", "count"),
+    [
+        (shapely.box(0, 0, 1, 1), 1),
+        ([shapely.box(0, 0, 1, 1)] * 2, 2),
+        (np.array([shapely.box(0, 0, 1, 1)] * 2), 2),
+        (GEOJSON, 1),
+        ([GEOJSON, WithInterface()], 2),
+        ({"type": "Feature", "geometry": GEOJSON, "properties": {}}, 1),
+        ({"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": GEOJSON}] * 3}, 3),
+        ({"type": "MultiPolygon", "coordinates": [[[[0, 0, 9], [1, 0, 9], [1, 1, 9], [0, 0, 9]]]]}, 1),
+    ],
+)
+def test_polygons_come_in_every_usual_form(areas: Any, count: int) -> None:
+    found = as_polygons(areas, UNIT)
+    assert isinstance(found, Polygons)
+    assert len(found) == count
+
+
+BOWTIE = shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("areas", "words"),
+    [
+        ([shapely.box(0, 0, 1, 1), BOWTIE], "polygon 1 is invalid.*Self-intersection.*make_valid"),
+        ([shapely.Polygon()], "polygon 0 is empty; remove it"),
+        ([shapely.box(0, 0, 1, 1), None], "got NoneType|polygon 1 is missing"),
+        (np.array([shapely.box(0, 0, 1, 1), None]), "got NoneType|polygon 1 is missing"),
+        (shapely.Point(0, 0), "polygon 0 is a Point"),
+        ({"type": "Point", "coordinates": [0, 0]}, "Polygon or MultiPolygon; got 'Point'"),
+        ({"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 1]]]}, "last equal to the first"),
+        ({"type": "Polygon", "coordinates": [[["a", 0]]]}, "no rings of numbers"),
+        ({"type": "Polygon"}, "no rings of numbers"),
+        ({"type": "FeatureCollection"}, "list of features"),
+        ({"type": "FeatureCollection", "features": []}, "no polygons"),
+        ({"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [float("nan"), 1], [0, 0]]]}, "must be finite"),
+    ],
+)
+def test_bad_polygons_are_refused_with_their_number(areas: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        as_polygons(areas, UNIT)
+
+
+def test_the_reference_system_must_be_that_of_the_domain() -> None:
+    geopandas = pytest.importorskip("geopandas")
+    series = geopandas.GeoSeries([shapely.box(10, 40, 20, 60)])
+    with pytest.raises(InvalidInput, match=r"no CRS.*set_crs\(4326\)"):
+        as_polygons(series, DEGREES)
+    known = series.set_crs(4326)
+    assert len(as_polygons(known, DEGREES)) == len(as_polygons(known.to_frame("geometry"), DEGREES)) == 1
+    metres = known.to_crs(3857)
+    with pytest.raises(InvalidInput, match=r"EPSG:3857.*convert them with .to_crs\(4326\)"):
+        as_polygons(metres, DEGREES)
+    assert len(as_polygons(metres, Box.mercator())) == 1
+    with pytest.raises(InvalidInput, match=r"to_crs\(3857\)"):
+        as_polygons(known, Box.mercator())
+    with pytest.raises(InvalidInput, match="call them lon and lat"):
+        as_polygons(known, UNIT)
+    assert len(as_polygons(metres, UNIT)) == 1
+
+
+def test_h3_cells_have_their_outlines_also_across_the_date_line() -> None:
+    h3 = pytest.importorskip("h3")
+    cells = [h3.latlng_to_cell(37.77, -122.42, 9), h3.latlng_to_cell(10.0, 180.0, 3)]
+    shapes = h3_shapes(cells)
+    assert shapes[0].contains(shapely.Point(-122.42, 37.77))
+    west, south, east, north = shapes[1].bounds
+    assert (west, east) == (-180.0, 180.0)
+    assert shapes[1].area < 10
+    assert len(as_polygons(cells, DEGREES)) == 2
+    with pytest.raises(InvalidInput, match="H3 cell 1 is 'nonsense'"):
+        h3_shapes([cells[0], "nonsense"])
+    with pytest.raises(InvalidInput, match="holds a pole"):
+        h3_shapes([h3.latlng_to_cell(90.0, 0.0, 2)])
+    with pytest.raises(InvalidInput, match="H3 cells are on the Earth"):
+        as_polygons(cells, UNIT)
