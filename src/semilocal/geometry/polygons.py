@@ -23,7 +23,7 @@ from ..arrays import Flags, Floats, Integers, short_repr
 
 __all__ = ["Polygons"]
 
-_POINTS_AT_ONCE = 1 << 16  # working arrays stay in the processor's cache
+_POINTS_AT_ONCE = 1 << 15  # working arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-import numpy.typing as npt
 
 from ..errors import InvalidInput
 from ..protocol.curator import Curator
@@ -120,9 +119,9 @@ class Findings:
         """The regions (two dimensions, rules "all" and "trim"), as GeoJSON."""
         return msgspec.json.encode(self.partition.to_geojson())
 
-    def count(self, boxes: npt.ArrayLike, level: float) -> dict[str, Any]:
-        """Numbers of participants in boxes float[q, 2, d] with intervals, ready for JSON."""
-        return counts_document(self.campaign.task.id, self.counts, boxes, level, note=UNPROTECTED, promise=self.promise)
+    def count(self, areas: Any, level: float) -> dict[str, Any]:
+        """Numbers of participants in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""
+        return counts_document(self.campaign.task.id, self.counts, areas, level, note=UNPROTECTED, promise=self.promise)
 
     @cached_property
     def _regions(self) -> list[dict[str, Any]]:
@@ -183,10 +182,10 @@ class Findings:
 
 
 def counts_document(
-    task: bytes, counts: Mapped, boxes: npt.ArrayLike, level: float, *, note: str, promise: Guarantee
+    task: bytes, counts: Mapped, areas: Any, level: float, *, note: str, promise: Guarantee
 ) -> dict[str, Any]:
-    """Numbers of participants in boxes float[q, 2, d] with intervals and the promise, ready for JSON."""
-    answers = counts.query(boxes)
+    """Numbers of participants in boxes float[q, 2, d] or polygons with intervals and the promise, ready for JSON."""
+    answers = counts.query(areas)
     ends = answers.interval(level)
     numbers = zip(answers.value.tolist(), answers.stderr.tolist(), ends.tolist(), strict=True)
     return {

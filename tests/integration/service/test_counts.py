@@ -67,6 +67,35 @@ def test_counts_are_those_that_everybody_computes_from_the_transcript(sqlite: SQ
     run(sqlite, scenario)
 
 
+def test_polygons_are_counted_like_the_boxes_that_they_are(sqlite: SQLiteStore) -> None:
+    pytest.importorskip("shapely")
+
+    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+        await finished(client, service, sqlite)
+        ring = [[0.1, 0.2], [0.4, 0.2], [0.4, 0.9], [0.1, 0.9], [0.1, 0.2]]
+        parts = [{"type": "Polygon", "coordinates": [ring]}, {"type": "MultiPolygon", "coordinates": [[ring]]}]
+        asked = (await client.post(f"{BASE}/counts", json={"polygons": parts})).json()["counts"]
+        box = (await client.post(f"{BASE}/counts", json={"boxes": BOXES[:1]})).json()["counts"][0]
+        assert len(asked) == 2
+        for row in asked:
+            assert row["value"] == pytest.approx(box["value"])
+            assert row["stderr"] == pytest.approx(box["stderr"])
+        bowtie = [[0.1, 0.2], [0.4, 0.9], [0.4, 0.2], [0.1, 0.9], [0.1, 0.2]]
+        bodies: list[dict[str, Any]] = [
+            {"polygons": parts, "boxes": BOXES},
+            {"polygons": [{"type": "Point", "coordinates": [0, 0]}]},
+            {"polygons": [{"type": "Polygon", "coordinates": [ring[:2]]}]},
+            {"polygons": [{"type": "Polygon", "coordinates": [bowtie]}]},
+            {"polygons": [{"type": "Polygon", "coordinates": []}]},
+            {"polygons": parts[:1] * 1_001},
+            {"polygons": [{"type": "Polygon", "coordinates": [ring * 4_001]}]},
+        ]
+        for body in bodies:
+            problem(await client.post(f"{BASE}/counts", json=body), "malformed")
+
+    run(sqlite, scenario)
+
+
 @pytest.mark.parametrize(
     "query",
     ["", "?box=", "?box=0,0,1", "?box=0,0,1,1,1,1", "?box=0.5,0,0.1,1", "?box=0,0,nan,1", "?box=a,b,c,d",

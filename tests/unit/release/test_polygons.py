@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
+from semilocal.release.whom import which_trust
 from tests.helpers.release_runs import crowded
 
 shapely = pytest.importorskip("shapely")
@@ -20,9 +22,9 @@ TRUSTS = ("curator", "two-servers", "nobody")
 @cache
 def result(trust: str, rule: str = "", tree: str = "") -> Any:
     rng = np.random.default_rng(3)
-    named = {"delta": 0.05, "k": 20} if trust == "nobody" else {}
+    named: dict[str, Any] = {"delta": 0.05, "k": 20} if trust == "nobody" else {}
     named |= {name: value for name, value in (("rule", rule), ("tree", tree)) if value}
-    return sl.counts(crowded(4_000, 2, rng), BOX, epsilon=2.0, trust=trust, rng=rng, **named)
+    return sl.counts(crowded(4_000, 2, rng), BOX, epsilon=2.0, trust=which_trust(trust), rng=rng, **named)
 
 
 modes = pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_polygons_that_divide_the_domain_add_up_to_everybody(trust: str, rule: s
     fan = np.linspace(0, 2 * np.pi, 18)
     pieces = [
         shapely.Polygon([(0.4, 0.3), *((0.4 + 9 * np.cos(at), 0.3 + 9 * np.sin(at)) for at in ends)])
-        for ends in zip(fan[:-1], fan[1:], strict=True)
+        for ends in pairwise(fan)
     ]
     answers = found.query(pieces)
     moved = len(found.partition.trimmed_cells) > 0  # then values are kept from being negative one by one

@@ -10,7 +10,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
-import numpy.typing as npt
 
 from ...release.bucket_counts import BucketCounts
 from ...release.pair_counts import pair_counts, pair_document
@@ -47,10 +46,10 @@ class PairFindings:
         """The final cells (two dimensions), as GeoJSON."""
         return msgspec.json.encode(self.counts.to_geojson())
 
-    def count(self, boxes: npt.ArrayLike, level: float) -> dict[str, Any]:
-        """Numbers of reports in boxes float[q, 2, d] with intervals, ready for JSON."""
+    def count(self, areas: Any, level: float) -> dict[str, Any]:
+        """Numbers of reports in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""
         return counts_document(
-            self.pair.id, self.counts, boxes, level, note=EXPERIMENTAL, promise=self.counts.guarantee
+            self.pair.id, self.counts, areas, level, note=EXPERIMENTAL, promise=self.counts.guarantee
         )
 
 

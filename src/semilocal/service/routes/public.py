@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, MissingExtra
 from ...protocol.messages import decode_query, encode
 from .. import rounds
 from ..campaign import Phase
@@ -34,13 +35,32 @@ __all__ = ["OPERATIONS"]
 PAGE = 1000
 LEVEL = 0.95
 MOST_BOXES = 10_000
+MOST_POLYGONS = 1_000
+MOST_POSITIONS = 20_000  # corners of all polygons together: each may cut many cells
 COUNTS_BYTES = 4 << 20
 
 
-class CountsForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a request for counts: boxes as lower and upper corners, and the level of the intervals."""
+class Geometry(msgspec.Struct, frozen=True, tag_field="type"):
+    """An area in GeoJSON."""
 
-    boxes: list[list[list[float]]]
+
+class PolygonForm(Geometry, frozen=True, tag="Polygon"):
+    """An outline and its holes."""
+
+    coordinates: list[list[list[float]]]
+
+
+class MultiPolygonForm(Geometry, frozen=True, tag="MultiPolygon"):
+    """Several."""
+
+    coordinates: list[list[list[list[float]]]]
+
+
+class CountsForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a request for counts: boxes as lower and upper corners or GeoJSON polygons, and the intervals' level."""
+
+    boxes: list[list[list[float]]] = []
+    polygons: list[PolygonForm | MultiPolygonForm] = []
     level: float = LEVEL
 
 
@@ -129,22 +149,45 @@ async def count_box(context: Context, request: Request) -> Response:
     except ValueError:
         raise Problem("malformed", "box takes numbers with commas, all lower ends, then all upper ends") from None
     half = len(corners) // 2
-    return await _count(context, request, CountsForm([[corners[:half], corners[half:]]], level))
+    return await _count(context, request, CountsForm([[corners[:half], corners[half:]]], level=level))
 
 
-async def count_boxes(context: Context, request: Request) -> Response:
-    """How many participants are in each of many boxes."""
+async def count_areas(context: Context, request: Request) -> Response:
+    """How many participants are in each of many boxes or polygons."""
     return await _count(context, request, decode_form(await read_request(request, COUNTS_BYTES), CountsForm))
 
 
 async def _count(context: Context, request: Request, form: CountsForm) -> Response:
-    if not 0 < len(form.boxes) <= MOST_BOXES:
+    if form.boxes and form.polygons:
+        raise Problem("malformed", "ask for boxes or for polygons, not for both at once")
+    if not form.polygons and not 0 < len(form.boxes) <= MOST_BOXES:
         raise Problem("malformed", f"ask for 1 to {MOST_BOXES:,} boxes at once; got {len(form.boxes):,}")
+    if form.polygons:
+        _check_size(form.polygons)
+    areas = form.boxes or msgspec.to_builtins(form.polygons)
     found = await _countable(context, request)
     try:
-        return json_response(await context.service.compute(found.count, form.boxes, form.level))
+        return json_response(await context.service.compute(found.count, areas, form.level))
     except InvalidInput as error:
         raise Problem("malformed", str(error)) from None
+    except MissingExtra as error:
+        raise Problem("no-such-route", f"this server cannot count in polygons: {error}") from None
+
+
+def _check_size(polygons: Sequence[PolygonForm | MultiPolygonForm]) -> None:
+    """Refuse more than a server should compute for one request."""
+    if len(polygons) > MOST_POLYGONS:
+        raise Problem("malformed", f"ask for 1 to {MOST_POLYGONS:,} polygons at once; got {len(polygons):,}")
+    parts = [
+        part for one in polygons for part in ([one.coordinates] if isinstance(one, PolygonForm) else one.coordinates)
+    ]
+    positions = sum(len(ring) for part in parts for ring in part)
+    if positions > MOST_POSITIONS:
+        raise Problem(
+            "malformed",
+            f"the polygons have {positions:,} positions; at most {MOST_POSITIONS:,} are answered at once; simplify "
+            "them or ask in several requests",
+        )
 
 
 async def _countable(context: Context, request: Request) -> Findings | PairFindings:
@@ -211,7 +254,7 @@ OPERATIONS = (
         (*_OF_RESULTS, "malformed"), query=("box", "level"), of_pair=count_box,
     ),
     Operation(
-        "post", f"{_TASK}/counts", count_boxes, "Participants in many boxes, with intervals", (200,), JSON,
-        (*_OF_RESULTS, "malformed", "too-large"), body=JSON, of_pair=count_boxes,
+        "post", f"{_TASK}/counts", count_areas, "Participants in many boxes or polygons, with intervals", (200,), JSON,
+        (*_OF_RESULTS, "malformed", "too-large"), body=JSON, of_pair=count_areas,
     ),
 )  # fmt: skip
