@@ -7,17 +7,16 @@
     position   37.77,-122.42 (latitude first if the axes are called so), or longitude=-122.42,latitude=37.77
     release    counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON
 
-Knows text.
+Knows text. What reads a single value takes the text and refuses in words; ``options`` makes options of them.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -29,18 +28,12 @@ from ..geometry.places import LATITUDE, PLACES, parse_bounds, parse_numbers
 from ..geometry.sides import is_geographic
 from ..io.positions import likely_mistake
 from ..protocol.plan import Release
-from ..release.whom import DELTA, TRUSTS, K
 
 __all__ = [
     "BOX_HELP",
     "FUNCTION_HELP",
     "FunctionText",
     "ReleaseText",
-    "add_resolution",
-    "add_rule",
-    "add_seed",
-    "add_task",
-    "add_trust",
     "describe_position",
     "existing_file",
     "number",
@@ -50,7 +43,6 @@ __all__ = [
     "parse_release",
     "server_url",
     "share",
-    "task_options",
     "whole",
 ]
 
@@ -85,7 +77,7 @@ class ReleaseText(NamedTuple):
 
 
 def whole(low: int, high: int = 10**12) -> Callable[[str], int]:
-    """A type for argparse: a whole number from low to high."""
+    """A whole number from low to high."""
 
     def read(text: str) -> int:
         try:
@@ -94,14 +86,14 @@ def whole(low: int, high: int = 10**12) -> Callable[[str], int]:
             value = low - 1
         if not low <= value <= high:
             top = f" to {high:,}" if high < 10**12 else " up"
-            raise argparse.ArgumentTypeError(f"must be a whole number from {low}{top}; got {text!r}")
+            raise InvalidInput(f"must be a whole number from {low}{top}; got {text!r}")
         return value
 
     return read
 
 
 def number(low: float = -math.inf, *, above: bool = False) -> Callable[[str], float]:
-    """A type for argparse: a finite number, at least low (more than low with ``above``)."""
+    """A finite number, at least low (more than low with ``above``)."""
 
     def read(text: str) -> float:
         try:
@@ -110,87 +102,18 @@ def number(low: float = -math.inf, *, above: bool = False) -> Callable[[str], fl
             value = math.nan
         if not math.isfinite(value) or value < low or (above and value == low):
             wanted = "" if math.isinf(low) else f" above {low:g}" if above else f", at least {low:g}"
-            raise argparse.ArgumentTypeError(f"must be a finite number{wanted}; got {text!r}")
+            raise InvalidInput(f"must be a finite number{wanted}; got {text!r}")
         return value
 
     return read
 
 
 def share(text: str) -> float:
-    """A type for argparse: a number between 0 and 1, both excluded."""
+    """A number between 0 and 1, both excluded."""
     value = number()(text)
     if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"must be between 0 and 1; got {text!r}")
+        raise InvalidInput(f"must be between 0 and 1; got {text!r}")
     return value
-
-
-def add_trust(parser: argparse._ActionsContainer) -> None:
-    """Whom the participants trust, and the options that belong to one of the answers; none has a default here."""
-    words = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
-    parser.add_argument("--trust", metavar="WHOM", help=f"whom the participants trust, required. {words}")
-    parser.add_argument(
-        "--epsilon", type=number(0, above=True), required=True,
-        help="loss in all: between two positions inside a region (nobody), or for any change of position (the others)",
-    )  # fmt: skip
-    parser.add_argument("--k", type=whole(1), help=f"nobody: the smallest crowd of a region ({K})")
-    parser.add_argument("--delta", type=share, help=f"nobody: chance that a crowd is below k ({DELTA:g})")
-    _add_accounting(parser, words="nobody: ")
-    add_rule(parser, words="nobody: ")
-    add_resolution(parser)
-
-
-def add_resolution(parser: argparse._ActionsContainer) -> None:
-    """The option ``--resolution``."""
-    parser.add_argument(
-        "--resolution", type=number(0, above=True), metavar="LENGTH",
-        help="nobody: the shortest side of a region, in kilometres on maps, else in units of the axes; the others: the "
-        "narrowest cell, in units of the axes",
-    )  # fmt: skip
-
-
-def add_task(
-    parser: argparse._ActionsContainer, *, delta: float | None = None, searched: bool = False, required: bool = True
-) -> None:
-    """The numbers of a task: ``--epsilon``, ``--k``, ``--delta`` (required without a default) and ``--accounting``."""
-    words = "loss between two positions inside a region, in all" + ("; left out with --want" if searched else "")
-    parser.add_argument("--epsilon", type=number(0, above=True), required=not searched, help=words)
-    parser.add_argument("--k", type=whole(1), required=required, help="the smallest crowd of a region")
-    shown = "well below 1/N" if delta is None else "%(default)s"
-    parser.add_argument(
-        "--delta",
-        type=share,
-        default=delta,
-        required=required and delta is None,
-        help=f"chance that a crowd is below k ({shown})",
-    )
-    _add_accounting(parser, default="core")
-
-
-def _add_accounting(parser: argparse._ActionsContainer, *, words: str = "", default: str | None = None) -> None:
-    words += "what epsilon is for, positions inside a region or moved positions against those inside (core)"
-    parser.add_argument("--accounting", choices=("core", "uniform"), default=default, help=words)
-
-
-def add_rule(parser: argparse._ActionsContainer, *, words: str = "") -> None:
-    """How cells are split: ``--rule``, ``--max-trims`` and ``--tau``; ``words`` go before what each means."""
-    sparse = "what happens in sparse parts; trim moves people, all stops splitting, each exposes people (trim)"
-    parser.add_argument("--rule", choices=("trim", "all", "each"), help=words + sparse)
-    parser.add_argument("--max-trims", type=whole(0), metavar="M", help=f"{words}the most moves that anybody can have")
-    parser.add_argument(
-        "--tau", type=share, metavar="SHARE", help=f"{words}the largest share of a cell that may be moved"
-    )
-
-
-def task_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What was given of :func:`add_task` and :func:`add_rule`, or of :func:`add_trust`, for ``Task.build``."""
-    names = ("epsilon", "delta", "k", "rule", "accounting", "max_trims", "tau", "resolution", "label")
-    return {name: value for name in names if (value := getattr(args, name, None)) is not None}
-
-
-def add_seed(parser: argparse._ActionsContainer, words: str, *, default: int | None = None) -> None:
-    """The option ``--seed``."""
-    shown = words if default is None else f"{words} ({default})"
-    parser.add_argument("--seed", type=whole(0), metavar="S", default=default, help=shown)
 
 
 # -- boxes, functions, positions, releases -----------------------------------------------------------------------------
@@ -352,22 +275,22 @@ def describe_position(position: tuple[float, ...], box: Box) -> str:
 
 
 def server_url(text: str) -> str:
-    """A type for argparse: an address of a server, http(s)://host[:port][/path]."""
+    """An address of a server, http(s)://host[:port][/path]."""
     try:
         parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         good = False
     if not good:
-        raise argparse.ArgumentTypeError(f"must be http(s)://server[:port]; got {text!r}")
+        raise InvalidInput(f"must be http(s)://server[:port]; got {text!r}")
     return text
 
 
 def existing_file(text: str) -> Path:
-    """A type for argparse: a file that is there."""
+    """A file that is there."""
     path = Path(text)
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a folder; give the name of a file")
+        raise InvalidInput(f"{text} is a folder; give the name of a file")
     if not path.is_file():
-        raise argparse.ArgumentTypeError(f"{text}: no such file; check the path")
+        raise InvalidInput(f"{text}: no such file; check the path")
     return path

@@ -6,7 +6,6 @@ both, which is exactly what the promise forbids. The sample is public: that is w
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import tempfile
 import time
@@ -39,7 +38,7 @@ PATIENCE = 60.0  # seconds that both servers may take to count
 OPERATORS: dict[Role, str] = {"leader": "City Council", "helper": "State University"}
 
 
-def run(args: argparse.Namespace) -> int:
+def run(out: Path, seed: int | None) -> int:
     """Show the whole job."""
     need_matplotlib()
     from ..datasets import california_housing
@@ -48,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
     began = time.monotonic()
     box = named_box("california")
-    rng = np.random.default_rng(args.seed)  # chooses who is asked; the noise is the servers' own
+    rng = np.random.default_rng(seed)  # chooses who is asked; the noise is the servers' own
     points = rng.permutation(california_housing()[0])[:DEVICES]
     pooled = PooledTask.build(box, epsilon=EPSILON, trust="two-servers", resolution=RESOLUTION, label="demo")
     with tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder, ExitStack() as stack:
@@ -77,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
         f"\nAround Los Angeles: {answer.value[0]:.0f}, 95 % interval {low:.0f} to {high:.0f} (truth: {truth}); "
         f"{len(counts.partition)} final cells, {counts.total} reports."
     )
-    args.out.mkdir(parents=True, exist_ok=True)
-    files = [args.out / name for name in ("two-servers.png", "two-servers.geojson", "two-servers.slt")]
+    out.mkdir(parents=True, exist_ok=True)
+    files = [out / name for name in ("two-servers.png", "two-servers.geojson", "two-servers.slt")]
     save_picture(counts.partition, files[0])
     counts.save_geojson(str(files[1]))
     with replacing(files[2]) as stream:

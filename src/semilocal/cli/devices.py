@@ -5,10 +5,9 @@ Knows how long to wait and what to say meanwhile. Nothing here depends on a posi
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import ServerViolation, printable
@@ -16,13 +15,14 @@ from ..protocol.messages import decode
 from ..protocol.plan import Plan
 from ..protocol.task import Task
 from .arguments import number
+from .options import Address, option
 
 if TYPE_CHECKING:
     from ..device.channel import Channel
     from ..sharing.pair import PairTask
 
 __all__ = [
-    "URL_HELP", "Found", "add_new_server", "add_patience", "find_task", "reach", "say", "server_of", "warn_plain_http",
+    "Found", "NewServer", "Patience", "TaskUrl", "find_task", "reach", "say", "server_of", "warn_plain_http",
 ]  # fmt: skip
 
 
@@ -34,28 +34,17 @@ class Found(NamedTuple):
     plan: Plan | None
 
 
-URL_HELP = "the task, https://server/tasks/ID, or a server with one open task"
 FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
 
-
-def add_patience(parser: argparse.ArgumentParser) -> None:
-    """The option ``--patience``."""
-    parser.add_argument(
-        "--patience",
-        type=number(0),
-        default=30.0,
-        metavar="S",
-        help="give up if the server does not answer at all for so many seconds (%(default)g)",
-    )
-
-
-def add_new_server(parser: argparse.ArgumentParser) -> None:
-    """The option ``--new-server``."""
-    parser.add_argument(
-        "--new-server", action="store_true",
-        help="take part at an address, or under a signing key, that the vault does not know: only if the operator "
-        "told you that it changed, or if you mean to join at a second server",
-    )  # fmt: skip
+TaskUrl = Annotated[Address, option(help="the task, https://server/tasks/ID, or a server with one open task")]
+Patience = Annotated[float, option(number(0), "S", "give up if the server does not answer at all for so many seconds")]
+NewServer = Annotated[
+    bool,
+    option(
+        help="take part at an address, or under a signing key, that the vault does not know: only if the operator told "
+        "you that it changed, or if you mean to join at a second server"
+    ),
+]
 
 
 def say(line: str) -> None:

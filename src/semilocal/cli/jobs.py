@@ -1,18 +1,18 @@
-"""What the job commands (partition, counts, mean, points) have in common: options, positions, people, the run.
+"""What the job commands (partition, counts, mean, points) have in common: positions, people, the run.
 
-A job command adds its own options, and gives :func:`run_job` a function from a :class:`Job` to an
-:class:`~semilocal.cli.output.Outcome`. Knows arguments and files. Computes nothing itself.
+A job command takes :class:`~semilocal.cli.job_options.JobOptions` beside its own options, and gives :func:`run_job` a
+function from a :class:`Job` to an :class:`~semilocal.cli.output.Outcome`. Knows options and files. Computes nothing
+itself.
 """
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from ..io.points import Table, read_points
 from ..io.positions import fit
 from ..io.progress import Progress
 from ..pooled.task import PooledTask
+from ..pooled.task import Trust as PooledTrust
+from ..protocol.promise import Trust
 from ..protocol.task import Task
 from ..release import split
 from ..release.count_release import CountsRelease
@@ -35,45 +37,20 @@ from ..release.whom import TRUSTS, crowd_of, pooled_options
 from ..simulation.population import Detail
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
-from . import people
-from .arguments import BOX_HELP, add_seed, add_trust, number, parse_box, task_options
+from .arguments import parse_box
 from .exits import DONE
+from .job_options import JobOptions, MapFiles, Output, Promise
+from .options import CellRule, task_options
 from .output import Outcome, promise_to_people, tell, trim_limit_advice
+from .people import chosen_rows, person_labels
 
 __all__ = [
-    "HTML", "REGIONS", "TRANSCRIPT", "Job", "add_arguments", "add_html_arguments", "progress", "run_job", "without",
-    "write_map", "write_transcript",
+    "HTML", "REGIONS", "TRANSCRIPT", "Job", "progress", "run_job", "without", "write_map", "write_transcript",
 ]  # fmt: skip
 
 REGIONS = (".geojson", ".csv")
 HTML = (".html",)
 TRANSCRIPT = (".slt",)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of every job."""
-    data = parser.add_argument_group("positions")
-    data.add_argument("file", metavar="FILE", type=Path, help="positions: .csv, .csv.gz, .parquet or .geojson")
-    data.add_argument("--x", metavar="COLUMN", help="column of the first axis (longitude)")
-    data.add_argument("--y", metavar="COLUMN", help="column of the second axis (latitude)")
-    data.add_argument("--columns", metavar="A,B,C", help="columns of positions with other than two dimensions")
-    data.add_argument(
-        "--bounds", metavar="BOX", help=f"the public domain, required: {BOX_HELP}; 'data' publishes the extremes"
-    )
-    data.add_argument("--clip", action="store_true", help="move positions outside the box to its edge, at most a tenth")
-    people.add_arguments(data)
-    data.add_argument(
-        "--public-data",
-        action="store_true",
-        help="the positions are public: exact shares of moved people may be printed",
-    )
-    promise = parser.add_argument_group("promise")
-    add_trust(promise)
-    promise.add_argument("--cap", type=number(0), metavar="EPSILON", help="refuse if anybody could lose more")
-    output = parser.add_argument_group("output")
-    add_seed(output, "repeatable noise, which protects nobody; else the system's randomness")
-    output.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    output.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,110 +59,120 @@ class Job:
 
     Attributes
     ----------
-    args : Namespace
+    file : Path
+        Where the positions are from.
+    options : JobOptions
+    transcript : Path or None
+        Where all that was published goes.
     points : float64[n, d]
         One row per participant.
     box : Box
     rng : numpy.random.Generator
     """
 
-    args: argparse.Namespace
+    file: Path
+    options: JobOptions
+    transcript: Path | None
     points: Floats
     box: Box
     rng: np.random.Generator
 
     @classmethod
-    def read(cls, args: argparse.Namespace) -> Job:
+    def read(cls, file: Path, options: JobOptions, transcript: Path | None = None) -> Job:
         """Read the positions and draw the rows that stand for people."""
-        if args.trust not in TRUSTS:
-            known = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
-            got = "it is missing" if args.trust is None else f"got {args.trust!r}"
-            raise InvalidInput(f"--trust must say whom the participants trust; {got}. Take one of {known}")
-        if args.trust != "nobody":
-            options = task_options(args)
-            pooled_options(args.trust, options.pop("delta", None), options.pop("k", None), without(options, "epsilon"))
-        if args.bounds is None:
+        data, people = options.data, options.people
+        _check_trust(options.promise, options.cells)
+        if data.bounds is None:
             raise InvalidInput(
                 "--bounds is missing: name a public box, such as --bounds world, --bounds california or "
                 "--bounds -10,-10,10,10; it is never taken from the data in silence, because that would leak"
             )
-        rng = np.random.default_rng(args.seed)  # without a seed it is drawn from the operating system
-        columns = args.columns.split(",") if args.columns else None
-        table = read_points(args.file, x=args.x, y=args.y, columns=columns, labels=people.person_labels(args))
-        box = _domain(args, table)
-        points, clipped = fit(table, box, clip=args.clip)
+        rng = np.random.default_rng(options.output.seed)  # without a seed it is drawn from the operating system
+        columns = data.columns.split(",") if data.columns else None
+        table = read_points(file, x=data.x, y=data.y, columns=columns, labels=person_labels(people))
+        box = _domain(data.bounds, table)
+        points, clipped = fit(table, box, clip=data.clip)
         if clipped:
-            count = f"{clipped:,} of {len(table):,}" if args.public_data else "some"
+            count = f"{clipped:,} of {len(table):,}" if data.public_data else "some"
             warnings.warn(f"--clip moved {count} positions to the edge of {box}", UserWarning, stacklevel=2)
-        return cls(args, points[people.chosen_rows(args, table, rng)], box, rng)
+        return cls(file, options, transcript, points[chosen_rows(people, table, rng)], box, rng)
 
     @property
     def pooled(self) -> bool:
         """Whether the participants trust somebody."""
-        return bool(self.args.trust != "nobody")
+        return self.options.promise.trust != "nobody"
 
     @property
     def noise_rng(self) -> np.random.Generator | None:
         """The generator of seeded noise; None for the operating system's."""
-        return None if self.args.seed is None else self.rng
+        return None if self.options.output.seed is None else self.rng
 
     @property
     def cap(self) -> float | None:
         """The most that one participant may lose; a person may be several."""
-        return None if self.args.cap is None else self.args.cap / self.args.rows_per_user
+        cap = self.options.promise.cap
+        return None if cap is None else cap / self.options.people.rows_per_user
+
+    @property
+    def pooled_limit(self) -> Ledger:
+        """An empty ledger with the cap of a person, where somebody is trusted."""
+        cap = self.options.promise.cap
+        return Ledger(cap=None if cap is None else exact(cap))
 
     @property
     def task_options(self) -> dict[str, Any]:
         """Options of ``Task.build``, with their defaults."""
-        return crowd_of(None, None) | task_options(self.args)
+        return crowd_of(None, None) | task_options(self.options.promise, self.options.cells)
 
     def pooled_task(self) -> PooledTask:
         """The task where somebody is trusted."""
-        args = self.args
+        promise = self.options.promise
         return PooledTask.build(
-            self.box, epsilon=args.epsilon, trust=args.trust, resolution=args.resolution, max_reports=args.rows_per_user
-        )
+            self.box, epsilon=promise.epsilon, trust=cast(PooledTrust, promise.trust),
+            resolution=self.options.cells.resolution, max_reports=self.options.people.rows_per_user,
+        )  # fmt: skip
 
     def counted(self) -> tuple[Run | PooledCounts, CountsRelease | PooledCounts]:
         """Counts, and what they come from; all of epsilon goes to the map."""
-        args = self.args
         if not self.pooled:
             run, ledger = self.partition()
             return run, release.counts(run, ledger=ledger)
         task = self.pooled_task()
-        cost = Ledger(cap=None if args.cap is None else exact(args.cap)).pooled(task)  # refuses before counting
+        cost = self.pooled_limit.pooled(task)  # refuses before counting
         result = pooled_counts(run_pooled(task, self.points, rng=self.noise_rng), ledger=cost)
         return result, result
 
     def partition(self) -> tuple[Run, Ledger]:
         """Find the regions; all of epsilon goes to them."""
-        args = self.args
         task = Task.build(self.box, **self.task_options)
-        detail: Detail = "tallies" if args.transcript is None else "reports"  # a transcript has every report
+        detail: Detail = "tallies" if self.transcript is None else "reports"  # a transcript has every report
         ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
-        with progress(args) as advance:
+        with progress(self.options.output) as advance:
             return simulate(self.points, task, rng=self.rng, detail=detail, progress=advance), ledger
 
     def partition_for_values(self) -> tuple[Run, split.Split, Ledger]:
         """Find the regions with a part of epsilon; the rest is for values."""
-        args = self.args
-        with progress(args) as advance:
+        with progress(self.options.output) as advance:
             return split.partition_for_values(
                 self.points, self.box, rng=self.rng, cap=self.cap, progress=advance, **self.task_options
             )
 
 
 def run_job(
-    args: argparse.Namespace,
+    command: str,
+    file: Path,
+    options: JobOptions,
     work: Callable[[Job], Outcome],
     *,
     outputs: Mapping[str, tuple[Path | None, Sequence[str]]] | None = None,
     inputs: Sequence[Path | None] = (),
+    transcript: Path | None = None,
 ) -> int:
     """Check the outputs, read the positions, do the work, and say what came out and what it cost."""
-    check_outputs(outputs or {}, inputs=[args.file, *inputs])
-    job = Job.read(args)
-    for option, (path, _) in (outputs or {}).items():
+    outputs = {**(outputs or {}), "--transcript": (transcript, TRANSCRIPT)}
+    check_outputs(outputs, inputs=[file, *inputs])
+    job = Job.read(file, options, transcript)
+    for option, (path, _) in outputs.items():
         if path is not None and path.suffix.lower() not in (".csv", *TRANSCRIPT) and job.box.dimensions != 2:
             raise InvalidInput(
                 f"{option} {path}: maps and pictures need two dimensions, the positions have {job.box.dimensions}; "
@@ -194,14 +181,14 @@ def run_job(
     outcome = work(job)
     if isinstance(outcome.run, Run) and (advice := trim_limit_advice(outcome.run)):
         warnings.warn(advice, UserWarning, stacklevel=2)
-    tell(args, outcome)
+    tell(command, options, outcome)
     return DONE
 
 
 @contextmanager
-def progress(args: argparse.Namespace) -> Iterator[Callable[[int, int], None]]:
+def progress(output: Output) -> Iterator[Callable[[int, int], None]]:
     """A line on stderr that counts rounds."""
-    bar = Progress(None, "rounds played", show=not (args.quiet or args.json))
+    bar = Progress(None, "rounds played", show=not (output.quiet or output.json))
     try:
         yield lambda _round, _cells: bar.advance()
     except BaseException:
@@ -210,31 +197,21 @@ def progress(args: argparse.Namespace) -> Iterator[Callable[[int, int], None]]:
     bar.close(failed=False)
 
 
-def add_html_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the map in one file."""
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="write an interactive map, one file that needs no net"
-    )
-    parser.add_argument(
-        "--basemap", type=Path, metavar="FILE", help="lines behind the map of --html, GeoJSON; else the coast"
-    )
-
-
-def write_map(job: Job, run: Run | PooledCounts, result: CountsRelease | PooledCounts) -> list[str]:
+def write_map(job: Job, files: MapFiles, run: Run | PooledCounts, result: CountsRelease | PooledCounts) -> list[str]:
     """Write the map of --html; the name of the file."""
-    args = job.args
-    if args.html is None:
-        if args.basemap is not None:
+    if files.html is None:
+        if files.basemap is not None:
             raise InvalidInput("--basemap: is drawn behind the map of --html; give both")
         return []
     from ..page.single import write_html
 
     numbers = {"participants": f"{result.total:,}", "regions": f"{len(result.partition):,}"}
     write_html(
-        args.html, run if isinstance(run, Run) else result.partition, promise_to_people(args, run, result.spent),
-        title=f"{args.file.name}, trust {args.trust}", numbers=numbers, basemap=args.basemap,
+        files.html, run if isinstance(run, Run) else result.partition,
+        promise_to_people(job.options, run, result.spent),
+        title=f"{job.file.name}, trust {job.options.promise.trust}", numbers=numbers, basemap=files.basemap,
     )  # fmt: skip
-    return [str(args.html)]
+    return [str(files.html)]
 
 
 def write_transcript(path: Path | None, run: Run | PooledCounts) -> list[str]:
@@ -256,13 +233,25 @@ def without(options: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in names}
 
 
-def _domain(args: argparse.Namespace, table: Table) -> Box:
-    if args.bounds != "data":
-        box = parse_box(args.bounds, names=table.names)
+def _check_trust(promise: Promise, cells: CellRule) -> None:
+    """Refuse a promise that does not say whom the participants trust, or has options of another answer."""
+    if promise.trust not in TRUSTS:
+        known = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
+        got = "it is missing" if promise.trust is None else f"got {promise.trust!r}"
+        raise InvalidInput(f"--trust must say whom the participants trust; {got}. Take one of {known}")
+    if promise.trust != "nobody":
+        options = task_options(promise, cells)
+        delta, k = options.pop("delta", None), options.pop("k", None)
+        pooled_options(cast(Trust, promise.trust), delta, k, without(options, "epsilon"))
+
+
+def _domain(bounds: str, table: Table) -> Box:
+    if bounds != "data":
+        box = parse_box(bounds, names=table.names)
         first, second = (name.lower() for name in (*table.names, "", "")[:2])
-        if "," not in args.bounds and first in LATITUDE and second in LONGITUDE:
+        if "," not in bounds and first in LATITUDE and second in LONGITUDE:
             raise InvalidInput(
-                f"the axes are swapped: --bounds {args.bounds} has longitude first, and the first column is "
+                f"the axes are swapped: --bounds {bounds} has longitude first, and the first column is "
                 f"{table.names[0]!r}. Exchange --x and --y"
             )
         return box

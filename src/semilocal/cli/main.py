@@ -1,25 +1,21 @@
 """The command line: ``semilocal COMMAND``, also ``python -m semilocal COMMAND``.
 
-Knows the list of commands, how errors are printed, and the exit codes. A command is a module of ``cli.commands`` with
-``add_arguments(parser)`` and ``run(args)``, loaded when it is called, so that help is fast and needs no extra.
+Knows the list of commands, how errors are printed, and the exit codes. :mod:`semilocal.cli.parser` reads the words.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import os
-import re
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
-from ..errors import InvalidInput, MissingExtra, SemilocalError, printable
-from .exits import BAD_INPUT, DONE, EXIT_CODES, FOUND_MEANS, STOPPED
+from ..errors import MissingExtra, SemilocalError, printable
+from .exits import BAD_INPUT, DONE, STOPPED
 
-__all__ = ["COMMANDS", "join_negative_numbers", "main"]
+__all__ = ["COMMANDS", "main", "read_words"]
 
 MOST_MESSAGE = 2000  # characters
 _VERSION = sys.modules["semilocal"].__version__  # loaded before any of its modules
@@ -48,13 +44,12 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return an exit code of ``exits.EXIT_CODES``. Errors are one line on stderr."""
-    given = join_negative_numbers(list(sys.argv[1:] if argv is None else argv))
     try:
-        args = _parser(given).parse_args(given)
+        call = read_words(sys.argv[1:] if argv is None else argv)
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # ours: each is for the person at the terminal
             warnings.showwarning = _show_warning
-            return int(args.run(args) or DONE)
+            return int(call() or DONE)
     except SemilocalError as error:
         return _refuse(str(error))
     except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -68,52 +63,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return STOPPED
 
 
-def join_negative_numbers(words: Sequence[str]) -> list[str]:
-    """Join ``--option -1,2`` to ``--option=-1,2``: argparse would take the number for an option."""
-    out: list[str] = []
-    for word in words:
-        if re.match(r"-\.?\d", word) and out and re.fullmatch(r"--[a-z][a-z-]*", out[-1]):
-            out[-1] += f"={word}"
-        else:
-            out.append(word)
-    return out
-
-
-class _Parser(argparse.ArgumentParser):
-    """Refuses in one line, like everything else here."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InvalidInput(f"{message}; see: {self.prog} --help")
-
-
-def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    codes = "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items())
-    parser = _Parser(
-        prog="semilocal",
-        description="Where a crowd is, at a resolution that follows its density, and what that costs everybody in it.",
-        epilog=f"Exit codes: {codes}.",
-    )
-    parser.add_argument("--version", action="version", version=f"semilocal {_VERSION}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    wanted = next((word for word in given if not word.startswith("-")), "")
-    for name, words in COMMANDS.items():
-        found = f" It ends with 1 if {FOUND_MEANS[name]}." if name in FOUND_MEANS else ""
-        command = commands.add_parser(name, help=words, description=f"{words[0].upper()}{words[1:]}.{found}")
-        if name == wanted:
-            _load(name, command)
-    return parser
-
-
-def _load(name: str, parser: argparse.ArgumentParser) -> None:
+def read_words(words: Sequence[str]) -> Callable[[], Any]:
+    """What the words ask for, ready to be called."""
     try:
-        module = importlib.import_module(f"semilocal.cli.commands.{name}")
+        from .parser import parse
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("semilocal"):
             raise
-        raise MissingExtra(str(error.name), "all") from None
-    if run := getattr(module, "run", None):  # else its sub-commands have their own
-        parser.set_defaults(run=run)
-    module.add_arguments(parser)
+        raise MissingExtra(str(error.name), "cli") from None
+    return parse(list(words), COMMANDS, _VERSION)
 
 
 def _refuse(message: str) -> int:

@@ -5,7 +5,6 @@ Knows words on the terminal. Prints nothing that is not a function of the public
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from ..release.pooled_counts import PooledCounts
 from ..release.pooled_mean import PooledMean
 from ..release.pooled_points import PooledPoints
 from ..simulation.run import Run
+from .job_options import JobOptions
 
 __all__ = ["Outcome", "promise_to_people", "tell", "trim_limit_advice"]
 
@@ -49,38 +49,44 @@ class Outcome:
     table: str = field(default="", repr=False)
 
 
-def tell(args: argparse.Namespace, outcome: Outcome) -> None:
-    """Print results and promise: as one JSON object, or in words."""
+def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
+    """Print results and promise: as one JSON object, or in words; the whole statement if it is asked for."""
     run, ledger, shares = outcome.run, outcome.ledger, None
-    promised = promise_to_people(args, run, ledger)
+    promised = promise_to_people(options, run, ledger)
+    seed = options.output.seed
     if isinstance(run, Run):
-        ledger, participants = ledger.settle(run.partition).times(args.rows_per_user), len(run.regions)
-        if args.public_data:
+        ledger, participants = ledger.settle(run.partition).times(options.people.rows_per_user), len(run.regions)
+        if options.data.public_data:
             shares = {str(moves): share for moves, share in run.move_shares.items()}
     else:
         participants = run.participants
-    if args.json:
-        everything = {"command": args.command, "participants": participants, **outcome.found}
-        everything |= {"privacy": promised.to_json(), "simulation": run.simulated, "seed": args.seed}
+    if options.output.json:
+        everything = {"command": command, "participants": participants, **outcome.found}
+        everything |= {"privacy": promised.to_json(), "simulation": run.simulated, "seed": seed}
         print(json.dumps(everything if shares is None else {**everything, "move_shares": shares}))
         return
     lines = list(outcome.words)
-    if args.seed is not None:
-        lines.insert(0, f"Seed {args.seed} makes the noise repeatable, so it protects nobody.")
+    if seed is not None:
+        lines.insert(0, f"Seed {seed} makes the noise repeatable, so it protects nobody.")
     if shares is not None:
         moved = "; ".join(f"{moves} times {100 * share:.3g} %" for moves, share in shares.items())
         lines.append(f"The data is public, so this may be said: participants were moved {moved}.")
+    if options.output.explain:
+        lines += ["", promised.text(), "", str(ledger)]
+    else:
+        lines += [f"Promised: {promised.sentence()}", "The whole statement: --explain."]
     stream = sys.stderr if outcome.table else sys.stdout
-    print("\n".join([*lines, "", promised.text(), "", str(ledger)]), file=stream, flush=True)
+    print("\n".join(lines), file=stream, flush=True)
     print(outcome.table, end="")
 
 
 def promise_to_people(
-    args: argparse.Namespace, run: Run | PooledCounts | PooledMean | PooledPoints, ledger: Ledger
+    options: JobOptions, run: Run | PooledCounts | PooledMean | PooledPoints, ledger: Ledger
 ) -> Guarantee:
     """What is promised to a person, who may have several rows."""
     if isinstance(run, Run):
-        return ledger.settle(run.partition).times(args.rows_per_user).guarantee(run.partition, simulated=run.simulated)
+        settled = ledger.settle(run.partition).times(options.people.rows_per_user)
+        return settled.guarantee(run.partition, simulated=run.simulated)
     return run.guarantee  # the noise already grew with the rows per person
 
 

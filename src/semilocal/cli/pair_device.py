@@ -5,7 +5,6 @@ Knows words and the order of questions. Nothing here depends on a position but t
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["check_options", "preview", "stored_url"]
 
 
-def check_options(args: argparse.Namespace) -> None:
+def check_options(min_k: int | None, max_delta: float | None) -> None:
     """Refuse limits that a task of two servers cannot keep: an owner who asks for a crowd gets none here."""
-    for option, given in (("--min-k", args.min_k), ("--max-delta", args.max_delta)):
+    for option, given in (("--min-k", min_k), ("--max-delta", max_delta)):
         if given is not None:
             raise InvalidInput(
                 f"{option}: a task of two servers keeps no crowd, because nobody's region is published; leave the "

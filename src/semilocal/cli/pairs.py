@@ -5,7 +5,8 @@ Knows the options of a pair and the words for its state.
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 from ..errors import InvalidInput
 from ..geometry.box import Box
@@ -15,55 +16,67 @@ from . import server
 from .arguments import whole
 from .documents import PairState
 from .exits import DONE
+from .options import CellRule, group, option
 
-__all__ = ["add_arguments", "check_peer_key", "create", "describe", "refuse_options"]
+if TYPE_CHECKING:
+    from .campaign_options import CampaignOptions
+
+__all__ = ["PairOptions", "check_peer_key", "create", "describe", "refuse_options"]
 
 _ONLY_PAIRS = ("peer_key", "max_reports", "bucket_depth")
 _ONLY_CAMPAIGNS = ("k", "delta", "rule", "max_trims", "tau", "release", "unsigned")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of a pair."""
-    pair = parser.add_argument_group("two servers (experimental), with --trust two-servers")
-    pair.add_argument(
-        "--peer-key", metavar="HEX", help="the helper's signing key, as its operator told you: `serve` prints it"
-    )
-    pair.add_argument("--max-reports", type=whole(1, 1000), metavar="M", help="uploads that one person may send (1)")
-    pair.add_argument(
-        "--bucket-depth", type=whole(0, 16), metavar="D",
-        help="devices name their cell of this depth in the open, and the promise holds inside it only (0: none)",
-    )  # fmt: skip
+@group("Two servers", more=" (experimental), with --trust two-servers")
+@dataclass(frozen=True, kw_only=True)
+class PairOptions:
+    """The options of a pair.
+
+    Attributes
+    ----------
+    peer_key
+        the helper's signing key, as its operator told you: `serve` prints it
+    max_reports
+        uploads that one person may send (1)
+    bucket_depth
+        devices name their cell of this depth in the open, and the promise holds inside it only (0: none)
+    """
+
+    peer_key: Annotated[str | None, option(metavar="HEX")] = None
+    max_reports: Annotated[int | None, option(whole(1, 1000), "M")] = None
+    bucket_depth: Annotated[int | None, option(whole(0, 16), "D")] = None
 
 
-def refuse_options(args: argparse.Namespace) -> None:
+def refuse_options(options: CampaignOptions, pair: PairOptions) -> None:
     """Refuse options of a pair for another campaign, and a campaign without its numbers."""
-    given = [name for name in _ONLY_PAIRS if getattr(args, name) is not None]
+    given = [name for name in _ONLY_PAIRS if getattr(pair, name) is not None]
     if given:
         raise InvalidInput(f"--{given[0].replace('_', '-')} belongs to --trust two-servers")
     for name in ("k", "delta"):
-        if getattr(args, name) is None:
+        if getattr(options, name) is None:
             raise InvalidInput(f"--{name} is missing: it is needed with --trust nobody")
 
 
-def create(args: argparse.Namespace, box: Box) -> int:
+def create(options: CampaignOptions, cells: CellRule, pair: PairOptions, office: server.Office, box: Box) -> int:
     """Create a pair on the leader; it proposes the pair to its helper."""
     from ..service.pair.form import PairForm
 
-    given = [name for name in _ONLY_CAMPAIGNS if getattr(args, name)]
+    given = [name for name in _ONLY_CAMPAIGNS if getattr(cells, name, None) or getattr(options, name, None)]
     if given:
         raise InvalidInput(f"--{given[0].replace('_', '-')} has no meaning with --trust two-servers; leave it out")
-    if args.peer_key is None:
+    if pair.peer_key is None:
         raise InvalidInput("--peer-key is missing: the helper's signing key, as its operator told you")
-    if args.db:
+    if office.db:
         raise InvalidInput("a pair is created on the running leader: give --url, not --db")
     task = PooledTask.build(
-        box, epsilon=args.epsilon, trust="two-servers", resolution=args.resolution, max_depth=args.max_depth,
-        max_reports=args.max_reports or 1, label=args.label or "",
+        box, epsilon=options.epsilon, trust="two-servers", resolution=cells.resolution, max_depth=options.max_depth,
+        max_reports=pair.max_reports or 1, label=options.label or "",
     )  # fmt: skip
     form = PairForm(
-        args.name, task, args.peer_key, args.bucket_depth or 0, args.enrolment, args.capacity, args.enrolment_seconds
-    )
-    with server.connect(args) as client:
+        options.name, task, pair.peer_key, pair.bucket_depth or 0, options.enrolment, options.capacity,
+        options.enrolment_seconds,
+    )  # fmt: skip
+    with server.connect(office) as client:
         identity = client.create_pair(form)
         print(client.statement(identity))
         print(f"task {identity}")

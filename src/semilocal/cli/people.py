@@ -1,12 +1,13 @@
 """Options that say whose row it is, and the rows that stand for people.
 
-Knows arguments and codes of people.
+Knows options and codes of people.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -16,46 +17,75 @@ from ..io.people import check_rows_are_people, person_columns
 from ..io.points import Table
 from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
 from .arguments import whole
+from .options import group, option
 
-__all__ = ["add_arguments", "chosen_rows", "person_labels"]
-
-
-def add_arguments(parser: argparse._ActionsContainer, *, several: bool = True) -> None:
-    """The options; ``several`` if a person may have more than one row."""
-    parser.add_argument("--user", metavar="COLUMN", help="whose row it is: one row per person is drawn at random")
-    if several:
-        parser.add_argument(
-            "--rows-per-user",
-            type=whole(1, MAX_ROWS_PER_USER),
-            default=1,
-            metavar="M",
-            help="rows per person; every loss of a person is M times what is promised to one row (%(default)s)",
-        )
-    parser.add_argument(
-        "--rows-are-people", action="store_true", help="every row is another person, whatever the columns are called"
-    )
+__all__ = ["People", "PeopleWithRows", "chosen_rows", "person_labels"]
 
 
-def person_labels(args: argparse.Namespace) -> Callable[[Sequence[str]], Sequence[str]]:
+@group("Positions")
+@dataclass(frozen=True, kw_only=True)
+class People:
+    """Whose row it is.
+
+    Attributes
+    ----------
+    user
+        whose row it is: one row per person is drawn at random
+    rows_are_people
+        every row is another person, whatever the columns are called
+    """
+
+    user: Annotated[str | None, option(metavar="COLUMN")] = None
+    rows_are_people: bool = False
+
+    @property
+    def rows_each(self) -> int:
+        """Rows that one person may have."""
+        return 1
+
+
+@group("Positions")
+@dataclass(frozen=True, kw_only=True)
+class PeopleWithRows(People):
+    """Whose row it is, where a person may have several.
+
+    Attributes
+    ----------
+    rows_per_user
+        rows per person; every loss of a person is M times what is promised to one row
+    """
+
+    rows_per_user: Annotated[int, option(whole(1, MAX_ROWS_PER_USER), "M")] = 1
+
+    @property
+    def rows_each(self) -> int:
+        """Rows that one person may have."""
+        return self.rows_per_user
+
+
+def person_labels(people: People) -> Callable[[Sequence[str]], Sequence[str]]:
     """Which columns of a file to read to tell people apart."""
-    if args.user is not None and args.rows_are_people:
+    user = people.user
+    if user is not None and people.rows_are_people:
         raise InvalidInput("give --user or --rows-are-people, not both")
-    if args.user is None and getattr(args, "rows_per_user", 1) != 1:
+    if user is None and people.rows_each != 1:
         raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
-    if args.rows_are_people:
+    if people.rows_are_people:
         return lambda columns: ()
-    if args.user is not None:
-        return lambda columns: (args.user,)
+    if user is not None:
+        return lambda columns: (user,)
     return person_columns
 
 
-def chosen_rows(args: argparse.Namespace, table: Table, rng: np.random.Generator) -> Integers:
+def chosen_rows(people: People, table: Table, rng: np.random.Generator) -> Integers:
     """The rows that stand for people, ascending; refuses a file that holds some people several times."""
-    if args.user is None:
+    if people.user is None:
         check_rows_are_people(table.path, table.labels)
         return np.arange(len(table))
     (codes,) = table.labels.values()
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
-        raise InvalidInput(f"{table.path}, {table.place(row)}: --user column {args.user!r} is empty; remove such rows")
-    return draw_rows(codes, rows_per_user=getattr(args, "rows_per_user", 1), rng=rng)
+        raise InvalidInput(
+            f"{table.path}, {table.place(row)}: --user column {people.user!r} is empty; remove such rows"
+        )
+    return draw_rows(codes, rows_per_user=people.rows_each, rng=rng)

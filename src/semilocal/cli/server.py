@@ -5,39 +5,50 @@ Knows these options and the environment variable of the token.
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 from ..errors import InvalidInput
-from .arguments import server_url
 from .hidden import HIDDEN_HELP, read_hidden
+from .options import Address, group, option
 
 if TYPE_CHECKING:
     from .admin_client import AdminClient
 
-__all__ = ["ADMIN_TOKEN", "CAMPAIGN_HELP", "DEFAULT_URL", "add_arguments", "connect"]
+__all__ = ["ADMIN_TOKEN", "CAMPAIGN_HELP", "DEFAULT_URL", "Campaign", "Office", "connect"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 ADMIN_TOKEN = "SEMILOCAL_ADMIN_TOKEN"
 CAMPAIGN_HELP = "the task's id, the beginning of one, or the campaign's name"
+Campaign = Annotated[str, option(help=CAMPAIGN_HELP)]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that say where the server is."""
-    parser.add_argument("--url", type=server_url, help=f"the server ({DEFAULT_URL})")
-    parser.add_argument(
-        "--admin-token", metavar="TOKEN", help=f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}"
-    )
-    parser.add_argument("--db", help="work on this database directly instead of asking a server")
+@group("Server")
+@dataclass(frozen=True, kw_only=True)
+class Office:
+    """Where the server is.
+
+    Attributes
+    ----------
+    db
+        work on this database directly instead of asking a server
+    """
+
+    url: Annotated[Address | None, option(help=f"the server ({DEFAULT_URL})")] = None
+    admin_token: Annotated[
+        str | None,
+        option(metavar="TOKEN", help=f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}"),
+    ] = None
+    db: str | None = None
 
 
-def connect(args: argparse.Namespace) -> AdminClient:
-    """The client that the arguments ask for, to be used in a ``with`` statement."""
+def connect(office: Office) -> AdminClient:
+    """The client that the options ask for, to be used in a ``with`` statement."""
     from .admin_client import AdminClient
 
-    if args.db and args.url:
+    if office.db and office.url:
         raise InvalidInput("give --db or --url, not both")
-    if args.db:
-        return AdminClient(database=args.db)
-    token = read_hidden(args.admin_token, option="--admin-token", variable=ADMIN_TOKEN)
-    return AdminClient(args.url or DEFAULT_URL, token)
+    if office.db:
+        return AdminClient(database=office.db)
+    token = read_hidden(office.admin_token, option="--admin-token", variable=ADMIN_TOKEN)
+    return AdminClient(office.url or DEFAULT_URL, token)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
 import pytest
 
 from semilocal import Box
@@ -17,7 +15,7 @@ from semilocal.cli.arguments import (
     share,
     whole,
 )
-from semilocal.cli.main import join_negative_numbers
+from semilocal.cli.parser import join_negative_numbers
 from semilocal.errors import InvalidInput, OutsideDomain
 
 LON_LAT = Box((-123, 37), (-121, 38), names=("longitude", "latitude"))
@@ -145,5 +143,5 @@ def test_single_values_say_what_is_allowed(kind: object, good: list[str], bad: l
     for text in good:
         assert kind(text) == float(text)
     for text in bad:
-        with pytest.raises(argparse.ArgumentTypeError, match="must be"):
+        with pytest.raises(InvalidInput, match="must be"):
             kind(text)

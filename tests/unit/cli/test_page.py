@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from semilocal.cli.exits import EXIT_CODES, FOUND_MEANS
-from semilocal.cli.main import COMMANDS, _parser, join_negative_numbers
+from semilocal.cli.main import COMMANDS, read_words
 from semilocal.errors import InvalidInput
 
 ROOT = Path(__file__).parents[3]
@@ -42,8 +42,7 @@ def test_every_command_in_the_documentation_is_understood(page: str) -> None:
     commands = [line.split(" > ")[0] for line in blocks.splitlines() if line.startswith("semilocal ")]
     assert len(commands) >= 5
     for command in commands:
-        words = join_negative_numbers(shlex.split(command, comments=True)[1:])
         try:
-            _parser(words).parse_args(words)
+            read_words(shlex.split(command, comments=True)[1:])
         except InvalidInput as error:
             raise AssertionError(f"{command}: {error}") from None

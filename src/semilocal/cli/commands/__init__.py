@@ -1,1 +1,1 @@
-"""One module per command, each with ``add_arguments(parser)`` and ``run(args)``; loaded when the command is called."""
+"""One module per command: ``run``, a typed function, or ``app`` with one function per action; loaded when called."""

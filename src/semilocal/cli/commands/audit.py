@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -11,49 +11,58 @@ import numpy as np
 from ...errors import InvalidInput
 from ...io.files import check_outputs, read_text, write_text
 from ...protocol.task import Task
-from ..arguments import add_seed, existing_file, whole
+from ..arguments import whole
 from ..exits import DONE, FOUND
+from ..options import FILE, ExistingFile, Seed, option
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["run"]
 
 _MARKS = ("<!-- audit: begin -->", "<!-- audit: end -->")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument(
-        "--task", metavar="FILE", type=existing_file, help="a task (.json or .msgpack); the whole catalogue if left out"
-    )
-    parser.add_argument("--runs", type=whole(1000), default=200_000, help="plays per world (%(default)s)")
-    parser.add_argument("--liars", type=whole(0), metavar="M", help="show what M lying devices can do instead")
-    parser.add_argument(
-        "--responders", type=whole(1), default=2000, help="of the cell that the liars are in (%(default)s)"
-    )
-    add_seed(parser, "of the attacks' randomness", default=1)
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, help="also write the table into this page, between its audit marks"
-    )
+def run(
+    *,
+    task: ExistingFile | None = None,
+    runs: Annotated[int, option(whole(1000), "N")] = 200_000,
+    liars: Annotated[int | None, option(whole(0), "M")] = None,
+    responders: Annotated[int, option(whole(1), "N")] = 2000,
+    seed: Seed = 1,
+    out: Annotated[Path | None, FILE] = None,
+) -> int:
+    """Audit; 0 if every claim holds and every planted fault was caught.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Audit; 0 if every claim holds and every planted fault was caught."""
+    Parameters
+    ----------
+    task
+        a task (.json or .msgpack); the whole catalogue if left out
+    runs
+        plays per world
+    liars
+        show what M lying devices can do instead
+    responders
+        of the cell that the liars are in
+    seed
+        of the attacks' randomness
+    out
+        also write the table into this page, between its audit marks
+    """
     from ...audit import CASES, audit_task, default_task
     from ...audit.tables import finding_table
 
-    check_outputs({"--out": (args.out, ())}, inputs=[args.task])
-    page = None if args.out is None else _page(args.out)
-    task = default_task() if args.task is None else _read_task(args.task)
-    rng = np.random.default_rng(args.seed)
-    if args.liars is not None:
-        return _audit_liars(task, args.liars, args.responders, rng)
-    if args.task is not None:
-        findings = audit_task(task, "transcript, inside pair", runs=args.runs, rng=rng)
+    check_outputs({"--out": (out, ())}, inputs=[task])
+    page = None if out is None else _page(out)
+    audited = default_task() if task is None else _read_task(task)
+    rng = np.random.default_rng(seed)
+    if liars is not None:
+        return _audit_liars(audited, liars, responders, rng)
+    if task is not None:
+        findings = audit_task(audited, "transcript, inside pair", runs=runs, rng=rng)
     else:
-        findings = [finding for case in CASES for finding in case(args.runs, rng)]
+        findings = [finding for case in CASES for finding in case(runs, rng)]
     table = finding_table(findings)
     print(table)
-    if page is not None:
-        write_text(args.out, f"{page[0]}{_MARKS[0]}\n{table}\n{_MARKS[1]}{page[1]}")
+    if out is not None and page is not None:
+        write_text(out, f"{page[0]}{_MARKS[0]}\n{table}\n{_MARKS[1]}{page[1]}")
     print(
         "\nLosses have delta 0. Inside pair: two positions inside the region that the transcript publishes for one "
         "participant; moved against inside: a position that was moved there, against one inside. "

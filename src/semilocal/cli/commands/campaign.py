@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
-import json
+import json as formats
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+from cyclopts import App
 
 from ...io.progress import duration
 from ...protocol.policy import Policy, refusals, stops_early
 from ...protocol.task import Task
 from .. import pairs, server
-from ..arguments import (
-    BOX_HELP,
-    FUNCTION_HELP,
-    add_resolution,
-    add_rule,
-    add_task,
-    number,
-    parse_box,
-    parse_release,
-    task_options,
-    whole,
-)  # fmt: skip
+from ..admin_client import AdminClient
+from ..arguments import parse_box, parse_release
+from ..campaign_options import CampaignOptions
 from ..documents import PairState, State
 from ..exits import DONE
+from ..options import CellRule, option, task_options
 from .join import DEFAULT_MAX_EPSILON
 
 if TYPE_CHECKING:
     from ...service.campaign import Campaign
 
-__all__ = ["add_arguments", "describe_state"]
+__all__ = ["app", "describe_state"]
+
+app = App(name="campaign")
 
 _CHANGES = {
     "over-budget": "Lower --epsilon, --max-trims or the releases, or tell owners to raise --max-epsilon",
@@ -43,98 +38,38 @@ _CHANGES = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The actions and their options."""
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar="create | list | show | confirm | start | close"
-    )
-    create = actions.add_parser("create", help="create a campaign")
-    _add_create(create)
-    create.set_defaults(run=run_create)
-    listing = actions.add_parser("list", help="all campaigns")
-    listing.set_defaults(run=run_list)
-    server.add_arguments(create)
-    server.add_arguments(listing)
-    for name, run, words in (
-        ("show", run_show, "where a campaign stands, and its promise"),
-        ("confirm", run_confirm, "two servers: agree to a pair, as the operator of this server"),
-        ("start", run_move, "end enrolment and open round 1; two servers: end uploads and count"),
-        ("close", run_move, "cancel a running campaign"),
-    ):
-        action = actions.add_parser(name, help=words)
-        action.add_argument("campaign", metavar="CAMPAIGN", help=server.CAMPAIGN_HELP)
-        if name == "show":
-            action.add_argument("--json", action="store_true", help="the state as one JSON object")
-        if name == "confirm":
-            action.add_argument(
-                "--peer-key", metavar="HEX", help="refuse if the other operator has another signing key"
-            )
-        action.set_defaults(run=run)
-        server.add_arguments(action)
-
-
-def _add_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", required=True, help="for people")
-    parser.add_argument("--bounds", metavar="BOX", required=True, help=f"the public domain: {BOX_HELP}")
-    parser.add_argument("--names", default="", metavar="A,B", help="names of the axes, such as longitude,latitude")
-    parser.add_argument(
-        "--trust", choices=["nobody", "two-servers"], default="nobody",
-        help="whom the participants trust; two-servers is experimental, and then --k and --delta are left out "
-        "(%(default)s)",
-    )  # fmt: skip
-    add_task(parser, required=False)
-    add_rule(parser)
-    pairs.add_arguments(parser)
-    add_resolution(parser)
-    parser.add_argument(
-        "--label", help="a date or a number, part of the task: the same collection again needs another one"
-    )
-    parser.add_argument("--tree", choices=["binary", "quad"], default="binary", help="(%(default)s)")
-    parser.add_argument("--max-depth", type=whole(1), metavar="D", help="most splits on a path")
-    parser.add_argument(
-        "--quorum", type=number(0), default=1.0, help="share of the expected reports that closes a round early (1.0)"
-    )
-    parser.add_argument("--window", type=whole(1), default=3600, help="seconds that a round stays open (%(default)s)")
-    parser.add_argument(
-        "--unsigned", action="store_true", help="do not pin the server's key; checkpoints are not signed"
-    )
-    parser.add_argument("--enrolment", choices=["tokens", "open"], default="tokens", help="(%(default)s)")
-    parser.add_argument("--capacity", type=whole(1), metavar="N", help="round 1 opens when so many are enrolled")
-    parser.add_argument(
-        "--enrolment-seconds", type=whole(1), metavar="S", help="round 1 opens after this time at the latest"
-    )
-    parser.add_argument(
-        "--release", action="append", default=[], metavar="RELEASE",
-        help=f"counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON; FUNCTION is {FUNCTION_HELP}; may be "
-        "repeated",
-    )  # fmt: skip
-
-
-def run_create(args: argparse.Namespace) -> int:
+@app.command
+def create(
+    *,
+    options: CampaignOptions,
+    cells: CellRule = CellRule(),
+    pair: pairs.PairOptions = pairs.PairOptions(),
+    office: server.Office = server.Office(),
+) -> int:
     """Create a campaign."""
     from ...service.campaign import CAMPAIGN_TRIMS, CampaignForm, ReleaseForm
 
-    box = parse_box(args.bounds, names=[name.strip() for name in args.names.split(",") if name.strip()])
-    if args.trust == "two-servers":
-        return pairs.create(args, box)
-    pairs.refuse_options(args)
-    releases = [parse_release(text, box.names) for text in args.release]
-    options = task_options(args)
-    if args.rule in (None, "trim") and args.accounting == "core":
-        options.setdefault("max_trims", CAMPAIGN_TRIMS)
-    with server.connect(args) as client:
+    box = parse_box(options.bounds, names=[name.strip() for name in options.names.split(",") if name.strip()])
+    if options.trust == "two-servers":
+        return pairs.create(options, cells, pair, office, box)
+    pairs.refuse_options(options, pair)
+    releases = [parse_release(text, box.names) for text in options.release]
+    numbers = task_options(options, cells)
+    if cells.rule in (None, "trim") and options.accounting == "core":
+        numbers.setdefault("max_trims", CAMPAIGN_TRIMS)
+    with server.connect(office) as client:
         task = Task.build(
-            box, tree=args.tree, max_depth=args.max_depth, quorum=args.quorum, window=args.window,
-            server_key=b"" if args.unsigned else client.key(), **options,
+            box, tree=options.tree, max_depth=options.max_depth, quorum=options.quorum, window=options.window,
+            server_key=b"" if options.unsigned else client.key(), **numbers,
         )  # fmt: skip
         forms = tuple(ReleaseForm(r.kind, r.function.name, r.function.parameters, r.epsilon) for r in releases)  # type: ignore[arg-type]
-        form = CampaignForm(args.name, task, forms, args.enrolment, args.capacity, args.enrolment_seconds)
+        form = CampaignForm(options.name, task, forms, options.enrolment, options.capacity, options.enrolment_seconds)
         campaign = form.build()
         _warn_about_devices(campaign)
         identity = client.create(form)
     print(campaign.statement())
     print(f"task {identity}")
-    print(f"devices join at {(args.url or server.DEFAULT_URL).rstrip('/')}/tasks/{identity}")
+    print(f"devices join at {(office.url or server.DEFAULT_URL).rstrip('/')}/tasks/{identity}")
     return DONE
 
 
@@ -180,44 +115,76 @@ def describe_state(state: State | PairState) -> str:
     return "; ".join([*parts, enrolled])
 
 
-def run_list(args: argparse.Namespace) -> int:
-    """List all campaigns."""
-    with server.connect(args) as client:
+@app.command(name="list")
+def run_list(*, office: server.Office = server.Office()) -> int:
+    """All campaigns."""
+    with server.connect(office) as client:
         for row in client.campaigns():
             print(f"{row.task}  {row.phase:<10}  {row.enrolled:>8} enrolled  {row.name}")
     return DONE
 
 
-def run_show(args: argparse.Namespace) -> int:
-    """Show where a campaign stands."""
-    with server.connect(args) as client:
-        task = client.find(args.campaign)
+@app.command
+def show(campaign: server.Campaign, /, *, json: bool = False, office: server.Office = server.Office()) -> int:
+    """Where a campaign stands, and its promise.
+
+    Parameters
+    ----------
+    json
+        the state as one JSON object
+    """
+    with server.connect(office) as client:
+        task = client.find(campaign)
         state = client.state(task)
-        if args.json:
-            print(json.dumps(msgspec.to_builtins(state), indent=2))
+        if json:
+            print(formats.dumps(msgspec.to_builtins(state), indent=2))
             return DONE
         print(describe_state(state))
         print(client.statement(task))
     return DONE
 
 
-def run_confirm(args: argparse.Namespace) -> int:
-    """Agree to a pair of two servers."""
-    with server.connect(args) as client:
-        task = client.find(args.campaign)
+@app.command
+def confirm(
+    campaign: server.Campaign,
+    /,
+    *,
+    peer_key: Annotated[str | None, option(metavar="HEX")] = None,
+    office: server.Office = server.Office(),
+) -> int:
+    """Two servers: agree to a pair, as the operator of this server.
+
+    Parameters
+    ----------
+    peer_key
+        refuse if the other operator has another signing key
+    """
+    with server.connect(office) as client:
+        task = client.find(campaign)
         print(client.statement(task))
         state = client.state(task)
-        if args.peer_key is not None and isinstance(state, PairState):
-            pairs.check_peer_key(client.task(task), state.role, args.peer_key)
+        if peer_key is not None and isinstance(state, PairState):
+            pairs.check_peer_key(client.task(task), state.role, peer_key)
         client.confirm(task)
         print(f"confirmed. {describe_state(client.state(task))}")
     return DONE
 
 
-def run_move(args: argparse.Namespace) -> int:
-    """End the enrolment of a campaign, or cancel it."""
-    with server.connect(args) as client:
-        task = client.find(args.campaign)
-        {"start": client.start, "close": client.close}[args.action](task)
+@app.command
+def start(campaign: server.Campaign, /, *, office: server.Office = server.Office()) -> int:
+    """End enrolment and open round 1; two servers: end uploads and count."""
+    return _move(campaign, office, AdminClient.start)
+
+
+@app.command
+def close(campaign: server.Campaign, /, *, office: server.Office = server.Office()) -> int:
+    """Cancel a running campaign."""
+    return _move(campaign, office, AdminClient.close)
+
+
+def _move(campaign: str, office: server.Office, move: Callable[[AdminClient, str], None]) -> int:
+    with server.connect(office) as client:
+        task = client.find(campaign)
+        move(client, task)
         print(f"task {task} is {client.state(task).phase}")
     return DONE

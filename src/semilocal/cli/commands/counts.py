@@ -2,77 +2,103 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from ...errors import InvalidInput
 from ...geometry.box import Box
 from ...io.queries import Queries, grid_queries, read_queries
 from .. import jobs
 from ..answers import answer_columns, check_queries, write_answers
-from ..arguments import share
+from ..job_options import JobFile, JobOptions, MapFiles
+from ..options import FILE, Share, group, option
 from ..output import Outcome
 
-__all__ = ["add_arguments", "add_query_arguments", "queries_of", "run"]
+__all__ = ["QueryOptions", "queries_of", "run"]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    jobs.add_arguments(parser)
-    add_query_arguments(parser, required=True)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the answers: .csv or .geojson (else stdout)")
-    jobs.add_html_arguments(parser)
-    parser.add_argument("--transcript", type=Path, metavar="FILE", help="write all that was published: .slt")
+@group("Queries")
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions:
+    """Which boxes to count in, and the level of the intervals.
+
+    Attributes
+    ----------
+    queries
+        CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis), or GeoJSON with rectangles; names
+        and other columns come back with the answers
+    grid
+        an even grid over the domain, such as 32x32
+    level
+        of the intervals
+    """
+
+    queries: Annotated[Path | None, FILE] = None
+    grid: Annotated[str | None, option(metavar="AxB")] = None
+    level: Share = 0.95
+
+    @property
+    def asked(self) -> bool:
+        """Whether boxes were given, in one of the two ways."""
+        if self.queries is not None and self.grid is not None:
+            raise InvalidInput("give --queries FILE or --grid AxB, not both")
+        return self.queries is not None or self.grid is not None
 
 
-def add_query_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Which boxes to count in, and the level of the intervals."""
-    asked = parser.add_mutually_exclusive_group(required=required)
-    asked.add_argument(
-        "--queries",
-        type=Path,
-        metavar="FILE",
-        help="CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis), or GeoJSON with rectangles; "
-        "names and other columns come back with the answers",
-    )
-    asked.add_argument("--grid", metavar="AxB", help="an even grid over the domain, such as 32x32")
-    parser.add_argument("--level", type=share, default=0.95, help="of the intervals (%(default)s)")
-
-
-def queries_of(args: argparse.Namespace, box: Box) -> Queries:
+def queries_of(options: QueryOptions, box: Box) -> Queries:
     """The boxes that were asked for."""
-    queries = grid_queries(args.grid, box) if args.grid else read_queries(args.queries, box)
+    if options.grid is not None:
+        queries = grid_queries(options.grid, box)
+    elif options.queries is not None:
+        queries = read_queries(options.queries, box)
+    else:
+        raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
     check_queries(queries, box)
     return queries
 
 
-def run(args: argparse.Namespace) -> int:
-    """Answer range queries."""
-    outputs = {
-        "--out": (args.out, jobs.REGIONS),
-        "--html": (args.html, jobs.HTML),
-        "--transcript": (args.transcript, jobs.TRANSCRIPT),
-    }
-    return jobs.run_job(args, _counts, outputs=outputs, inputs=[args.queries, args.basemap])
+def run(
+    file: JobFile,
+    /,
+    *,
+    job: JobOptions,
+    asked: QueryOptions = QueryOptions(),
+    out: Annotated[Path | None, FILE] = None,
+    files: MapFiles = MapFiles(),
+) -> int:
+    """Answer range queries.
+
+    Parameters
+    ----------
+    out
+        write the answers: .csv or .geojson (else stdout)
+    """
+    if not asked.asked:
+        raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
+    outputs = {"--out": (out, jobs.REGIONS), "--html": (files.html, jobs.HTML)}
+    return jobs.run_job(
+        "counts", file, job, lambda job: _counts(job, asked, out, files), outputs=outputs,
+        inputs=[asked.queries, files.basemap], transcript=files.transcript,
+    )  # fmt: skip
 
 
-def _counts(job: jobs.Job) -> Outcome:
-    args = job.args
-    queries = queries_of(args, job.box)
+def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFiles) -> Outcome:
+    queries = queries_of(asked, job.box)
     run, result = job.counted()
     answers = result.query(queries.boxes)
-    columns = answer_columns(queries, answers, job.box, level=args.level)
-    found: dict[str, Any] = {"queries": len(queries), "level": args.level, "regions": len(result.partition)}
+    columns = answer_columns(queries, answers, job.box, level=asked.level)
+    found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
     found["uncertain"] = answers.uncertain
     words = [f"{len(queries):,} queries over {len(result.partition):,} regions"]
     if answers.uncertain:
         words.append("Some participants may have been moved into a neighbouring region; the intervals allow for that.")
-    table = write_answers(queries, columns, args.out)
-    files = jobs.write_transcript(args.transcript, run) + ([] if args.out is None else [str(args.out)])
-    files += jobs.write_map(job, run, result)
-    if files:
-        found["files"] = files
-        words += [f"wrote {path}" for path in files]
-    if args.out is None:
+    table = write_answers(queries, columns, out)
+    written = jobs.write_transcript(job.transcript, run) + ([] if out is None else [str(out)])
+    written += jobs.write_map(job, files, run, result)
+    if written:
+        found["files"] = written
+        words += [f"wrote {path}" for path in written]
+    if out is None:
         found["answers"] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return Outcome(run, result.spent, found, words, table=table)

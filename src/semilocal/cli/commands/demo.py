@@ -8,16 +8,17 @@ may be printed beside the answers.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import tempfile
 import time
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 from ... import functions
+from ...errors import InvalidInput
 from ...geometry.places import named_box
 from ...io.files import check_folder, write_text
 from ...io.plots import need_matplotlib, save_side_by_side
@@ -28,11 +29,11 @@ from ...protocol.task import Task
 from ...release import onecall
 from ...release.whom import TRUSTS
 from ...testing import ADMIN_TOKEN
-from ..arguments import add_seed
 from ..demo_server import demo_server
 from ..exits import DONE
+from ..options import FOLDER, Seed
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["run"]
 
 DEVICES = 500
 PLACE = "san-francisco"
@@ -44,41 +45,50 @@ SHORT: dict[Trust, str] = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("--out", type=Path, default=Path("demo-output"), metavar="FOLDER", help="(%(default)s)")
-    add_seed(parser, "repeatable, for simulation only")
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument("--live", action="store_true", help="with a server and devices on this machine")
-    way.add_argument(
-        "--two-servers", action="store_true", help="with two servers and devices on this machine (experimental)"
-    )
+def run(
+    *,
+    out: Annotated[Path, FOLDER] = Path("demo-output"),
+    seed: Seed | None = None,
+    live: bool = False,
+    two_servers: bool = False,
+) -> int:
+    """Show the whole job.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Show the whole job."""
-    check_folder("--out", args.out)
-    if args.two_servers:
+    Parameters
+    ----------
+    out
+        where the maps go
+    seed
+        repeatable, for simulation only
+    live
+        with a server and devices on this machine
+    two_servers
+        with two servers and devices on this machine (experimental)
+    """
+    if live and two_servers:
+        raise InvalidInput("give --live or --two-servers, not both")
+    check_folder("--out", out)
+    if two_servers:
         from ..demo_pair import run as run_pair
 
-        return run_pair(args)
-    return _live(args) if args.live else _simulated(args)
+        return run_pair(out, seed)
+    return _live(out, seed) if live else _simulated(out, seed)
 
 
-def _simulated(args: argparse.Namespace) -> int:
+def _simulated(out: Path, seed: int | None) -> int:
     """The same question to the same people under the three answers to "whom do they trust?"."""
     need_matplotlib()
     from ...datasets import california_housing
 
     points, _ = california_housing()
     box, where = named_box("california"), named_box(PLACE)
-    rng = None if args.seed is None else np.random.default_rng(args.seed)
+    rng = None if seed is None else np.random.default_rng(seed)
     query = np.array([[where.lower, where.upper]])
     truth = int(np.count_nonzero(((points >= query[0, 0]) & (points < query[0, 1])).all(axis=1)))
     print(f"California Housing: {len(points):,} block groups stand for participants; their positions are public.")
     print(f"How many are in {PLACE}'s box (truth: {truth:,}), and what is the mean latitude", end=" ")
     print(f"(truth: {points[:, 1].mean():.4f})? At epsilon = {EPSILON:g}, once for each answer to: whom do they trust?")
-    args.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     panels: dict[str, AnyPartition] = {}
     for trust in TRUSTS:
         counted = onecall.counts(points, box, epsilon=EPSILON, trust=trust, rng=rng)
@@ -91,15 +101,15 @@ def _simulated(args: argparse.Namespace) -> int:
         print(f"  mean latitude {middle.value:.4f}, 95 % interval {low:.4f} to {high:.4f}")
         print(f"  promised, for the counts: {counted.guarantee.sentence()}")
         print(f"  promised, for the mean: {middle.guarantee.sentence()}")
-        write_regions(counted.partition, args.out / f"{trust}.geojson")
+        write_regions(counted.partition, out / f"{trust}.geojson")
         title = f"trust {trust}: {len(counted.partition):,} regions\n{PLACE}: {count} (truth {truth})"
         panels[f"{title}\n{SHORT[trust]}"] = counted.partition
-    save_side_by_side(panels, args.out / "regions.png")
-    print(f"\nwrote {args.out / 'regions.png'} and the regions as GeoJSON beside it")
+    save_side_by_side(panels, out / "regions.png")
+    print(f"\nwrote {out / 'regions.png'} and the regions as GeoJSON beside it")
     return DONE
 
 
-def _live(args: argparse.Namespace) -> int:
+def _live(out: Path, seed: int | None) -> int:
     """Collect from 500 devices: partition, mean and counts."""
     from ...datasets import california_housing
     from ...device.swarm.run import run_swarm
@@ -107,7 +117,7 @@ def _live(args: argparse.Namespace) -> int:
     from ..admin_client import AdminClient
 
     box = named_box("california")
-    rng = np.random.default_rng(args.seed)  # chooses who is asked; the noise is the devices' own
+    rng = np.random.default_rng(seed)  # chooses who is asked; the noise is the devices' own
     points = rng.permutation(california_housing()[0])[:DEVICES]
     began = time.monotonic()
     with (
@@ -135,8 +145,8 @@ def _live(args: argparse.Namespace) -> int:
             f"Mean latitude {mean.mean:.3f}, 95 % interval {low:.3f} to {high:.3f}, with what moving can have "
             f"done (truth {points[:, 1].mean():.3f}); epsilon = {mean.epsilon:g} for {mean.adjacency}, delta 0."
         )
-    args.out.mkdir(parents=True, exist_ok=True)
-    target = args.out / "live-regions.geojson"
+    out.mkdir(parents=True, exist_ok=True)
+    target = out / "live-regions.geojson"
     write_text(target, json.dumps(regions))
     print(f"wrote {target}; {time.monotonic() - began:.0f} s in all")
     return DONE

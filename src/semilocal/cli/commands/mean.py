@@ -2,51 +2,53 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from typing import Annotated, Any
 
 from ... import release
-from ...accounting import Ledger
-from ...arrays import exact
 from ...errors import InvalidInput
 from ...functions import BoundedFunction
 from ...release.pooled_mean import PooledMean, pooled_mean
 from ...release.value_release import MeanRelease
 from .. import jobs
-from ..arguments import FUNCTION_HELP, parse_function, share
+from ..arguments import FUNCTION_HELP, parse_function
+from ..job_options import JobFile, JobOptions
+from ..options import Share, option
 from ..output import Outcome
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["run"]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    jobs.add_arguments(parser)
-    parser.add_argument("--function", required=True, metavar="F", help=FUNCTION_HELP)
-    parser.add_argument("--level", type=share, default=0.95, help="of the interval (%(default)s)")
+def run(
+    file: JobFile,
+    /,
+    *,
+    job: JobOptions,
+    function: Annotated[str, option(metavar="F", help=FUNCTION_HELP)],
+    level: Share = 0.95,
+) -> int:
+    """Release a mean.
+
+    Parameters
+    ----------
+    level
+        of the interval
+    """
+    return jobs.run_job("mean", file, job, lambda job: _mean(job, function, level))
 
 
-def run(args: argparse.Namespace) -> int:
-    """Release a mean."""
-    return jobs.run_job(args, _mean)
-
-
-def _mean(job: jobs.Job) -> Outcome:
-    args = job.args
+def _mean(job: jobs.Job, function: str, level: float) -> Outcome:
     try:
-        f = parse_function(args.function, job.box.names).build()
+        f = parse_function(function, job.box.names).build()
     except InvalidInput as error:
         raise InvalidInput(f"--function: {error}") from None
-    return _pooled(job, f) if job.pooled else _from_regions(job, f)
+    return _pooled(job, f, level) if job.pooled else _from_regions(job, f, level)
 
 
-def _pooled(job: jobs.Job, f: BoundedFunction) -> Outcome:
-    args = job.args
+def _pooled(job: jobs.Job, f: BoundedFunction, level: float) -> Outcome:
     task = job.pooled_task()
-    limit = Ledger(cap=None if args.cap is None else exact(args.cap))
-    limit.spend(f"mean of {f.name}", args.epsilon, anywhere=True)  # refuses before anything is added up
+    job.pooled_limit.spend(f"mean of {f.name}", job.options.promise.epsilon, anywhere=True)  # refuses before adding up
     result = pooled_mean(task, job.points, f, rng=job.noise_rng)
-    return Outcome(result, result.spent, _found(f, result, args.level), [_sentence(f, result, args.level)])
+    return Outcome(result, result.spent, _found(f, result, level), [_sentence(f, result, level)])
 
 
 def _found(f: BoundedFunction, result: MeanRelease | PooledMean, level: float) -> dict[str, Any]:
@@ -65,14 +67,13 @@ def _sentence(f: BoundedFunction, result: MeanRelease | PooledMean, level: float
     )
 
 
-def _from_regions(job: jobs.Job, f: BoundedFunction) -> Outcome:
-    args = job.args
+def _from_regions(job: jobs.Job, f: BoundedFunction, level: float) -> Outcome:
     run, split, ledger = job.partition_for_values()
     result = release.mean(run, job.points, f, epsilon=split.value, rng=job.rng, ledger=ledger)
-    narrow = result.interval(args.level, widen=False)
-    found = _found(f, result, args.level)
+    narrow = result.interval(level, widen=False)
+    found = _found(f, result, level)
     found |= {"regions": len(run.partition), "epsilon_partition": split.tree, "epsilon_values": split.value}
-    words = [_sentence(f, result, args.level)]
+    words = [_sentence(f, result, level)]
     if result.biased:
         words.append(
             "Some participants were moved; the mean is set right by what that likely did, and the interval takes in "

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -12,44 +11,50 @@ from ...io.plots import PICTURES, need_matplotlib, save_picture
 from ...io.regions import write_regions
 from ...protocol.partition import Partition
 from .. import jobs
+from ..job_options import JobFile, JobOptions, MapFiles
+from ..options import FILE
 from ..output import Outcome
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["run"]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    jobs.add_arguments(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the regions: .geojson or .csv")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the regions: .png, .svg or .pdf")
-    jobs.add_html_arguments(parser)
-    parser.add_argument("--transcript", type=Path, metavar="FILE", help="write all that was published: .slt")
+def run(
+    file: JobFile,
+    /,
+    *,
+    job: JobOptions,
+    out: Annotated[Path | None, FILE] = None,
+    plot: Annotated[Path | None, FILE] = None,
+    files: MapFiles = MapFiles(),
+) -> int:
+    """Find the regions.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Find the regions."""
-    if args.plot is not None:
+    Parameters
+    ----------
+    out
+        write the regions: .geojson or .csv
+    plot
+        draw the regions: .png, .svg or .pdf
+    """
+    if plot is not None:
         need_matplotlib()
-    outputs = {
-        "--out": (args.out, jobs.REGIONS),
-        "--plot": (args.plot, PICTURES),
-        "--html": (args.html, jobs.HTML),
-        "--transcript": (args.transcript, jobs.TRANSCRIPT),
-    }
-    return jobs.run_job(args, _partition, outputs=outputs, inputs=[args.basemap])
+    outputs = {"--out": (out, jobs.REGIONS), "--plot": (plot, PICTURES), "--html": (files.html, jobs.HTML)}
+    return jobs.run_job(
+        "partition", file, job, lambda job: _partition(job, out, plot, files), outputs=outputs,
+        inputs=[files.basemap], transcript=files.transcript,
+    )  # fmt: skip
 
 
-def _partition(job: jobs.Job) -> Outcome:
-    args = job.args
+def _partition(job: jobs.Job, out: Path | None, plot: Path | None, files: MapFiles) -> Outcome:
     run, result = job.counted()
     partition, crowds = result.partition, result.partition.crowds
-    if args.out is not None:
-        write_regions(partition, args.out)
-    if args.plot is not None:
-        save_picture(partition, args.plot, points=job.points if args.public_data else None)
-    files = [str(path) for path in (args.out, args.plot) if path is not None]
-    files += jobs.write_map(job, run, result)
-    files += jobs.write_transcript(args.transcript, run)
+    if out is not None:
+        write_regions(partition, out)
+    if plot is not None:
+        save_picture(partition, plot, points=job.points if job.options.data.public_data else None)
+    written = [str(path) for path in (out, plot) if path is not None]
+    written += jobs.write_map(job, files, run, result)
+    written += jobs.write_transcript(job.transcript, run)
     found: dict[str, Any] = {
         "regions": len(partition),
         "crowds": {"smallest": round(crowds.min()), "median": float(np.median(crowds)), "largest": round(crowds.max())},
@@ -62,5 +67,5 @@ def _partition(job: jobs.Job) -> Outcome:
     if isinstance(partition, Partition):
         found["share_below_k"] = partition.share_below_k
         words += f"; {100 * partition.share_below_k:.3g} % share a region with fewer than k = {partition.task.k}"
-    found["files"] = files
-    return Outcome(run, result.spent, found, [f"{words}.", *(f"wrote {path}" for path in files)])
+    found["files"] = written
+    return Outcome(run, result.spent, found, [f"{words}.", *(f"wrote {path}" for path in written)])

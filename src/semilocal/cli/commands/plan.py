@@ -2,84 +2,104 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from cyclopts import Parameter
 
 from ...errors import InvalidInput
 from ...io.files import check_outputs
 from ...io.plots import PICTURES, need_matplotlib
 from ...io.points import read_points
 from ...release.whom import DELTA
-from ..arguments import BOX_HELP, add_seed, add_task, number, parse_box, whole
+from ..arguments import BOX_HELP, number, parse_box, whole
 from ..exits import DONE, FOUND
+from ..options import FILE, Accounting, Positive, Seed, Share, option
 
-__all__ = ["add_arguments", "run"]
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("--n", type=whole(1), required=True, help="participants")
-    add_task(parser, delta=DELTA, searched=True)
-    parser.add_argument("--bounds", metavar="BOX", required=True, help=f"the public domain: {BOX_HELP}")
-    parser.add_argument(
-        "--density",
-        default="clustered",
-        help="uniform, clustered, gaussian, or a file of PUBLIC positions (%(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--want", type=_wanted, metavar="error=X", help="smallest epsilon for error=0.1 (of counts) or mean=0.5"
-    )
-    parser.add_argument(
-        "--plot", "--picture", type=Path, metavar="FILE", help="draw the regions of one play: .png, .svg or .pdf"
-    )
-    parser.add_argument("--plays", type=whole(1), default=6, help="reference populations to average over (%(default)s)")
-    add_seed(parser, "of the reference populations", default=1)
+__all__ = ["run"]
 
 
 def _wanted(text: str) -> tuple[str, float]:
-    """A type for argparse: error=NUMBER or mean=NUMBER."""
+    """What is wanted: error=NUMBER or mean=NUMBER."""
     quantity, _, target = text.partition("=")
     if quantity not in ("error", "mean"):
-        raise argparse.ArgumentTypeError(f"must be error=NUMBER or mean=NUMBER; got {text!r}")
+        raise InvalidInput(f"must be error=NUMBER or mean=NUMBER; got {text!r}")
     return quantity, number(0, above=True)(target)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Forecast; 1 if no epsilon reaches what is wanted."""
+def run(
+    *,
+    n: Annotated[int, option(whole(1), "N")],
+    k: Annotated[int, option(whole(1), "K")],
+    bounds: Annotated[str, option(metavar="BOX", help=f"the public domain: {BOX_HELP}")],
+    epsilon: Positive | None = None,
+    want: Annotated[tuple[str, float] | None, option(_wanted, "error=X"), Parameter(n_tokens=1)] = None,
+    delta: Share = DELTA,
+    accounting: Accounting = "core",
+    density: str = "clustered",
+    plot: Annotated[Path | None, FILE, Parameter(alias="--picture")] = None,
+    plays: Annotated[int, option(whole(1), "N")] = 6,
+    seed: Seed = 1,
+) -> int:
+    """Forecast; 1 if no epsilon reaches what is wanted.
+
+    Parameters
+    ----------
+    n
+        participants
+    k
+        the smallest crowd of a region
+    epsilon
+        loss between two positions inside a region, in all; left out with --want
+    want
+        smallest epsilon for error=0.1 (of counts) or mean=0.5
+    delta
+        chance that a crowd is below k
+    accounting
+        what epsilon is for, positions inside a region or moved positions against those inside
+    density
+        uniform, clustered, gaussian, or a file of PUBLIC positions
+    plot
+        draw the regions of one play: .png, .svg or .pdf
+    plays
+        reference populations to average over
+    seed
+        of the reference populations
+    """
     from ...planner import DENSITIES, Forecast, cheapest, density_of, forecast, picture, resampled
 
-    given = args.density not in DENSITIES
-    check_outputs({"--plot": (args.plot, PICTURES)}, inputs=[args.density] if given else [])
-    if args.plot is not None:
+    given = density not in DENSITIES
+    check_outputs({"--plot": (plot, PICTURES)}, inputs=[density] if given else [])
+    if plot is not None:
         need_matplotlib()
-    if args.want is None and args.epsilon is None:
+    if want is None and epsilon is None:
         raise InvalidInput("give --epsilon, or --want error=… to search for the smallest")
-    box = parse_box(args.bounds)
-    if args.plot is not None and box.dimensions != 2:
+    box = parse_box(bounds)
+    if plot is not None and box.dimensions != 2:
         raise InvalidInput(f"--plot needs two dimensions; the box has {box.dimensions}")
-    density = resampled(read_points(args.density).points, box) if given else density_of(args.density, box)
+    crowd = resampled(read_points(density).points, box) if given else density_of(density, box)
 
-    def make(epsilon: float) -> Forecast:
+    def make(loss: float) -> Forecast:
         return forecast(
-            density, box, n=args.n, epsilon=epsilon, delta=args.delta, k=args.k, accounting=args.accounting,
-            plays=args.plays, rng=np.random.default_rng(args.seed),
+            crowd, box, n=n, epsilon=loss, delta=delta, k=k, accounting=accounting,
+            plays=plays, rng=np.random.default_rng(seed),
         )  # fmt: skip
 
     plan: Forecast | None
-    if args.want:
-        quantity, target = args.want
+    if want is not None:
+        quantity, target = want
         plan = cheapest(make, quantity=quantity, target=target)
         if plan is None:
-            wanted = f"{quantity}={target:g} with n = {args.n}, k = {args.k}"
+            wanted = f"{quantity}={target:g} with n = {n}, k = {k}"
             print(f"No epsilon up to 20 reaches {wanted}; ask more people, or lower k.")
             return FOUND
     else:
-        plan = make(args.epsilon)
-    print(f"Forecast from {args.plays} plays on a reference population ({args.density}); nobody was asked.")
+        assert epsilon is not None
+        plan = make(epsilon)
+    print(f"Forecast from {plays} plays on a reference population ({density}); nobody was asked.")
     print("\n".join(plan.lines()))
-    if args.plot:
-        picture(plan, args.plot)
-        print(f"Regions of one play: {args.plot} (regions and crowds are public by design)")
+    if plot:
+        picture(plan, plot)
+        print(f"Regions of one play: {plot} (regions and crowds are public by design)")
     return DONE

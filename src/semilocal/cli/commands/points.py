@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+from typing import Annotated
 
 from ...io.files import write_text
 from ...io.regions import csv_text
@@ -12,25 +12,35 @@ from ...release.pooled_counts import PooledCounts
 from ...release.pooled_points import PooledPoints, pooled_points
 from ...simulation.run import Run
 from .. import jobs
+from ..job_options import JobFile, JobOptions
+from ..options import FILE
 from ..output import Outcome
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["run"]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    jobs.add_arguments(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the points: .csv (else stdout)")
-    parser.add_argument("--transcript", type=Path, metavar="FILE", help="write all that was published: .slt")
+def run(
+    file: JobFile,
+    /,
+    *,
+    job: JobOptions,
+    out: Annotated[Path | None, FILE] = None,
+    transcript: Annotated[Path | None, FILE] = None,
+) -> int:
+    """Release the middle of everybody's region.
+
+    Parameters
+    ----------
+    out
+        write the points: .csv (else stdout)
+    transcript
+        write all that was published: .slt
+    """
+    outputs = {"--out": (out, (".csv",))}
+    return jobs.run_job("points", file, job, lambda job: _points(job, out), outputs=outputs, transcript=transcript)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Release the middle of everybody's region."""
-    outputs = {"--out": (args.out, (".csv",)), "--transcript": (args.transcript, jobs.TRANSCRIPT)}
-    return jobs.run_job(args, _points, outputs=outputs)
-
-
-def _points(job: jobs.Job) -> Outcome:
+def _points(job: jobs.Job, out: Path | None) -> Outcome:
     names = job.box.names
     run: Run | PooledPoints
     result: PointsRelease | PooledPoints
@@ -45,10 +55,10 @@ def _points(job: jobs.Job) -> Outcome:
         words = [f"{len(result.points):,} points, each the middle of one of {len(result.partition):,} regions"]
     table = csv_text({name: result.points[:, axis].tolist() for axis, name in enumerate(names)})
     found: dict[str, object] = {"regions": len(result.partition)}
-    files = jobs.write_transcript(job.args.transcript, run)
-    if job.args.out is not None:
-        write_text(job.args.out, table)
-        files.append(str(job.args.out))
+    files = jobs.write_transcript(job.transcript, run)
+    if out is not None:
+        write_text(out, table)
+        files.append(str(out))
         table = ""
     else:
         found["points"] = result.points.tolist()

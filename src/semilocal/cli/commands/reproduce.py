@@ -5,50 +5,67 @@ An interrupted run goes on where it was: the same command again.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from ...io.files import check_folder
 from ...io.progress import duration
-from ..arguments import add_seed, whole
+from ..arguments import whole
 from ..exits import DONE
+from ..options import FOLDER, Seed, option
 
 if TYPE_CHECKING:
     from ...experiments.harness.summary import Output
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["run"]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("figures", nargs="*", metavar="FIGURE", help="names or labels of the paper; all if left out")
-    parser.add_argument("--runs", type=whole(1), default=60, help="repeats of every trial (60, as in the paper)")
-    parser.add_argument("--out", type=Path, default=Path("results"), metavar="FOLDER", help="where files go (results)")
-    parser.add_argument("--data", type=Path, default=None, metavar="FOLDER", help="data folder (or set SEMILOCAL_DATA)")
-    parser.add_argument("--quick", action="store_true", help="few repeats: every figure in a few minutes")
-    add_seed(parser, "the same seed gives the same CSV to the last digit", default=1)
-    parser.add_argument("--workers", type=whole(0), default=None, help="processes; all cores if left out")
-    parser.add_argument("--list", action="store_true", help="list the figures and stop")
+def run(
+    *figures: Annotated[str, option(help="names or labels of the paper; all if left out")],
+    runs: Annotated[int, option(whole(1), "N")] = 60,
+    out: Annotated[Path, FOLDER] = Path("results"),
+    data: Annotated[Path | None, FOLDER] = None,
+    quick: bool = False,
+    seed: Seed = 1,
+    workers: Annotated[int | None, option(whole(0), "N")] = None,
+    listing: Annotated[bool, Parameter(name="--list")] = False,
+) -> int:
+    """Make the figures.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Make the figures."""
+    Parameters
+    ----------
+    runs
+        repeats of every trial (60, as in the paper)
+    out
+        where files go
+    data
+        data folder (or set SEMILOCAL_DATA)
+    quick
+        few repeats: every figure in a few minutes
+    seed
+        the same seed gives the same CSV to the last digit
+    workers
+        processes; all cores if left out
+    listing
+        list the figures and stop
+    """
     from ...experiments.harness.report import write_report
     from ...experiments.harness.summary import Options
     from ...experiments.harness.version import source_version
     from ...experiments.registry import EXPERIMENTS, chosen
 
-    if args.list:
+    if listing:
         for one in EXPERIMENTS:
             print(f"{one.name:<18} {one.title}" + (f" ({', '.join(one.labels)})" if one.labels else ""))
         return DONE
-    check_folder("--out", args.out)
-    options = Options(args.runs, args.seed, args.out, args.data, args.quick, args.workers)
+    check_folder("--out", out)
+    options = Options(runs, seed, out, data, quick, workers)
     options.out.mkdir(parents=True, exist_ok=True)
-    wanted = chosen(args.figures)
+    wanted = chosen(figures)
     outputs: list[Output] = []
     begin = time.monotonic()
     for number, one in enumerate(wanted, start=1):

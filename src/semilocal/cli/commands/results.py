@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from ...errors import InvalidInput
 from ...io.files import check_folder, check_outputs, write_text
@@ -23,76 +22,81 @@ from .. import server
 from ..answers import answer_columns, write_answers
 from ..exits import DONE
 from ..jobs import REGIONS
-from .counts import add_query_arguments, queries_of
+from ..options import FILE, option
+from .counts import QueryOptions, queries_of
 
 if TYPE_CHECKING:
     from ...release.bucket_counts import BucketCounts
     from ..admin_client import AdminClient
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["run"]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("campaign", metavar="CAMPAIGN", help=server.CAMPAIGN_HELP)
-    parser.add_argument(
-        "--out", type=Path, metavar="PATH",
-        help="folder for results.json, regions.geojson and statement.txt; with --grid or --queries a .csv or .geojson "
-        "file for the counts",
-    )  # fmt: skip
-    add_query_arguments(parser, required=False)
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the regions: .png, .svg or .pdf")
-    server.add_arguments(parser)
+def run(
+    campaign: server.Campaign,
+    /,
+    *,
+    out: Annotated[Path | None, option(metavar="PATH")] = None,
+    plot: Annotated[Path | None, FILE] = None,
+    queries: QueryOptions = QueryOptions(),
+    office: server.Office = server.Office(),
+) -> int:
+    """Write or count.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Write or count."""
-    asked = args.queries is not None or args.grid is not None
-    if args.plot is not None:
+    Parameters
+    ----------
+    out
+        folder for results.json, regions.geojson and statement.txt; with --grid or --queries a .csv or .geojson file
+        for the counts
+    plot
+        draw the regions: .png, .svg or .pdf
+    """
+    asked = queries.asked
+    if plot is not None:
         need_matplotlib()
-    outputs = {"--plot": (args.plot, PICTURES), **({"--out": (args.out, REGIONS)} if asked else {})}
-    check_outputs(outputs, inputs=[args.queries])
+    outputs = {"--plot": (plot, PICTURES), **({"--out": (out, REGIONS)} if asked else {})}
+    check_outputs(outputs, inputs=[queries.queries])
     if not asked:
-        if args.out is None and args.plot is None:
+        if out is None and plot is None:
             raise InvalidInput("say what to write: --out FOLDER for everything, --grid or --queries, or --plot FILE")
-        if args.out is not None:
-            check_folder("--out", args.out)
-    with server.connect(args) as client:
-        task = client.find(args.campaign)
+        if out is not None:
+            check_folder("--out", out)
+    with server.connect(office) as client:
+        task = client.find(campaign)
         definition = client.task(task)
         if is_pair_task(definition):
-            _pair(args, client, task, asked)
+            _pair(client, task, queries, out, plot)
             return DONE
-        if asked or args.plot is not None:
+        if asked or plot is not None:
             partition = _partition(client, task, decode(definition, Task))
-            _plot(args, partition)
+            _plot(partition, plot)
             if asked:
-                _count(args, counts(partition), client.statement(task))
-        if not asked and args.out is not None:
-            _write(client, task, args.out)
+                _count(counts(partition), queries, out, client.statement(task))
+        if not asked and out is not None:
+            _write(client, task, out)
     return DONE
 
 
-def _pair(args: argparse.Namespace, client: AdminClient, task: str, asked: bool) -> None:
+def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | None, plot: Path | None) -> None:
     """The same for a task of two servers, from its transcript."""
     from ...sharing.wire import SignedTree
     from ..pair_results import read_result, write_folder
 
     data, found = read_result(client, task)
     pair = SignedTree.from_bytes(data).task
-    _plot(args, found.partition)
-    if asked:
-        _count(args, found, pair.statement(found.guarantee))
-    elif args.out is not None:
-        files = write_folder(data, found, args.out)
+    _plot(found.partition, plot)
+    if queries.asked:
+        _count(found, queries, out, pair.statement(found.guarantee))
+    elif out is not None:
+        files = write_folder(data, found, out)
         print(f"{len(found.partition)} final cells, {found.total} reports; {found.guarantee.sentence()}")
         print("wrote " + ", ".join(str(path) for path in files))
 
 
-def _plot(args: argparse.Namespace, partition: AnyPartition) -> None:
-    if args.plot is not None:
-        save_picture(partition, args.plot)
-        print(f"wrote {args.plot}", file=sys.stderr)
+def _plot(partition: AnyPartition, path: Path | None) -> None:
+    if path is not None:
+        save_picture(partition, path)
+        print(f"wrote {path}", file=sys.stderr)
 
 
 def _partition(client: AdminClient, task: str, definition: Task) -> Partition:
@@ -104,14 +108,16 @@ def _partition(client: AdminClient, task: str, definition: Task) -> Partition:
     )
 
 
-def _count(args: argparse.Namespace, found: CountsRelease | PooledCounts | BucketCounts, statement: str) -> None:
+def _count(
+    found: CountsRelease | PooledCounts | BucketCounts, asked: QueryOptions, out: Path | None, statement: str
+) -> None:
     box = found.partition.task.box
-    queries = queries_of(args, box)
+    queries = queries_of(asked, box)
     answers = found.query(queries.boxes)
-    table = write_answers(queries, answer_columns(queries, answers, box, level=args.level), args.out)
+    table = write_answers(queries, answer_columns(queries, answers, box, level=asked.level), out)
     print(f"{len(queries):,} queries over {len(found.partition):,} regions\n{statement}", file=sys.stderr)
-    if args.out is not None:
-        print(f"wrote {args.out}", file=sys.stderr)
+    if out is not None:
+        print(f"wrote {out}", file=sys.stderr)
     print(table, end="")
 
 

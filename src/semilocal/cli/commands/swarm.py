@@ -5,10 +5,10 @@ One process then knows everybody's position.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -19,45 +19,71 @@ from ...io.files import read_text
 from ...io.positions import fit, inside, read_for_box
 from ...protocol.participant import Policy
 from ...protocol.task import Task
-from .. import people
-from ..arguments import add_seed, existing_file, number, server_url, whole
-from ..devices import URL_HELP, add_new_server, add_patience, find_task, reach, say, server_of
+from ..arguments import number, whole
+from ..devices import NewServer, Patience, TaskUrl, find_task, reach, say, server_of
 from ..exits import DONE, FOUND
+from ..options import ExistingFile, Seed, group, option
+from ..people import People, chosen_rows, person_labels
 
-__all__ = ["add_arguments", "run"]
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("url", metavar="URL", type=server_url, help=URL_HELP)
-    parser.add_argument(
-        "--points", required=True, metavar="FILE", type=existing_file, help="positions: CSV, Parquet or GeoJSON"
-    )
-    people.add_arguments(parser, several=False)
-    parser.add_argument("--devices", type=whole(1), metavar="N", help="how many, drawn without repetition (all)")
-    parser.add_argument(
-        "--tokens", metavar="FILE", type=existing_file, help="one token per line; leave out where enrolment is open"
-    )
-    parser.add_argument("--vaults", metavar="FOLDER", help="keep the vaults there (in memory)")
-    add_seed(parser, "which positions are drawn, not the noise", default=0)
-    parser.add_argument("--drop-outside", action="store_true", help="leave out positions outside the domain")
-    parser.add_argument("--max-epsilon", type=number(0), default=1e6, metavar="E", help="as for join, per device")
-    parser.add_argument("--max-exposure", type=number(0), metavar="X", help="as for join, per device")
-    parser.add_argument("--min-k", type=whole(1), default=2, metavar="K", help="smallest crowd to accept (%(default)s)")
-    parser.add_argument("--max-delta", type=number(0), metavar="D", help="largest chance of missing that crowd (any)")
-    parser.add_argument("--allow-no-crowd", action="store_true", help="join tasks that keep no crowd, too")
-    add_new_server(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    add_patience(parser)
+__all__ = ["SwarmOptions", "run"]
 
 
-def run(args: argparse.Namespace) -> int:
+@group()
+@dataclass(frozen=True, kw_only=True)
+class SwarmOptions:
+    """The crowd and its limits.
+
+    Attributes
+    ----------
+    points
+        positions: CSV, Parquet or GeoJSON
+    devices
+        how many, drawn without repetition (all)
+    tokens
+        one token per line; leave out where enrolment is open
+    vaults
+        keep the vaults there (in memory)
+    seed
+        which positions are drawn, not the noise
+    drop_outside
+        leave out positions outside the domain
+    max_epsilon
+        as for join, per device
+    max_exposure
+        as for join, per device
+    min_k
+        smallest crowd to accept
+    max_delta
+        largest chance of missing that crowd (any)
+    allow_no_crowd
+        join tasks that keep no crowd, too
+    quiet
+        no progress
+    """
+
+    points: ExistingFile
+    devices: Annotated[int | None, option(whole(1), "N")] = None
+    tokens: ExistingFile | None = None
+    vaults: Annotated[str | None, option(metavar="FOLDER")] = None
+    seed: Seed = 0
+    drop_outside: bool = False
+    max_epsilon: Annotated[float, option(number(0), "E")] = 1e6
+    max_exposure: Annotated[float | None, option(number(0), "X")] = None
+    min_k: Annotated[int, option(whole(1), "K")] = 2
+    max_delta: Annotated[float | None, option(number(0), "D")] = None
+    allow_no_crowd: bool = False
+    new_server: NewServer = False
+    quiet: bool = False
+    patience: Patience = 30.0
+
+
+def run(url: TaskUrl, /, *, options: SwarmOptions, people: People = People()) -> int:
     """Run a crowd of devices; 0 if every device has a region."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_crowd(args))
+        return runner.run(_crowd(url, options, people))
 
 
-async def _crowd(args: argparse.Namespace) -> int:
+async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     from ...device.channel import Channels
     from ...device.swarm.run import AT_ONCE, SwarmResult, run_swarm
     from ...device.swarm.uploads import UploadsResult, run_uploads
@@ -70,22 +96,22 @@ async def _crowd(args: argparse.Namespace) -> int:
         max_epsilon=args.max_epsilon, max_exposure=args.max_exposure, min_k=args.min_k,
         max_delta=math.inf if args.max_delta is None else args.max_delta, allow_no_crowd=args.allow_no_crowd,
     )  # fmt: skip
-    server = server_of(args.url)
+    server = server_of(url)
     await reach(server, patience=args.patience)
     connect = Channels(LeanWire, at_once=AT_ONCE, notify=say)
     try:
-        name, task, _ = await find_task(connect(server), args.url)
+        name, task, _ = await find_task(connect(server), url)
         box = task.box if isinstance(task, Task) else task.pooled.box
-        points = _positions(args, box)
+        points = _positions(args, people, box)
         options: dict[str, Any] = {
             "policy": policy, "tokens": tokens, "folder": args.vaults, "show": not args.quiet,
             "new_server": args.new_server,
         }  # fmt: skip
-        url = f"{server}/tasks/{name}"
+        task_url = f"{server}/tasks/{name}"
         if isinstance(task, Task):
-            result: SwarmResult | UploadsResult = await run_swarm(url, points, channel=connect(server), **options)
+            result: SwarmResult | UploadsResult = await run_swarm(task_url, points, channel=connect(server), **options)
         else:
-            result = await run_uploads(url, points, connect=connect, **options)
+            result = await run_uploads(task_url, points, connect=connect, **options)
     finally:
         await connect.aclose()
     print(printable(result.text(), most=MOST_LINES, lines=True))
@@ -93,11 +119,11 @@ async def _crowd(args: argparse.Namespace) -> int:
     return DONE if everybody and not result.failures else FOUND
 
 
-def _positions(args: argparse.Namespace, box: Box) -> Floats:
+def _positions(args: SwarmOptions, people: People, box: Box) -> Floats:
     rng = np.random.default_rng(args.seed)
-    table = read_for_box(args.points, box, labels=people.person_labels(args))
+    table = read_for_box(args.points, box, labels=person_labels(people))
     line = f"{len(table):,} positions from the columns {', '.join(table.names)}"
-    rows = people.chosen_rows(args, table, rng)
+    rows = chosen_rows(people, table, rng)
     if args.drop_outside:
         there = inside(table.points, box)[rows]
         if not there.all():

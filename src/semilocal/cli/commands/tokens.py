@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import argparse
+from typing import Annotated
+
+from cyclopts import App
 
 from .. import server
 from ..arguments import whole
 from ..exits import DONE
+from ..options import option
 
-__all__ = ["add_arguments"]
+__all__ = ["app"]
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The action and its options."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="new")
-    new = actions.add_parser("new", help="print new tokens, one per line")
-    new.add_argument("--count", type=whole(1, 10**7), required=True, metavar="N", help="how many")
-    new.add_argument(
-        "--campaign", default="", metavar="CAMPAIGN", help=f"{server.CAMPAIGN_HELP}; not needed if there is only one"
-    )
-    server.add_arguments(new)
-    new.set_defaults(run=run_new)
+app = App(name="tokens")
 
 
-def run_new(args: argparse.Namespace) -> int:
-    """Print new tokens."""
-    with server.connect(args) as client:
-        for token in client.tokens(client.find(args.campaign), args.count):
+@app.command
+def new(
+    *,
+    count: Annotated[int, option(whole(1, 10**7), "N")],
+    campaign: Annotated[
+        str, option(metavar="CAMPAIGN", help=f"{server.CAMPAIGN_HELP}; not needed if there is only one")
+    ] = "",
+    office: server.Office = server.Office(),
+) -> int:
+    """Print new tokens, one per line.
+
+    Parameters
+    ----------
+    count
+        how many
+    """
+    with server.connect(office) as client:
+        for token in client.tokens(client.find(campaign), count):
             print(token)
     return DONE

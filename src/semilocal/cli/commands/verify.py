@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
+from typing import Annotated
 
 from ...errors import InvalidInput, printable
 from ...pooled.play import Published
@@ -13,89 +13,92 @@ from ...release.pooled_counts import pooled_counts
 from ...sharing.kinds import is_signed_tree
 from ..arguments import existing_file, server_url
 from ..exits import DONE, FOUND
+from ..options import ExistingFile, option
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["run"]
 
 POOLED_TAG = b"pooled-tree"
 _START = 64
 _HONEST = "That the published numbers are honest counts with honest noise, no transcript can show."
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument(
-        "file", metavar="FILE", type=_file_or_url, help="a transcript (.slt), or the task: https://server/tasks/ID"
-    )
-    parser.add_argument(
-        "--vault",
-        metavar="FILE",
-        type=existing_file,
-        help="also check that it holds what this device sent, and no more",
-    )
-    parser.add_argument(
-        "--against", metavar="FILE", type=existing_file, help="another transcript of the same task: two histories?"
-    )
-
-
 def _file_or_url(text: str) -> Path | str:
     return server_url(text) if text.startswith(("http://", "https://")) else existing_file(text)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Verify; 1 if anything is different."""
-    if isinstance(args.file, Path):
-        return _verify_file(args, args.file)
+def run(
+    file: Annotated[Path | str, option(_file_or_url)],
+    /,
+    *,
+    vault: ExistingFile | None = None,
+    against: ExistingFile | None = None,
+) -> int:
+    """Verify; 1 if anything is different.
+
+    Parameters
+    ----------
+    file
+        a transcript (.slt), or the task: https://server/tasks/ID
+    vault
+        also check that it holds what this device sent, and no more
+    against
+        another transcript of the same task: two histories?
+    """
+    if isinstance(file, Path):
+        return _verify_file(file, vault, against)
     from ...device.channel import split_url
     from ...transcript.download import save_transcript
     from ..pair_results import other_copy
 
-    server, name = split_url(args.file)
+    server, name = split_url(file)
     if not name:
-        raise InvalidInput(f"give the URL of a task, https://server/tasks/ID; got {args.file}")
+        raise InvalidInput(f"give the URL of a task, https://server/tasks/ID; got {file}")
     with tempfile.TemporaryDirectory(prefix="semilocal-verify-") as folder:
         path = Path(folder) / "transcript.slt"
         save_transcript(server, name, path)
         data = path.read_bytes()
         if is_signed_tree(data):
-            return _verify_pair(args, data, other_copy(data, server), task=bytes.fromhex(name))
-        return _verify_file(args, path)
+            return _verify_pair(data, vault, against, other=other_copy(data, server), task=bytes.fromhex(name))
+        return _verify_file(path, vault, against)
 
 
-def _verify_file(args: argparse.Namespace, path: Path) -> int:
+def _verify_file(path: Path, vault: Path | None, against: Path | None) -> int:
     from ...transcript.verify import Own, compare_histories, verify_file
 
     with path.open("rb") as stream:
         start = stream.read(_START)
         if is_signed_tree(start):
-            return _verify_pair(args, start + stream.read(), None)
+            return _verify_pair(start + stream.read(), vault, against)
         if POOLED_TAG in start:
-            if args.vault is not None or args.against is not None:
+            if vault is not None or against is not None:
                 raise InvalidInput(f"{path} is the transcript of a pooled run: --vault and --against do not apply")
             return _verify_pooled(start + stream.read())
     own: tuple[Own, ...] | None = None
-    if args.vault is not None:
+    if vault is not None:
         from ...device.vault import read_vault
 
-        own = read_vault(args.vault).own()
+        own = read_vault(vault).own()
     begin = time.perf_counter()
     found = verify_file(path, own=own)
     seconds = max(time.perf_counter() - begin, 1e-9)
-    if args.against is not None:
-        found.differences += compare_histories(found, verify_file(args.against))
+    if against is not None:
+        found.differences += compare_histories(found, verify_file(against))
     print("\n".join(printable(line, most=1000) for line in found.lines()))
     print(f"{found.reports / seconds:,.0f} reports per second")
     return DONE if found.sound else FOUND
 
 
-def _verify_pair(args: argparse.Namespace, data: bytes, other: bytes | None, *, task: bytes | None = None) -> int:
+def _verify_pair(
+    data: bytes, vault: Path | None, against: Path | None, *, other: bytes | None = None, task: bytes | None = None
+) -> int:
     """Replay what two servers published."""
     from ...device.vault import read_vault
     from ...release.pair_counts import pair_counts
     from ...transcript.pair import verify_pair
 
-    if args.against is not None:
-        other = args.against.read_bytes()
-    pinned = None if args.vault is None else [entry.task for entry in read_vault(args.vault).uploads]
+    if against is not None:
+        other = against.read_bytes()
+    pinned = None if vault is None else [entry.task for entry in read_vault(vault).uploads]
     found = verify_pair(data, task=task, other=other, pinned=pinned)
     print("\n".join(found.lines()))
     if not found.sound:

@@ -1,0 +1,82 @@
+"""The options of ``semilocal campaign create``.
+
+Knows options and their words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from .arguments import BOX_HELP, FUNCTION_HELP, number, whole
+from .options import Accounting, Positive, Share, group, option
+
+__all__ = ["CampaignOptions"]
+
+
+@group()
+@dataclass(frozen=True, kw_only=True)
+class CampaignOptions:
+    """A campaign: its task, its rounds and who may enrol.
+
+    Attributes
+    ----------
+    name
+        for people
+    names
+        names of the axes, such as longitude,latitude
+    trust
+        whom the participants trust; two-servers is experimental, and then --k and --delta are left out
+    epsilon
+        loss between two positions inside a region, in all
+    k
+        the smallest crowd of a region
+    delta
+        chance that a crowd is below k (well below 1/N)
+    accounting
+        what epsilon is for, positions inside a region or moved positions against those inside
+    label
+        a date or a number, part of the task: the same collection again needs another one
+    tree
+        how a cell is split: in two or in four
+    max_depth
+        most splits on a path
+    quorum
+        share of the expected reports that closes a round early
+    window
+        seconds that a round stays open
+    unsigned
+        do not pin the server's key; checkpoints are not signed
+    enrolment
+        who may take part: whoever has a token, or anybody
+    capacity
+        round 1 opens when so many are enrolled
+    enrolment_seconds
+        round 1 opens after this time at the latest
+    """
+
+    name: str
+    bounds: Annotated[str, option(metavar="BOX", help=f"the public domain: {BOX_HELP}")]
+    names: Annotated[str, option(metavar="A,B")] = ""
+    trust: Literal["nobody", "two-servers"] = "nobody"
+    epsilon: Positive
+    k: Annotated[int | None, option(whole(1), "K")] = None
+    delta: Share | None = None
+    accounting: Accounting = "core"
+    label: str | None = None
+    tree: Literal["binary", "quad"] = "binary"
+    max_depth: Annotated[int | None, option(whole(1), "D")] = None
+    quorum: Annotated[float, option(number(0), "SHARE")] = 1.0
+    window: Annotated[int, option(whole(1), "S")] = 3600
+    unsigned: bool = False
+    enrolment: Literal["tokens", "open"] = "tokens"
+    capacity: Annotated[int | None, option(whole(1), "N")] = None
+    enrolment_seconds: Annotated[int | None, option(whole(1), "S")] = None
+    release: Annotated[
+        tuple[str, ...],
+        option(
+            metavar="RELEASE",
+            help=f"counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON; FUNCTION is {FUNCTION_HELP}; may "
+            "be repeated",
+        ),
+    ] = ()

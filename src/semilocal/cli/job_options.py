@@ -1,0 +1,128 @@
+"""The options of every job: partition, counts, mean and points.
+
+Knows options and their words. Reads no file and computes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from ..release.whom import DELTA, TRUSTS, K
+from .arguments import BOX_HELP, number, whole
+from .options import FILE, Accounting, CellRule, Positive, Seed, Share, group, option
+from .people import PeopleWithRows
+
+__all__ = ["JobFile", "JobOptions", "MapFiles", "Output", "Positions", "Promise"]
+
+JobFile = Annotated[Path, option(metavar="FILE", help="positions: .csv, .csv.gz, .parquet or .geojson")]
+_TRUST = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
+
+
+@group("Positions")
+@dataclass(frozen=True, kw_only=True)
+class Positions:
+    """Where the positions are in the file, and their public domain.
+
+    Attributes
+    ----------
+    x
+        column of the first axis (longitude)
+    y
+        column of the second axis (latitude)
+    columns
+        columns of positions with other than two dimensions
+    clip
+        move positions outside the box to its edge, at most a tenth
+    public_data
+        the positions are public: exact shares of moved people may be printed
+    """
+
+    x: Annotated[str | None, option(metavar="COLUMN")] = None
+    y: Annotated[str | None, option(metavar="COLUMN")] = None
+    columns: Annotated[str | None, option(metavar="A,B,C")] = None
+    bounds: Annotated[
+        str | None,
+        option(metavar="BOX", help=f"the public domain, required: {BOX_HELP}; 'data' publishes the extremes"),
+    ] = None
+    clip: bool = False
+    public_data: bool = False
+
+
+@group("Promise")
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """Whom the participants trust, and the options that belong to one of the answers; none has a default here.
+
+    Attributes
+    ----------
+    epsilon
+        loss in all: between two positions inside a region (nobody), or for any change of position (the others)
+    accounting
+        trust nobody: what epsilon is for, positions inside a region or moved positions against those inside (core)
+    cap
+        refuse if anybody could lose more
+    """
+
+    trust: Annotated[str | None, option(metavar="WHOM", help=f"whom the participants trust, required. {_TRUST}")] = None
+    epsilon: Positive
+    k: Annotated[int | None, option(whole(1), "K", f"trust nobody: the smallest crowd of a region ({K})")] = None
+    delta: Annotated[Share | None, option(help=f"trust nobody: chance that a crowd is below k ({DELTA:g})")] = None
+    accounting: Accounting | None = None
+    cap: Annotated[float | None, option(number(0), "EPSILON")] = None
+
+
+@group("Output")
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """How the result is told.
+
+    Attributes
+    ----------
+    seed
+        repeatable noise, which protects nobody; else the system's randomness
+    explain
+        print the whole statement of what is promised, and what every step cost
+    json
+        one JSON object on stdout
+    quiet
+        no progress on stderr
+    """
+
+    seed: Seed | None = None
+    explain: bool = False
+    json: bool = False
+    quiet: bool = False
+
+
+@group()
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """The options of every job."""
+
+    data: Positions = Positions()
+    people: PeopleWithRows = PeopleWithRows()
+    promise: Promise
+    cells: CellRule = CellRule()
+    output: Output = Output()
+
+
+@group("Files")
+@dataclass(frozen=True, kw_only=True)
+class MapFiles:
+    """The map in one file, and the transcript.
+
+    Attributes
+    ----------
+    html
+        write an interactive map, one file that needs no net
+    basemap
+        lines behind the map of --html, GeoJSON; else the coast
+    transcript
+        write all that was published: .slt
+    """
+
+    html: Annotated[Path | None, FILE] = None
+    basemap: Annotated[Path | None, FILE] = None
+    transcript: Annotated[Path | None, FILE] = None

@@ -1,0 +1,161 @@
+"""From words to a call: the commands as cyclopts sees them, and its refusals in our words.
+
+Knows cyclopts. A command is a function with typed parameters in a module of ``cli.commands``, loaded when it is called,
+so that help is fast and needs no extra.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cyclopts import App, CycloptsError, Parameter
+from cyclopts.exceptions import (
+    CoercionError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+from cyclopts.help import PlainFormatter
+
+from ..errors import InvalidInput, MissingExtra
+from .exits import EXIT_CODES, FOUND_MEANS
+from .settings import Environment, read_settings
+
+__all__ = ["build_app", "join_negative_numbers", "parse"]
+
+ABOUT = "Where a crowd is, at a resolution that follows its density, and what that costs everybody in it."
+WITH_ACTIONS = frozenset({"campaign", "data", "tokens"})  # their modules hold an app with one function per action
+
+
+def build_app(commands: Mapping[str, str], version: str) -> App:
+    """The program: every command by its name and one line of help; no module of a command is loaded."""
+    codes = "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items())
+    settings = read_settings(commands)
+    app = App(
+        name="semilocal",
+        help=ABOUT,
+        help_epilogue=f"Exit codes: {codes}.",
+        help_format="plaintext",
+        help_formatter="default" if sys.stdout.isatty() else PlainFormatter(max_width=78),
+        version=f"semilocal {version}",
+        version_format="plaintext",
+        default_parameter=Parameter(negative="", allow_repeating=True, show_default=_shown_default),
+        config=[Environment("SEMILOCAL_", show=False), *([] if settings is None else [settings])],
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+    for place, (name, words) in enumerate(commands.items()):
+        options: dict[str, Any] = {}
+        if name in FOUND_MEANS:
+            options["help_epilogue"] = f"It ends with 1 if {FOUND_MEANS[name]}."
+        target = "app" if name in WITH_ACTIONS else "run"
+        app.command(f"semilocal.cli.commands.{name}:{target}", name=name, help=words, sort_key=place, **options)
+    app.register_install_completion_command(help="Teach your shell to complete commands and options.")
+    return app
+
+
+def _shown_default(value: Any) -> str | None:
+    return None if value in (False, None, (), "") else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def parse(words: Sequence[str], commands: Mapping[str, str], version: str) -> Callable[[], Any]:
+    """What the words ask for, ready to be called.
+
+    Raises
+    ------
+    InvalidInput
+        If they do not fit, with what was given, what is allowed and what to do.
+    MissingExtra
+        If the command needs a package that is not installed.
+    """
+    given = join_negative_numbers(words)
+    app = build_app(commands, version)
+    try:
+        function, bound, _ = app.parse_args(given)
+    except UnknownCommandError as error:
+        raise InvalidInput(_unknown_command(error, app, given)) from None
+    except CycloptsError as error:
+        raise InvalidInput(f"{_in_words(error)}; see: {_program(error, given)} --help") from None
+    except ImportError as error:
+        cause = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
+        package = (cause.name or "").split(".")[0]
+        if isinstance(cause, MissingExtra) or package in ("", "semilocal"):
+            raise
+        raise MissingExtra(package, "all") from None
+    if getattr(function, "__name__", "") == "help_print" and not {"--help", "-h"} & set(given):
+        program = " ".join(["semilocal", *given])
+        raise InvalidInput(f"COMMAND is missing; see: {program} --help")
+    return lambda: function(*bound.args, **bound.kwargs)
+
+
+def join_negative_numbers(words: Sequence[str]) -> list[str]:
+    """Join ``--option -1,2`` to ``--option=-1,2``, and ``--option -`` likewise: they are values, not options."""
+    out: list[str] = []
+    for word in words:
+        if re.match(r"-(\.?\d|$)", word) and out and re.fullmatch(r"--[a-z][a-z-]*", out[-1]):
+            out[-1] += f"={word}"
+        else:
+            out.append(word)
+    return out
+
+
+def _in_words(error: CycloptsError) -> str:
+    """What does not fit. Values that may be a position are not repeated."""
+    if isinstance(error, CoercionError) and error.token is not None and error.msg is not None:
+        source = "" if error.token.source in ("", "cli", "env") else f"{error.token.source}: "
+        return f"{source}{_name(error)}: {error.msg}"
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        name = _name(error)
+        if error.argument.tokens or any(word in error.argument.names for word in error.root_input_tokens or ()):
+            return f"{name}: a value is missing"
+        near = _near(name, [word.split("=")[0] for word in error.unused_tokens or () if word.startswith("--")])
+        return f"{name} is missing" + (f"; did you mean {name} instead of {near}?" if near else "")
+    if isinstance(error, UnknownOptionError):
+        name = (error.token.keyword or error.token.value).split("=")[0]
+        source = "" if error.token.source in ("", "cli") else f"{error.token.source}: "
+        known = [known for one in error.argument_collection if one.parse for known in one.names]
+        near = _near(name if name.startswith("-") else f"--{name.strip('[]')}", known)
+        what = _hide_numbers(name)
+        return f"{source}there is no option {what}" + (f"; did you mean {near}?" if near else "")
+    if isinstance(error, UnusedCliTokensError):
+        extra = " ".join(_hide_numbers(word) for word in error.unused_tokens or ())
+        return f"unexpected words: {extra}"
+    return str(error).rstrip(".")
+
+
+def _name(error: CoercionError | MissingArgumentError) -> str:
+    """What the person typed, or the name of the argument."""
+    token = error.token if isinstance(error, CoercionError) else None
+    if token is not None and token.keyword:
+        return str(token.keyword)
+    assert error.argument is not None
+    return str(error.argument.name)
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    return next(iter(difflib.get_close_matches(name, known, n=1)), "")
+
+
+def _hide_numbers(word: str) -> str:
+    return "a number" if re.match(r"-?\.?\d", word) else word
+
+
+def _program(error: CycloptsError, given: Sequence[str]) -> str:
+    return " ".join(["semilocal", *(error.command_chain or [word for word in given[:1] if not word.startswith("-")])])
+
+
+def _unknown_command(error: UnknownCommandError, app: App, given: Sequence[str]) -> str:
+    """Without loading the commands, as cyclopts would."""
+    wrong = (error.unused_tokens or [""])[0]
+    place = error.app if error.app is not None else app
+    known = [name for name in place if not name.startswith("-")]
+    near = _near(wrong, known)
+    advice = f"did you mean {near}?" if near else f"take one of {', '.join(known)}"
+    program = " ".join(["semilocal", *given[: given.index(wrong)]]) if wrong in given else "semilocal"
+    return f"there is no command {wrong!r}; {advice}; see: {program} --help"
