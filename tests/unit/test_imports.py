@@ -246,7 +246,7 @@ VOCABULARY: dict[str, set[str]] = {
     "HTTP": HTTP,
     "SQL": {"sqlite3", "psycopg", "service.stores.sql"},
     "answers": {"protocol.tally", "randomizer"},
-    "arguments of the command line": {"argparse"},
+    "arguments of the command line": {"argparse", "cyclopts"},
     "campaign": {"service.campaign", "service.rounds"},
     "campaigns": {"service.campaign", "service.rounds"},
     "cells": {"hierarchy"},

@@ -48,7 +48,7 @@ class CampaignOptions:
     unsigned
         do not pin the server's key; checkpoints are not signed
     enrolment
-        who may take part: whoever has a token, or anybody
+        who may take part: people with a token, or anybody
     capacity
         round 1 opens when so many are enrolled
     enrolment_seconds

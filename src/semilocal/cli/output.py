@@ -74,7 +74,10 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
     if options.output.explain:
         lines += ["", promised.text(), "", str(ledger)]
     else:
-        lines += [f"Promised: {promised.sentence()}", "The whole statement: --explain."]
+        lines.append(f"Promised: {promised.sentence()}")
+        if promised.rows > 1:
+            lines.append(f"One person may have {promised.rows} rows: the losses are for all of them together.")
+        lines.append("The whole statement: --explain.")
     stream = sys.stderr if outcome.table else sys.stdout
     print("\n".join(lines), file=stream, flush=True)
     print(outcome.table, end="")

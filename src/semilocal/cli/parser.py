@@ -10,9 +10,10 @@ import difflib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from cyclopts import App, CycloptsError, Parameter
+from cyclopts.argument import Argument
 from cyclopts.exceptions import (
     CoercionError,
     MissingArgumentError,
@@ -20,7 +21,6 @@ from cyclopts.exceptions import (
     UnknownOptionError,
     UnusedCliTokensError,
 )
-from cyclopts.help import PlainFormatter
 
 from ..errors import InvalidInput, MissingExtra
 from .exits import EXIT_CODES, FOUND_MEANS
@@ -41,7 +41,7 @@ def build_app(commands: Mapping[str, str], version: str) -> App:
         help=ABOUT,
         help_epilogue=f"Exit codes: {codes}.",
         help_format="plaintext",
-        help_formatter="default" if sys.stdout.isatty() else PlainFormatter(max_width=78),
+        help_formatter=None if sys.stdout.isatty() else "plain",
         version=f"semilocal {version}",
         version_format="plaintext",
         default_parameter=Parameter(negative="", allow_repeating=True, show_default=_shown_default),
@@ -51,11 +51,12 @@ def build_app(commands: Mapping[str, str], version: str) -> App:
         suppress_keyboard_interrupt=False,
     )
     for place, (name, words) in enumerate(commands.items()):
-        options: dict[str, Any] = {}
-        if name in FOUND_MEANS:
-            options["help_epilogue"] = f"It ends with 1 if {FOUND_MEANS[name]}."
-        target = "app" if name in WITH_ACTIONS else "run"
-        app.command(f"semilocal.cli.commands.{name}:{target}", name=name, help=words, sort_key=place, **options)
+        path = f"semilocal.cli.commands.{name}"
+        if name in WITH_ACTIONS:
+            app.command(f"{path}:app", name=name, help=words, sort_key=place)
+            continue
+        found = f"It ends with 1 if {FOUND_MEANS[name]}." if name in FOUND_MEANS else None
+        app.command(f"{path}:run", name=name, help=words, sort_key=place, help_format="markdown", help_epilogue=found)
     app.register_install_completion_command(help="Teach your shell to complete commands and options.")
     return app
 
@@ -76,6 +77,10 @@ def parse(words: Sequence[str], commands: Mapping[str, str], version: str) -> Ca
     """
     given = join_negative_numbers(words)
     app = build_app(commands, version)
+    if not sys.stdout.isatty() and {"--help", "-h"} & set(given):
+        from rich.console import Console
+
+        app.console = Console(width=10_000)  # one line per option: a file has no width
     try:
         function, bound, _ = app.parse_args(given)
     except UnknownCommandError as error:
@@ -110,11 +115,16 @@ def _in_words(error: CycloptsError) -> str:
     if isinstance(error, CoercionError) and error.token is not None and error.msg is not None:
         source = "" if error.token.source in ("", "cli", "env") else f"{error.token.source}: "
         return f"{source}{_name(error)}: {error.msg}"
+    if isinstance(error, CoercionError) and error.token is not None and get_origin(error.target_type) is Literal:
+        *names, last = map(str, get_args(error.target_type))
+        return f"{_name(error)}: must be {', '.join(names)} or {last}; got {error.token.value!r}"
     if isinstance(error, MissingArgumentError) and error.argument is not None:
-        name = _name(error)
-        if error.argument.tokens or any(word in error.argument.names for word in error.root_input_tokens or ()):
+        argument = _required(error.argument)
+        name = argument.name
+        words = error.root_input_tokens or ()
+        if any(word in argument.names for word in words):
             return f"{name}: a value is missing"
-        near = _near(name, [word.split("=")[0] for word in error.unused_tokens or () if word.startswith("--")])
+        near = _near(name, [word.split("=")[0] for word in words if word.startswith("--")])
         return f"{name} is missing" + (f"; did you mean {name} instead of {near}?" if near else "")
     if isinstance(error, UnknownOptionError):
         name = (error.token.keyword or error.token.value).split("=")[0]
@@ -129,13 +139,21 @@ def _in_words(error: CycloptsError) -> str:
     return str(error).rstrip(".")
 
 
-def _name(error: CoercionError | MissingArgumentError) -> str:
+def _required(argument: Argument) -> Argument:
+    """The first option of a group that must be given and is not; the argument itself if it is no group."""
+    for child in argument.children:
+        found = _required(child)
+        if found.required and not found.tokens and not found.children:
+            return found
+    return argument
+
+
+def _name(error: CoercionError) -> str:
     """What the person typed, or the name of the argument."""
-    token = error.token if isinstance(error, CoercionError) else None
-    if token is not None and token.keyword:
-        return str(token.keyword)
+    if error.token is not None and error.token.keyword:
+        return error.token.keyword
     assert error.argument is not None
-    return str(error.argument.name)
+    return error.argument.name
 
 
 def _near(name: str, known: Sequence[str]) -> str:

@@ -70,7 +70,7 @@ def test_every_job_states_its_promise(capsys: pytest.CaptureFixture[str], table:
     assert run_json(capsys, *words)["simulation"] is (trust != "curator")
     code, out, err = run(capsys, *words, "--seed", "1")
     assert code == 0
-    assert "epsilon = 1, delta = 0 between any two positions of one person anywhere in the domain" in out + err
+    assert "epsilon = 1 (delta = 0) between any two positions of one person anywhere in the domain" in out + err
 
 
 def test_the_commands_are_the_one_call_functions(capsys: pytest.CaptureFixture[str], table: Path) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "describe_state"]
 
-app = App(name="campaign")
+app = App(name="campaign", help_format="markdown")
 
 _CHANGES = {
     "over-budget": "Lower --epsilon, --max-trims or the releases, or tell owners to raise --max-epsilon",

@@ -15,7 +15,7 @@ from ..options import option
 
 __all__ = ["app"]
 
-app = App(name="data")
+app = App(name="data", help_format="markdown")
 Name = Annotated[str, option(help=", ".join(CATALOGUE))]
 Folder = Annotated[str | None, option(metavar="FOLDER", help=f"data folder (or set {load.VARIABLE})")]
 

@@ -13,7 +13,7 @@ from ..options import option
 
 __all__ = ["app"]
 
-app = App(name="tokens")
+app = App(name="tokens", help_format="markdown")
 
 
 @app.command
