@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := */hierarchy/*,*/randomizer/*,*/protocol/*,*/pooled/*,*/accounting.py,*/geometry/*
+FLOOR := 90
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test unit lowest lint format bench vectors docs vendor screenshots system clean
+.PHONY: demo test unit lowest lint format bench vectors docs coverage lock vendor screenshots system clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -35,6 +37,15 @@ lowest:
 	$(VENV)-lowest/bin/python -m pip --quiet --disable-pip-version-check install \
 	  --constraint $(VENV)-lowest/constraints.txt --editable '.[all,test]'
 	$(VENV)-lowest/bin/python -m pytest -n 2 --dist worksteal -m "unit and not slow" tests/unit
+
+# The fast tests with coverage of the core, and the floor below which it must not fall.
+coverage: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "unit and not slow" src tests/unit --cov --cov-report=
+	$(BIN)/coverage report --include='$(CORE)' --skip-covered --fail-under=$(FLOOR)
+
+# deploy/constraints.txt anew: one version of everything that the service and CI install.
+lock: $(VENV)/.test
+	$(BIN)/python tools/lock.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

