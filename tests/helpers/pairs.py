@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -44,8 +45,8 @@ def pooled_task(**changes: Any) -> PooledTask:
 
 def pair_task(**changes: Any) -> PairTask:
     """A pair of the two operators of the tests."""
-    bucket_depth = changes.pop("bucket_depth", 0)
-    return PairTask(pooled_task(**changes), operator(0), operator(1), bucket_depth)
+    bucket_depth, value = changes.pop("bucket_depth", 0), changes.pop("value", msgspec.UNSET)
+    return PairTask(pooled_task(**changes), operator(0), operator(1), bucket_depth, value)
 
 
 def crowd(n: int, seed: int = 4) -> npt.NDArray[np.float64]:
@@ -59,11 +60,11 @@ def report_id(number: int) -> bytes:
     return hashlib.sha256(b"report %d" % number).digest()[:16]
 
 
-def shared_report(pair: PairTask, code: int, number: int) -> tuple[int, SharedReport]:
+def shared_report(pair: PairTask, code: int, number: int, value: int | None = None) -> tuple[int, SharedReport]:
     """A device's bucket and report, always the same."""
     bucket, path = pair.place(code)
     entropy = hashlib.shake_256(b"device %d" % number).digest(2 * pair.shape.private_bytes)
-    return bucket, make_report(pair.id, pair.shape, path, entropy)
+    return bucket, make_report(pair.id, pair.shape, path, entropy, value=value)
 
 
 def sealed_upload(
@@ -85,9 +86,9 @@ def sealed_upload(
     return Upload(name, report.public, first, second, token, bucket)
 
 
-def upload_of(pair: PairTask, code: int, number: int, *, token: str | None = None) -> Upload:
-    """An honest upload for a deepest cell."""
-    bucket, report = shared_report(pair, code, number)
+def upload_of(pair: PairTask, code: int, number: int, *, token: str | None = None, value: int | None = None) -> Upload:
+    """An honest upload for a deepest cell, with a value on the grid if the pair asks for one."""
+    bucket, report = shared_report(pair, code, number, value)
     return sealed_upload(pair, report, number, bucket=bucket, token=token)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import httpx
@@ -125,10 +125,11 @@ class Pair:
         path = f"/tasks/{pair.id.hex()}/uploads/{upload.id.hex()}"
         return await self.leader.put(path, content=upload.to_bytes())
 
-    async def fill(self, pair: PairTask, points: npt.ArrayLike) -> None:
-        """Upload for everybody."""
+    async def fill(self, pair: PairTask, points: npt.ArrayLike, values: Sequence[int] | None = None) -> None:
+        """Upload for everybody; values are integers of the grid."""
         for number, code in enumerate(pair.pooled.hierarchy.codes(points).tolist()):
-            answer = await self.put(pair, upload_of(pair, code, number))
+            value = None if values is None else values[number]
+            answer = await self.put(pair, upload_of(pair, code, number, value=value))
             assert answer.status_code == 201, answer.text
 
     async def tick(self, times: int = 1) -> None:

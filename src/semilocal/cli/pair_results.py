@@ -11,9 +11,7 @@ from pathlib import Path
 
 from ..errors import InvalidInput, SemilocalError
 from ..io.files import replacing, write_text
-from ..release.bucket_counts import BucketCounts
-from ..release.pair_counts import pair_counts, pair_document
-from ..release.pooled_counts import PooledCounts
+from ..release.pair_counts import PairResult, pair_counts, pair_document
 from ..sharing.wire import SignedTree
 from ..transcript.fetch import getter
 from .admin_client import AdminClient
@@ -46,7 +44,7 @@ def other_copy(data: bytes, server: str) -> bytes | None:
     return found
 
 
-def read_result(client: AdminClient, task: str) -> tuple[bytes, PooledCounts | BucketCounts]:
+def read_result(client: AdminClient, task: str) -> tuple[bytes, PairResult]:
     """The transcript of a finished pair, and the counts it gives."""
     data = client.transcript(task)
     if SignedTree.from_bytes(data).task.id.hex() != task:
@@ -54,7 +52,7 @@ def read_result(client: AdminClient, task: str) -> tuple[bytes, PooledCounts | B
     return data, pair_counts(data)
 
 
-def write_folder(data: bytes, counts: PooledCounts | BucketCounts, folder: Path) -> list[Path]:
+def write_folder(data: bytes, counts: PairResult, folder: Path) -> list[Path]:
     """Write results.json, statement.txt, transcript.slt and, in two dimensions, regions.geojson."""
     document = pair_document(data, counts)
     folder.mkdir(parents=True, exist_ok=True)

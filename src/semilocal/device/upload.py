@@ -23,7 +23,7 @@ import numpy as np
 from ..arrays import Floats, exact
 from ..errors import InvalidInput, ServerViolation, printable
 from ..geometry.sides import side_unit, sides
-from ..protocol.keys import pseudonym, upload_entropy
+from ..protocol.keys import pseudonym, rounding_word, upload_entropy
 from ..protocol.policy import Policy
 from ..protocol.task import Task
 from ..sharing.envelope import Role, seal
@@ -40,8 +40,10 @@ from .vault import PairUpload, Vault, pinned_task
 __all__ = ["Uploader", "check_pair", "fetch_both", "make_upload", "read_task", "smallest_sides", "smallest_words"]
 
 
-def make_upload(pair: PairTask, position: Sequence[float], secret: bytes, *, token: str = "") -> Upload:
-    """The upload of one person: the position in two shares, each sealed for its operator.
+def make_upload(
+    pair: PairTask, position: Sequence[float], secret: bytes, *, token: str = "", value: float | None = None
+) -> Upload:
+    """The upload of one person: the position, and a value if the task asks for one, in two shares; each is sealed.
 
     The public part and the seeds follow from the secret, the task and the deepest cell that holds the position. The
     envelopes differ every time, so an upload is stored before it is sent.
@@ -55,11 +57,14 @@ def make_upload(pair: PairTask, position: Sequence[float], secret: bytes, *, tok
         The device's.
     token : str
         The one-time enrolment token; empty where enrolment is open.
+    value : float, optional
+        The owner's own value; needed exactly if the task asks for one.
     """
-    code = int(pair.pooled.hierarchy.codes([position])[0])
+    code = int(pair.pooled.hierarchy.codes([position])[0]) if pair.maps else 0
     bucket, path = pair.place(code)
-    entropy = upload_entropy(secret, pair.id, code, 2 * pair.shape.private_bytes)
-    report = make_report(pair.id, pair.shape, path, entropy)
+    number = _encoded(pair, position, secret, value)
+    entropy = upload_entropy(secret, pair.id, code, 2 * pair.shape.private_bytes, value=number)
+    report = make_report(pair.id, pair.shape, path, entropy, value=number)
     name = pseudonym(secret, pair.id)
     roles: tuple[Role, Role] = ("leader", "helper")
     leader, helper = (
@@ -67,6 +72,20 @@ def make_upload(pair: PairTask, position: Sequence[float], secret: bytes, *, tok
         for plain, role in zip(report.private, roles, strict=True)
     )
     return Upload(name, report.public, leader, helper, token or None, bucket)
+
+
+def _encoded(pair: PairTask, position: Sequence[float], secret: bytes, value: float | None) -> int | None:
+    """The value as it is sent; None if the task asks for none."""
+    asked = pair.asked
+    if asked is None or not asked.own:
+        if value is not None:
+            raise InvalidInput("the task asks for no value of your own; leave it out")
+        if asked is None:
+            return None
+        value = float(asked.build()([position])[0])
+    elif value is None:
+        raise InvalidInput(f"the task asks for {asked.words}: give your value")
+    return asked.encode(value, rounding_word(secret, pair.id))
 
 
 def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) -> None:
@@ -88,11 +107,11 @@ def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) ->
             "public-bucket",
             f"the task makes every device's cell of depth {pair.bucket_depth} public; the owner does not allow that",
         )
-    epsilon = pair.pooled.epsilon
+    epsilon = pair.epsilon
     for limit, name in ((policy.max_epsilon, "max_epsilon"), (policy.max_exposure, "max_exposure")):
         if limit is not None and not epsilon <= limit:
             raise ServerViolation("over-budget", f"the task costs {pair.loss_words}; your {name} allows {limit:g}")
-    if policy.min_side:
+    if policy.min_side and pair.maps:
         found = smallest_sides(pair)
         if len(policy.min_side) not in (1, len(found)):
             raise InvalidInput(
@@ -190,6 +209,8 @@ class Uploader:
         What the owner allows.
     token : str
         The one-time token; empty where enrolment is open.
+    value : float, optional
+        The owner's own value, if the task asks for one. It leaves in shares only.
     allow_bucket : bool
         Whether the owner allows a task that makes a coarse cell of every participant public.
     notify : callable
@@ -202,15 +223,15 @@ class Uploader:
 
     def __init__(
         self, url: str, vault: Vault, *, connect: Callable[[str], Channel], position: Sequence[float], policy: Policy,
-        token: str = "", allow_bucket: bool = False, notify: Callable[[str], None] = lambda line: None,
-        spread: float = 0.0, new_server: bool = False,
+        token: str = "", value: float | None = None, allow_bucket: bool = False,
+        notify: Callable[[str], None] = lambda line: None, spread: float = 0.0, new_server: bool = False,
     ) -> None:  # fmt: skip
         self._server, self._name = split_url(url)
         if not self._name:
             raise InvalidInput(f"give the URL of the task, https://server/tasks/ID; got {url!r}")
         self._vault, self._connect = vault, connect
         self._position = tuple(float(number) for number in position)
-        self._policy, self._token, self._allow_bucket = policy, token, allow_bucket
+        self._policy, self._token, self._value, self._allow_bucket = policy, token, value, allow_bucket
         self._notify, self._spread, self._new_server = notify, spread, new_server
         self._pair: PairTask | None = None
 
@@ -268,8 +289,8 @@ class Uploader:
 
     def _store(self, pair: PairTask) -> PairUpload:
         """Seal, book and save, before anything leaves."""
-        data = make_upload(pair, self._position, self._vault.contents.secret, token=self._token).to_bytes()
-        cost = exact(pair.pooled.epsilon)
+        data = self._made(pair, token=self._token).to_bytes()
+        cost = exact(pair.epsilon)
         ledger = self._vault.contents.ledger.reserve(pair.id, epsilon=cost, exposure=cost)
         ledger = ledger.spend(pair.id, epsilon=cost, exposure=cost).settle(pair.id)
         entry = PairUpload(task=pair.to_bytes(), digest=hashlib.sha256(data).digest(), upload=data)
@@ -277,13 +298,16 @@ class Uploader:
         self._notify(f"Sealed one upload for {pair.leader.name} and {pair.helper.name}; the loss is booked.")
         return entry
 
+    def _made(self, pair: PairTask, *, token: str = "") -> Upload:
+        return make_upload(pair, self._position, self._vault.contents.secret, token=token, value=self._value)
+
     def _resumed(self, pair: PairTask, entry: PairUpload) -> PairUpload:
         """The stored upload, with another token if the owner gives one."""
         kept = Upload.from_bytes(entry.upload)
-        if make_upload(pair, self._position, self._vault.contents.secret).public != kept.public:
+        if self._made(pair).public != kept.public:
             raise InvalidInput(
-                "this vault holds an upload for the task with another position; a position is fixed for a task, or two "
-                "uploads could be compared. Give the same one"
+                "this vault holds an upload for the task with another position or value; both are fixed for a task, or "
+                "two uploads could be compared. Give the same ones"
             )
         if self._token and self._token != kept.token:
             data = msgspec.structs.replace(kept, token=self._token).to_bytes()

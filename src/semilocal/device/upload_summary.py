@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from ..arrays import short_repr
-from ..sharing.pair import COLLUSION, EXPERIMENTAL, PairTask
+from ..sharing.pair import EXPERIMENTAL, PairTask
 from ..sharing.wire import Receipt
 from .vault import Contents, PairUpload
 
@@ -61,7 +61,7 @@ class UploadSummary(msgspec.Struct, frozen=True, kw_only=True):
             f"What you spent: {self.task.loss_words}, against everyone who sees the result and against either "
             "operator alone."
         )
-        lines += [COLLUSION, EXPERIMENTAL]
+        lines += [self.task.collusion, EXPERIMENTAL]
         return "\n".join(lines)
 
 

@@ -18,13 +18,12 @@ from ..protocol.curator import Curator
 from ..protocol.messages import ValueClosed, decode_closed
 from ..protocol.partition import UNPROTECTED
 from ..protocol.promise import promise
-from ..release.bucket_counts import BucketCounts
-from ..release.pooled_counts import PooledCounts
+from ..release.pair_counts import PairResult
 from ..service.campaign import Campaign
 from ..service.pair.live import LivePair
 from ..service.rounds import catch_up
 from ..service.stores.base import Store
-from ..sharing.pair import COLLUSION, EXPERIMENTAL
+from ..sharing.pair import EXPERIMENTAL
 
 __all__ = ["RoundDocuments", "overview", "pair_document", "pair_overview", "round_document"]
 
@@ -49,7 +48,8 @@ def pair_overview(live: LivePair) -> dict[str, Any]:
     pair, row = live.pair, live.row
     return {
         "task": live.task.hex(), "name": row.name, "trust": "two-servers", "domain": domain_json(pair.pooled.box),
-        "enrolment": row.enrolment, "capacity": row.capacity, "notes": [EXPERIMENTAL, COLLUSION], "role": live.role,
+        "enrolment": row.enrolment, "capacity": row.capacity, "role": live.role,
+        "notes": [EXPERIMENTAL, live.pair.collusion],
         "operators": [
             {"role": role, "name": one.name, "origin": one.origin, "key": one.signing_key.hex()}
             for role, one in (("leader", pair.leader), ("helper", pair.helper))
@@ -58,7 +58,7 @@ def pair_overview(live: LivePair) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def pair_document(counts: PooledCounts | BucketCounts) -> dict[str, Any]:
+def pair_document(counts: PairResult) -> dict[str, Any]:
     """The final cells of two servers, as the only round of a map."""
     box = counts.partition.task.box
     rows = partition_rows(counts.partition).to_json(box) if box.dimensions <= 2 else None

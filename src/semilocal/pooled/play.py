@@ -102,6 +102,8 @@ class Published:
         Final cells, in the order of the domain.
     counts : int64[f]
         Their noisy counts.
+    sums : int64[f] or None
+        Their noisy sums of a value (:mod:`semilocal.pooled.values`), if the task asks for one.
     simulated : bool
         Whether a seeded generator made the noise: then this protects nobody.
     """
@@ -113,6 +115,7 @@ class Published:
     cells: Cells
     counts: Integers
     simulated: bool = False
+    sums: Integers | None = None
 
     __repr__ = short_repr
 
@@ -127,6 +130,7 @@ class Published:
                 cells=tuple(self.cells.tolist()),
                 counts=tuple(self.counts.tolist()),
                 simulated=self.simulated,
+                sums=msgspec.UNSET if self.sums is None else tuple(self.sums.tolist()),
             )
         )
 
@@ -143,6 +147,7 @@ class Published:
                 np.array(record.cells, dtype=np.uint64),
                 np.array(record.counts, dtype=np.int64),
                 record.simulated,
+                None if isinstance(record.sums, msgspec.UnsetType) else np.array(record.sums, dtype=np.int64),
             )
         except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidInput(f"these bytes are no published tree: {error}") from None
@@ -161,6 +166,7 @@ class _Record(
     cells: tuple[int, ...]
     counts: tuple[int, ...]
     simulated: bool
+    sums: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET  # transcripts without values do not name them
 
 
 def play(task: PooledTask, counter: Counter, *, simulated: bool = False) -> Published:
@@ -190,6 +196,8 @@ def replay(published: Published) -> Tree:
             f"the rule opens cells on {replayed.used} levels, but the transcript has numbers for "
             f"{len(published.opened)} and {len(published.differences)}"
         )
+    if published.sums is not None and _numbers(published.sums, "sums").shape != tree.cells.shape:
+        raise InvalidInput(f"there are {len(tree.cells)} final cells; got {len(published.sums)} sums")
     return tree
 
 

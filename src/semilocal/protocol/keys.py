@@ -13,14 +13,15 @@ import hashlib
 import hmac
 
 __all__ = [
-    "SECRET_BYTES", "access_key", "derive", "move_entropy", "pseudonym", "report_entropy", "upload_entropy",
-    "value_entropy",
+    "SECRET_BYTES", "access_key", "derive", "move_entropy", "pseudonym", "report_entropy", "rounding_word",
+    "upload_entropy", "value_entropy",
 ]  # fmt: skip
 
 SECRET_BYTES = 32
 _REPORT = b"semilocal/1/report"
 _VALUE = b"semilocal/1/value"
 _UPLOAD = b"semilocal/1/upload"
+_ROUNDING = b"semilocal/1/rounding"
 _MOVE = b"semilocal/1/move"
 _KEY = b"semilocal/1/key"
 _PSEUDONYM = b"semilocal/1/pseudonym"
@@ -43,9 +44,15 @@ def value_entropy(secret: bytes, task: bytes, plan: bytes, index: int, region: i
     return derive(secret, _VALUE + task + plan + index.to_bytes(4, "big") + region.to_bytes(8, "big"), 8 * words)
 
 
-def upload_entropy(secret: bytes, task: bytes, code: int, length: int) -> bytes:
-    """Entropy of the one upload a device ever makes for this task of two servers and this deepest cell."""
-    return derive(secret, _UPLOAD + task + code.to_bytes(8, "big"), length)
+def upload_entropy(secret: bytes, task: bytes, code: int, length: int, *, value: int | None = None) -> bytes:
+    """Entropy of the one upload a device ever makes for this task of two servers, this deepest cell and this value."""
+    more = b"" if value is None else value.to_bytes(8, "big")
+    return derive(secret, _UPLOAD + task + code.to_bytes(8, "big") + more, length)
+
+
+def rounding_word(secret: bytes, task: bytes) -> int:
+    """The word that says which way a device rounds its value for this task of two servers: 64 bits."""
+    return int.from_bytes(derive(secret, _ROUNDING + task, 8), "big")
 
 
 def move_entropy(secret: bytes, task: bytes, round_: int, cell: int) -> bytes:

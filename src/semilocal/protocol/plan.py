@@ -22,7 +22,7 @@ from ..randomizer.values.mechanisms import AnyMechanism, best
 from .promise import priced
 from .task import ID_BYTES, Task
 
-__all__ = ["MAX_RELEASES", "Plan", "Release"]
+__all__ = ["MAX_RELEASES", "Plan", "Release", "named_function"]
 
 Kind = Literal["mean", "values", "counts", "points"]
 MAX_RELEASES = 64
@@ -100,10 +100,7 @@ class Release(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         InvalidInput
             If the parameters do not fit.
         """
-        try:
-            return _FUNCTIONS[self.function](self.parameters)
-        except (IndexError, KeyError):
-            raise InvalidInput(f"function {self.function!r} does not take the parameters {self.parameters}") from None
+        return named_function(self.function, self.parameters)
 
     @property
     def what(self) -> str:
@@ -164,6 +161,20 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unkn
                 low, high = release.build().range_over(corners)[0]
                 if not np.isfinite(high - low):
                     raise InvalidInput(f"{release.function} has no range of finite width over {task.box}")
+
+
+def named_function(name: str, parameters: tuple[float, ...]) -> BoundedFunction:
+    """The function of this name; see :class:`Release`.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none, or the parameters do not fit.
+    """
+    try:
+        return _FUNCTIONS[name](parameters)
+    except (IndexError, KeyError):
+        raise InvalidInput(f"function {name!r} does not take the parameters {parameters}") from None
 
 
 def _whole(numbers: tuple[float, ...]) -> int:

@@ -247,11 +247,20 @@ def cell_means(
     grid, sums = _added_up(values, ranges, cells, task, (whole[0], whole[1]), words)
     sums = _noisy(sums, grid, task, epsilon, words)
     simulated = counted.simulated or rng is not None
-    return means_of_sums(counted, sums, grid, ranges, f=bounded, epsilon=epsilon, simulated=simulated)
+    return means_of_sums(
+        counted,
+        sums,
+        grid,
+        ranges,
+        what=_per_cell(bounded),
+        own=own_value(bounded),
+        epsilon=epsilon,
+        simulated=simulated,
+    )
 
 
 def means_of_sums(
-    counted: PooledCounts, sums: Integers, grid: Grid, ranges: Floats, *, f: BoundedFunction, epsilon: float,
+    counted: PooledCounts, sums: Integers, grid: Grid, ranges: Floats, *, what: str, own: str, epsilon: float,
     simulated: bool,
 ) -> CellMeans:  # fmt: skip
     """The means that one noisy sum per final cell gives.
@@ -264,6 +273,8 @@ def means_of_sums(
     grid : Grid
     ranges : float64[m, 2]
         Of f over the cells.
+    what, own : str
+        As the ledger and :class:`CellMeans` say it.
     epsilon : float
         Loss of all sums together.
     """
@@ -272,9 +283,9 @@ def means_of_sums(
         sums, grid, np.asarray(partition.crowds, dtype=np.float64), partition.estimates.variances,
         epsilon=exact(epsilon), max_reports=task.max_reports, noises=task.noises,
     )  # fmt: skip
-    spent = counted.spent.spend(_per_cell(f), epsilon, anywhere=True)
+    spent = counted.spent.spend(what, epsilon, anywhere=True)
     value = np.clip(found.value, ranges[:, 0], ranges[:, 1])
-    return CellMeans(value, found.stderr, ranges, partition, spent, simulated, own_value(f))
+    return CellMeans(value, found.stderr, ranges, partition, spent, simulated, own)
 
 
 def region_means(found: MeanRelease, f: Any) -> CellMeans:

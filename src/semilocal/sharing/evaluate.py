@@ -1,7 +1,7 @@
 """One server's half of the work: evaluate the reports level by level, and say what must agree with the other server.
 
     half = Half.of(task_id, shape, server, reports)       the value trees are evaluated at once
-    half.tags                                             of the value trees, level 0
+    half.value_digests                                    of the tags of the value trees, level 0
     level = half.expand()                                 sums over reports per child, and a tag per report
     half.drop(rejected)                                   reports that failed a check no longer count
     half.open(rows)                                       go on with some of the children
@@ -18,6 +18,7 @@ Knows reports and arrays. Knows no peer, noise, clock, file or random generator.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -114,6 +115,14 @@ class Half:
 
     def __len__(self) -> int:
         return len(self.accepted)
+
+    @property
+    def value_digests(self) -> Tags:
+        """SHA-256 of each tag of a value tree: uint8[n, 32]; no columns if there is no value."""
+        if not self.shape.value_bits:
+            return self.tags
+        joined = b"".join(hashlib.sha256(row.tobytes()).digest() for row in self.tags)
+        return np.frombuffer(joined, dtype=np.uint8).reshape(len(self), 32)
 
     def expand(self) -> LevelShare:
         """Look one level below the opened cells. Calling it twice gives the same."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ import numpy as np
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import ROOT, BinaryTree
+from ..pooled.asked import AskedValue
 from ..pooled.loss import Rung, guarantee
 from ..pooled.task import PooledTask
 from ..protocol.messages import read_canonical
@@ -32,6 +34,7 @@ __all__ = ["COLLUSION", "EXPERIMENTAL", "Operator", "PairTask", "check_origin"]
 
 MAX_NAME = 200
 MAX_BUCKET_DEPTH = 16
+NEVER = 2.0**53  # a threshold that no number of reports reaches
 EXPERIMENTAL = "Experimental: nobody independent has reviewed the two-servers mode yet."
 COLLUSION = "If both operators collude they have every position, to the resolution of the upload."
 _ORIGIN = re.compile(r"(https?)://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:([1-9][0-9]{0,4}))?")
@@ -90,7 +93,7 @@ without the scheme's usual port; got 'https://counts.example:443'
         )
 
 
-class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", forbid_unknown_fields=True):
+class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", forbid_unknown_fields=True, dict=True):
     """One collection with two servers.
 
     Attributes
@@ -102,12 +105,16 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
     bucket_depth : int
         0: nobody's place is known at all. Above 0: every device names its cell of this depth, its *bucket*, in the
         open; the promise holds for changes of position inside the bucket only. A multiple of the dimensions.
+    value : AskedValue, optional
+        A value beside the place. With a mean per cell the map costs ``pooled.epsilon`` and the sums as much again.
+        With one mean over all there is no map: ``pooled.epsilon`` is for that sum, and no place is sent.
     """
 
     pooled: PooledTask
     leader: Operator
     helper: Operator
     bucket_depth: int = 0
+    value: AskedValue | msgspec.UnsetType = msgspec.UNSET  # tasks without a value do not name it
 
     def __post_init__(self) -> None:
         if self.pooled.trust != "two-servers":
@@ -120,6 +127,10 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
                 f"bucket_depth must be 0, or a multiple of the {dimensions} dimensions up to {most}; "
                 f"got {self.bucket_depth}"
             )
+        if self.asked is not None:
+            if self.bucket_depth:
+                raise InvalidInput("a task with a value has no public buckets; set bucket_depth to 0")
+            self.asked.check(self.pooled.box)
 
     def to_bytes(self) -> bytes:
         """Canonical bytes."""
@@ -130,15 +141,31 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
         """The pair that these canonical bytes stand for; refuses all others."""
         return read_canonical(data, msgspec.msgpack.Decoder(cls), "pair task")
 
-    @property
+    @cached_property  # of this object: equal pairs may differ in bytes, as 0.0 and -0.0 do
     def id(self) -> bytes:
         """SHA-256 of the canonical bytes (32 bytes): the task's id everywhere in this mode."""
         return hashlib.sha256(self.to_bytes()).digest()
 
     @property
+    def asked(self) -> AskedValue | None:
+        """The value that is asked beside the place; None if the task counts only."""
+        return None if isinstance(self.value, msgspec.UnsetType) else self.value
+
+    @property
+    def maps(self) -> bool:
+        """Whether places are sent and a map is made; not for a mean over all."""
+        return self.asked is None or self.asked.per_cell
+
+    @property
+    def epsilon(self) -> float:
+        """What one upload loses, all published numbers together (pure)."""
+        return self.pooled.epsilon * (2 if self.asked is not None and self.asked.per_cell else 1)
+
+    @property
     def shape(self) -> Shape:
-        """Sizes of all reports: the levels below a bucket."""
-        return Shape(self.pooled.hierarchy.max_depth - self.bucket_depth)
+        """Sizes of all reports: the levels below a bucket; one level that says nothing if no place is sent."""
+        levels = self.pooled.hierarchy.max_depth - self.bucket_depth if self.maps else 1
+        return Shape(levels, 0 if self.asked is None else self.asked.bits)
 
     def operator(self, role: Role) -> Operator:
         """The leader or the helper."""
@@ -150,8 +177,10 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
         Parameters
         ----------
         code : int
-            A cell of the deepest level, as from ``pooled.hierarchy.codes``.
+            A cell of the deepest level, as from ``pooled.hierarchy.codes``. It does not matter if no place is sent.
         """
+        if not self.maps:
+            return int(ROOT), (0,)
         tree, cells = self.pooled.hierarchy, np.array([code], dtype=np.uint64)
         path = (int(tree.child_of(cells, depth)[0]) for depth in range(self.bucket_depth, tree.max_depth))
         return int(tree.ancestors(cells, self.bucket_depth)[0]), tuple(path)
@@ -162,8 +191,14 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
             raise InvalidInput(f"a bucket is a cell of depth {self.bucket_depth}; got {bucket}")
 
     def tree_task(self, bucket: int) -> PooledTask:
-        """The task that is played in a bucket, with the bucket as its domain; without buckets, ``pooled`` itself."""
+        """The task that is played in a bucket, with the bucket as its domain; without buckets, ``pooled`` itself.
+
+        Without a map the tree has one cell, which is never opened.
+        """
         self.check_bucket(bucket)
+        if not self.maps:
+            one_cell: dict[str, Any] = {"hierarchy": BinaryTree(self.pooled.box, 1), "threshold": NEVER}
+            return msgspec.structs.replace(self.pooled, **one_cell)
         if not self.bucket_depth:
             return self.pooled
         whole = self.pooled.hierarchy
@@ -175,11 +210,18 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
     @property
     def loss_words(self) -> str:
         """What one upload costs, with its adjacency and delta."""
-        words = f"epsilon = {self.pooled.epsilon:g} (delta = 0) between {self.promise().between}"
+        words = f"epsilon = {self.epsilon:g} (delta = 0) between {self.promise().between}"
         return f"{words}; nothing is promised between buckets" if self.bucket_depth else words
 
     def promise(self, rungs: Sequence[Rung] = ()) -> Guarantee:
         """The promise as a value, with the loss by distance of a finished run if there is one."""
+        asked = self.asked
+        if asked is not None:
+            own, releases = asked.words if asked.own else "", ((asked.what, self.pooled.epsilon),)
+            if asked.per_cell:
+                return msgspec.structs.replace(guarantee(self.pooled, rungs, releases=releases), own=own)
+            rows = self.pooled.max_reports
+            return Guarantee.plain("two-servers", self.epsilon, releases=releases, rows=rows, own=own)
         found = guarantee(self.pooled, rungs)
         if not self.bucket_depth:
             return found
@@ -202,20 +244,40 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
         promise : Guarantee, optional
             Of the finished run, with its loss by distance; the task's alone if left out.
         """
-        lines = [COLLUSION, EXPERIMENTAL]
+        lines = [self.collusion, EXPERIMENTAL]
         for role, operator in (("Leader", self.leader), ("Helper", self.helper)):
             lines.append(f"{role}: {operator.name} at {operator.origin}, key {operator.signing_key.hex()}")
         if promise is not None:
             return "\n".join([*lines, promise.text()])
-        lines += [
-            self.promise().text(),
-            "Loss by distance (delta = 0): 0 between two places in the same final cell of the map. Between two others: "
-            f"epsilon = {self.pooled.epsilon:g} times the share of the budget that was left when the servers reached "
-            "the smallest cell that holds both, so places near each other usually cost less. The result prints it.",
-            "Nobody's final cell is known and nobody is moved. Who uploaded is known to the leader, and how many to "
-            "everybody. A malicious operator can spoil the result; alone it cannot break the promise.",
-        ]
+        lines.append(self.promise().text())
+        if self.maps:
+            same, more = "0 between two places in the same final cell of the map", ""
+            if self.asked is not None:
+                same = f"{self.pooled.epsilon:g} between two places in the same final cell of the map, for the sums"
+                more = f" {self.pooled.epsilon:g} more,"
+            lines += [
+                f"Loss by distance (delta = 0): {same}. Between two others:{more} "
+                f"epsilon = {self.pooled.epsilon:g} times the share of the budget that was left when the servers "
+                "reached the smallest cell that holds both, so places near each other usually cost less. The result "
+                "prints it.",
+                "Nobody's final cell is known and nobody is moved.",
+            ]
+        else:
+            lines.append("No place is sent, and nothing about places is published.")
+        lines.append(
+            "Who uploaded is known to the leader, and how many to everybody. A malicious operator can spoil the "
+            "result; alone it cannot break the promise."
+        )
         return "\n".join(lines)
+
+    @property
+    def collusion(self) -> str:
+        """What both operators have if they work together."""
+        if self.asked is None:
+            return COLLUSION
+        if not self.maps:
+            return f"If both operators collude they have everybody's value ({self.asked.name}, to its grid)."
+        return COLLUSION.removesuffix(".") + f", and everybody's value ({self.asked.name}, to its grid)."
 
 
 def _check_different(leader: Operator, helper: Operator) -> None:

@@ -4,7 +4,8 @@
     checking   ``tags``: what must agree with the other server          ``fix``: the reports that do not agree
     sharing    ``share``: its noisy share of every opened cell's number ``publish``: both shares put together
     ...        one level deeper, as the public rule says, until no cell is opened
-    counting   ``share``: its noisy share of every final count          ``publish``
+    counting   ``share``: its noisy share of every final count and,     ``publish``
+               if the task asks for a value, of every final sum
     done       ``published``: the transcript, the same on both servers
 
 Rules that are never broken: nothing leaves before the set of rejected reports of the level is fixed, and a level is
@@ -23,16 +24,21 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import exact
 from ..errors import InvalidInput
 from ..hierarchy import Cells
-from ..pooled.noise import draw, from_secret
+from ..pooled.asked import AskedValue
+from ..pooled.noise import Words, draw, from_secret
 from ..pooled.play import Published
 from ..pooled.rule import Level, next_level, root_level
 from ..pooled.task import PooledTask
+from ..pooled.values import sum_noise
 from .evaluate import Half, LevelShare
 from .report import Shape
 
-__all__ = ["Evaluator", "Party", "Stage", "accepted_digest", "combine", "derived_noise"]
+__all__ = [
+    "Evaluator", "Party", "Stage", "accepted_digest", "combine", "derived_noise", "derived_sum_noise", "split_final",
+]  # fmt: skip
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -45,7 +51,7 @@ class Evaluator(Protocol):
     @property
     def accepted(self) -> Flags: ...
     @property
-    def tags(self) -> npt.NDArray[np.uint8]: ...
+    def value_digests(self) -> npt.NDArray[np.uint8]: ...
     def expand(self) -> LevelShare: ...
     def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]: ...
     def drop(self, rejected: Flags) -> None: ...
@@ -70,8 +76,36 @@ def derived_noise(
     units : int64[m]
         Of the path's budget.
     """
+    return draw(task.unit, units, _words(secret, task, what, depth, accepted, cells))
+
+
+def derived_sum_noise(
+    secret: bytes, task: PooledTask, depth: int, accepted: bytes, cells: Cells, widths: Integers
+) -> Integers:
+    """A server's noise for the sums of a value: int64[m]. The loss of all of them is the task's epsilon.
+
+    Parameters
+    ----------
+    accepted : bytes
+        As for :func:`derived_noise`.
+    widths : int64[m]
+        Of the cells' grids.
+    """
+    words = _words(secret, task, "value", depth, accepted, cells)
+    return sum_noise(widths, exact(task.epsilon), task.max_reports, words)
+
+
+def _words(secret: bytes, task: PooledTask, what: str, depth: int, accepted: bytes, cells: Cells) -> Words:
     context = task.id + what.encode().ljust(16, b"\0") + depth.to_bytes(4, "big") + accepted
-    return draw(task.unit, units, from_secret(secret, context, cells))
+    return from_secret(secret, context, cells)
+
+
+def split_final(numbers: Integers, asked: AskedValue | None) -> tuple[Integers, Integers | None]:
+    """Final counts and final sums of what both servers exchange at the end; no sums if no value is asked."""
+    if asked is None:
+        return numbers, None
+    half = len(numbers) // 2
+    return numbers[:half], numbers[half:]
 
 
 def combine(first: Integers, second: Integers) -> Integers:
@@ -95,35 +129,38 @@ class Party:
         Report ids, ascending: the same list on both servers.
     evaluator : Evaluator
         This server's half of these reports, in the same order.
+    asked : AskedValue, optional
+        The value that the reports carry beside the place.
     """
 
     def __init__(
-        self, task: PooledTask, server: int, secret: bytes, ids: Sequence[bytes], evaluator: Evaluator
-    ) -> None:
+        self, task: PooledTask, server: int, secret: bytes, ids: Sequence[bytes], evaluator: Evaluator,
+        asked: AskedValue | None = None,
+    ) -> None:  # fmt: skip
         if task.trust != "two-servers":
             raise InvalidInput(f"a pair plays tasks with trust 'two-servers'; got {task.trust!r}")
         if list(ids) != sorted(set(ids)) or len(ids) != len(evaluator.accepted):
             raise InvalidInput("report ids must be ascending, different, and one per report")
-        self.task, self.server = task, server
+        self.task, self.server, self.asked = task, server, asked
         self._secret, self._ids, self._evaluator = secret, tuple(ids), evaluator
         self.stage: Stage = "checking"
         self.levels: list[Level] = []
         self.people = 0
         self._differences: list[Integers] = []
         self._found: LevelShare | None = None
-        # Per depth the unsigned sums of the level's cells. A report that is rejected later was worth nothing in a cell
-        # that was not opened (it would have no opened cell to fail in), so these sums stay as they are.
+        # Per depth the unsigned sums uint64[m, w] of the level's cells. A report that is rejected later was worth
+        # nothing in a cell that was not opened (it would have no opened cell to fail in): these sums stay as they are.
         self._sums: list[npt.NDArray[np.uint64]] = []
-        self._counts: Integers | None = None
+        self._final_numbers: Integers | None = None
 
     @classmethod
     def of(
         cls, task: PooledTask, server: int, secret: bytes, ids: Sequence[bytes], public: Sequence[bytes],
-        private: Sequence[bytes],
+        private: Sequence[bytes], asked: AskedValue | None = None,
     ) -> Party:  # fmt: skip
         """A server that evaluates in this process."""
-        half = Half(task.id, Shape(task.hierarchy.max_depth), server, public, private)
-        return cls(task, server, secret, ids, half)
+        shape = Shape(task.hierarchy.max_depth, 0 if asked is None else asked.bits)
+        return cls(task, server, secret, ids, Half(task.id, shape, server, public, private), asked)
 
     @property
     def depth(self) -> int:
@@ -144,7 +181,7 @@ class Party:
         """What must be equal on both servers, one row per report: uint8[n, b]."""
         self._expect("checking")
         found = self._expanded()
-        return found.tags if self.depth else np.concatenate([self._evaluator.tags, found.tags], axis=1)
+        return found.tags if self.depth else np.concatenate([self._evaluator.value_digests, found.tags], axis=1)
 
     def fix(self, rejected: Flags) -> None:
         """Fix which reports count at this level; there is no second time.
@@ -157,14 +194,17 @@ class Party:
         self._expect("checking")
         found, depth = self._expanded(), self.depth
         new = rejected & self._evaluator.accepted
-        sums = found.sums[:, 0]
+        sums = found.sums
         if new.any():
-            sums = sums - self._evaluator.sums_of(new)[:, 0]
+            sums = sums - self._evaluator.sums_of(new)
             self._evaluator.drop(new)
         if depth == 0:
             self.people = int(np.count_nonzero(self._evaluator.accepted))
             self.levels.append(root_level(self.task, self.people))
-            self._sums.append(np.array([self.people if self.server == 0 else 0], dtype=np.uint64))
+            # Of the root: the number is public; the value is that of both children, for every report that counts.
+            root = sums.sum(axis=0, dtype=np.uint64)
+            root[0] = self.people if self.server == 0 else 0
+            self._sums.append(root[None])
             if not self.levels[0].opened.any():
                 self.stage = "counting"
                 return
@@ -172,16 +212,24 @@ class Party:
         self.stage = "sharing"
 
     def share(self) -> Integers:
-        """This server's noisy share: int64[m], of the opened cells' differences or of the final counts."""
+        """This server's noisy share: int64[m], of the opened cells' differences, or of the final counts and sums."""
         if self.stage == "sharing":
             level = self.levels[-1]
-            sums = self._sums[-1]
-            exact = sums[0::2] - sums[1::2]
+            sums = self._sums[-1][:, 0]
             cells, units = level.cells[level.opened], level.price[level.opened]
-            return self._noisy("difference", exact, cells, units)
+            return self._noisy("difference", sums[0::2] - sums[1::2], cells, units)
         self._expect("counting")
-        cells, units, exact = self._final()
-        return self._noisy("count", exact, cells, units)
+        cells, units, shares = self._final()
+        counts = self._noisy("count", shares[:, 0], cells, units)
+        return counts if self.asked is None else np.concatenate([counts, self._value_sums(self.asked, cells, shares)])
+
+    def _value_sums(self, asked: AskedValue, cells: Cells, shares: npt.NDArray[np.uint64]) -> Integers:
+        """Noisy share of the sum of 2 y - lower - upper in each final cell: int64[m]."""
+        grid = asked.grid(self.task.hierarchy.boxes(cells))
+        both = grid.limits.sum(axis=1).astype(np.uint64)
+        noise = derived_sum_noise(self._secret, self.task, self.depth, self.accepted, cells, grid.widths)
+        centred = np.uint64(2) * shares[:, 1] - both * shares[:, 0]
+        return np.asarray((centred + noise.astype(np.uint64)).astype(np.int64))
 
     def publish(self, numbers: Integers) -> None:
         """Take the numbers that both shares give, and go one level down or end.
@@ -192,9 +240,10 @@ class Party:
             ``combine(share of server 0, share of server 1)``.
         """
         if self.stage == "counting":
-            if numbers.shape != self._final()[0].shape:
-                raise InvalidInput(f"there are {len(self._final()[0])} final counts; got {len(numbers)}")
-            self._counts, self.stage = numbers, "done"
+            due = len(self._final()[0]) * (1 if self.asked is None else 2)
+            if numbers.shape != (due,):
+                raise InvalidInput(f"there are {due} final numbers; got {len(numbers)}")
+            self._final_numbers, self.stage = numbers, "done"
             return
         self._expect("sharing")
         here = self.levels[-1]
@@ -211,10 +260,11 @@ class Party:
     def published(self) -> Published:
         """The transcript."""
         self._expect("done")
-        assert self._counts is not None
+        assert self._final_numbers is not None
         cells, _, _ = self._final()
+        counts, value_sums = split_final(self._final_numbers, self.asked)
         opened = tuple(level.cells[level.opened] for level in self.levels if level.opened.any())
-        return Published(self.task, self.people, opened, tuple(self._differences), cells, self._counts)
+        return Published(self.task, self.people, opened, tuple(self._differences), cells, counts, sums=value_sums)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -228,15 +278,15 @@ class Party:
         return self._found
 
     def _noisy(
-        self, what: Literal["difference", "count"], exact: npt.NDArray[np.uint64], cells: Cells, units: Integers
+        self, what: Literal["difference", "count"], shares: npt.NDArray[np.uint64], cells: Cells, units: Integers
     ) -> Integers:
         noise = derived_noise(self._secret, self.task, what, self.depth, self.accepted, cells, units)
-        return (exact + noise.astype(np.uint64)).astype(np.int64)
+        return (shares + noise.astype(np.uint64)).astype(np.int64)
 
     def _final(self) -> tuple[Cells, Integers, npt.NDArray[np.uint64]]:
-        """Final cells in the order of the domain, the units left for them, and the exact share of their counts."""
+        """Final cells in the order of the domain, the units left for them, and the exact share of their sums [m, w]."""
         cells = np.concatenate([level.cells[~level.opened] for level in self.levels])
         units = np.concatenate([level.left[~level.opened] for level in self.levels])
-        exact = np.concatenate([sums[~level.opened] for level, sums in zip(self.levels, self._sums, strict=True)])
+        shares = np.concatenate([sums[~level.opened] for level, sums in zip(self.levels, self._sums, strict=True)])
         order = np.argsort(self.task.hierarchy.span(cells)[0])
-        return cells[order], units[order], exact[order]
+        return cells[order], units[order], shares[order]

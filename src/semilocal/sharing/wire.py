@@ -36,11 +36,12 @@ from ..pooled.play import Published
 from ..protocol.messages import read_canonical
 from .envelope import OVERHEAD, REPORT_ID
 from .pair import PairTask
+from .point import correction_bytes
 from .signing import SIGNATURE, is_signed, sign
 
 __all__ = [
-    "HOUR", "MAX_BODY", "MAX_FORWARD", "MAX_REPORTS", "MAX_TREE", "MAX_UPLOAD", "BucketTree", "Closing",
-    "ClosingAnswer", "Finish", "FinishAnswer", "Forward", "ForwardAnswer", "LevelCheck", "LevelCheckAnswer",
+    "HOUR", "MAX_BODY", "MAX_FORWARD", "MAX_REPORTS", "MAX_TREE", "MAX_UPLOAD", "MAX_VALUE_TREE", "BucketTree",
+    "Closing", "ClosingAnswer", "Finish", "FinishAnswer", "Forward", "ForwardAnswer", "LevelCheck", "LevelCheckAnswer",
     "LevelSums", "LevelSumsAnswer", "Outcome", "Proposal", "ProposalAnswer", "Receipt", "Sealed", "Signature",
     "SignedTree", "Upload", "join_ids", "numbers_of", "pack_numbers", "split_ids",
 ]  # fmt: skip
@@ -53,6 +54,7 @@ MAX_UPLOAD = 4096  # bytes of an upload: 40 levels take 2.4 kB
 MAX_FORWARD = 500  # reports of one request
 MAX_REPORTS = 2_000_000  # of a pair: their ids must fit into one request
 MAX_TREE = 500_000  # reports of one tree: their tags must fit into one answer
+MAX_VALUE_TREE = 400_000  # the same where tags are longer, because reports carry a value
 MAX_BODY = 48 << 20  # bytes of a request between servers
 MAX_LEVEL = 40
 MAX_TOKEN = 200
@@ -440,9 +442,13 @@ def _check_parts(pair: PairTask, public: bytes, envelope: bytes, bucket: int) ->
     _check_length(public, shape.public_bytes, "the public part")
     _check_length(envelope, shape.private_bytes + OVERHEAD, "an envelope")
     pair.check_bucket(bucket)
-    unused = -shape.levels % 8
-    if public[-(-shape.levels // 8) - 1] >> (8 - unused) if unused else 0:
-        raise InvalidInput("the public part has a bit set after its last level")
+    trees = [(0, shape.levels)]
+    if shape.value_bits:
+        trees.append((correction_bytes(shape.levels, shape.width), shape.value_bits))
+    for start, levels in trees:  # each begins with one bit per level
+        unused = -levels % 8
+        if unused and public[start - (-levels // 8) - 1] >> (8 - unused):
+            raise InvalidInput("the public part has a bit set after its last level")
 
 
 def _check_place(bucket: int, level: int) -> None:

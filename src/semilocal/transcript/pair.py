@@ -7,6 +7,7 @@
     trees of the pinned task     other-task, simulated
     the rule and the budgets     wrong-cells
     rejected reports             wrong-rejected
+    sums of a value              wrong-sums
     the other server's copy      other-history
     an owner's pinned task       not-a-member, other-keys
 
@@ -75,10 +76,20 @@ class PairVerification:
                 f"task {self.pair.id.hex()[:16]}",
                 f"  no path of cells costs more than its budget, epsilon / 2 = {self.pair.pooled.path_budget:g}; any "
                 f"change of position costs two paths, epsilon = {self.pair.pooled.epsilon:g} (delta = 0)",
+                *self._value_lines(),
                 f"  signatures of {self.pair.leader.name} and {self.pair.helper.name}, by the keys that the task names",
             ]
         out += [f"{len(self.differences)} differences:" if self.differences else "No difference."]
         return out + [f"  {difference}" for difference in self.differences]
+
+    def _value_lines(self) -> list[str]:
+        assert self.pair is not None
+        if self.pair.asked is None:
+            return []
+        return [
+            f"  one sum of {self.pair.asked.words} for each of them: epsilon = {self.pair.pooled.epsilon:g} "
+            f"(delta = 0) for any change of place and value; in all {self.pair.loss_words}"
+        ]
 
 
 def verify_pair(
@@ -148,6 +159,10 @@ def _check_tree(found: PairVerification, pair: PairTask, tree: BucketTree) -> No
         return  # noted before
     if published.task != expected:
         found.add("other-task", f"{where}the published numbers belong to another task")
+        return
+    if (published.sums is None) != (pair.asked is None):
+        has = "no sums" if published.sums is None else "sums"
+        found.add("wrong-sums", f"{where}the task asks for {'a' if pair.asked else 'no'} value; there are {has} of it")
         return
     if published.simulated:
         found.add("simulated", f"{where}the numbers are marked as a simulation: their noise protects nobody")

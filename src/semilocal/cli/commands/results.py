@@ -16,7 +16,6 @@ from ...protocol.partition import Partition
 from ...protocol.task import Task
 from ...release import counts
 from ...release.count_release import CountsRelease
-from ...release.pooled_counts import PooledCounts
 from ...sharing.kinds import is_pair_task
 from .. import server
 from ..answers import answer_columns, write_answers
@@ -26,7 +25,7 @@ from ..options import FILE, option
 from .counts import QueryOptions, queries_of
 
 if TYPE_CHECKING:
-    from ...release.bucket_counts import BucketCounts
+    from ...release.pair_counts import PairResult
     from ..admin_client import AdminClient
 
 __all__ = ["run"]
@@ -108,9 +107,7 @@ def _partition(client: AdminClient, task: str, definition: Task) -> Partition:
     )
 
 
-def _count(
-    found: CountsRelease | PooledCounts | BucketCounts, asked: QueryOptions, out: Path | None, statement: str
-) -> None:
+def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | None, statement: str) -> None:
     box = found.partition.task.box
     queries = queries_of(asked, box)
     answers = found.query(queries.boxes)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...arrays import short_repr
 from ...protocol.policy import Policy
-from ...sharing.pair import COLLUSION, EXPERIMENTAL
+from ...sharing.pair import EXPERIMENTAL
 from ..channel import Channels
 from ..transport import LeanWire
 from ..upload import Uploader
@@ -53,7 +53,7 @@ class UploadsResult(msgspec.Struct, frozen=True, kw_only=True):
         pairs = [summary.task for summary in self.summaries if summary.outcome == "uploaded"]
         if pairs and pairs[0] is not None:
             lines.append(f"Loss of every device: {pairs[0].loss_words}, also against either operator alone.")
-            lines += [COLLUSION, EXPERIMENTAL]
+            lines += [pairs[0].collusion, EXPERIMENTAL]
         return "\n".join(lines)
 
 

@@ -11,10 +11,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ...errors import InvalidInput
+from ...pooled.asked import AskedValue
 from ...pooled.task import PooledTask
 from ...sharing.envelope import Role
 from ...sharing.pair import Operator, PairTask, check_origin
-from ...sharing.wire import MAX_REPORTS, MAX_TREE
+from ...sharing.wire import MAX_REPORTS, MAX_TREE, MAX_VALUE_TREE
 from ..campaign import MAX_ENROLMENT_SECONDS, MAX_NAME
 
 __all__ = ["PairForm", "PairSettings"]
@@ -66,6 +67,8 @@ class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Uploads end when there are so many.
     upload_seconds : int or None
         Uploads end after this time at the latest; None: when the capacity is reached or the administrator says so.
+    value : AskedValue or None
+        What is asked beside the place.
     """
 
     name: str
@@ -75,6 +78,7 @@ class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enrolment: Literal["tokens", "open"] = "tokens"
     capacity: int | None = None
     upload_seconds: int | None = None
+    value: AskedValue | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.name) <= MAX_NAME or not self.name.isprintable():
@@ -92,6 +96,8 @@ class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def most(self) -> int:
         """Most reports of such a pair."""
+        if self.value is not None:
+            return MAX_VALUE_TREE
         return MAX_REPORTS if self.bucket_depth else MAX_TREE
 
     def build(self, leader: Operator, helper: Operator) -> PairTask:
@@ -101,4 +107,5 @@ class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"the helper at {helper.origin} has the key {helper.signing_key.hex()}, not {self.peer_key}: ask its "
                 "operator in person which one is right"
             )
-        return PairTask(self.pooled, leader, helper, self.bucket_depth)
+        value = msgspec.UNSET if self.value is None else self.value
+        return PairTask(self.pooled, leader, helper, self.bucket_depth, value)

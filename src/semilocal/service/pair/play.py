@@ -16,6 +16,7 @@ Knows messages, the party and the rule. Knows no HTTP, database or clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ from ...pooled.play import play
 from ...sharing.check import chunks, differing, digests
 from ...sharing.envelope import Role
 from ...sharing.pair import PairTask
-from ...sharing.party import Evaluator, Party, combine
+from ...sharing.party import Evaluator, Party, combine, split_final
 from ...sharing.signing import is_signed
 from ...sharing.wire import (
     BucketTree,
@@ -281,7 +282,8 @@ class Play:
         tree = self._waiting[0]
         if tree.party is None:
             task = self.pair.tree_task(tree.bucket)
-            tree.party = Party(task, self.server, self._noise, tree.ids, self._evaluator(tree.bucket, tree.ids))
+            evaluator = self._evaluator(tree.bucket, tree.ids)
+            tree.party = Party(task, self.server, self._noise, tree.ids, evaluator, self.pair.asked)
         return tree.party
 
     def _fix(self, party: Party, rejected: Flags) -> None:
@@ -328,9 +330,9 @@ class Play:
         if len(numbers):
             tree.exchanged.append(numbers)
 
-    def _end(self, tree: _Tree, final: Integers) -> None:
-        tree.final = final
-        published = play(self.pair.tree_task(tree.bucket), tree)
+    def _end(self, tree: _Tree, numbers: Integers) -> None:
+        tree.final, sums = split_final(numbers, self.pair.asked)
+        published = replace(play(self.pair.tree_task(tree.bucket), tree), sums=sums)
         self.trees.append(BucketTree(tree.bucket, published.to_bytes(), tuple(tree.rejected)))
         self._waiting.pop(0)
 

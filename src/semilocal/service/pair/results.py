@@ -11,9 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ...release.bucket_counts import BucketCounts
-from ...release.pair_counts import pair_counts, pair_document
-from ...release.pooled_counts import PooledCounts
+from ...release.pair_counts import PairResult, pair_counts, pair_document
 from ...sharing.pair import EXPERIMENTAL, PairTask
 from ...sharing.wire import SignedTree
 from ..results import counts_document
@@ -29,12 +27,12 @@ class PairFindings:
     ----------
     transcript : bytes
     pair : PairTask
-    counts : PooledCounts or BucketCounts
+    counts : PairResult
     """
 
     transcript: bytes
     pair: PairTask
-    counts: PooledCounts | BucketCounts
+    counts: PairResult
 
     @cached_property
     def document(self) -> bytes:

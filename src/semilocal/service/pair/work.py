@@ -104,7 +104,8 @@ class BlockEvaluator:
             future.result()
         self._shape = shape
         self.accepted: Flags = np.ones(sum(self._sizes), dtype=bool)
-        self.tags: npt.NDArray[np.uint8] = _stacked(self._all(_tags), columns=0)
+        columns = 32 if shape.value_bits else 0
+        self.value_digests: npt.NDArray[np.uint8] = _stacked(self._all(_value_digests), columns=columns)
 
     def expand(self) -> LevelShare:
         """Sums and tags of the level below."""
@@ -190,8 +191,8 @@ def _load(
     _HALVES[key] = Half(task, shape, server, public, private)
 
 
-def _tags(key: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    return _HALVES[key].tags
+def _value_digests(key: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    return _HALVES[key].value_digests
 
 
 def _expand(key: tuple[int, int]) -> LevelShare:
