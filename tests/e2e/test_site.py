@@ -50,7 +50,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(ROOT / "docs", folder / "docs")
     shutil.copy(ROOT / "mkdocs.yml", folder)
-    for name in ("src", "spec"):
+    for name in ("src", "spec", "tools"):
         (folder / name).symlink_to(ROOT / name)
     subprocess.run([sys.executable, ROOT / "tools" / "reference_pages.py", folder / "docs"], check=True, timeout=HANG)
     return folder
@@ -96,7 +96,8 @@ def test_material_for_mkdocs_builds_the_same_sources(sources: Path, tmp_path: Pa
 def test_a_dead_link_fails(tmp_path: Path, planted: str) -> None:
     (tmp_path / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[0])
     (tmp_path / "docs").mkdir()
-    (tmp_path / "src").mkdir()
+    for name in ("src", "tools"):
+        (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "docs" / "index.md").write_text("# Home\n\nnothing\n")
     assert build(tmp_path, *ZENSICAL).returncode == 0
     (tmp_path / "docs" / "index.md").write_text(f"# Home\n\n{planted}\n")

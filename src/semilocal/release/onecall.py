@@ -27,6 +27,7 @@ from ..simulation.people import draw_rows
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from . import pooled_mean as pooled
+from ._docstrings import documented_like
 from .pooled_counts import PooledCounts, pooled_counts, run_pooled
 from .pooled_mean import CellMeans, PooledMean, region_means
 from .pooled_points import PooledPoints, pooled_points
@@ -157,6 +158,20 @@ def mean(
     MeanRelease or PooledMean
         ``value``, ``stderr``, ``interval(level)`` and all that :class:`semilocal.release.promised.Mapped` answers.
 
+    Raises
+    ------
+    InvalidInput
+        For a missing ``trust``, positions outside the box or not finite, and options of another kind of trust.
+    BudgetExceeded
+        If ``cap`` or the ledger's cap does not allow it. Nothing was computed then.
+
+    Notes
+    -----
+    Guarantee: for each person, what ``result.guarantee.text()`` prints. "curator" and "two-servers": epsilon between
+    any two positions of the person (delta = 0). "nobody": epsilon between two positions inside a published region
+    (delta = 0); (1 + T) reports for a moved position against those inside; a crowd of k except with probability
+    ``delta``.
+
     Examples
     --------
     >>> import semilocal as sl
@@ -187,6 +202,7 @@ def mean(
     return replace(found, spent=asked.capped(found.spent))
 
 
+@documented_like(mean)
 def cell_means(
     points: npt.ArrayLike,
     f: Any,
@@ -196,7 +212,7 @@ def cell_means(
     trust: Trust | None = None,
     **named: Unpack[ValueOptions],
 ) -> CellMeans:
-    """The mean of f in every region of the map. Parameters are those of :func:`mean`.
+    """The mean of f in every region of the map.
 
     With "nobody" these are the means that :func:`mean` rests on. With the others half of epsilon is spent on the map
     and half on one noisy sum per final cell. For the mean over everybody use :func:`mean`: the errors of many small
@@ -231,12 +247,25 @@ def cell_means(
     return pooled.cell_means(counted, chosen, f, epsilon=epsilon / 2, rng=asked.rng)
 
 
+@documented_like(mean, without=("trust",))
 def values(
     points: npt.ArrayLike, f: Any, box: Box | None = None, *, epsilon: float, **named: Unpack[ValueOptions]
 ) -> release.ValuesRelease:
     """One noisy value of f per participant; only where nobody is trusted is there such a thing.
 
-    Parameters are those of :func:`mean`.
+    Returns
+    -------
+    ValuesRelease
+        ``value`` float64[n], one per participant, and all that :class:`semilocal.release.promised.Mapped` answers.
+
+    Examples
+    --------
+    >>> import semilocal as sl
+    >>> rng = np.random.default_rng(3)
+    >>> homes, unit = rng.beta(2, 5, (5_000, 2)), sl.Box((0, 0), (1, 1))
+    >>> found = sl.values(homes, sl.functions.coordinate(1), unit, epsilon=2.0, delta=1e-3, k=20, rng=rng)
+    >>> found.value.shape, float(found.spent.epsilon)
+    ((5000,), 2.0)
     """
     f, box, options = _of_what(f, box, named)
     asked = _asked(box, epsilon, "nobody", **options)
@@ -257,13 +286,27 @@ def points(
 def points(
     points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.PointsRelease | PooledPoints: ...
+@documented_like(mean, without=("f", "value", "range"))
 def points(
     points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.PointsRelease | PooledPoints:
-    """Positions that may be published instead of the true ones. Parameters are those of :func:`mean`.
+    """Positions that may be published instead of the true ones.
 
     With "nobody": each position replaced by the centre of its region. With the others: as many synthetic positions,
     drawn from the estimated counts; none belongs to anybody.
+
+    Returns
+    -------
+    PointsRelease or PooledPoints
+        ``points`` float64[n, d], and all that :class:`semilocal.release.promised.Mapped` answers.
+
+    Examples
+    --------
+    >>> import semilocal as sl
+    >>> rng = np.random.default_rng(3)
+    >>> homes = rng.beta(2, 5, (5_000, 2))
+    >>> sl.points(homes, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng).points.shape
+    (5000, 2)
     """
     asked = _asked(box, epsilon, trust, **named)
     if asked.trust == "nobody":
@@ -285,10 +328,11 @@ def counts(
 def counts(
     points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.CountsRelease | PooledCounts: ...
+@documented_like(mean, without=("f", "value", "range"))
 def counts(
     points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.CountsRelease | PooledCounts:
-    """Counts in boxes, with intervals, and the map they come from. Parameters are those of :func:`mean`.
+    """Counts in boxes, with intervals, and the map they come from.
 
     Returns
     -------

@@ -38,6 +38,16 @@ def draw_rows(
     int64[m]
         Indices of the rows to use, ascending.
 
+    Raises
+    ------
+    InvalidInput
+        If there is not one user per row, a user is NaN, or ``rows_per_user`` is no whole number from 1 to 1000.
+
+    Notes
+    -----
+    Guarantee: of no person more than ``rows_per_user`` rows are drawn, so a person's loss is at most that many times
+    what is promised to a row (same delta for a loss, as many times the delta of a crowd).
+
     Examples
     --------
     >>> rng = np.random.default_rng(1)

@@ -56,6 +56,16 @@ def simulate(
     -------
     Run
 
+    Raises
+    ------
+    InvalidInput
+        For positions outside the box or not finite, and arguments that do not fit together.
+
+    Notes
+    -----
+    Guarantee: ``task.statement()`` says what participants would be promised, with epsilon and delta. This program holds
+    all positions, so the result is a simulation and says so.
+
     Warns
     -----
     NoCrowdWarning
