@@ -204,6 +204,14 @@ def test_one_flawed_report_in_a_batch_harms_nobody_else(opened: Store, flaw: Inc
     assert opened.apply([report(name) for name in NAMES[5:10]]).outcomes == ["again"] * 3 + ["stored"] * 2
 
 
+def test_answers_of_different_lengths_in_one_batch_stay_whole(opened: Store) -> None:
+    answers = [b"\x92\x01", b"\x01", b"\x93\x01\x02"]  # together as long as three of the first
+    names = sorted(NAMES[:3])
+    batch = [report(name)._replace(answer=answer) for name, answer in zip(names, answers, strict=True)]
+    assert opened.apply(batch).outcomes == ["stored"] * 3
+    assert [row.answer for row in opened.reports(TASK.id, 1, after=b"", limit=10)] == answers
+
+
 def test_closed_rounds_take_nothing_and_still_know_what_they_have(opened: Store) -> None:
     opened.apply([report(name) for name in NAMES[:9]])
     assert advance(opened, TASK.id, 10_000.0)

@@ -6,6 +6,7 @@ Addresses of devices are never written down. Knows uvicorn, sockets and the envi
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 import ipaddress
@@ -40,6 +41,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_WORKERS = 64
 BACKLOG = 4096
 SWITCH_SECONDS = 0.0005
+GARBAGE = (20_000, 20, 20)
 WAIT_SECONDS = 1.0  # between two tries to reach a database
 
 # Loaded by others at first use. A server that has run out of file descriptors could not load them any more.
@@ -64,6 +66,10 @@ def build_app(
     sys.setswitchinterval(SWITCH_SECONDS)
     for module in PRELOADED:
         importlib.import_module(module)
+    # Requests leave no cycles behind, but hundreds of them are under way at a time: with the usual thresholds the
+    # collector would go through them, and now and then through everything that was imported, without finding anything.
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
     most = max(raise_file_limit() - RESERVE, RESERVE)
     Door.limits = Limits(connections=most)
     store = open_patiently(database, worker)

@@ -23,7 +23,7 @@ from functools import cache
 from typing import Any
 
 from ...errors import MissingExtra, StoreUnavailable, printable
-from .base import Applied, Enrolment, Incoming, Item
+from .base import Applied, Enrolment, Incoming
 from .judge import judge_round
 from .sql import FoundParticipant, FoundReport, SQLStore, check_version, migrations
 
@@ -188,19 +188,8 @@ class PostgresStore(SQLStore[Connection]):
 
     # -- batches -----------------------------------------------------------------------------------------------
 
-    def apply(self, batch: Sequence[Item]) -> Applied:
-        """Judge and store a batch in one transaction."""
-        return self._store_all(batch) or super().apply(batch)
-
-    def _store_all(self, batch: Sequence[Item]) -> Applied | None:
-        """Store a batch of new, valid reports of one open round; None, and nothing is stored, if it is not that."""
-        first = batch[0] if batch else None
-        if not isinstance(first, Incoming):
-            return None
-        alike = (first.task, first.round, first.before)
-        items = [item for item in batch if isinstance(item, Incoming) and (item.task, item.round, item.before) == alike]
-        if len({item.pseudonym for item in items}) < len(batch):
-            return None
+    def _store_sound(self, items: list[Incoming]) -> Applied | None:
+        first = items[0]
         with self._guarded() as connection:
             number = self._number(connection, first.task)
             if number is None:

@@ -153,6 +153,13 @@ class SQLStore(ABC, Generic[C]):
         """Insert new reports; False, and nothing is inserted, if another worker inserted some meanwhile."""
 
     @abstractmethod
+    def _store_sound(self, items: list[Incoming]) -> Applied | None:
+        """Store reports of one round, each by another pseudonym, if all are new and valid.
+
+        None, and nothing is stored, if they are not: then each is judged by itself.
+        """
+
+    @abstractmethod
     def _find_participants(self, connection: C, number: int, items: list[Enrolment]) -> Sequence[FoundParticipant]:
         """What is stored about each enrolment."""
 
@@ -294,6 +301,11 @@ class SQLStore(ABC, Generic[C]):
 
     def apply(self, batch: Sequence[Item]) -> Applied:
         """Judge and store a batch in one transaction."""
+        items = _alike(batch)
+        return (self._store_sound(items) if items else None) or self._judge_all(batch)
+
+    def _judge_all(self, batch: Sequence[Item]) -> Applied:
+        """Look up and judge every item by itself, and store what is good."""
         outcomes: list[Outcome] = ["no-such-task"] * len(batch)
         groups: dict[bytes, list[int]] = {}
         for place, item in enumerate(batch):
@@ -329,11 +341,14 @@ class SQLStore(ABC, Generic[C]):
                 added = item.round if isinstance(item, Incoming) else 0
                 counts[added] = counts.get(added, 0) + 1
         for added, received in counts.items():
-            self._run(connection, _COUNT, number, added, self._worker, received)
+            self._count(connection, number, added, received)
         if round_ not in counts:
             return outcomes, False
         status = self._status(connection, number)
         return outcomes, status.needed is not None and status.received >= status.needed
+
+    def _count(self, connection: C, number: int, round_: int, received: int) -> None:
+        self._run(connection, _COUNT, number, round_, self._worker, received)
 
     def _status(self, connection: C, number: int) -> Status:
         return Status(*self._run(connection, f"{_STATUS} WHERE c.id = ?", number).fetchone()[1:])
@@ -378,6 +393,16 @@ class SQLStore(ABC, Generic[C]):
             (fold,) = self._run(connection, "SELECT fold FROM campaigns WHERE id = ?", number).fetchone()
             campaign, status = self._campaign(connection, number), self._status(connection, number)
             yield LockedCampaign(self, connection, number, campaign, status, fold)
+
+
+def _alike(batch: Sequence[Item]) -> list[Incoming] | None:
+    """The batch, if it holds reports of one round with one round before, each by another pseudonym."""
+    first = batch[0] if batch else None
+    if not isinstance(first, Incoming):
+        return None
+    key = (first.task, first.round, first.before)
+    items = [item for item in batch if isinstance(item, Incoming) and (item.task, item.round, item.before) == key]
+    return items if len({item.pseudonym for item in items}) == len(batch) else None
 
 
 class LockedCampaign(Generic[C]):

@@ -9,6 +9,7 @@ Knows SQL. Knows no HTTP.
 from __future__ import annotations
 
 import contextlib
+import hmac
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,8 @@ from typing import Any
 import msgspec
 
 from ...errors import InvalidInput, StoreUnavailable
-from .base import Enrolment, Incoming
+from .base import Applied, Enrolment, Incoming
+from .judge import judge_round
 from .sql import FoundParticipant, FoundReport, SQLStore, check_version, migrations
 
 __all__ = ["SQLiteStore", "lock_for_serving"]
@@ -36,6 +38,20 @@ _SETTINGS = (
 # A batch goes in and out in one piece: json_each gives the rows, keys and answers are cut out of long strings. Each
 # step of a statement releases the interpreter's lock and waits for it again; row by row a busy event loop would
 # starve us.
+_LOOK_AT_ALL = """
+SELECT c.phase, c.closed, c.needed,
+       (SELECT coalesce(sum(received), 0) FROM counters WHERE campaign = :id AND round = :round),
+       looked.verifiers, looked.following
+FROM campaigns c, (
+    SELECT group_concat(hex(verifier), '') AS verifiers, total(follows) AS following FROM (
+        SELECT (SELECT verifier FROM participants WHERE campaign = :id AND pseudonym = name) AS verifier,
+               :before = 0 OR before_cell = (SELECT cell FROM reports
+                WHERE campaign = :id AND round = :before AND pseudonym = name) AS follows
+        FROM (SELECT substr(:names, key * 16 + 1, 16) AS name, value AS before_cell FROM json_each(:before_cells))
+    )
+) looked
+WHERE c.id = :id
+"""
 _LOOK_REPORTS = """
 SELECT json_group_array(json_array(key, hex(verifier), stored, before)) FROM (
     SELECT key,
@@ -69,6 +85,10 @@ _USE_TOKENS = """
 UPDATE tokens SET used_by = substr(:marks, j.key * 32 + 1, 32)
 FROM json_each(:rows) AS j WHERE hash = substr(:tokens, j.key * 32 + 1, 32) AND campaign = :id
 """
+
+
+class _NotSound(Exception):
+    """Not all reports of a batch are new and valid."""
 
 
 class SQLiteStore(SQLStore[sqlite3.Connection]):
@@ -211,6 +231,34 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
     def _insert_tokens(self, connection: sqlite3.Connection, number: int, hashes: Sequence[bytes]) -> None:
         connection.executemany("INSERT INTO tokens VALUES (?, ?, NULL)", [(digest, number) for digest in hashes])
 
+    def _store_sound(self, items: list[Incoming]) -> Applied | None:
+        first = items[0]
+        try:
+            with self._writing() as connection:
+                number = self._number(connection, first.task)
+                if number is None:
+                    return None
+                return Applied(["stored"] * len(items), self._insert_sound(connection, number, items))
+        except _NotSound:
+            return None
+
+    def _insert_sound(self, connection: sqlite3.Connection, number: int, items: list[Incoming]) -> set[bytes]:
+        """Store and count the reports; the task, if its round may be full. Raises ``_NotSound``, to be rolled back."""
+        first, values = items[0], _report_columns(number, items)
+        values |= {"before": first.before, "before_cells": _json([item.before_cell for item in items])}
+        phase, closed, needed, received, verifiers, following = connection.execute(_LOOK_AT_ALL, values).fetchone()
+        sound = (
+            following == len(items)
+            and hmac.compare_digest(bytes.fromhex(verifiers or ""), b"".join([item.verifier for item in items]))
+            and judge_round(first.round, phase=phase, closed=closed) is None
+            and {len(item.answer) for item in items} == {values["width"]}
+            and connection.execute(f"{_ADD_REPORTS} WHERE true ON CONFLICT DO NOTHING", values).rowcount == len(items)
+        )
+        if not sound:
+            raise _NotSound
+        self._count(connection, number, first.round, len(items))
+        return {first.task} if needed is not None and received + len(items) >= needed else set()
+
     def _find_reports(
         self, connection: sqlite3.Connection, number: int, items: list[Incoming]
     ) -> Sequence[FoundReport]:
@@ -230,14 +278,8 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         return found
 
     def _insert_reports(self, connection: sqlite3.Connection, number: int, items: list[Incoming]) -> bool:
-        for (round_, width), places in _grouped([(item.round, len(item.answer)) for item in items]).items():
-            some = [items[place] for place in places]
-            values = {
-                "id": number, "round": round_, "width": width, "rows": _json([item.cell for item in some]),
-                "names": b"".join([item.pseudonym for item in some]),
-                "answers": b"".join([item.answer for item in some]),
-            }  # fmt: skip
-            connection.execute(_ADD_REPORTS, values)
+        for places in _grouped([(item.round, len(item.answer)) for item in items]).values():
+            connection.execute(_ADD_REPORTS, _report_columns(number, [items[place] for place in places]))
         return True
 
     def _find_participants(
@@ -298,6 +340,15 @@ def _grouped(keys: list[tuple[int, int]]) -> dict[tuple[int, int], list[int]]:
     for place, key in enumerate(keys):
         groups.setdefault(key, []).append(place)
     return groups
+
+
+def _report_columns(number: int, items: list[Incoming]) -> dict[str, Any]:
+    """Reports of one round as a statement takes them; answers as long as the first."""
+    return {
+        "id": number, "round": items[0].round, "width": len(items[0].answer),
+        "rows": _json([item.cell for item in items]),
+        "names": b"".join([item.pseudonym for item in items]), "answers": b"".join([item.answer for item in items]),
+    }  # fmt: skip
 
 
 def _columns(number: int, items: list[Enrolment]) -> dict[str, Any]:
