@@ -59,13 +59,18 @@ def test_a_dead_database_is_answered_for_and_fills_no_log(tmp_path: Path) -> Non
         lines = log.read_text().splitlines()[before:]
         assert 1 <= len(lines) <= MOST_LINES, lines
         assert not [line for line in lines if "Traceback" in line]
+        os.kill(workers_of(main)[0], signal.SIGKILL)  # now both wait for the database, and both answer
+        wait_for(lambda: log.read_text().count("a worker waits for the database") == 2)
+        waiting = httpx.get(f"{server.url}/tasks", timeout=HANG)
+        assert (waiting.status_code, waiting.json()["token"]) == (503, "unavailable")
+        assert waiting.headers["retry-after"] == "2"
         cluster.start()
         wait_for(lambda: httpx.get(f"{server.url}/healthz", timeout=HANG).status_code == 200)
         assert httpx.get(f"{server.url}/tasks", timeout=HANG).json() == []
         wait_for(lambda: len([one for one in workers_of(main) if is_connected(one, cluster.port)]) == 2)
         cluster.kill()
         os.kill(workers_of(main)[-1], signal.SIGKILL)
-        wait_for(lambda: log.read_text().count("a worker waits for the database") == 2)
+        wait_for(lambda: log.read_text().count("a worker waits for the database") == 3)
         server.process.terminate()  # a worker that waits does not hold up the end
         server.process.wait(HANG)
     finally:

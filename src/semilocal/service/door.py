@@ -110,7 +110,7 @@ class Door(HttpToolsProtocol):
         self._reading_head = False
         self._reading_body = False
         self._refused = False
-        self._intake: Intake | None = getattr(self.app, "intake", None)
+        self._intake: Intake | None = None  # of the request that is being read
         self._address: Address | None = None  # of the report that is being read
         self._body = b""
         self._answering = _Answering()
@@ -262,14 +262,14 @@ class Door(HttpToolsProtocol):
 
     def _look_at_head(self) -> Address | None:
         """What an intake is to be given; None for what takes the ordinary way."""
-        if self._intake is None or self.parser.get_method() != b"PUT" or self.expect_100_continue:
+        if self.parser.get_method() != b"PUT" or self.expect_100_continue:
             return None
         if (self.cycle is not None and not self.cycle.response_complete) or self.pipeline or self.flow.write_paused:
             return None
         if self.parser.should_upgrade() or not self.parser.should_keep_alive():
             return None
-        self._body = b""
-        return self._intake.address(self.url, self.headers)
+        self._body, self._intake = b"", getattr(self.app, "intake", None)
+        return None if self._intake is None else self._intake.address(self.url, self.headers)
 
     def _go_on(self) -> None:
         """Let uvicorn have the request whose head was read."""

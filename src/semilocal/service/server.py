@@ -13,20 +13,18 @@ import ipaddress
 import logging
 import os
 import secrets
-import signal
 import socket
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInput, MissingExtra, StoreUnavailable
+from ..errors import InvalidInput, MissingExtra
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
 from .door import RESERVE, Door, Limits, raise_file_limit
-from .faults import Seldom
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys
+from .opening import Opening
 from .pair.form import PairSettings
 from .pair.service import Pairs
 from .routes.table import Operation
@@ -42,7 +40,6 @@ MAX_WORKERS = 64
 BACKLOG = 4096
 SWITCH_SECONDS = 0.0005
 GARBAGE = (20_000, 20, 20)
-WAIT_SECONDS = 1.0  # between two tries to reach a database
 
 # Loaded by others at first use. A server that has run out of file descriptors could not load them any more.
 PRELOADED = (
@@ -56,8 +53,8 @@ log = logging.getLogger("semilocal.service")
 def build_app(
     database: str, *, admin: bytes, keys: Keyring, worker: str = "0", access_log: bool = False, more: str = "",
     pair: PairSettings | None = None,
-) -> App:  # fmt: skip
-    """The application on a database.
+) -> Opening:  # fmt: skip
+    """The application on a database, which may be away for a while.
 
     ``admin`` is the hash of the admin token, ``more`` names further routes, ``pair`` is the server's part in pairs.
     """
@@ -72,35 +69,18 @@ def build_app(
     gc.set_threshold(*GARBAGE)
     most = max(raise_file_limit() - RESERVE, RESERVE)
     Door.limits = Limits(connections=most)
-    store = open_patiently(database, worker)
-    pairs = None if pair is None else Pairs(store, clock=time.time, keys=keys, settings=pair)
-    service = Service(store, clock=time.time, keys=keys, max_waiters=most * 4 // 5, pairs=pairs)
-    return create_app(service, admin=admin, access_log=access_log, more=_operations(more))
+    operations = _operations(more)
+
+    def open_app() -> App:
+        store = open_store(database, worker=worker)
+        pairs = None if pair is None else Pairs(store, clock=time.time, keys=keys, settings=pair)
+        service = Service(store, clock=time.time, keys=keys, max_waiters=most * 4 // 5, pairs=pairs)
+        return create_app(service, admin=admin, access_log=access_log, more=operations)
+
+    return Opening(open_app)
 
 
-def open_patiently(database: str, worker: str) -> Store:
-    """Open the store of a worker; wait while the database is away, and end if the worker is told to.
-
-    A worker that died instead would be started anew by its supervisor, again and again.
-    """
-    seldom, before = Seldom(), {}
-    if threading.current_thread() is threading.main_thread():  # uvicorn would only note the signal, and wait with us
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, lambda *_: sys.exit(0))
-    try:
-        while True:
-            try:
-                return open_store(database, worker=worker)
-            except StoreUnavailable as error:
-                if seldom.allow("database"):
-                    log.warning("a worker waits for the database: %s", error)
-                time.sleep(WAIT_SECONDS)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def app_from_environment() -> App:
+def app_from_environment() -> Opening:
     """The application of one of several workers."""
     _set_up_logging(os.environ[_LOG_LEVEL])
     seeds = [bytes.fromhex(word) for word in os.environ[ENVIRONMENT].split(",")]
