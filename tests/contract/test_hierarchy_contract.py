@@ -7,7 +7,7 @@ import pytest
 
 from semilocal import BinaryTree, Box, Quadtree
 from semilocal.errors import InvalidInput, OutsideDomain
-from semilocal.hierarchy import ROOT, Cells, Hierarchy
+from semilocal.hierarchy import ROOT, Cells, Hierarchy, SphereTree
 from tests.helpers.table_tree import TableTree
 
 HIERARCHIES: dict[str, Hierarchy] = {
@@ -16,6 +16,7 @@ HIERARCHIES: dict[str, Hierarchy] = {
     "quad, one axis": Quadtree(Box((-0.1,), (0.30000000000000004,)), 4),
     "quad, two axes": Quadtree(Box((0, 0), (1, 1)), 3),
     "quad, three axes": Quadtree(Box((0, 0, 0), (1, 2, 3)), 2),
+    "sphere": SphereTree(8),
     "table": TableTree(),
 }
 every = pytest.mark.parametrize("tree", HIERARCHIES.values(), ids=HIERARCHIES)

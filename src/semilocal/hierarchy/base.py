@@ -24,7 +24,7 @@ Knows cells and codes. Knows no participants, reports or randomness.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import numpy as np
@@ -32,12 +32,14 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, Words, as_integer, scale_words
 from ..errors import InvalidInput
+from ..geometry import earth, sides
 from ..geometry.box import Box
 
-__all__ = ["ROOT", "Cells", "Hierarchy"]
+__all__ = ["ROOT", "Cells", "Hierarchy", "Polygons"]
 
 ROOT = 1
 Cells = npt.NDArray[np.uint64]
+Polygons: TypeAlias = list[list[list[float]]]  # closed rings of one cell, one per part
 
 
 class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
@@ -141,10 +143,40 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Lower and upper corners of the smallest box around each cell: float64[m, 2, d]."""
         raise NotImplementedError
 
+    @property
+    def cells_are_boxes(self) -> bool:
+        """Whether cells are boxes that are halved: then ``boxes`` says all about them."""
+        return False
+
     def middles(self, codes: Cells) -> Floats:
         """The position that stands for each code, the middle of its deepest cell: float64[n, d]."""
-        lower, upper = self.boxes(self.ancestors(codes, self.max_depth)).transpose(1, 0, 2)
-        return np.asarray(lower + (upper - lower) * 0.5)
+        cells = self.ancestors(codes, self.max_depth)
+        return self.places(cells, np.full((len(cells), self.box.dimensions), 0.5))
+
+    def places(self, cells: npt.ArrayLike, shares: Floats) -> Floats:
+        """The position at these shares of each cell's sides: float64[n, d]; even in the cell if the shares are."""
+        lower, upper = self.boxes(cells).transpose(1, 0, 2)
+        return np.asarray(np.minimum(lower + (upper - lower) * shares, upper))
+
+    def sides(self, cells: npt.ArrayLike) -> Floats:
+        """Lengths of each cell's sides, in km where the axes are longitude and latitude: float64[m, d]."""
+        return sides.sides(self.boxes(cells), self.box)
+
+    def areas(self, cells: npt.ArrayLike) -> Floats:
+        """Areas in km² on a map, else products of the sides in units of the axes: float64[m]."""
+        return earth.areas(self.boxes(cells), geographic=earth.is_map(self.box))
+
+    def polygons(self, cells: npt.ArrayLike) -> list[Polygons]:
+        """Outlines of cells in two dimensions: closed rings, counter-clockwise, one per part of a cell."""
+        return [[_ring(box)] for box in self.boxes(cells).tolist()]
+
+    def shares(self, cells: npt.ArrayLike, queries: Floats) -> Floats:
+        """Which share of each cell lies in each box float64[q, 2, d]: float64[q, m]."""
+        out = np.ones((len(queries), len(np.asarray(cells))))
+        for axis, (low, high) in enumerate(self.boxes(cells).transpose(2, 1, 0)):
+            begin, end = queries[:, 0, axis, None], queries[:, 1, axis, None]
+            out *= np.maximum(np.minimum(end, high) - np.maximum(begin, low), 0.0) / (high - low)
+        return out
 
     def spread(self, cells: Cells, kept: Flags, words: Words) -> Cells:
         """A code in the kept children of each cell, uniform if the words are: uint64[n].
@@ -169,3 +201,8 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         place = scale_words(words, ends[:, -1])
         chosen = np.arange(len(cells)), np.argmax(ends > place[:, None], axis=1)
         return np.asarray(starts[chosen] + (place - (ends[chosen] - sizes[chosen])))
+
+
+def _ring(box: list[list[float]]) -> list[list[float]]:
+    (x0, y0), (x1, y1) = box
+    return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]

@@ -18,7 +18,6 @@ Knows the geometry of cells. Knows no participants, reports or randomness.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,18 +25,17 @@ import numpy.typing as npt
 from ..arrays import Floats, Integers, is_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from .base import ROOT, Cells, Hierarchy
+from .base import ROOT, Cells
+from .prefix import MAX_BITS, PrefixTree, cell_array
 
 __all__ = ["MAX_BITS", "ROOT", "BinaryTree", "BoxTree", "Cells", "Quadtree"]
-
-MAX_BITS = 60  # longest path in bits; leaves room for the leading one and for padding to whole levels
 
 _DIGIT = 11  # bits interleaved per table look-up: 2**11 words stay in the first-level cache
 _CHUNK = 1 << 16
 _ULPS = 4  # the narrowest cell must be this many float spacings wide, so that its edges are distinct
 
 
-class BoxTree(Hierarchy, frozen=True):
+class BoxTree(PrefixTree, frozen=True):
     """A tree of boxes within a box; use ``BinaryTree`` or ``Quadtree``.
 
     Parameters
@@ -70,28 +68,14 @@ class BoxTree(Hierarchy, frozen=True):
     # -- shape ---------------------------------------------------------------------------------------------
 
     @property
-    def level_bits(self) -> int:
-        """Bits of the path that one level consumes."""
-        raise NotImplementedError
-
-    @property
-    def fanout(self) -> int:
-        """Number of children of a cell."""
-        return 1 << self.level_bits
-
-    @property
-    def path_bits(self) -> int:
-        """Bits of the longest path."""
-        return self.level_bits * self.max_depth
-
-    @property
     def tick_bits(self) -> int:
         """Bits of a tick: every axis has 2**tick_bits slices at the deepest level."""
         return -(-self.path_bits // self.box.dimensions)
 
-    def fanouts(self, cells: npt.ArrayLike) -> Integers:
-        """Number of children of each cell, all alike: int64[m]; 0 at the deepest level."""
-        return np.where(self.depth(cells) < self.max_depth, self.fanout, 0)
+    @property
+    def cells_are_boxes(self) -> bool:
+        """Yes."""
+        return True
 
     # -- points to cells -----------------------------------------------------------------------------------
 
@@ -107,10 +91,6 @@ class BoxTree(Hierarchy, frozen=True):
             chunk = slice(start, start + _CHUNK)
             out[chunk] = self.interleave(self._ticks(checked[chunk]))
         return out
-
-    def ancestors(self, codes: Cells, depth: int) -> Cells:
-        """Cells of the given depth that hold the codes: uint64[n]."""
-        return codes >> np.uint64(self.path_bits - self.level_bits * depth)
 
     def _ticks(self, points: Floats) -> Integers:
         slices = 1 << self.tick_bits
@@ -142,53 +122,11 @@ class BoxTree(Hierarchy, frozen=True):
         padding = dimensions * tick_bits - self.path_bits
         return (code >> np.uint64(padding)) | np.uint64(1 << self.path_bits)
 
-    # -- arithmetic on cells -------------------------------------------------------------------------------
-
-    def depth(self, cells: npt.ArrayLike) -> Integers:
-        """Depth of each cell: int64[m]. Refuses numbers that are no cells of this tree."""
-        array = _cell_array(cells)
-        bits = _bit_length(array) - 1
-        if np.any((array == 0) | (bits % self.level_bits != 0) | (bits > self.path_bits)):
-            raise InvalidInput(f"some numbers are no cells of a tree with fanout {self.fanout}, depth {self.max_depth}")
-        return bits // self.level_bits
-
-    def parent(self, cells: npt.ArrayLike) -> Cells:
-        """Parent of each cell; the root has none and is refused."""
-        array = _cell_array(cells)
-        if np.any(self.depth(array) == 0):
-            raise InvalidInput("the root has no parent")
-        return array >> np.uint64(self.level_bits)
-
-    def child(self, cells: npt.ArrayLike, numbers: npt.ArrayLike) -> Cells:
-        """The child with this number of each cell: uint64[m]."""
-        array, chosen = _cell_array(cells), np.asarray(numbers)
-        if np.any(self.depth(array) == self.max_depth):
-            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
-        if np.any((chosen < 0) | (chosen >= self.fanout)):
-            raise InvalidInput(f"children have the numbers 0 to {self.fanout - 1}")
-        return (array << np.uint64(self.level_bits)) | chosen.astype(np.uint64)
-
-    def number(self, cells: npt.ArrayLike) -> Integers:
-        """Which child of its parent each cell is: int64[m]."""
-        array = _cell_array(cells)
-        if np.any(self.depth(array) == 0):
-            raise InvalidInput("the root is no child")
-        return (array & np.uint64(self.fanout - 1)).astype(np.int64)
-
-    def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
-        """First and last deepest cell inside each cell (both inclusive): uint64[m], uint64[m]."""
-        array = _cell_array(cells)
-        shift = (self.path_bits - self.level_bits * self.depth(array)).astype(np.uint64)
-        return array << shift, ((array + np.uint64(1)) << shift) - np.uint64(1)
-
-    def child_of(self, codes: Cells, depth: int | Integers) -> Integers:
-        """Which child of its ancestor of the given depth each deepest cell lies in: int64[n]."""
-        shift = np.asarray(self.path_bits - self.level_bits * (depth + 1), dtype=np.uint64)
-        return ((codes >> shift) & np.uint64(self.fanout - 1)).astype(np.int64)
+    # -- cells to boxes ------------------------------------------------------------------------------------
 
     def tick_bounds(self, cells: npt.ArrayLike) -> tuple[Integers, Integers]:
         """First and last tick (both inclusive) of each cell on each axis: int64[m, d], int64[m, d]."""
-        array = _cell_array(cells)
+        array = cell_array(cells)
         dimensions = self.box.dimensions
         bits = self.level_bits * self.depth(array)
         lower = np.zeros((len(array), dimensions), dtype=np.int64)
@@ -228,6 +166,10 @@ class BinaryTree(BoxTree, frozen=True, tag="binary"):
         """Bits of the path that one level consumes."""
         return 1
 
+    def deeper(self, levels: int) -> BinaryTree:
+        """The same tree with more levels; refused if floats cannot tell such cells apart."""
+        return BinaryTree(self.box, self.max_depth + levels)
+
     def beside(self, cells: Cells) -> list[Cells]:
         """The cells of the same size before and after on the axis that is halved next; at the edge, the cell itself."""
         first, last = self.tick_bounds(cells)
@@ -258,21 +200,6 @@ class Quadtree(BoxTree, frozen=True, tag="quad"):
     def level_bits(self) -> int:
         """Bits of the path that one level consumes."""
         return self.box.dimensions
-
-
-def _cell_array(cells: npt.ArrayLike) -> Cells:
-    array: npt.NDArray[Any] = np.asarray(cells)
-    kind = array.dtype.kind
-    if array.ndim != 1 or (array.size and kind not in "iu") or (kind == "i" and (array < 0).any()):
-        raise InvalidInput(f"cells must be a one-dimensional array of integers above 0; got {array.dtype}{array.shape}")
-    return array.astype(np.uint64, copy=False)
-
-
-def _bit_length(array: Cells) -> Integers:
-    """Bits needed for each number; exact, unlike a float logarithm."""
-    low = (array & np.uint64(0xFFFFFFFF)).astype(np.float64)
-    high = (array >> np.uint64(32)).astype(np.float64)
-    return np.where(high > 0, np.frexp(high)[1] + 32, np.frexp(low)[1]).astype(np.int64)
 
 
 @lru_cache(maxsize=8)

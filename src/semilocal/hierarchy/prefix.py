@@ -1,0 +1,106 @@
+"""Trees whose cells are prefixes of a path of bits: one fan-out everywhere, all arithmetic is shifts.
+
+A cell is the path from the root with a leading one: a *locational code* (root 1, child c of v is v * fanout + c). So
+depth, parent and children are shifts, and the descendants of a cell are one interval of codes.
+
+Knows integers. Knows no positions and no geometry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Integers
+from ..errors import InvalidInput
+from .base import Cells, Hierarchy
+
+__all__ = ["MAX_BITS", "PrefixTree", "cell_array"]
+
+MAX_BITS = 60  # longest path in bits; leaves room for the leading one and for padding to whole levels
+
+
+class PrefixTree(Hierarchy, frozen=True):
+    """A tree of bit paths; a subclass has ``max_depth`` and ``level_bits``."""
+
+    @property
+    def level_bits(self) -> int:
+        """Bits of the path that one level consumes."""
+        raise NotImplementedError
+
+    @property
+    def fanout(self) -> int:
+        """Number of children of a cell."""
+        return 1 << self.level_bits
+
+    @property
+    def path_bits(self) -> int:
+        """Bits of the longest path."""
+        return self.level_bits * self.max_depth
+
+    def fanouts(self, cells: npt.ArrayLike) -> Integers:
+        """Number of children of each cell, all alike: int64[m]; 0 at the deepest level."""
+        return np.where(self.depth(cells) < self.max_depth, self.fanout, 0)
+
+    def ancestors(self, codes: Cells, depth: int) -> Cells:
+        """Cells of the given depth that hold the codes: uint64[n]."""
+        return codes >> np.uint64(self.path_bits - self.level_bits * depth)
+
+    def depth(self, cells: npt.ArrayLike) -> Integers:
+        """Depth of each cell: int64[m]. Refuses numbers that are no cells of this tree."""
+        array = cell_array(cells)
+        bits = _bit_length(array) - 1
+        if np.any((array == 0) | (bits % self.level_bits != 0) | (bits > self.path_bits)):
+            raise InvalidInput(f"some numbers are no cells of a tree with fanout {self.fanout}, depth {self.max_depth}")
+        return bits // self.level_bits
+
+    def parent(self, cells: npt.ArrayLike) -> Cells:
+        """Parent of each cell; the root has none and is refused."""
+        array = cell_array(cells)
+        if np.any(self.depth(array) == 0):
+            raise InvalidInput("the root has no parent")
+        return array >> np.uint64(self.level_bits)
+
+    def child(self, cells: npt.ArrayLike, numbers: npt.ArrayLike) -> Cells:
+        """The child with this number of each cell: uint64[m]."""
+        array, chosen = cell_array(cells), np.asarray(numbers)
+        if np.any(self.depth(array) == self.max_depth):
+            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
+        if np.any((chosen < 0) | (chosen >= self.fanout)):
+            raise InvalidInput(f"children have the numbers 0 to {self.fanout - 1}")
+        return (array << np.uint64(self.level_bits)) | chosen.astype(np.uint64)
+
+    def number(self, cells: npt.ArrayLike) -> Integers:
+        """Which child of its parent each cell is: int64[m]."""
+        array = cell_array(cells)
+        if np.any(self.depth(array) == 0):
+            raise InvalidInput("the root is no child")
+        return (array & np.uint64(self.fanout - 1)).astype(np.int64)
+
+    def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
+        """First and last deepest cell inside each cell (both inclusive): uint64[m], uint64[m]."""
+        array = cell_array(cells)
+        shift = (self.path_bits - self.level_bits * self.depth(array)).astype(np.uint64)
+        return array << shift, ((array + np.uint64(1)) << shift) - np.uint64(1)
+
+    def child_of(self, codes: Cells, depth: int | Integers) -> Integers:
+        """Which child of its ancestor of the given depth each deepest cell lies in: int64[n]."""
+        shift = np.asarray(self.path_bits - self.level_bits * (depth + 1), dtype=np.uint64)
+        return ((codes >> shift) & np.uint64(self.fanout - 1)).astype(np.int64)
+
+
+def cell_array(cells: npt.ArrayLike) -> Cells:
+    array: npt.NDArray[Any] = np.asarray(cells)
+    kind = array.dtype.kind
+    if array.ndim != 1 or (array.size and kind not in "iu") or (kind == "i" and (array < 0).any()):
+        raise InvalidInput(f"cells must be a one-dimensional array of integers above 0; got {array.dtype}{array.shape}")
+    return array.astype(np.uint64, copy=False)
+
+
+def _bit_length(array: Cells) -> Integers:
+    """Bits needed for each number; exact, unlike a float logarithm."""
+    low = (array & np.uint64(0xFFFFFFFF)).astype(np.float64)
+    high = (array >> np.uint64(32)).astype(np.float64)
+    return np.where(high > 0, np.frexp(high)[1] + 32, np.frexp(low)[1]).astype(np.int64)

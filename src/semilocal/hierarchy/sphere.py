@@ -1,0 +1,338 @@
+"""The whole Earth in cells of equal area, without poles or a date line: HEALPix, refined one bit at a time.
+
+Theory of operation. The sphere is twelve squares of equal area (:mod:`semilocal.geometry.faces`). A quarter q of the
+globe holds the faces q (north), 4 + q (equator) and 8 + q (south). The path of a position begins with
+
+    q, two bits        which quarter
+    0 0, 0 1 or 1      north, equator or south: a quarter is first divided into two faces and one
+
+and goes on with the bits of its place on the face, y and x in turn, the highest first. So every split below a quarter
+halves an area exactly, and the cells that end after an x are the pixels of HEALPix in its nested order: those of order
+o have depth 4 + 2 o (3 + 2 o in the south).
+
+A position near an edge of a cell (within about 1e-12 degrees) may fall on either side of it: sines are rounded.
+
+Knows cells on the globe. Knows no participants, reports or randomness.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Flags, Floats, Integers, is_integer
+from ..errors import InvalidInput
+from ..geometry.box import Box
+from ..geometry.earth import RADIUS_KM
+from ..geometry.faces import FACE_KM, FACES, on_earth, on_face, wrapped
+from .base import Cells, Polygons
+from .prefix import PrefixTree, cell_array
+
+__all__ = ["MAX_SPHERE_DEPTH", "SphereTree"]
+
+MAX_SPHERE_DEPTH = 52  # cells of 0.4 m; doubles tell their edges apart
+_LEAST_DEPTH = 4  # the faces
+_WORLD = Box((-180.0, -90.0), (180.0, 90.0), names=("longitude", "latitude"))
+_FACE_KM2 = 4.0 * np.pi * RADIUS_KM**2 / FACES
+_SAMPLES = 256  # places in which a cell that a query cuts is looked at
+_GOLDEN = 0.6180339887498949  # spreads them evenly along every line
+_EDGE_PARTS = 8  # straight pieces per edge of a polygon
+_ROUNDING = 1e-9  # degrees by which boxes are wider than their cells, so that rounding leaves nobody outside
+_PAIRS_AT_ONCE = 1 << 14
+
+
+class _Patches(NamedTuple):
+    """Rectangles on faces that cells consist of: one for a cell on a face, one per face for a larger one."""
+
+    row: Integers  # int64[p], of the cell
+    face: Integers  # int64[p]
+    lower: Floats  # float64[p, 2]: x, y
+    upper: Floats
+
+
+class SphereTree(PrefixTree, frozen=True, tag="sphere"):
+    """The whole Earth, positions in degrees of longitude (-180 to 180) and latitude; two children per cell.
+
+    Parameters
+    ----------
+    max_depth : int
+        The deepest level, 4 to 52. Cells of depth 40 are about 25 m wide.
+
+    Examples
+    --------
+    >>> tree = SphereTree(20)
+    >>> berlin = tree.locate([[13.4, 52.5]], 14)
+    >>> tree.pixels(berlin)
+    (array([5]), array([740]))
+    >>> tree.areas(berlin).round(1).tolist()
+    [41509.3]
+    """
+
+    max_depth: int
+
+    def __post_init__(self) -> None:
+        if not is_integer(self.max_depth) or not _LEAST_DEPTH <= self.max_depth <= MAX_SPHERE_DEPTH:
+            raise InvalidInput(
+                f"max_depth of a sphere must be an integer from {_LEAST_DEPTH} to {MAX_SPHERE_DEPTH}; "
+                f"got {self.max_depth!r}"
+            )
+
+    # -- shape ---------------------------------------------------------------------------------------------
+
+    @property
+    def box(self) -> Box:
+        """The world in degrees."""
+        return _WORLD
+
+    @property
+    def level_bits(self) -> int:
+        """Bits of the path that one level consumes."""
+        return 1
+
+    @property
+    def cells_are_boxes(self) -> bool:
+        """No: they are squares of a projection."""
+        return False
+
+    # -- positions to cells --------------------------------------------------------------------------------
+
+    def codes(self, points: npt.ArrayLike) -> Cells:
+        """Cells of depth ``max_depth`` that hold the positions: uint64[n]."""
+        face, x, y = on_face(self.box.check(points))
+        bits = -(-(self.max_depth - 3) // 2)
+        ticks = [np.minimum(side * 2.0**bits, 2.0**bits - 1.0).astype(np.uint64) for side in (y, x)]
+        return self._cells(face, ticks, np.full(len(face), bits), self.max_depth)
+
+    def _cells(self, face: Integers, ticks: list[Cells], bits: Integers, depth: int | Integers) -> Cells:
+        """The cells of a depth that begin with a face and the given bits of y and x."""
+        start, used = _starts()
+        code = start[face]
+        for step in range(2 * int(bits.max(initial=0))):
+            shift = bits - 1 - step // 2
+            bit = (ticks[step % 2] >> np.maximum(shift, 0).astype(np.uint64)) & np.uint64(1)
+            code = np.where((shift >= 0) & (used[face] + step < depth), (code << np.uint64(1)) | bit, code)
+        return code
+
+    # -- cells to places -----------------------------------------------------------------------------------
+
+    def _squares(self, cells: Cells) -> tuple[Flags, Integers, list[Cells], list[Integers]]:
+        """Which cells lie on one face; the face, the ticks of y and x, and how many bits each has."""
+        depth = self.depth(cells)
+        start, used = _starts()
+        south = (depth >= 3) & (cells >> np.maximum(depth - 3, 0).astype(np.uint64) & np.uint64(1)).astype(bool)
+        above = np.where(south, 3, 4)
+        whole = depth >= above
+        head = cells >> np.maximum(depth - above, 0).astype(np.uint64)
+        face = np.zeros(len(cells), dtype=np.int64)
+        for number in range(FACES):
+            face[whole & (above == used[number]) & (head == start[number])] = number
+        rest = np.where(whole, depth - above, 0)
+        widths = [(rest + 1) // 2, rest // 2]
+        ticks = [np.zeros(len(cells), dtype=np.uint64) for _ in widths]
+        for step in range(int(rest.max(initial=0))):
+            here = step < rest
+            bit = (cells >> np.maximum(rest - 1 - step, 0).astype(np.uint64)) & np.uint64(1)
+            ticks[step % 2] = np.where(here, (ticks[step % 2] << np.uint64(1)) | bit, ticks[step % 2])
+        return whole, face, ticks, widths
+
+    def _patches(self, cells: npt.ArrayLike) -> _Patches:
+        array = cell_array(cells)
+        whole, face, (y, x), (y_bits, x_bits) = self._squares(array)
+        lower = np.stack([x * 0.5**x_bits, y * 0.5**y_bits], axis=1)
+        upper = np.stack([(x + np.uint64(1)) * 0.5**x_bits, (y + np.uint64(1)) * 0.5**y_bits], axis=1)
+        rows = [np.flatnonzero(whole)]
+        faces = [face[whole]]
+        for number in range(FACES):
+            start, used = _starts()
+            depth = self.depth(array)
+            inside = ~whole & (start[number] >> np.maximum(used[number] - depth, 0).astype(np.uint64) == array)
+            rows.append(np.flatnonzero(inside))
+            faces.append(np.full(len(rows[-1]), number))
+        row = np.concatenate(rows)
+        order = np.argsort(row, kind="stable")
+        row = row[order]
+        return _Patches(row, np.concatenate(faces)[order], lower[row], upper[row])
+
+    def boxes(self, cells: npt.ArrayLike) -> Floats:
+        """The smallest boxes around cells: float64[m, 2, 2]; a cell across the date line has every longitude."""
+        row, face, lower, upper = self._patches(cells)
+        # Longitude is least in the western corner (0, 1) of a square, latitude in the southern one (0, 0).
+        west, east = (on_earth(face, *side)[:, 0] for side in ((lower[:, 0], upper[:, 1]), (upper[:, 0], lower[:, 1])))
+        south, north = (on_earth(face, side[:, 0], side[:, 1])[:, 1] for side in (lower, upper))
+        beyond = west >= 180.0
+        west, east = np.where(beyond, west - 360.0, west), np.where(beyond, east - 360.0, east)
+        across = east > 180.0
+        west, east = np.where(across, -180.0, west), np.where(across, 180.0, east)
+        out = np.empty((int(row.max(initial=-1)) + 1, 2, 2))
+        out[:, 0], out[:, 1] = np.inf, -np.inf
+        np.minimum.at(out[:, 0], row, np.stack([west, south], axis=1) - _ROUNDING)
+        np.maximum.at(out[:, 1], row, np.stack([east, north], axis=1) + _ROUNDING)
+        return np.clip(out, self.box.lower, self.box.upper)
+
+    def middles(self, codes: Cells) -> Floats:
+        """The middles of deepest cells: float64[n, 2]."""
+        return self.places(codes, np.full((len(codes), 2), 0.5))
+
+    def places(self, cells: npt.ArrayLike, shares: Floats) -> Floats:
+        """The position at these shares of each cell's two sides; even if the shares are. Cells lie on one face."""
+        row, face, lower, upper = self._patches(cells)
+        if len(row) != len(np.asarray(cells)):
+            raise InvalidInput("cells of several faces have no sides; take deeper ones")
+        x, y = (lower + shares * (upper - lower)).T
+        out = on_earth(face, x, y)
+        out[:, 0] = wrapped(out[:, 0])
+        return out
+
+    def sides(self, cells: npt.ArrayLike) -> Floats:
+        """Sides in km along x and y, a face being a square of its area: float64[m, 2]; a face's for larger cells."""
+        row, _, lower, upper = self._patches(cells)
+        out = np.empty((int(row.max(initial=-1)) + 1, 2))
+        out[row] = FACE_KM * (upper - lower)
+        return out
+
+    def areas(self, cells: npt.ArrayLike) -> Floats:
+        """Areas in km²: float64[m]. Exact parts of the sphere."""
+        row, _, lower, upper = self._patches(cells)
+        return np.asarray(_FACE_KM2 * np.bincount(row, np.prod(upper - lower, axis=1)))
+
+    def polygons(self, cells: npt.ArrayLike) -> list[Polygons]:
+        """Outlines in degrees, edges in 8 straight pieces; some cells, as those across the date line, have parts."""
+        row, face, lower, upper = self._patches(cells)
+        out: list[Polygons] = [[] for _ in range(len(np.asarray(cells)))]
+        for index, number, low, high in zip(row.tolist(), face.tolist(), lower, upper, strict=True):
+            out[index] += _outline(number, low, high)
+        return out
+
+    def shares(self, cells: npt.ArrayLike, queries: Floats) -> Floats:
+        """Which share of each cell's area lies in each box of degrees: float64[q, m].
+
+        0 and 1 are exact. A cell that a box cuts is looked at in 256 even places, so its share is off by about 1/100.
+        """
+        array = cell_array(cells)
+        boxes = self.boxes(array)
+        meets = np.ones((len(queries), len(array)), dtype=bool)
+        holds = meets.copy()
+        for axis in range(2):
+            begin, end = queries[:, 0, axis, None], queries[:, 1, axis, None]
+            low, high = boxes[None, :, 0, axis], boxes[None, :, 1, axis]
+            edge = self.box.upper[axis]
+            meets &= (begin < high) & (end > low)
+            holds &= (begin <= low) & ((end >= high) | (end >= edge))
+        out = (meets & holds).astype(np.float64)
+        query, cell = np.nonzero(meets & ~holds)
+        if not len(query):
+            return out
+        needed, at = np.unique(cell, return_inverse=True)
+        places, weights = self._samples(array[needed])
+        for start in range(0, len(query), _PAIRS_AT_ONCE):
+            some = slice(start, start + _PAIRS_AT_ONCE)
+            corners, found = queries[query[some]], places[at[some]]
+            top = np.where(corners[:, 1] >= self.box.upper, np.inf, corners[:, 1])
+            inside = ((found >= corners[:, 0, None]) & (found < top[:, None])).all(axis=2)
+            out[query[some], cell[some]] = (inside * weights[at[some]]).sum(axis=1)
+        return out
+
+    def _samples(self, cells: Cells) -> tuple[Floats, Floats]:
+        """Even places in cells and their weights: float64[m, s, 2] and float64[m, s]."""
+        row, face, lower, upper = self._patches(cells)
+        steps = np.arange(_SAMPLES) + 0.5
+        grid = np.stack([steps / _SAMPLES, steps * _GOLDEN % 1.0], axis=1)[None]
+        spots = lower[:, None] + grid * (upper - lower)[:, None]
+        flat = on_earth(np.repeat(face, grid.shape[1]), *spots.reshape(-1, 2).T)
+        flat[:, 0] = wrapped(flat[:, 0])
+        per_cell = np.bincount(row, minlength=len(cells))
+        most = int(per_cell.max(initial=1))
+        places = np.zeros((len(cells), most, grid.shape[1], 2))
+        weights = np.zeros((len(cells), most, grid.shape[1]))
+        slot = np.arange(len(row)) - (np.cumsum(per_cell) - per_cell)[row]
+        places[row, slot] = flat.reshape(len(row), -1, 2)
+        weights[row, slot] = 1.0 / (grid.shape[1] * per_cell[row])[:, None]
+        return places.reshape(len(cells), -1, 2), weights.reshape(len(cells), -1)
+
+    # -- relations -----------------------------------------------------------------------------------------
+
+    def beside(self, cells: Cells) -> list[Cells]:
+        """The cells of the same size before and after on the axis that is halved next, on the same face.
+
+        At the edge of a face, and above the faces, the cell itself.
+        """
+        whole, face, ticks, widths = self._squares(cells)
+        depth = self.depth(cells)
+        next_is_x = (widths[0] > widths[1]).astype(np.int64)
+        out = []
+        for step in (-1, 1):
+            moved = []
+            for axis in range(2):
+                own = ticks[axis].astype(np.int64)
+                target = own + step * (next_is_x == axis)
+                inside = (target >= 0) & (target < 1 << widths[axis])
+                moved.append(np.where(inside, target, own).astype(np.uint64))
+            wide = [tick << (widths[0] - width).astype(np.uint64) for tick, width in zip(moved, widths, strict=True)]
+            out.append(np.where(whole, self._cells(face, wide, widths[0], depth), cells))
+        return out
+
+    def deeper(self, levels: int) -> SphereTree:
+        """The same tree with more levels."""
+        return msgspec.structs.replace(self, max_depth=self.max_depth + levels)
+
+    def pixels(self, cells: npt.ArrayLike) -> tuple[Integers, Integers]:
+        """Order and nested index of the HEALPix pixels that cells are; -1 where a cell is none: int64[m], int64[m]."""
+        whole, face, (y, x), (y_bits, x_bits) = self._squares(cell_array(cells))
+        index = face.astype(np.uint64)
+        for step in range(int(x_bits.max(initial=0))):
+            here = step < x_bits
+            shift = np.maximum(x_bits - 1 - step, 0).astype(np.uint64)
+            pair = ((y >> shift) & np.uint64(1)) * np.uint64(2) + ((x >> shift) & np.uint64(1))
+            index = np.where(here, index * np.uint64(4) + pair, index)
+        good = whole & (x_bits == y_bits)
+        return np.where(good, x_bits, -1), np.where(good, index.astype(np.int64), -1)
+
+
+def _starts() -> tuple[Cells, Integers]:
+    """The cell of each face, and its depth: uint64[12], int64[12]."""
+    quarter = 4 + np.arange(4, dtype=np.uint64)  # a leading one and two bits
+    north, south = quarter << np.uint64(2), (quarter << np.uint64(1)) + np.uint64(1)
+    return np.concatenate([north, north + np.uint64(1), south]), np.array([4, 4, 3]).repeat(4)
+
+
+def _outline(face: int, lower: Floats, upper: Floats) -> Polygons:
+    """A rectangle of a face as rings in degrees, counter-clockwise; two parts where it crosses the date line."""
+    (x0, y0), (x1, y1) = lower.tolist(), upper.tolist()
+    steps = np.arange(_EDGE_PARTS) / _EDGE_PARTS
+    corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0)]
+    ring: list[tuple[float, float]] = []
+    for (ax, ay), (bx, by) in pairwise(corners):
+        x, y = ax + steps * (bx - ax), ay + steps * (by - ay)
+        found = on_earth(np.full(len(steps), face), x, y)
+        if (face < 4 and (ax, ay) == (1.0, 1.0)) or (face >= 8 and (ax, ay) == (0.0, 0.0)):
+            # The pole has the longitude of each of the two edges that meet there.
+            after = on_earth(np.array([face]), x[1:2], y[1:2])[0, 0]
+            before = 90.0 * (face % 4) * 2 + 90.0 - after
+            ring.append((before, found[0, 1]))
+            found[0, 0] = after
+        ring += [(longitude, latitude) for longitude, latitude in found.tolist()]
+    if max(longitude for longitude, _ in ring) <= 180.0:
+        return [_closed(ring)]
+    if min(longitude for longitude, _ in ring) >= 180.0:
+        return [_closed([(longitude - 360.0, latitude) for longitude, latitude in ring])]
+    west, east = _cut(ring, 1.0), _cut(ring, -1.0)
+    return [_closed(west), _closed([(longitude - 360.0, latitude) for longitude, latitude in east])]
+
+
+def _cut(ring: list[tuple[float, float]], side: float) -> list[tuple[float, float]]:
+    """The part of a ring on one side of longitude 180."""
+    out = []
+    for (a, b), (c, d) in zip(ring, ring[1:] + ring[:1], strict=True):
+        if side * (180.0 - a) >= 0:
+            out.append((a, b))
+        if (180.0 - a) * (180.0 - c) < 0:
+            out.append((180.0, b + (d - b) * (180.0 - a) / (c - a)))
+    return out
+
+
+def _closed(ring: list[tuple[float, float]]) -> list[list[float]]:
+    return [list(place) for place in [*ring, ring[0]]]
