@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from . import functions, release
     from .accounting import Ledger
     from .geometry.box import Box
-    from .hierarchy import BinaryTree, Quadtree
+    from .hierarchy import BinaryTree, Quadtree, SphereTree
     from .protocol.curator import Curator
     from .protocol.messages import Closed, Query, Report
     from .protocol.participant import Participant, Policy
@@ -44,6 +44,7 @@ __all__ = [
     "RandomizedResponse",
     "Report",
     "Run",
+    "SphereTree",
     "Task",
     "__version__",
     "cell_means",
@@ -62,7 +63,7 @@ __all__ = [
 _HOMES = {
     "accounting": ("Ledger",),
     "geometry.box": ("Box",),
-    "hierarchy": ("BinaryTree", "Quadtree"),
+    "hierarchy": ("BinaryTree", "Quadtree", "SphereTree"),
     "protocol.curator": ("Curator",),
     "protocol.messages": ("Closed", "Query", "Report"),
     "protocol.participant": ("Participant", "Policy"),

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..arrays import Floats, exact
 from ..errors import InvalidInput, ServerViolation, printable
-from ..geometry.sides import side_unit, sides
+from ..geometry.sides import side_unit
 from ..protocol.keys import pseudonym, rounding_word, upload_entropy
 from ..protocol.policy import Policy
 from ..protocol.task import Task
@@ -133,7 +133,7 @@ def smallest_sides(pair: PairTask) -> Floats:
     """
     tree, box = pair.pooled.hierarchy, pair.pooled.box
     corners = np.stack(np.meshgrid(*zip(box.lower, box.upper, strict=True)), axis=-1).reshape(-1, box.dimensions)
-    return np.asarray(sides(tree.boxes(tree.codes(corners)), box).min(axis=0))
+    return np.asarray(tree.sides(tree.codes(corners)).min(axis=0))
 
 
 def smallest_words(pair: PairTask) -> str:

@@ -52,20 +52,19 @@ def sides(boxes: npt.ArrayLike, domain: Box) -> Floats:
     return found
 
 
-def at_least(boxes: npt.ArrayLike, domain: Box, least: tuple[float, ...]) -> Flags:
-    """Whether no side of a box, in the unit of :func:`sides`, is shorter than allowed: bool[n].
+def at_least(lengths: npt.ArrayLike, least: tuple[float, ...]) -> Flags:
+    """Whether no side is shorter than allowed: bool[n].
 
     Parameters
     ----------
-    boxes : array_like, shape (n, 2, d)
-    domain : Box
+    lengths : array_like, shape (n, d)
+        As :func:`sides` or a hierarchy gives them.
     least : tuple of float
         One length per axis, or one for all; empty for no limit.
 
     Examples
     --------
-    >>> at_least([[[0, 0], [1, 2]], [[0, 0], [1, 0.5]]], Box((0, 0), (9, 9)), (1.0,)).tolist()
+    >>> at_least([[1, 2], [1, 0.5]], (1.0,)).tolist()
     [True, False]
     """
-    found = sides(boxes, domain)
-    return np.asarray((found >= np.array(least or (0.0,)) * (1 - _ROUNDING)).all(axis=1))
+    return np.asarray((np.asarray(lengths) >= np.array(least or (0.0,)) * (1 - _ROUNDING)).all(axis=1))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from .base import ROOT, Cells, Hierarchy
 from .dyadic import MAX_BITS, BinaryTree, Quadtree
 from .sphere import SphereTree
 
-__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Hierarchy", "Quadtree", "SphereTree"]
+Halved: TypeAlias = BinaryTree | SphereTree  # every cell has two children: what a pooled tree refines
+
+__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Halved", "Hierarchy", "Quadtree", "SphereTree"]

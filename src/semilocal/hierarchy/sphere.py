@@ -178,11 +178,17 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         return self.places(codes, np.full((len(codes), 2), 0.5))
 
     def places(self, cells: npt.ArrayLike, shares: Floats) -> Floats:
-        """The position at these shares of each cell's two sides; even if the shares are. Cells lie on one face."""
+        """The position at these shares of each cell's two sides: float64[n, 2]; even in the cell if the shares are.
+
+        A cell of several faces has them side by side.
+        """
         row, face, lower, upper = self._patches(cells)
-        if len(row) != len(np.asarray(cells)):
-            raise InvalidInput("cells of several faces have no sides; take deeper ones")
-        x, y = (lower + shares * (upper - lower)).T
+        parts = np.bincount(row)
+        along = shares[:, 0] * parts
+        which = np.minimum(along.astype(np.int64), parts - 1)
+        chosen = np.cumsum(parts) - parts + which
+        face, lower, upper = face[chosen], lower[chosen], upper[chosen]
+        x, y = (lower + np.stack([along - which, shares[:, 1]], axis=1) * (upper - lower)).T
         out = on_earth(face, x, y)
         out[:, 0] = wrapped(out[:, 0])
         return out

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import Floats, Integers, short_repr
 from ..geometry.box import Box
-from ..geometry.earth import areas, is_map
+from ..geometry.earth import is_map
 from ..geometry.places import PLACES
 from ..hierarchy.base import Cells
 from ..pooled.partition import PooledPartition
@@ -38,6 +38,8 @@ class Rows:
     ----------
     cells : uint64[m]
     boxes : float64[m, 2, d]
+    area : float64[m]
+        In km² on a map, else in units of the axes.
     depth : int64[m]
     state : int64[m]
         OPEN, REGION or TRIMMED.
@@ -51,6 +53,7 @@ class Rows:
 
     cells: Cells
     boxes: Floats
+    area: Floats
     depth: Integers
     state: Integers
     crowd: Floats
@@ -66,8 +69,8 @@ class Rows:
     def take(self, rows: Integers) -> Rows:
         """Some of the rows."""
         return Rows(
-            self.cells[rows], self.boxes[rows], self.depth[rows], self.state[rows], self.crowd[rows], self.low[rows],
-            self.high[rows], tuple(self.reason[row] for row in rows.tolist()),
+            self.cells[rows], self.boxes[rows], self.area[rows], self.depth[rows], self.state[rows], self.crowd[rows],
+            self.low[rows], self.high[rows], tuple(self.reason[row] for row in rows.tolist()),
         )  # fmt: skip
 
     @staticmethod
@@ -75,6 +78,7 @@ class Rows:
         """All rows of one or more."""
         return Rows(
             np.concatenate([part.cells for part in parts]), np.concatenate([part.boxes for part in parts]),
+            np.concatenate([part.area for part in parts]),
             np.concatenate([part.depth for part in parts]), np.concatenate([part.state for part in parts]),
             np.concatenate([part.crowd for part in parts]), np.concatenate([part.low for part in parts]),
             np.concatenate([part.high for part in parts]), tuple(text for part in parts for text in part.reason),
@@ -85,12 +89,11 @@ class Rows:
         boxes = self.boxes
         if box.dimensions == 1:
             boxes = np.concatenate([boxes, np.broadcast_to([[0.0], [1.0]], boxes.shape)], axis=2)
-        sides = areas(self.boxes, geographic=is_map(box))
         return {
             "cell": [str(cell) for cell in self.cells.tolist()],
             "x0": boxes[:, 0, 0].tolist(), "y0": boxes[:, 0, 1].tolist(),
             "x1": boxes[:, 1, 0].tolist(), "y1": boxes[:, 1, 1].tolist(),
-            "area": [float(f"{area:.6g}") for area in sides.tolist()],
+            "area": [float(f"{area:.6g}") for area in self.area.tolist()],
             "depth": self.depth.tolist(), "state": self.state.tolist(),
             **{name: np.round(getattr(self, name), 1).tolist() for name in ("crowd", "low", "high")},
             "reason": list(self.reason),
@@ -132,7 +135,8 @@ def _children(
 def _rows(task: Task, cells: Cells, state: int, crowd: Floats, low: Floats, high: Floats, texts: Sequence[str]) -> Rows:
     tree = task.hierarchy
     states = np.full(len(cells), state, dtype=np.int64)
-    return Rows(cells, tree.boxes(cells), tree.depth(cells), states, crowd, low, high, tuple(texts))
+    boxes, area = tree.boxes(cells), tree.areas(cells)
+    return Rows(cells, boxes, area, tree.depth(cells), states, crowd, low, high, tuple(texts))
 
 
 def frame(rounds: Sequence[Rows], number: int) -> Rows:
@@ -161,7 +165,8 @@ def partition_rows(partition: Partition | PooledPartition) -> Rows:
     cells, zeros = np.concatenate([partition.cells, trimmed]), np.zeros(len(trimmed))
     states = np.repeat([REGION, TRIMMED], [len(partition.cells), len(trimmed)])
     crowds, low, high = (np.concatenate([column, zeros]) for column in (crowds, low, high))
-    return Rows(cells, hierarchy.boxes(cells), hierarchy.depth(cells), states, crowds, low, high, ("",) * len(cells))
+    boxes, area = hierarchy.boxes(cells), hierarchy.areas(cells)
+    return Rows(cells, boxes, area, hierarchy.depth(cells), states, crowds, low, high, ("",) * len(cells))
 
 
 def area_unit(box: Box) -> str:

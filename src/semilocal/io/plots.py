@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
-from ..geometry.box import Box
-from ..geometry.earth import areas, aspect, is_map
+from ..geometry.earth import aspect, is_map
+from ..hierarchy.base import Hierarchy
 from ..pooled.partition import PooledPartition
 from ..simulation.run import Run
 from .coast import coast
 from .files import replacing
 from .frames import TRIMMED, Rows, area_unit, frame, partition_rows, round_rows
-from .regions import AnyPartition, ring
+from .regions import AnyPartition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +65,7 @@ def draw_regions(
     box = partition.task.box
     if box.dimensions != 2:
         raise InvalidInput(f"a picture needs two dimensions; this partition has {box.dimensions}")
-    axes, filled = draw_rows(partition_rows(partition), box, ax, limits=limits)
+    axes, filled = draw_rows(partition_rows(partition), partition.task.hierarchy, ax, limits=limits)
     if len(partition.trimmed_cells):
         axes.set_title("Hatched: trimmed areas. Participants there were moved into regions beside them.", fontsize=9)
     if points is not None:
@@ -79,7 +79,7 @@ def draw_regions(
 
 
 def draw_rows(
-    rows: Rows, box: Box, ax: Axes | None = None, *, limits: tuple[float, float] | None = None
+    rows: Rows, hierarchy: Hierarchy, ax: Axes | None = None, *, limits: tuple[float, float] | None = None
 ) -> tuple[Axes, Any]:
     """Draw one frame of a map: the axes, and what a colour bar is made from."""
     need_matplotlib()
@@ -90,17 +90,20 @@ def draw_rows(
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=SIZE, layout="constrained")[1]
+    box = hierarchy.box
     solid, hollow = rows.state != TRIMMED, rows.state == TRIMMED
-    density = densities(rows, box)
+    density = densities(rows)
     low, high = limits or robust_limits(density[solid])
+    outlines = hierarchy.polygons(rows.cells[solid])
+    parts = [len(rings) for rings in outlines]
     filled = PolyCollection(
-        [ring(one) for one in rows.boxes[solid]], cmap="YlGnBu", norm=LogNorm(low, high), edgecolor="white",
+        [ring for rings in outlines for ring in rings], cmap="YlGnBu", norm=LogNorm(low, high), edgecolor="white",
         linewidth=0.25,
     )  # fmt: skip
-    filled.set_array(density[solid])
+    filled.set_array(np.repeat(density[solid], parts))
     ax.add_collection(filled)
     if np.any(hollow):
-        rings = [ring(one) for one in rows.boxes[hollow]]
+        rings = [ring for rings in hierarchy.polygons(rows.cells[hollow]) for ring in rings]
         ax.add_collection(PolyCollection(rings, facecolor="none", edgecolor="0.75", linewidth=0.3, hatch="////"))
     if lines := coast(box):
         ax.add_collection(LineCollection(lines, colors="0.15", linewidths=0.6, zorder=3))
@@ -113,9 +116,9 @@ def draw_rows(
     return ax, filled
 
 
-def densities(rows: Rows, box: Box) -> Floats:
+def densities(rows: Rows) -> Floats:
     """Participants per area, at least half a participant per cell so that a log scale holds all: float64[m]."""
-    return np.asarray(np.maximum(rows.crowd, 0.5) / areas(rows.boxes, geographic=is_map(box)))
+    return np.asarray(np.maximum(rows.crowd, 0.5) / rows.area)
 
 
 def robust_limits(density: Floats) -> tuple[float, float]:
@@ -147,14 +150,14 @@ def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
 
     rounds = [round_rows(run.task, played) for played in run.rounds]
     frames = [frame(rounds, number) for number in range(1, len(rounds) + 1)]
-    limits = robust_limits(densities(frames[-1], box)[frames[-1].state != TRIMMED])
+    limits = robust_limits(densities(frames[-1])[frames[-1].state != TRIMMED])
     figure = Figure(figsize=SIZE)
-    axes, filled = draw_rows(frames[-1], box, figure.add_subplot(), limits=limits)
+    axes, filled = draw_rows(frames[-1], run.task.hierarchy, figure.add_subplot(), limits=limits)
     figure.colorbar(filled, ax=axes, label=f"participants per {area_unit(box)}", shrink=0.85, extend="both")
     pictures = []
     for number, rows in enumerate(frames, start=1):
         axes.clear()
-        draw_rows(rows, box, axes, limits=limits)
+        draw_rows(rows, run.task.hierarchy, axes, limits=limits)
         axes.set_title(f"after round {number} of {len(frames)}: {len(rows):,} cells", fontsize=9)
         stream = io.BytesIO()
         figure.savefig(stream, dpi=80, format="png")
@@ -172,7 +175,7 @@ def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
     figure = Figure(figsize=(4.6 * len(panels), 5.6), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     boxes = [(partition_rows(partition), partition.task.box) for partition in panels.values()]
-    limits = robust_limits(np.concatenate([densities(rows, box)[rows.state != TRIMMED] for rows, box in boxes]))
+    limits = robust_limits(np.concatenate([densities(rows)[rows.state != TRIMMED] for rows, _ in boxes]))
     for ax, (title, partition) in zip(axes, panels.items(), strict=True):
         draw_regions(partition, ax, limits=limits).set_title(title, fontsize=9)
         ax.label_outer()

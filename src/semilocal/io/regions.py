@@ -17,6 +17,7 @@ import numpy as np
 from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.earth import areas
+from ..hierarchy.base import Cells, Hierarchy, Polygons
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import UNPROTECTED, Partition
 from .files import write_text
@@ -48,12 +49,14 @@ def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
     InvalidInput
         Unless there are two dimensions.
     """
-    boxes = partition.boxes
+    hierarchy = partition.task.hierarchy
+    sizes = areas(partition.boxes, geographic=False) if hierarchy.cells_are_boxes else hierarchy.areas(partition.cells)
     if isinstance(partition, PooledPartition):
-        columns = (partition.crowds, partition.stderr, areas(boxes, geographic=False))
+        columns = (partition.crowds, partition.stderr, sizes)
         cells = zip(partition.cells, *(column.tolist() for column in columns), strict=True)
-        return boxes_geojson(
-            boxes,
+        return _cells_geojson(
+            hierarchy,
+            partition.cells,
             (
                 {"kind": "cell", "cell": str(cell), "crowd": crowd, "stderr": error, "density": crowd / area}
                 for cell, crowd, error, area in cells
@@ -61,12 +64,29 @@ def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
         )
     properties: list[dict[str, Any]] = [
         {"kind": "region", "cell": str(cell), "crowd": int(crowd), "density": float(crowd / area)}
-        for cell, crowd, area in zip(partition.cells, partition.crowds, areas(boxes, geographic=False), strict=True)
+        for cell, crowd, area in zip(partition.cells, partition.crowds, sizes, strict=True)
     ]
     trimmed = partition.trimmed_cells
     properties += [{"kind": "trimmed", "cell": str(cell)} for cell in trimmed]
-    everything = np.concatenate([boxes, partition.task.hierarchy.boxes(trimmed)])
-    return {**boxes_geojson(everything, properties), "note": UNPROTECTED}
+    everything = np.concatenate([partition.cells, trimmed])
+    return {**_cells_geojson(hierarchy, everything, properties), "note": UNPROTECTED}
+
+
+def _cells_geojson(hierarchy: Hierarchy, cells: Cells, properties: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Cells as polygons with their properties; those of several parts, as across the date line, as multipolygons."""
+    if hierarchy.cells_are_boxes or hierarchy.box.dimensions != 2:
+        return boxes_geojson(hierarchy.boxes(cells), properties)
+    features = [
+        {"type": "Feature", "geometry": _geometry(rings), "properties": dict(named)}
+        for rings, named in zip(hierarchy.polygons(cells), properties, strict=True)
+    ]
+    return {"type": "FeatureCollection", "features": features}
+
+
+def _geometry(rings: Polygons) -> dict[str, Any]:
+    if len(rings) == 1:
+        return {"type": "Polygon", "coordinates": rings}
+    return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
 
 
 def boxes_geojson(boxes: Floats, properties: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
 
     Distances are 1, 10 and 100 km where the axes are longitude and latitude, else shares of the domain. Two places on
     both sides of an early cut are told apart by it however near they are, so the rungs are for half of the people and
-    for 95 in 100, by estimated counts.
+    for 95 in 100, by estimated counts. Where cells are no boxes there are only the first and the last rung.
 
     Parameters
     ----------
@@ -95,6 +95,12 @@ def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
         Estimated counts of the final cells, not negative.
     """
     task, hierarchy = tree.task, tree.task.hierarchy
+    same, anywhere = (
+        Rung("in the same final cell", 0.0, 0.0),
+        Rung("anywhere in the domain", task.epsilon, task.epsilon),
+    )
+    if not hierarchy.cells_are_boxes:  # the box around two places may leave the cell that holds both
+        return same, anywhere
     boxes = hierarchy.boxes(tree.cells)
     sides = boxes[:, 1] - boxes[:, 0]
     inside = _low_discrepancy(_PLACES, task.box.dimensions)
@@ -103,12 +109,12 @@ def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
     reaches = [("in the next final cell", np.repeat(sides, _PLACES, axis=0))]
     reaches += [(words, reach(places)) for words, reach in _distances(task.box)]
     lower, upper = np.array(task.box.lower), np.array(task.box.upper)
-    rungs = [Rung("in the same final cell", 0.0, 0.0)]
+    rungs = [same]
     for words, reach in reaches:
         corners = [hierarchy.codes(np.clip(places + sign * reach, lower, upper)) for sign in (-1, 1)]
         losses = _loss_of_codes(tree, corners[0], corners[1])
         rungs.append(Rung(words, *_quantiles(losses, weights, (0.5, 0.95))))
-    return (*rungs, Rung("anywhere in the domain", task.epsilon, task.epsilon))
+    return (*rungs, anywhere)
 
 
 def guarantee(

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from ..hierarchy.dyadic import BinaryTree, Cells
+from ..hierarchy import Cells, Halved
 
 __all__ = ["HALVINGS", "Density", "spread_inside"]
 
@@ -25,13 +25,13 @@ _BACKGROUND = 0.05  # share of the cell's own count that a neighbour has at leas
 
 
 def spread_inside(
-    tree: BinaryTree, cells: Cells, counts: Floats, *, halvings: int = HALVINGS
-) -> tuple[BinaryTree, Cells, Floats]:
+    tree: Halved, cells: Cells, counts: Floats, *, halvings: int = HALVINGS
+) -> tuple[Halved, Cells, Floats]:
     """Halve every cell, and share out its count by its neighbours' densities.
 
     Parameters
     ----------
-    tree : BinaryTree
+    tree : BinaryTree or SphereTree
     cells : uint64[m]
         Disjoint cells that cover the domain, in its order.
     counts : float64[m]
@@ -39,14 +39,14 @@ def spread_inside(
 
     Returns
     -------
-    BinaryTree
+    BinaryTree or SphereTree
         The same hierarchy, so much deeper.
     uint64[m * 2^halvings]
     float64[m * 2^halvings]
         Counts: those of the parts of a cell add up to its own.
     """
     try:
-        deeper = BinaryTree(tree.box, tree.max_depth + halvings)
+        deeper = tree.deeper(halvings)
     except InvalidInput:  # floats cannot tell such narrow cells apart; evenly then
         return tree, cells, counts
     for _ in range(halvings):
@@ -59,7 +59,7 @@ def spread_inside(
 class Density:
     """Counts of any cells, from those of disjoint cells in the order of the domain: each evenly spread."""
 
-    def __init__(self, tree: BinaryTree, cells: Cells, counts: Floats) -> None:
+    def __init__(self, tree: Halved, cells: Cells, counts: Floats) -> None:
         self._tree = tree
         self._first, last = tree.span(cells)
         self._width = (last - self._first + np.uint64(1)).astype(np.float64)

@@ -18,8 +18,9 @@ import msgspec
 
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy.dyadic import BinaryTree
+from ..hierarchy import BinaryTree, Halved, SphereTree
 from ..protocol.messages import read_canonical
+from ..protocol.task import check_alone
 
 __all__ = ["MAX_LEVELS", "UNITS", "PooledTask", "Trust"]
 
@@ -41,8 +42,8 @@ class PooledTask(
 
     Attributes
     ----------
-    hierarchy : BinaryTree
-        The public tree, at most 40 levels.
+    hierarchy : BinaryTree or SphereTree
+        The public tree, two children per cell, at most 40 levels.
     epsilon : float
         The promise: the loss for any change of one person's position, anywhere in the domain (pure, delta = 0).
     trust : {"curator", "two-servers"}
@@ -58,7 +59,7 @@ class PooledTask(
         For people; part of the task's id.
     """
 
-    hierarchy: BinaryTree
+    hierarchy: Halved
     epsilon: float
     trust: Trust
     max_reports: int = 1
@@ -67,7 +68,8 @@ class PooledTask(
     label: str = ""
 
     def __post_init__(self) -> None:
-        _check(isinstance(self.hierarchy, BinaryTree), "hierarchy", "a BinaryTree", self.hierarchy)
+        good = isinstance(self.hierarchy, BinaryTree | SphereTree)
+        _check(good, "hierarchy", "a BinaryTree or a SphereTree, with two children per cell", self.hierarchy)
         depth = self.hierarchy.max_depth
         _check(depth <= MAX_LEVELS, "max_depth", f"an integer from 1 to {MAX_LEVELS}", depth)
         _check_epsilon(self.epsilon)
@@ -92,10 +94,11 @@ class PooledTask(
     @classmethod
     def build(
         cls,
-        box: Box,
+        box: Box | None = None,
         *,
         epsilon: float,
         trust: Trust,
+        hierarchy: Halved | None = None,
         resolution: float | tuple[float, ...] | None = None,
         max_depth: int | None = None,
         max_reports: int = 1,
@@ -110,6 +113,8 @@ class PooledTask(
         epsilon : float
             Loss for any change of one person's position anywhere in the domain, above 0.
         trust : {"curator", "two-servers"}
+        hierarchy : BinaryTree or SphereTree, optional
+            The public tree, instead of ``box``, ``resolution`` and ``max_depth``.
         resolution : float or one per axis, optional
             No cell gets narrower than this, in units of the axes; at most half of the box. Without it, 2**-20 of the
             box or 40 levels, whichever is coarser.
@@ -124,17 +129,18 @@ class PooledTask(
         >>> task.hierarchy.max_depth, task.noises, task.threshold
         (12, 1, 12.0)
         """
-        _check(isinstance(box, Box), "box", "a semilocal.Box", box)
         _check_epsilon(epsilon)
         _check_reports(max_reports)
         _check(trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", trust)
-        if resolution is not None and max_depth is not None:
-            raise InvalidInput("give resolution or max_depth, not both: each of them fixes the smallest cell")
-        if max_depth is None:
-            max_depth = _default_depth(box) if resolution is None else _depth_for(box, resolution)
+        if hierarchy is None:
+            _check(isinstance(box, Box), "box", "a semilocal.Box", box)
+            assert box is not None
+            hierarchy = _tree_for(box, resolution, max_depth)
+        else:
+            check_alone(hierarchy, box=box, resolution=resolution, max_depth=max_depth)
         noise_scale = math.sqrt(2 if trust == "two-servers" else 1) * max_reports / (epsilon / 2)
         return cls(
-            hierarchy=BinaryTree(box, max_depth),
+            hierarchy=hierarchy,
             epsilon=epsilon,
             trust=trust,
             max_reports=max_reports,
@@ -180,6 +186,14 @@ class PooledTask(
     def unit(self) -> Fraction:
         """Loss of one unit of the path's budget for a change of one published number by one report, exactly."""
         return Fraction(self.epsilon) / (2 * UNITS * self.max_reports)
+
+
+def _tree_for(box: Box, resolution: float | tuple[float, ...] | None, max_depth: int | None) -> BinaryTree:
+    if resolution is not None and max_depth is not None:
+        raise InvalidInput("give resolution or max_depth, not both: each of them fixes the smallest cell")
+    if max_depth is None:
+        max_depth = _default_depth(box) if resolution is None else _depth_for(box, resolution)
+    return BinaryTree(box, max_depth)
 
 
 def _default_depth(box: Box) -> int:

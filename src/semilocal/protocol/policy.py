@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from ..errors import InvalidInput, ServerViolation
-from ..geometry.sides import at_least, side_unit, sides
+from ..geometry.sides import at_least, side_unit
 from .plan import Plan
 from .promise import losses_words
 from .task import Task
@@ -150,13 +150,12 @@ def check_cell(task: Task, cell: int, policy: Policy) -> None:
     """
     if not policy.min_side:
         return
-    boxes = task.hierarchy.boxes(np.array([cell], dtype=np.uint64))
-    if not at_least(boxes, task.box, policy.min_side)[0]:
-        found = sides(boxes, task.box)[0]
-        least = np.broadcast_to(np.array(policy.min_side), found.shape)
+    found = task.hierarchy.sides(np.array([cell], dtype=np.uint64))
+    if not at_least(found, policy.min_side)[0]:
+        least = np.broadcast_to(np.array(policy.min_side), found[0].shape)
         unit = f" {side_unit(task.box)}".rstrip()
         raise ServerViolation(
-            "small-cell", f"the cell measures {_by(found)}{unit}; the owner names none below {_by(least)}{unit}"
+            "small-cell", f"the cell measures {_by(found[0])}{unit}; the owner names none below {_by(least)}{unit}"
         )
 
 

@@ -204,7 +204,7 @@ def _judge(
 def too_small(task: Task, cells: Cells) -> Flags:
     """Whether a child of each cell would have a side below the task's limit: bool[m]."""
     hierarchy = task.hierarchy
-    large = at_least(hierarchy.boxes(hierarchy.children(cells)), task.box, task.min_side)
+    large = at_least(hierarchy.sides(hierarchy.children(cells)), task.min_side)
     out = np.zeros(len(cells), dtype=bool)
     out[hierarchy.child_rows(cells)[0][~large]] = True
     return out

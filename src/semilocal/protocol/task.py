@@ -17,12 +17,12 @@ import msgspec
 from ..arrays import is_integer, is_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..geometry.sides import at_least, is_geographic, side_unit, sides
-from ..hierarchy import MAX_BITS, ROOT, BinaryTree, Hierarchy, Quadtree
+from ..geometry.sides import at_least, is_geographic, side_unit
+from ..hierarchy import MAX_BITS, ROOT, BinaryTree, Hierarchy, Quadtree, SphereTree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .promise import promise
 
-__all__ = ["ID_BYTES", "KEY_BYTES", "Accounting", "Rule", "Task"]
+__all__ = ["ID_BYTES", "KEY_BYTES", "Accounting", "Rule", "Task", "check_alone"]
 
 Rule = Literal["all", "trim", "each"]
 Accounting = Literal["core", "uniform"]
@@ -80,7 +80,7 @@ class Task(
         At most 64 characters. It is part of the id, so that the same collection can be repeated under another label.
     """
 
-    hierarchy: BinaryTree | Quadtree
+    hierarchy: BinaryTree | Quadtree | SphereTree
     randomizer: RandomizedResponse | DiscreteLaplace | PaperLaplace
     rule: Rule
     k: int
@@ -98,7 +98,9 @@ class Task(
     label: str = ""
 
     def __post_init__(self) -> None:
-        _check(isinstance(self.hierarchy, Hierarchy), "hierarchy", "a BinaryTree or Quadtree", self.hierarchy)
+        _check(
+            isinstance(self.hierarchy, Hierarchy), "hierarchy", "a BinaryTree, Quadtree or SphereTree", self.hierarchy
+        )
         _check(
             isinstance(self.randomizer, RandomizedResponse | DiscreteLaplace | PaperLaplace),
             "randomizer", "a RandomizedResponse, DiscreteLaplace or PaperLaplace", self.randomizer,
@@ -174,9 +176,9 @@ class Task(
                 f"min_side is {least}, but with rule 'each' every failing child is a region at once, however small; "
                 "leave min_side empty"
             )
-        children = self.hierarchy.boxes(self.hierarchy.children([ROOT]))
-        if not at_least(children, box, least).all():
-            found = " x ".join(f"{side:.3g}" for side in sides(children, box).min(axis=0).tolist())
+        lengths = self.hierarchy.sides(self.hierarchy.children([ROOT]))
+        if not at_least(lengths, least).all():
+            found = " x ".join(f"{side:.3g}" for side in lengths.min(axis=0).tolist())
             raise InvalidInput(
                 f"min_side is {least}, but the parts of {box} measure {found} {side_unit(box)}".rstrip()
                 + ", so it could never be split; take a smaller resolution, or a larger box"
@@ -187,16 +189,17 @@ class Task(
     @classmethod
     def build(
         cls,
-        box: Box,
+        box: Box | None = None,
         *,
         epsilon: float,
         delta: float,
         k: int,
+        hierarchy: BinaryTree | Quadtree | SphereTree | None = None,
         rule: Rule = "trim",
         accounting: Accounting = "core",
         max_trims: int | None = None,
         tau: float = 0.2,
-        tree: Literal["binary", "quad"] = "binary",
+        tree: Literal["binary", "quad"] | None = None,
         randomizer: Literal["randomized-response", "discrete-laplace"] = "randomized-response",
         max_depth: int | None = None,
         max_rounds: int | None = None,
@@ -212,7 +215,9 @@ class Task(
         Parameters
         ----------
         box : Box
-            The public domain.
+            The public domain; it is halved into a binary tree, or a quadtree with ``tree="quad"``.
+        hierarchy : Hierarchy, optional
+            The public tree, instead of ``box``, ``tree`` and ``max_depth``.
         epsilon : float
             Loss of the partition alone: between two positions inside a region (accounting "core"), or of a moved
             position against any position inside (accounting "uniform": one report costs epsilon / (1 + max_trims)).
@@ -233,18 +238,18 @@ class Task(
         >>> task.epsilon, task.epsilon_worst
         (1.0, 17.0)
         """
-        _check(isinstance(box, Box), "box", "a semilocal.Box", box)
+        if hierarchy is None:
+            _check(isinstance(box, Box), "box", "a semilocal.Box", box)
+            assert box is not None
+            hierarchy = _tree_for(box, "binary" if tree is None else tree, max_depth)
+        else:
+            check_alone(hierarchy, box=box, tree=tree, max_depth=max_depth)
         if max_trims is None:
             max_trims = _MAX_TRIMS.get(accounting, 0) if rule == "trim" else 0
-        _check(tree in ("binary", "quad"), "tree", "'binary' or 'quad'", tree)
         _check(randomizer in ("randomized-response", "discrete-laplace"), "randomizer",
                "'randomized-response' or 'discrete-laplace'", randomizer)  # fmt: skip
         _check(is_number(epsilon) and math.isfinite(epsilon), "epsilon", "a number", epsilon)
         _check(is_integer(max_trims) and max_trims >= 0, "max_trims", "an integer of at least 0", max_trims)
-        per_level = 1 if tree == "binary" else box.dimensions
-        if max_depth is None:
-            max_depth = min(_TICK_BITS * box.dimensions, MAX_BITS) // per_level
-        hierarchy = BinaryTree(box, max_depth) if tree == "binary" else Quadtree(box, max_depth)
         round_epsilon = float(epsilon) / (1 + max_trims) if accounting == "uniform" else float(epsilon)
         noise = (
             RandomizedResponse(round_epsilon, hierarchy.fanout)
@@ -254,8 +259,8 @@ class Task(
         return cls(
             hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta,
             max_trims=max_trims, tau=tau, accounting=accounting, quorum=quorum, window=window,
-            max_rounds=max_depth if max_rounds is None else max_rounds, tolerate_liars=tolerate_liars,
-            server_key=server_key, min_side=_min_side(box, rule, resolution), label=label,
+            max_rounds=hierarchy.max_depth if max_rounds is None else max_rounds, tolerate_liars=tolerate_liars,
+            server_key=server_key, min_side=_min_side(hierarchy.box, rule, resolution), label=label,
         )  # fmt: skip
 
     @classmethod
@@ -337,6 +342,22 @@ class Task(
     def statement(self) -> str:
         """The promise in plain words: what is protected, against whom, with which numbers, what is revealed."""
         return promise(self).text()
+
+
+def check_alone(hierarchy: Any, **given: Any) -> None:
+    """Refuse what is no hierarchy, and options that say the same as a hierarchy."""
+    _check(isinstance(hierarchy, Hierarchy), "hierarchy", "a tree such as BinaryTree or SphereTree", hierarchy)
+    wrong = [name for name, value in given.items() if value is not None and value != hierarchy.box]
+    if wrong:
+        raise InvalidInput(f"{', '.join(wrong)}: the hierarchy says it already; leave it out")
+
+
+def _tree_for(box: Box, tree: str, max_depth: int | None) -> BinaryTree | Quadtree:
+    _check(tree in ("binary", "quad"), "tree", "'binary' or 'quad'", tree)
+    per_level = 1 if tree == "binary" else box.dimensions
+    if max_depth is None:
+        max_depth = min(_TICK_BITS * box.dimensions, MAX_BITS) // per_level
+    return BinaryTree(box, max_depth) if tree == "binary" else Quadtree(box, max_depth)
 
 
 def _min_side(box: Box, rule: Rule, resolution: float | Sequence[float] | None) -> tuple[float, ...]:

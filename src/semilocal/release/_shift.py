@@ -52,10 +52,10 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     sent, sent_square = np.zeros((2, len(tree.cells)))  # of a part: where its people were sent
     for level in reversed(tree.levels):
         children, kept = tree.children[level], tree.kept[level]
-        ways = kept.sum(axis=1)
+        ways = np.where(kept, tree.portions[level], 0.0)
         for numbers in (landing, landing_square):
-            numbers[level] = np.where(kept, numbers[children], 0.0).sum(axis=1) / ways
-        row, child = np.nonzero(~kept)
+            numbers[level] = (ways * numbers[children]).sum(axis=1) / ways.sum(axis=1)
+        row, child = np.nonzero(tree.exists[level] & ~kept)
         part = children[row, child]
         sent[part], sent_square[part] = landing[level[row]], landing_square[level[row]]
     people, change = found.people[parts], mean[parts] - sent[parts]

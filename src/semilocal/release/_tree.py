@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Flags, Floats, Integers, Words
+from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.partition import Partition
 
 __all__ = ["NONE", "Tree"]
@@ -29,7 +30,11 @@ class Tree:
     levels : tuple of int64[m]
         Cells of each depth that have children here, from the root down.
     children : int64[n, fanout]
-        NONE for regions and trimmed parts.
+        NONE for regions and trimmed parts, and where a cell has no such child.
+    exists : bool[n, fanout]
+        Which children a cell can have.
+    portions : float64[n, fanout]
+        Share of the cell's codes in each child: that of people who are moved into the cell. 0 below regions and parts.
     kept : bool[n, fanout]
         Children that were not trimmed.
     regions, trims : int64[n]
@@ -43,6 +48,8 @@ class Tree:
     boxes: Floats
     levels: tuple[Integers, ...]
     children: Integers
+    exists: Flags
+    portions: Floats
     kept: Flags
     regions: Integers
     trims: Integers
@@ -65,15 +72,21 @@ class Tree:
         trims[np.searchsorted(cells, partition.trims.cells)] = np.arange(len(partition.trims.cells))
         inner = np.ones(len(cells), dtype=bool)
         inner[np.searchsorted(cells, ends)] = False
-        children = np.full((len(cells), fanout), NONE)
-        children[inner] = np.searchsorted(cells, hierarchy.children(cells[inner])).reshape(-1, fanout)
-        kept = np.ones((len(cells), fanout), dtype=bool)
+        children, portions = np.full((len(cells), fanout), NONE), np.zeros((len(cells), fanout))
+        below, (row, number) = hierarchy.children(cells[inner]), hierarchy.child_rows(cells[inner])
+        row = np.flatnonzero(inner)[row]
+        children[row, number] = np.searchsorted(cells, below)
+        portions[row, number] = _sizes(hierarchy, below) / _sizes(hierarchy, cells)[row]
+        exists = hierarchy.child_mask(cells)
+        kept = exists.copy()
         kept[trims != NONE] = partition.trims.kept[trims[trims != NONE]]
         at = hierarchy.depth(cells)
         levels = tuple(np.flatnonzero(inner & (at == depth)) for depth in range(int(depths.max())))
         acting = np.zeros(len(cells))
         acting[regions != NONE] = partition.crowds[regions[regions != NONE]]
-        tree = Tree(partition, cells, hierarchy.boxes(cells), levels, children, kept, regions, trims, acting)
+        tree = Tree(
+            partition, cells, hierarchy.boxes(cells), levels, children, exists, portions, kept, regions, trims, acting
+        )
         tree.add_up(acting)
         return tree
 
@@ -90,4 +103,10 @@ class Tree:
     def add_up(self, numbers: Floats) -> None:
         """Give every cell above others the sum of its children's numbers, in place: float64[n]."""
         for level in reversed(self.levels):
-            numbers[level] = numbers[self.children[level]].sum(axis=1)
+            numbers[level] = np.where(self.exists[level], numbers[self.children[level]], 0.0).sum(axis=1)
+
+
+def _sizes(hierarchy: Hierarchy, cells: Cells) -> Floats:
+    """Numbers of codes: float64[m]."""
+    first, last = hierarchy.span(cells)
+    return np.asarray((last - first).astype(np.float64) + 1.0)

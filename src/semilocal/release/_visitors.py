@@ -49,23 +49,25 @@ def population(tree: Tree) -> Population:
     for level in tree.levels:
         leaving, unsure = np.zeros((2, len(level)))
         for child in range(fanout):
-            at = np.flatnonzero(~tree.kept[level, child])
+            at = np.flatnonzero(tree.exists[level, child] & ~tree.kept[level, child])
             cell, row = level[at], tree.trims[level[at]]
             scale = tree.acting[cell] / np.maximum(trims.responders[row], 1)  # who dropped out later counts no more
-            even = visitors[cell] / fanout
+            portion = tree.portions[cell, child]
+            even = visitors[cell] * portion
             part = tree.children[cell, child]
             error = scale**2 * trims.responders[row] * per_responder
-            error += even * (1.0 - 1.0 / fanout) + doubt[cell] / fanout**2
+            error += even * (1.0 - portion) + doubt[cell] * portion**2
             estimate, residents = scale * trims.estimates[row, child] - even, tree.acting[cell] - visitors[cell]
             people[part], noise[part], common[part] = few_people(estimate, error, residents)
             leaving[at] += people[part]
             unsure[at] += noise[part]
-        ways = tree.kept[level].sum(axis=1)
+        ways = np.where(tree.kept[level], tree.portions[level], 0.0)
+        ways /= ways.sum(axis=1, keepdims=True)
         for child in range(fanout):
             stay = tree.kept[level, child]
             below = tree.children[level[stay], child]
-            visitors[below] = ((visitors[level] + leaving) / ways)[stay]
-            doubt[below] = ((doubt[level] + unsure) / ways**2)[stay]
+            visitors[below] = ((visitors[level] + leaving) * ways[:, child])[stay]
+            doubt[below] = ((doubt[level] + unsure) * ways[:, child] ** 2)[stay]
     rate = _settle(tree, visitors)
     people *= rate
     regions = tree.is_region
@@ -119,7 +121,8 @@ def _settle(tree: Tree, visitors: Floats) -> Floats:
     rate[regions] = np.divide(given, visitors[regions], out=np.zeros(len(given)), where=visitors[regions] > 0)
     for level in reversed(tree.levels):
         children, kept = tree.children[level], tree.kept[level]
-        rate[level] = np.where(kept, rate[children], 0.0).sum(axis=1) / kept.sum(axis=1)
-        parents, which = np.nonzero(~kept)
+        ways = np.where(kept, tree.portions[level], 0.0)
+        rate[level] = (ways * rate[children]).sum(axis=1) / ways.sum(axis=1)
+        parents, which = np.nonzero(tree.exists[level] & ~kept)
         rate[children[parents, which]] = rate[level[parents]]
     return rate

@@ -18,11 +18,12 @@ from ..arrays import Floats, Integers, exact
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
+from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
 from ..protocol.column import Column, read_column
 from ..protocol.promise import Trust
-from ..protocol.task import Task
+from ..protocol.task import Task, check_alone
 from ..simulation.people import draw_rows
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
@@ -48,6 +49,7 @@ class Options(TypedDict, total=False):
     users: npt.ArrayLike | None
     rows_per_user: int
 
+    hierarchy: Hierarchy | None
     resolution: float | tuple[float, ...] | None
     max_depth: int | None
     label: str
@@ -117,7 +119,9 @@ def mean(
     f : BoundedFunction
         A function that knows its range over a box; see :mod:`semilocal.functions`. Left out with ``value``.
     box : Box
-        The public domain.
+        The public domain. It is halved again and again, one axis after the other.
+    hierarchy : Hierarchy, optional
+        Another public tree instead of ``box``, such as :class:`semilocal.SphereTree` for the whole Earth.
     epsilon : float
         The loss. With "curator" and "two-servers": for any change of one person's position anywhere (delta = 0). With
         "nobody": between two positions inside a region (accounting "core", the default), or of a moved position
@@ -276,19 +280,29 @@ def values(
 
 @overload
 def points(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
+    points: npt.ArrayLike, box: Box | None = None, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
 ) -> release.PointsRelease: ...
 @overload
 def points(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
+    points: npt.ArrayLike, box: Box | None = None, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
 ) -> PooledPoints: ...
 @overload
 def points(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
+    points: npt.ArrayLike,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    **named: Unpack[Options],
 ) -> release.PointsRelease | PooledPoints: ...
 @documented_like(mean, without=("f", "value", "range"))
 def points(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
+    points: npt.ArrayLike,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    **named: Unpack[Options],
 ) -> release.PointsRelease | PooledPoints:
     """Positions that may be published instead of the true ones.
 
@@ -318,19 +332,29 @@ def points(
 
 @overload
 def counts(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
+    points: npt.ArrayLike, box: Box | None = None, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
 ) -> release.CountsRelease: ...
 @overload
 def counts(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
+    points: npt.ArrayLike, box: Box | None = None, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
 ) -> PooledCounts: ...
 @overload
 def counts(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
+    points: npt.ArrayLike,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    **named: Unpack[Options],
 ) -> release.CountsRelease | PooledCounts: ...
 @documented_like(mean, without=("f", "value", "range"))
 def counts(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
+    points: npt.ArrayLike,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    **named: Unpack[Options],
 ) -> release.CountsRelease | PooledCounts:
     """Counts in boxes, with intervals, and the map they come from.
 
@@ -366,7 +390,7 @@ partition = counts
 class _Asked:
     """One call, without the positions and the function. Checks, refuses, runs."""
 
-    box: Box
+    box: Box | None
     epsilon: float
     trust: Trust
     delta: float | None
@@ -377,6 +401,17 @@ class _Asked:
     users: npt.ArrayLike | None
     rows: int
     options: dict[str, Any]
+
+    @property
+    def domain(self) -> Box:
+        """The box, or that of the hierarchy."""
+        hierarchy = self.options.get("hierarchy")
+        if hierarchy is not None:
+            check_alone(hierarchy, box=self.box)
+            return hierarchy.box  # type: ignore[no-any-return]
+        if not isinstance(self.box, Box):
+            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy; got {self.box!r}")
+        return self.box
 
     @property
     def draws(self) -> np.random.Generator:
@@ -396,7 +431,7 @@ class _Asked:
         return chosen, f
 
     def _drawn(self, points: npt.ArrayLike) -> tuple[Floats, Integers | None]:
-        positions = self.box.check(points)
+        positions = self.domain.check(points)
         if self.users is None:
             if self.rows != 1:
                 raise InvalidInput("rows_per_user needs users, which say whose row it is")
@@ -458,26 +493,26 @@ class _Asked:
         return pooled_counts(run_pooled(task, self.people(points), rng=self.rng), ledger=self.capped(cost))
 
 
-def _of_what(f: Any, box: Box | None, named: ValueOptions) -> tuple[BoundedFunction, Box, Options]:
+def _of_what(f: Any, box: Box | None, named: ValueOptions) -> tuple[BoundedFunction, Box | None, Options]:
     """What the job is about: a function of the position, or people's own values; and the other options."""
     value, bounds = named.get("value"), named.get("range")
     others: Any = {name: given for name, given in named.items() if name not in ("value", "range")}
     if value is None:
         if bounds is not None:
             raise InvalidInput("range belongs to value, one number per row; a function of the position knows its range")
-        if box is None:
+        if box is None and named.get("hierarchy") is None:
             raise InvalidInput("give a function and the box, or the box with value and range")
         return as_function(f), box, others
     if isinstance(f, Box) and box is None:
         f, box = None, f
-    if f is not None or not isinstance(box, Box):
+    if f is not None or not (isinstance(box, Box) or (box is None and named.get("hierarchy") is not None)):
         raise InvalidInput("give a function of the position, or value with its range, and one box; not both")
     name = getattr(value, "name", None)
     return read_column(value, bounds, name=name if isinstance(name, str) and name else "value"), box, others
 
 
 def _asked(
-    box: Box,
+    box: Box | None,
     epsilon: float,
     trust: Trust | None,
     *,

@@ -22,6 +22,7 @@ from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
 from ._areas import as_areas
 from ._pooled_walk import PooledWalk
+from ._shares import PooledShares, PublicShares
 from ._tree import Tree
 from ._walk import Walk
 from .boxes import CountAnswers
@@ -117,10 +118,12 @@ class Mapped:
         return self.query(self.partition.boxes).interval(level)
 
     @cached_property
-    def _walk(self) -> Walk | PooledWalk:
+    def _walk(self) -> Walk | PooledWalk | PublicShares | PooledShares:
+        boxes = self.partition.task.hierarchy.cells_are_boxes
         if isinstance(self.partition, Partition):
-            return Walk.of(Tree.of(self.partition))
-        return PooledWalk.of(self.partition.estimates)
+            return Walk.of(Tree.of(self.partition)) if boxes else PublicShares.of(self.partition)
+        estimates = self.partition.estimates
+        return PooledWalk.of(estimates) if boxes else PooledShares.of(estimates)
 
     # -- the map -------------------------------------------------------------------------------------------
 

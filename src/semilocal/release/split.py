@@ -82,7 +82,7 @@ def plan_split(
 
 def partition_for_values(
     points: npt.ArrayLike,
-    box: Box,
+    box: Box | None,
     *,
     epsilon: float,
     delta: float,
@@ -97,7 +97,10 @@ def partition_for_values(
     Parameters are those of :func:`mean`; ``progress`` is that of :func:`simulate`. Where no partition can help nothing
     is asked: the run has one region, the whole domain, and the ledger is empty.
     """
-    positions = box.check(points)
+    tree = options.get("hierarchy")
+    domain = box if tree is None else tree.box
+    assert domain is not None
+    positions = domain.check(points)
     split, ledger, task = plan_values(positions, box, epsilon=epsilon, delta=delta, k=k, cap=cap, **options)
     if split.tree:
         return simulate(positions, task, rng=rng, progress=progress), split, ledger
@@ -106,7 +109,7 @@ def partition_for_values(
 
 def plan_values(
     positions: Floats,
-    box: Box,
+    box: Box | None,
     *,
     epsilon: float,
     delta: float,

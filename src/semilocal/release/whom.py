@@ -22,7 +22,7 @@ TRUSTS: dict[Trust, str] = {
 }
 DELTA = 1e-6
 K = 50
-_POOLED = ("resolution", "max_depth", "label")
+_POOLED = ("hierarchy", "resolution", "max_depth", "label")
 
 
 def which_trust(trust: Any) -> Trust:

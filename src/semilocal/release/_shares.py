@@ -1,0 +1,232 @@
+"""How many people are in boxes where cells are no boxes that are halved: from the share of each cell that a box takes.
+
+The same numbers and the same kinds of error as in the walks over box trees (_walk.py, _pooled_walk.py), but for one
+thing that needs boxes side by side: people lie evenly in the children of a region, or in a final cell, without slopes
+towards the neighbours. So answers about boxes along edges of cells are as good, and those that cut cells are less good.
+
+Knows shares and published numbers. Knows no geometry: the hierarchy gives the shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Floats, Integers
+from ..hierarchy.base import Cells
+from ..pooled import noise
+from ..pooled.estimate import Estimates
+from ..pooled.rule import last_opened
+from ..protocol.partition import Partition
+from ..randomizer.widths import with_fanout
+from ._tree import Tree
+from ._visitors import Population, population
+from ._walk import Counted
+from .spread import Spread, fit
+
+__all__ = ["PooledShares", "PublicShares"]
+
+_NUMBERS_AT_ONCE = 1 << 22
+
+
+class _Tiles(NamedTuple):
+    """What regions are divided into, region after region: their children, or a region itself if these are not known.
+
+    ``start`` int64[r] says where the tiles of each region begin; ``region`` int64[r] is its row in the tree.
+    """
+
+    start: Integers
+    region: Integers
+    cells: Cells
+    portion: Floats  # float64[t]: share of the region's area
+    people: Floats  # float64[t]
+    noise: Floats  # float64[t]: variance of the people, given those of the region
+
+
+@dataclass(frozen=True, eq=False)
+class PublicShares:
+    """Public regions, ready for range counts.
+
+    Attributes
+    ----------
+    tree : Tree
+    found : Population
+    tiles : _Tiles
+    spread : Spread
+        How unevenly people lie inside tiles.
+    """
+
+    tree: Tree
+    found: Population
+    tiles: _Tiles
+    spread: Spread
+
+    @staticmethod
+    def of(partition: Partition) -> PublicShares:
+        """Divide the people of a partition."""
+        tree = Tree.of(partition)
+        found = population(tree)
+        tiles, spread = _divided(tree, found)
+        return PublicShares(tree, found, tiles, spread)
+
+    def query(self, boxes: Floats) -> Counted:
+        """People in boxes float64[q, 2, d]."""
+        parts = [self._answer(some) for some in _chunks(boxes, len(self.tree.cells))]
+        middle, variance, common, most = np.concatenate([np.empty((4, 0)), *parts], axis=1)
+        return Counted(np.maximum(middle - common, 0.0), variance, middle + common, most)
+
+    def _answer(self, boxes: Floats) -> Floats:
+        """Value, variance, half the difference between both views, and the most: float64[4, q]."""
+        tree, found, tiles, hierarchy = self.tree, self.found, self.tiles, self.tree.partition.task.hierarchy
+        parts = np.flatnonzero(tree.is_part)
+        shares = np.zeros((len(boxes), len(tree.cells)))
+        shares[:, parts] = hierarchy.shares(tree.cells[parts], boxes)
+        taken = hierarchy.shares(tiles.cells, boxes)
+        shares[:, tiles.region] = np.add.reduceat(taken * tiles.portion, tiles.start, axis=1)
+        value = taken @ tiles.people + shares[:, parts] @ found.people[parts]
+        variance = self._inside(taken) + self._parts(shares[:, parts], parts)
+        # Who act from a cell is the largest number that may live there; no limit is known for trimmed parts.
+        ends = np.append(tiles.region, parts)
+        most = np.where(shares[:, ends] > 0, np.where(tree.is_part, np.inf, tree.acting)[ends], 0.0).sum(axis=1)
+        common = np.zeros(len(boxes))
+        for level in reversed(tree.levels):
+            children, kept = tree.children[level], tree.kept[level]
+            ways = np.where(kept, tree.portions[level], 0.0)
+            ways /= ways.sum(axis=1, keepdims=True)
+            below = shares[:, np.maximum(children, 0)]
+            shares[:, level] = here = (below * ways).sum(axis=2)
+            variance += np.maximum((below**2 * ways).sum(axis=2) - here**2, 0.0) @ found.visitors[level]
+            row, child = np.nonzero(tree.exists[level] & ~kept)
+            part, net = children[row, child], below[:, row, child] - here[:, row]
+            variance += net**2 @ found.noise[part]
+            common += net @ found.common[part]
+        return np.stack([value, variance, common, most])
+
+    def _inside(self, taken: Floats) -> Floats:
+        """What places inside tiles add to the variance, given the shares float64[q, t]: float64[q]."""
+        tiles, doubt = self.tiles, self.found.doubt[self.tiles.region]
+        width = np.diff(np.append(tiles.start, len(tiles.cells)))
+        several = np.repeat(width, width)
+        unsure = tiles.noise + np.repeat(doubt, width) / several**2
+        chance = taken * (1.0 - taken) @ tiles.people
+        uneven = np.add.reduceat(np.sqrt(self.spread.excess(tiles.people, taken, unsure)), tiles.start, axis=1)
+        # Children of a region err against each other, since their sum is known; they are uneven in the same way.
+        total, squares = (np.add.reduceat(number, tiles.start, axis=1) for number in (taken, taken**2))
+        against = np.maximum(squares - total**2 / width, 0.0) * width / np.maximum(width - 1, 1)
+        return np.asarray(chance + (uneven**2).sum(axis=1) + against @ tiles.noise[tiles.start])
+
+    def _parts(self, taken: Floats, parts: Integers) -> Floats:
+        people, noise = self.found.people[parts], self.found.noise[parts]
+        return np.asarray(self.spread.variance(people, taken, noise).sum(axis=1))
+
+
+def _divided(tree: Tree, found: Population) -> tuple[_Tiles, Spread]:
+    """Divide regions by the estimates of their last round, and learn how unevenly people lie."""
+    partition, hierarchy = tree.partition, tree.partition.task.hierarchy
+    regions = np.flatnonzero(tree.is_region)
+    widths = hierarchy.fanouts(tree.cells[regions])
+    estimates = partition.estimates[tree.regions[regions]]
+    asked = (widths > 1) & (np.count_nonzero(~np.isnan(estimates), axis=1) == widths) & (tree.acting[regions] > 0)
+    usual = int(np.bincount(widths[asked]).argmax()) if asked.any() else 2
+    groups = [(width, regions[asked & (widths == width)]) for width in np.unique(widths[asked]).tolist()]
+    known = {width: _last_round(tree, found, rows, width) for width, rows in groups}
+    rows = dict(groups).get(usual, regions[:0])
+    spread = fit(found.people[rows], *known.get(usual, (np.empty((0, usual)), np.empty(0), np.empty((0, usual)))))
+    # A region without estimates is one tile; the tiles of the others are their children.
+    pieces = [_Pieces(regions[~asked], tree.cells[regions[~asked], None], found.people[regions[~asked], None])]
+    for width, rows in groups:
+        given, errors, expected = known[width]
+        learned = spread if width == usual else fit(found.people[rows], given, errors, expected)
+        people, noise = learned.divide(found.people[rows], given, errors, expected)
+        cells = hierarchy.children(tree.cells[rows]).reshape(-1, width)
+        pieces.append(_Pieces(rows, cells, people, expected, noise))
+    return _joined(pieces), spread
+
+
+class _Pieces(NamedTuple):
+    """Tiles of regions that have the same number of them."""
+
+    region: Integers
+    cells: Cells
+    people: Floats
+    portion: Floats | None = None
+    noise: Floats | None = None
+
+
+def _joined(pieces: list[_Pieces]) -> _Tiles:
+    width = np.concatenate([np.full(len(piece.region), piece.cells.shape[1]) for piece in pieces])
+    portions = [np.ones(piece.cells.shape) if piece.portion is None else piece.portion for piece in pieces]
+    noises = [np.zeros(len(piece.region)) if piece.noise is None else piece.noise for piece in pieces]
+    return _Tiles(
+        np.cumsum(width) - width,
+        np.concatenate([piece.region for piece in pieces]),
+        np.concatenate([piece.cells.ravel() for piece in pieces]),
+        np.concatenate([portion.ravel() for portion in portions]),
+        np.concatenate([piece.people.ravel() for piece in pieces]),
+        np.repeat(np.concatenate(noises), width),
+    )
+
+
+def _last_round(tree: Tree, found: Population, rows: Integers, width: int) -> tuple[Floats, Floats, Floats]:
+    """Who live in each child of regions, the variance of that, and the children's shares of the area."""
+    partition, hierarchy = tree.partition, tree.partition.task.hierarchy
+    areas = hierarchy.areas(hierarchy.children(tree.cells[rows])).reshape(-1, width)
+    expected = areas / areas.sum(axis=1, keepdims=True)
+    visitors = tree.acting[rows] - found.people[rows]
+    per_responder = with_fanout(partition.task.randomizer, width).variance(1.0 / width)
+    errors = tree.acting[rows] * per_responder + visitors / width * (1.0 - 1.0 / width) + found.doubt[rows] / width**2
+    return partition.estimates[tree.regions[rows], :width] - visitors[:, None] * expected, errors, expected
+
+
+@dataclass(frozen=True, eq=False)
+class PooledShares:
+    """A pooled tree, ready for range counts.
+
+    Attributes
+    ----------
+    estimates : Estimates
+    spread : Spread
+        How unevenly people lie inside final cells.
+    """
+
+    estimates: Estimates
+    spread: Spread
+
+    @staticmethod
+    def of(estimates: Estimates) -> PooledShares:
+        """Learn how unevenly people lie from the divisions of the cells most like final ones."""
+        tree, hierarchy = estimates.tree, estimates.tree.task.hierarchy
+        passed = np.concatenate([[0.0], np.cumsum(estimates.counts)])
+        sizes, children, errors, expected = [np.empty(0)], [np.empty((0, 2))], [np.empty(0)], [np.empty((0, 2))]
+        for level, found in zip(tree.levels, tree.differences, strict=False):
+            last = last_opened(tree.task, level)
+            cells, difference = level.cells[last], found[last[level.opened]]
+            first, last_code = hierarchy.span(cells)
+            begin = np.searchsorted(tree.first_codes, first)
+            end = np.searchsorted(tree.first_codes, last_code, side="right")
+            size = passed[end] - passed[begin]
+            areas = hierarchy.areas(hierarchy.children(cells)).reshape(-1, 2) if len(cells) else np.empty((0, 2))
+            sizes.append(size)
+            children.append(np.stack([size + difference, size - difference], axis=1) / 2.0)
+            errors.append(tree.task.noises * noise.variance(tree.task.unit, level.price[last]) / 4.0)
+            expected.append(areas / areas.sum(axis=1, keepdims=True))
+        return PooledShares(estimates, fit(*(np.concatenate(some) for some in (sizes, children, errors, expected))))
+
+    def query(self, boxes: Floats) -> Counted:
+        """People in boxes float64[q, 2, d]."""
+        parts = [self._answer(some) for some in _chunks(boxes, len(self.estimates.counts))]
+        value, variance, other = np.concatenate([np.empty((3, 0)), *parts], axis=1)
+        return Counted(value, np.maximum(variance, 0.0), other, np.full(len(boxes), self.estimates.counts.sum()))
+
+    def _answer(self, boxes: Floats) -> Floats:
+        found = self.estimates
+        taken = found.tree.task.hierarchy.shares(found.tree.cells, boxes)
+        inside = self.spread.variance(found.counts, taken, found.variances).sum(axis=1)
+        return np.stack([taken @ found.counts, found.variance_of(taken) + inside, taken @ found.unbiased])
+
+
+def _chunks(boxes: Floats, cells: int) -> list[Floats]:
+    step = max(1, _NUMBERS_AT_ONCE // max(cells, 1))
+    return [boxes[start : start + step] for start in range(0, len(boxes), step)]
