@@ -55,7 +55,7 @@ def fields_of(task: Task) -> dict[str, Any]:
         ("window", 0, "window must be a positive number of seconds"),
         ("size_from", "guess", "size_from must be 'responders' or 'estimate'"),
         ("size_from", "estimate", "it needs rule='each' and PaperLaplace"),
-        ("hierarchy", "tree", "hierarchy must be a BinaryTree or Quadtree"),
+        ("hierarchy", "tree", "hierarchy must be a tree such as BinaryTree"),
         ("randomizer", None, "randomizer must be a RandomizedResponse"),
         ("randomizer", RandomizedResponse(1.0, 4), "use a randomizer with fanout=2"),
         ("tolerate_liars", -1, "tolerate_liars must be an integer of at least 0"),
