@@ -104,6 +104,16 @@ class Polygons:
         through, covered = cut._runs_through(boxes), cut.share(boxes) > 0.5
         return cut, through | covered, ~through & covered
 
+    def contain(self, places: Floats) -> Flags:
+        """Whether the first polygon holds places float64[n, 2]: bool[n]. Those on its outline are on either side."""
+        start, stop = self.points, self.points[self.following]
+        mine = (self.corner_owners == 0) & (start[:, 1] != stop[:, 1])
+        out = np.zeros(len(places), dtype=bool)
+        for (x0, y0), (x1, y1) in zip(start[mine].tolist(), stop[mine].tolist(), strict=True):
+            beside = (places[:, 1] >= y0) != (places[:, 1] >= y1)
+            out ^= beside & (places[:, 0] < x0 + (x1 - x0) * (places[:, 1] - y0) / (y1 - y0))
+        return out
+
     def cut(self, boxes: Floats) -> Polygons:
         """The parts inside one box each, float64[q, 2, 2]."""
         found = self

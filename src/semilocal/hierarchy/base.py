@@ -34,6 +34,7 @@ from ..arrays import Flags, Floats, Integers, Words, as_integer, scale_words
 from ..errors import InvalidInput
 from ..geometry import earth, sides
 from ..geometry.box import Box
+from ..geometry.polygons import Polygons as Shapes
 
 __all__ = ["ROOT", "Cells", "Hierarchy", "Polygons"]
 
@@ -177,6 +178,18 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
             begin, end = queries[:, 0, axis, None], queries[:, 1, axis, None]
             out *= np.maximum(np.minimum(end, high) - np.maximum(begin, low), 0.0) / (high - low)
         return out
+
+    def shares_in(self, cells: npt.ArrayLike, polygons: Shapes) -> Floats:
+        """Which share of each cell lies in each polygon: float64[q, m]."""
+        raise InvalidInput("this hierarchy has no polygons; ask about boxes")
+
+    def shares_of_cells(self, cells: npt.ArrayLike, regions: npt.ArrayLike) -> Floats:
+        """Which share of each cell lies in each of some other cells, by its codes: float64[q, m]."""
+        first, last = (side.astype(np.float64) for side in self.span(cells))
+        begin, end = (side.astype(np.float64)[:, None] for side in self.span(regions))
+        return np.asarray(
+            np.maximum(np.minimum(end, last) - np.maximum(begin, first) + 1.0, 0.0) / (last - first + 1.0)
+        )
 
     def spread(self, cells: Cells, kept: Flags, words: Words) -> Cells:
         """A code in the kept children of each cell, uniform if the words are: uint64[n].

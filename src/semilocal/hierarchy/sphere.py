@@ -29,6 +29,7 @@ from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.earth import RADIUS_KM
 from ..geometry.faces import FACE_KM, FACES, on_earth, on_face, wrapped
+from ..geometry.polygons import Polygons as Shapes
 from .base import Cells, Polygons
 from .prefix import PrefixTree, cell_array
 
@@ -240,6 +241,20 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
             top = np.where(corners[:, 1] >= self.box.upper, np.inf, corners[:, 1])
             inside = ((found >= corners[:, 0, None]) & (found < top[:, None])).all(axis=2)
             out[query[some], cell[some]] = (inside * weights[at[some]]).sum(axis=1)
+        return out
+
+    def shares_in(self, cells: npt.ArrayLike, polygons: Shapes) -> Floats:
+        """Which share of each cell's area lies in each polygon in degrees, found as in ``shares``: float64[q, m]."""
+        array = cell_array(cells)
+        boxes, out = self.boxes(array), np.zeros((len(polygons), len(array)))
+        for number in range(len(polygons)):
+            one = polygons.take(np.array([number]))
+            low, high = (one.points.min(axis=0), one.points.max(axis=0)) if len(one.points) else (np.inf, -np.inf)
+            near = np.flatnonzero(((boxes[:, 0] <= high) & (boxes[:, 1] >= low)).all(axis=1))
+            if len(near):
+                places, weights = self._samples(array[near])
+                inside = one.contain(places.reshape(-1, 2)).reshape(weights.shape)
+                out[number, near] = (inside * weights).sum(axis=1)
         return out
 
     def _samples(self, cells: Cells) -> tuple[Floats, Floats]:

@@ -9,18 +9,22 @@ Knows shares and published numbers. Knows no geometry: the hierarchy gives the s
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..hierarchy.base import Cells
+from ..geometry.polygons import Polygons
+from ..hierarchy.base import Cells, Hierarchy
 from ..pooled import noise
 from ..pooled.estimate import Estimates
 from ..pooled.rule import last_opened
 from ..protocol.partition import Partition
 from ..randomizer.widths import with_fanout
+from ._areas import Asked
 from ._tree import Tree
 from ._visitors import Population, population
 from ._walk import Counted
@@ -29,6 +33,8 @@ from .spread import Spread, fit
 __all__ = ["PooledShares", "PublicShares"]
 
 _NUMBERS_AT_ONCE = 1 << 22
+
+_Question: TypeAlias = Callable[[Cells], Floats]  # cells uint64[m] to their shares in q areas, float64[q, m]
 
 
 class _Tiles(NamedTuple):
@@ -71,26 +77,33 @@ class PublicShares:
         tiles, spread = _divided(tree, found)
         return PublicShares(tree, found, tiles, spread)
 
-    def query(self, boxes: Floats) -> Counted:
-        """People in boxes float64[q, 2, d]."""
-        parts = [self._answer(some) for some in _chunks(boxes, len(self.tree.cells))]
+    def query(self, asked: Asked) -> Counted:
+        """People in boxes float64[q, 2, d] or in polygons."""
+        return self._count(_questions(self.tree.partition.task.hierarchy, asked, len(self.tree.cells)))
+
+    def regions(self, cells: Cells) -> Counted:
+        """People in cells."""
+        return self._count(_about_cells(self.tree.partition.task.hierarchy, cells, len(self.tree.cells)))
+
+    def _count(self, questions: Iterable[_Question]) -> Counted:
+        parts = [self._answer(shares_of) for shares_of in questions]
         middle, variance, common, most = np.concatenate([np.empty((4, 0)), *parts], axis=1)
         return Counted(np.maximum(middle - common, 0.0), variance, middle + common, most)
 
-    def _answer(self, boxes: Floats) -> Floats:
+    def _answer(self, shares_of: _Question) -> Floats:
         """Value, variance, half the difference between both views, and the most: float64[4, q]."""
-        tree, found, tiles, hierarchy = self.tree, self.found, self.tiles, self.tree.partition.task.hierarchy
+        tree, found, tiles = self.tree, self.found, self.tiles
         parts = np.flatnonzero(tree.is_part)
-        shares = np.zeros((len(boxes), len(tree.cells)))
-        shares[:, parts] = hierarchy.shares(tree.cells[parts], boxes)
-        taken = hierarchy.shares(tiles.cells, boxes)
+        taken = shares_of(tiles.cells)
+        shares = np.zeros((len(taken), len(tree.cells)))
+        shares[:, parts] = shares_of(tree.cells[parts])
         shares[:, tiles.region] = np.add.reduceat(taken * tiles.portion, tiles.start, axis=1)
         value = taken @ tiles.people + shares[:, parts] @ found.people[parts]
         variance = self._inside(taken) + self._parts(shares[:, parts], parts)
         # Who act from a cell is the largest number that may live there; no limit is known for trimmed parts.
         ends = np.append(tiles.region, parts)
         most = np.where(shares[:, ends] > 0, np.where(tree.is_part, np.inf, tree.acting)[ends], 0.0).sum(axis=1)
-        common = np.zeros(len(boxes))
+        common = np.zeros(len(taken))
         for level in reversed(tree.levels):
             children, kept = tree.children[level], tree.kept[level]
             ways = np.where(kept, tree.portions[level], 0.0)
@@ -214,19 +227,41 @@ class PooledShares:
             expected.append(areas / areas.sum(axis=1, keepdims=True))
         return PooledShares(estimates, fit(*(np.concatenate(some) for some in (sizes, children, errors, expected))))
 
-    def query(self, boxes: Floats) -> Counted:
-        """People in boxes float64[q, 2, d]."""
-        parts = [self._answer(some) for some in _chunks(boxes, len(self.estimates.counts))]
-        value, variance, other = np.concatenate([np.empty((3, 0)), *parts], axis=1)
-        return Counted(value, np.maximum(variance, 0.0), other, np.full(len(boxes), self.estimates.counts.sum()))
+    def query(self, asked: Asked) -> Counted:
+        """People in boxes float64[q, 2, d] or in polygons."""
+        return self._count(_questions(self.estimates.tree.task.hierarchy, asked, len(self.estimates.counts)))
 
-    def _answer(self, boxes: Floats) -> Floats:
+    def regions(self, cells: Cells) -> Counted:
+        """People in cells."""
+        return self._count(_about_cells(self.estimates.tree.task.hierarchy, cells, len(self.estimates.counts)))
+
+    def _count(self, questions: Iterable[_Question]) -> Counted:
+        parts = [self._answer(shares_of) for shares_of in questions]
+        value, variance, other = np.concatenate([np.empty((3, 0)), *parts], axis=1)
+        return Counted(value, np.maximum(variance, 0.0), other, np.full(len(value), self.estimates.counts.sum()))
+
+    def _answer(self, shares_of: _Question) -> Floats:
         found = self.estimates
-        taken = found.tree.task.hierarchy.shares(found.tree.cells, boxes)
+        taken = shares_of(found.tree.cells)
         inside = self.spread.variance(found.counts, taken, found.variances).sum(axis=1)
         return np.stack([taken @ found.counts, found.variance_of(taken) + inside, taken @ found.unbiased])
 
 
-def _chunks(boxes: Floats, cells: int) -> list[Floats]:
+def _questions(hierarchy: Hierarchy, asked: Asked, cells: int) -> Iterator[_Question]:
+    """Some areas at a time: what gives the share of each cell in each of them."""
+    for some in _groups(len(asked), cells):
+        if isinstance(asked, Polygons):
+            yield partial(hierarchy.shares_in, polygons=asked.take(some))
+        else:
+            yield partial(hierarchy.shares, queries=asked[some])
+
+
+def _about_cells(hierarchy: Hierarchy, asked: Cells, cells: int) -> Iterator[_Question]:
+    for some in _groups(len(asked), cells):
+        yield partial(hierarchy.shares_of_cells, regions=asked[some])
+
+
+def _groups(number: int, cells: int) -> Iterator[Integers]:
     step = max(1, _NUMBERS_AT_ONCE // max(cells, 1))
-    return [boxes[start : start + step] for start in range(0, len(boxes), step)]
+    for start in range(0, number, step):
+        yield np.arange(start, min(start + step, number))

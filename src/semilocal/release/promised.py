@@ -24,7 +24,7 @@ from ._areas import as_areas
 from ._pooled_walk import PooledWalk
 from ._shares import PooledShares, PublicShares
 from ._tree import Tree
-from ._walk import Walk
+from ._walk import Counted, Walk
 from .boxes import CountAnswers
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ class Mapped:
             noise, and how people may lie inside cells that an area cuts. ``uncertain`` is set if anybody may have been
             moved by a TRIM; without TRIMs, public regions answer areas along their edges exactly (standard error 0).
         """
-        found = self._walk.query(as_areas(areas, self.partition.task.box))
+        return self._answers(self._walk.query(as_areas(areas, self.partition.task.box)))
+
+    def _answers(self, found: Counted) -> CountAnswers:
         moved = len(self.partition.trimmed_cells) > 0
         most = np.minimum(found.most, float(self.total))
         return CountAnswers(found.value, np.sqrt(found.variance), moved, other=found.other, most=most)
@@ -115,6 +117,9 @@ class Mapped:
 
     def interval(self, level: float = 0.95) -> Any:
         """Intervals for the number of people in each region of the map, in its order: float64[m, 2]."""
+        walk = self._walk
+        if isinstance(walk, PublicShares | PooledShares):
+            return self._answers(walk.regions(self.partition.cells)).interval(level)
         return self.query(self.partition.boxes).interval(level)
 
     @cached_property

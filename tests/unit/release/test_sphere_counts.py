@@ -99,3 +99,15 @@ def test_what_the_hierarchy_says_already_is_refused() -> None:
         sl.counts(points, epsilon=1.0, trust="curator")
     with pytest.raises(InvalidInput, match="hierarchy"):
         sl.counts(points, hierarchy=box, epsilon=1.0, trust="curator")  # type: ignore[call-overload]
+
+
+def test_a_polygon_that_is_a_box_is_answered_as_the_box_and_regions_hold_their_crowds(counted: Any) -> None:
+    corners = QUERIES[2].tolist()
+    (west, south), (east, north) = corners
+    ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
+    polygon, box = (counted.query(asked) for asked in ([{"type": "Polygon", "coordinates": [ring]}], [corners]))
+    assert polygon.value == pytest.approx(box.value)
+    assert polygon.stderr == pytest.approx(box.stderr)
+    low, high = counted.interval(0.95).T
+    crowds = counted.partition.crowds
+    assert np.mean((low <= crowds + 0.5) & (crowds - 0.5 <= high)) > 0.9
