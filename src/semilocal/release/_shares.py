@@ -4,7 +4,7 @@ The same numbers and the same kinds of error as in the walks over box trees (_wa
 thing that needs boxes side by side: people lie evenly in the children of a region, or in a final cell, without slopes
 towards the neighbours. So answers about boxes along edges of cells are as good, and those that cut cells are less good.
 
-Knows shares and published numbers. Knows no geometry: the hierarchy gives the shares.
+Knows shares, which the hierarchy gives, and published numbers. Knows no positions.
 """
 
 from __future__ import annotations
