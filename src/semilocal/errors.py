@@ -10,6 +10,7 @@
     │   └── DeviceViolation   the server refuses what a device sent
     ├── BudgetExceeded        a ledger refuses to spend more than its cap
     ├── MissingExtra          an optional dependency is not installed (also an ImportError)
+    ├── EngineFailed          DuckDB or Spark could not finish: no space, cancelled, lost
     ├── VaultError            a device's vault cannot be opened
     ├── Lost                  one request got no response; the device tries again
     ├── Unreachable           the server gave a device no usable answer for too long
@@ -83,6 +84,10 @@ class MissingExtra(SemilocalError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs {package}; install it with: pip install 'semilocal[{extra}]'")
+
+
+class EngineFailed(SemilocalError):
+    """An engine could not finish: its disk or memory is full, it was cancelled, or it was lost."""
 
 
 class VaultError(SemilocalError):
