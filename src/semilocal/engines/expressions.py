@@ -14,16 +14,17 @@ Knows columns and the arithmetic of engines. Knows no counts, participants or ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import InvalidInput
+from ..geometry.box import Box
 from ..hierarchy.dyadic import BoxTree
 from .keys import axis_bits, coarser_parts
 
-__all__ = ["DUCKDB", "SPARK", "Dialect", "coarser", "key"]
+__all__ = ["DUCKDB", "SPARK", "Dialect", "coarser", "condition_of_rows", "key"]
 
 _EXACT_FLOATS = 52  # integers of so many bits are exact as floats
 
@@ -50,7 +51,8 @@ class Dialect:
 
 
 DUCKDB = Dialect('"', lambda x: f"isfinite({x})")
-SPARK = Dialect("`", lambda x: f"(NOT isnan({x}))")
+# In Spark NaN is larger than everything else.
+SPARK = Dialect("`", lambda x: f"({x} > CAST('-Infinity' AS DOUBLE) AND {x} < CAST('Infinity' AS DOUBLE))")
 
 
 def key(tree: BoxTree, columns: Sequence[str], bits: int, dialect: Dialect) -> str:
@@ -73,11 +75,8 @@ def key(tree: BoxTree, columns: Sequence[str], bits: int, dialect: Dialect) -> s
     if len(columns) != tree.box.dimensions:
         raise InvalidInput(f"the box has {tree.box.dimensions} axes; got {len(columns)} columns: {tuple(columns)}")
     widths = axis_bits(tree, bits)
-    numbers = [f"CAST({dialect.name(column)} AS DOUBLE)" for column in columns]
-    axes = list(zip(numbers, tree.box.lower, tree.box.upper, strict=True))
-    inside = " AND ".join(
-        f"{dialect.finite(x)} AND {x} >= {_number(low)} AND {x} <= {_number(high)}" for x, low, high in axes
-    )
+    axes = _axes(columns, tree.box, dialect)
+    inside = f"{_all(dialect.finite(x) for x, _, _ in axes)} AND {_inside(axes)}"
     shifts = [sum(widths[axis + 1 :]) for axis in range(len(widths))]
     ticks = [_tick(x, low, high, width) for (x, low, high), width in zip(axes, widths, strict=True)]
     if bits <= _EXACT_FLOATS:
@@ -89,6 +88,14 @@ def key(tree: BoxTree, columns: Sequence[str], bits: int, dialect: Dialect) -> s
     return f"CASE WHEN {inside} THEN {packed} ELSE CAST(-1 AS BIGINT) END"
 
 
+def condition_of_rows(columns: Sequence[str], box: Box, dialect: Dialect) -> str:
+    """What is wrong with a row: 0 nothing, 1 a value is NULL, 2 one is NaN or infinite, 3 one is outside the box."""
+    axes = _axes(columns, box, dialect)
+    null = " OR ".join(f"{x} IS NULL" for x, _, _ in axes)
+    finite = _all(dialect.finite(x) for x, _, _ in axes)
+    return f"CASE WHEN {null} THEN 1 WHEN NOT ({finite}) THEN 2 WHEN NOT ({_inside(axes)}) THEN 3 ELSE 0 END"
+
+
 def coarser(tree: BoxTree, name: str, bits: int, fewer: int) -> str:
     """The key at fewer bits of the path, from the key at ``bits``: integer arithmetic both engines know."""
     parts = coarser_parts(tree, bits, fewer)
@@ -97,6 +104,19 @@ def coarser(tree: BoxTree, name: str, bits: int, fewer: int) -> str:
         left -= width
         terms.append(f"(({name} >> {shift}) & {(1 << width) - 1}) * CAST({1 << left} AS BIGINT)")
     return f"(CASE WHEN {name} < 0 THEN CAST(-1 AS BIGINT) ELSE {' + '.join(terms)} END)"
+
+
+def _axes(columns: Sequence[str], box: Box, dialect: Dialect) -> list[tuple[str, float, float]]:
+    numbers = [f"CAST({dialect.name(column)} AS DOUBLE)" for column in columns]
+    return list(zip(numbers, box.lower, box.upper, strict=True))
+
+
+def _inside(axes: Sequence[tuple[str, float, float]]) -> str:
+    return _all(f"{x} >= {_number(low)} AND {x} <= {_number(high)}" for x, low, high in axes)
+
+
+def _all(conditions: Iterable[str]) -> str:
+    return " AND ".join(conditions)
 
 
 def _tick(x: str, low: float, high: float, bits: int) -> str:

@@ -1,0 +1,175 @@
+"""What the engines that group by key have in common: counting, refining, checking, and the tables they join.
+
+An engine says how its rows are grouped; which cells the groups are, and which of them must be counted finer, is decided
+here. Groups stay known until the regions are joined back, so that this needs no further scan in most cases.
+
+Knows groups of rows. Knows no mechanisms and no randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Integers, sort_with_order
+from ..errors import InvalidInput
+from ..geometry.box import Box
+from ..hierarchy.base import Cells, Hierarchy
+from ..hierarchy.dyadic import BoxTree
+from .expressions import Dialect, coarser, condition_of_rows, key
+from .histogram import Histogram, Lookup
+from .joins import Groups, JoinTable, Wanted, covers, join_tables, unclear_cells
+from .keys import cells_of_keys, keys_of_cells
+from .source import Streamed, refuse_bad_rows
+
+__all__ = ["CHANGED", "KEY", "Grouping", "acting_name", "moved_ends", "region_columns"]
+
+KEY = "semilocal key"
+CHANGED = "the rows changed while they were read: run it on data that nobody writes to"
+_RESERVED = "semilocal "  # names of columns that queries add begin with this
+
+
+class Grouping(Streamed):
+    """A source whose engine groups rows by an expression; use ``DuckDBSource`` or ``SparkSource``.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Numeric columns with the positions, one per axis of the box.
+    box : Box
+    types : mapping of str to (str, bool)
+        All columns of the rows: what they hold, and whether that is numbers.
+    """
+
+    dialect: Dialect
+
+    def __init__(self, columns: Sequence[str], box: Box, types: dict[str, tuple[str, bool]]) -> None:
+        super().__init__(box)
+        self.columns = tuple(columns)
+        self._people: int | None = None
+        self._counted: dict[bytes, list[Groups]] = {}
+        self._every = tuple(types)
+        if len(columns) != box.dimensions:
+            raise InvalidInput(f"the box has {box.dimensions} axes; got {len(columns)} columns: {', '.join(columns)}")
+        if missing := [column for column in columns if column not in types]:
+            raise InvalidInput(f"there is no column {missing[0]!r}; the columns are: {', '.join(types)}")
+        for column in columns:
+            what, numbers = types[column]
+            if not numbers:
+                raise InvalidInput(f"column {column!r} holds {what}, not numbers; choose another, or cast it")
+        if taken := [column for column in types if column.startswith(_RESERVED)]:
+            raise InvalidInput(f"the name of column {taken[0]!r} is reserved; rename it first")
+
+    # -- what an engine does -------------------------------------------------------------------------------
+
+    def _keyed(self, expression: str) -> Any:
+        """The rows with one column, ``KEY``: the value of an expression."""
+        raise NotImplementedError
+
+    def _within(self, keyed: Any, expression: str, keys: Integers) -> Any:
+        """Of such rows, those for which an expression of the key is one of the keys."""
+        raise NotImplementedError
+
+    def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
+        """The different keys of such rows and how many rows have each: int64[m], int64[m]."""
+        raise NotImplementedError
+
+    # -- checks --------------------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """Number of rows."""
+        if self._people is None:
+            self._people = int(self._count_groups(self._keyed("0"))[1].sum())
+        return self._people
+
+    def check(self) -> None:
+        """Refuse rows that have no value, are not finite or lie outside, with how many there are. One scan."""
+        kinds, people = self._count_groups(self._keyed(condition_of_rows(self.columns, self.box, self.dialect)))
+        found = dict(zip(kinds.tolist(), people.tolist(), strict=True))
+        self._people = sum(found.values())
+        null, missing, outside = (found.get(kind, 0) for kind in (1, 2, 3))
+        refuse_bad_rows(self.box, rows=self._people, null=null, missing=missing, outside=outside)
+
+    # -- counting ------------------------------------------------------------------------------------------
+
+    def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
+        """How many rows are in each cell of this depth. One scan and one group-by of the engine."""
+        if not isinstance(hierarchy, BoxTree):
+            return super().histogram(hierarchy, depth)
+        found, groups = self.group(hierarchy, self._keyed(self._key(hierarchy, depth)), depth)
+        self._counted = {hierarchy.digest(): [groups]}
+        return found
+
+    def refine(self, hierarchy: Hierarchy, cells: Cells, depth: int, deeper: int) -> Histogram:
+        """The same at depth ``deeper``, of the rows in these cells of depth ``depth`` alone. One scan."""
+        if not isinstance(hierarchy, BoxTree):
+            return super().refine(hierarchy, cells, depth, deeper)
+        found, groups = self._refined(hierarchy, cells, depth, deeper)
+        known = self._counted.get(hierarchy.digest(), [])
+        if known and known[0].bits == hierarchy.level_bits * depth:
+            known[1:] = [groups]
+        return found
+
+    def group(self, tree: BoxTree, keyed: Any, depth: int) -> tuple[Histogram, Groups]:
+        """Count rows by their keys of this depth."""
+        bits = tree.level_bits * depth
+        keys, people = self._count_groups(keyed)
+        if (keys < 0).any():
+            self.check()
+            raise InvalidInput(CHANGED)
+        cells, order = sort_with_order(cells_of_keys(tree, keys, bits), 1 << bits, (2 << bits) - 1)
+        return Histogram(depth, cells, people[order]), Groups(bits, cells, keys[order])
+
+    def tables(self, tree: BoxTree, lookup: Lookup) -> list[JoinTable]:
+        """Tables of keys and regions, from the cells that were counted; what is not known yet is counted."""
+        if tree.digest() not in self._counted:
+            self.histogram(tree, min(tree.max_depth, 24 // tree.level_bits + 1))
+        groups, *finer = self._counted[tree.digest()]
+        unclear = unclear_cells(tree, lookup, groups)
+        if len(unclear) and not (finer and covers(finer[0], unclear, groups.bits)):
+            finer = [self._refined(tree, unclear, groups.bits // tree.level_bits, tree.max_depth)[1]]
+        return join_tables(tree, lookup, groups, finer[0] if finer else None)
+
+    def _refined(self, tree: BoxTree, cells: Cells, depth: int, deeper: int) -> tuple[Histogram, Groups]:
+        bits, fewer = tree.level_bits * deeper, tree.level_bits * depth
+        above = coarser(tree, self.dialect.name(KEY), bits, fewer)
+        rows = self._within(self._keyed(self._key(tree, deeper)), above, keys_of_cells(tree, cells, fewer))
+        return self.group(tree, rows, deeper)
+
+    def _key(self, tree: BoxTree, depth: int) -> str:
+        return key(tree, self.columns, tree.level_bits * depth, self.dialect)
+
+    # -- columns -------------------------------------------------------------------------------------------
+
+    @property
+    def _own(self) -> list[str]:
+        """All columns of the rows, quoted."""
+        return [self.dialect.name(column) for column in self._every]
+
+    @property
+    def _numbers(self) -> list[str]:
+        """The positions, as numbers."""
+        return [f"CAST({self.dialect.name(column)} AS DOUBLE)" for column in self.columns]
+
+
+def acting_name(axis: int) -> str:
+    """Name of a column with the position that moved rows act from."""
+    return f"{_RESERVED}acting {axis}"
+
+
+def moved_ends(tree: BoxTree, lookup: Lookup, region: str, place: str, *, acting: bool) -> dict[str, Any]:
+    """Columns of a table with one row per moved person: its place, its region, and the position it acts from."""
+    out: dict[str, Any] = {place: np.arange(len(lookup.moved_regions)), region: lookup.moved_regions}
+    if acting:
+        for axis, middles in enumerate(tree.middles(lookup.moved_codes).T):
+            out[acting_name(axis)] = np.ascontiguousarray(middles)
+    return out
+
+
+def region_columns(wanted: Wanted, region: str) -> dict[str, Any]:
+    """Columns of a table with one row per region: its index, and what is to be added."""
+    size = len(next(iter(wanted.add.values())))
+    added = {f"{_RESERVED}added {place}": column for place, column in enumerate(wanted.add.values())}
+    return {region: np.arange(size, dtype=np.int32), **added}

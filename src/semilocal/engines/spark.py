@@ -1,0 +1,213 @@
+"""Rows in Spark: a DataFrame in, groups to the driver, a DataFrame out.
+
+Everything per row is an expression that Spark has built in, so Catalyst compiles it and lost work is computed again to
+the same bytes: no expression depends on the partition, the order of rows, or a random number. Only groups and tables of
+cells pass through the driver.
+
+Knows rows and expressions of Spark. Knows no mechanisms and no randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats, Integers
+from ..errors import EngineFailed, InvalidInput, MissingExtra
+from ..geometry.box import Box
+from ..hierarchy.base import Hierarchy
+from ..hierarchy.dyadic import BoxTree
+from .expressions import SPARK, coarser, key
+from .grouping import CHANGED, KEY, Grouping, acting_name, moved_ends, region_columns
+from .histogram import MOVED, Lookup
+from .joins import JoinTable, Wanted, moved_places
+from .source import SAMPLE
+
+__all__ = ["SparkSource", "load_spark"]
+
+_REGION, _PLACE, _FIRST, _AMONG = (f"semilocal {what}" for what in ("region", "place", "first", "among"))
+
+
+class SparkSource(Grouping):
+    """A DataFrame of Spark as a source, for box trees.
+
+    Parameters
+    ----------
+    rows : pyspark.sql.DataFrame
+        One row per person. Cache it if it is expensive to compute: it is read several times.
+    columns : sequence of str
+        Numeric columns with the positions, one per axis of the box.
+    box : Box
+    """
+
+    dialect = SPARK
+
+    def __init__(self, rows: Any, columns: Sequence[str], box: Box) -> None:
+        load_spark()
+        from pyspark.sql.types import NumericType
+
+        kinds = {field.name: field.dataType for field in rows.schema.fields}
+        types = {name: (kind.simpleString(), isinstance(kind, NumericType)) for name, kind in kinds.items()}
+        super().__init__(columns, box, types)
+        self.rows = rows
+
+    def sample(self, size: int = SAMPLE) -> Floats:
+        """About ``size`` positions, each row with the same chance. Only the depth of the histogram depends on them."""
+        positions = self.rows.selectExpr(*(f"{x} AS axis{place}" for place, x in enumerate(self._numbers)))
+        if self.count() > size:
+            positions = positions.sample(fraction=size / self.count(), seed=1)
+        with _reporting_failures():
+            table = positions.limit(2 * size).toArrow()
+        return np.stack([column.to_numpy() for column in table.columns], axis=1)
+
+    # -- counting ------------------------------------------------------------------------------------------
+
+    def _keyed(self, expression: str) -> Any:
+        return self.rows.selectExpr(f"{expression} AS {SPARK.name(KEY)}")
+
+    def _within(self, keyed: Any, expression: str, keys: Integers) -> Any:
+        rows = keyed.selectExpr("*", f"{expression} AS cell")
+        return rows.join(self._table({"cell": keys}), "cell", "left_semi")
+
+    def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
+        with _reporting_failures():
+            found = keyed.groupBy(SPARK.name(KEY)).count().toArrow()
+        keys, people = (np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns)
+        return keys, people
+
+    # -- regions -------------------------------------------------------------------------------------------
+
+    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
+        """Every row with its region, as a DataFrame. Its rows have no order.
+
+        Parameters
+        ----------
+        region : str
+            Name of the new column, "region" if left out: the index of the row's region, INT.
+        add : mapping of str to array, optional
+            Further columns per region, such as its centre: arrays with one value for each region.
+        keep : sequence of str, optional
+            Columns of the rows to keep; all if left out.
+        acting : sequence of str, optional
+            Names for columns with the position that each row acts from, one per axis: its own, or the one it was moved
+            to.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+        """
+        tree = _box_tree(hierarchy)
+        wanted = Wanted.check(self.rows.columns, self.box, **options)
+        joined = self._joined(tree, self.tables(tree, lookup))
+        if not len(lookup.moved_regions):
+            return self._chosen(joined, wanted)
+        still = self._chosen(joined.where(f"{SPARK.name(_REGION)} <> {MOVED}"), wanted)
+        moved = self._moved(tree, lookup, joined.where(f"{SPARK.name(_REGION)} = {MOVED}"), wanted)
+        return still.unionByName(self._chosen(moved, wanted, moved=True))
+
+    def _joined(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:
+        """The rows with a region each; the key of a later table is asked for only where the earlier ones had none."""
+        bits = max(table.bits for table in tables)
+        found = [f"semilocal table {place}" for place in range(len(tables))]
+        rows = self.rows.selectExpr(*self._own, f"{key(tree, self.columns, bits, SPARK)} AS {SPARK.name(KEY)}")
+        for place, (name, table) in enumerate(zip(found, tables, strict=True)):
+            own = coarser(tree, SPARK.name(KEY), bits, table.bits)
+            if place:
+                own = f"CASE WHEN {_first_of(found[:place])} IS NULL THEN {own} END"
+            cell = f"semilocal cell {place}"
+            rows = rows.selectExpr("*", f"{own} AS {SPARK.name(cell)}")
+            rows = rows.join(self._table({cell: table.keys, name: table.regions}), cell, "left")
+        region = f"coalesce({_first_of(found)}, raise_error('{CHANGED}'))"
+        return rows.selectExpr(*self._own, f"{region} AS {SPARK.name(_REGION)}")
+
+    def _moved(self, tree: BoxTree, lookup: Lookup, rows: Any, wanted: Wanted) -> Any:
+        """The rows that were moved, with the region of each and the position it acts from.
+
+        They are ordered by code, and rows with equal codes by their contents: only equal rows can change places.
+        """
+        rows = rows.selectExpr(*self._own, f"{key(tree, self.columns, tree.path_bits, SPARK)} AS {SPARK.name(KEY)}")
+        counted, groups = self.group(tree, rows, tree.max_depth)
+        places = self._table({KEY: groups.keys, _FIRST: moved_places(lookup, counted.counts)})
+        contents = ", ".join(f"CAST({column} AS STRING)" for column in self._own)
+        among = f"row_number() OVER (PARTITION BY {SPARK.name(KEY)} ORDER BY {contents}) - 1"
+        rows = rows.selectExpr("*", f"{among} AS {SPARK.name(_AMONG)}").join(places, KEY)
+        rows = rows.selectExpr(*self._own, f"{SPARK.name(_AMONG)} + {SPARK.name(_FIRST)} AS {SPARK.name(_PLACE)}")
+        return rows.join(self._table(moved_ends(tree, lookup, _REGION, _PLACE, acting=bool(wanted.acting))), _PLACE)
+
+    def _chosen(self, rows: Any, wanted: Wanted, *, moved: bool = False) -> Any:
+        """The columns that are asked for."""
+        listed = [SPARK.name(column) for column in wanted.keep]
+        listed.append(f"{SPARK.name(_REGION)} AS {SPARK.name(wanted.region)}")
+        for axis, name in enumerate(wanted.acting):
+            own = SPARK.name(acting_name(axis)) if moved else self._numbers[axis]
+            listed.append(f"{own} AS {SPARK.name(name)}")
+        if wanted.add:
+            added = region_columns(wanted, _REGION)
+            rows = rows.join(self._table(added), _REGION)
+            names = zip(list(added)[1:], wanted.add, strict=True)
+            listed += [f"{SPARK.name(own)} AS {SPARK.name(name)}" for own, name in names]
+        return rows.selectExpr(*listed)
+
+    # -- rows ----------------------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[Floats]:
+        """Refused: rows stay where they are."""
+        raise InvalidInput(
+            "Spark does not send rows to the driver; write the frame to Parquet and use the engine 'arrow' or 'duckdb'"
+        )
+
+    def _table(self, columns: Mapping[str, npt.NDArray[Any]]) -> Any:
+        import pyarrow
+        from pyspark.sql.functions import broadcast
+
+        return broadcast(self.rows.sparkSession.createDataFrame(pyarrow.table(dict(columns))))
+
+
+def load_spark() -> Any:
+    """The module of Spark's SQL, or how to install it."""
+    try:
+        import pyarrow  # noqa: F401
+        import pyspark.sql
+    except ImportError as error:
+        raise MissingExtra(str(error.name), "spark") from None
+    return pyspark.sql
+
+
+@contextmanager
+def _reporting_failures() -> Iterator[None]:
+    """Failures of Spark as errors that say what to do."""
+    load_spark()
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        text = str(error)
+        reason = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+        if "No space left on device" in text:
+            raise EngineFailed(
+                "Spark ran out of disk space for its shuffle files; free some space or set spark.local.dir. Nothing "
+                "was released"
+            ) from error
+        if "maxResultSize" in text:
+            raise EngineFailed(
+                "the groups are larger than spark.driver.maxResultSize; set it higher. Nothing was released"
+            ) from error
+        if "cancelled" in text:
+            raise EngineFailed("the job was cancelled; nothing was released") from error
+        raise EngineFailed(f"Spark failed: {reason}. Nothing was released") from error
+
+
+def _box_tree(hierarchy: Hierarchy) -> BoxTree:
+    if not isinstance(hierarchy, BoxTree):
+        raise InvalidInput(f"Spark counts in box trees; got a {type(hierarchy).__name__}. Use the engine 'arrow'")
+    return hierarchy
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return f"coalesce({', '.join(map(SPARK.name, names))})"
