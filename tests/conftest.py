@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.helpers.service import database, postgres, store
+from tests.helpers.spark import spark
 
-__all__ = ["database", "postgres", "store"]
+__all__ = ["database", "postgres", "spark", "store"]
 
 REQUIRE_ALL = os.environ.get("SEMILOCAL_REQUIRE_ALL") == "1"
 

@@ -21,7 +21,7 @@ from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.dyadic import BoxTree
 from .expressions import DUCKDB, coarser, key
-from .grouping import CHANGED, KEY, Grouping, acting_name, moved_ends, region_columns
+from .grouping import CHANGED, KEY, MOVES, Grouping, acting_name, moved_ends, region_columns
 from .histogram import MOVED, Lookup
 from .joins import JoinTable, Wanted, moved_places
 from .source import SAMPLE
@@ -98,6 +98,8 @@ class DuckDBSource(Grouping):
         acting : sequence of str, optional
             Names for columns with the position that each row acts from, one per axis: its own, or the one it was moved
             to.
+        moves : str, optional
+            Name for a column with how often each row was moved. Private, like the rows themselves.
 
         Returns
         -------
@@ -145,7 +147,7 @@ class DuckDBSource(Grouping):
         rows = rows.join(places.set_alias("places"), f"{_of('rows', KEY)} = {_of('places', _CELL)}")
         place = f'{_of("rows", _PLACE)} + {_of("places", _FIRST)} AS "{_PLACE}"'
         rows = rows.project(f"{self._listed}, {place}").set_alias("rows")
-        ends = self._table(moved_ends(tree, lookup, _REGION, _PLACE, acting=bool(wanted.acting))).set_alias("ends")
+        ends = self._table(moved_ends(tree, lookup, wanted, _REGION, _PLACE)).set_alias("ends")
         return rows.join(ends, f"{_of('rows', _PLACE)} = {_of('ends', _PLACE)}")
 
     def _chosen(self, rows: Any, wanted: Wanted, *, moved: bool = False) -> Any:
@@ -155,6 +157,8 @@ class DuckDBSource(Grouping):
         listed.append(f'"{_REGION}" AS {DUCKDB.name(wanted.region)}')
         for axis, name in enumerate(wanted.acting):
             listed.append(f"{DUCKDB.name(acting_name(axis)) if moved else self._numbers[axis]} AS {DUCKDB.name(name)}")
+        if wanted.moves:
+            listed.append(f"{DUCKDB.name(MOVES) if moved else 'CAST(0 AS SMALLINT)'} AS {DUCKDB.name(wanted.moves)}")
         if wanted.add:
             added = region_columns(wanted, _CELL)
             rows = rows.join(self._table(added).set_alias("side"), f'"{_REGION}" = {_of("side", _CELL)}')

@@ -24,9 +24,9 @@ from .joins import Groups, JoinTable, Wanted, covers, join_tables, unclear_cells
 from .keys import cells_of_keys, keys_of_cells
 from .source import Streamed, refuse_bad_rows
 
-__all__ = ["CHANGED", "KEY", "Grouping", "acting_name", "moved_ends", "region_columns"]
+__all__ = ["CHANGED", "KEY", "MOVES", "Grouping", "acting_name", "moved_ends", "region_columns"]
 
-KEY = "semilocal key"
+KEY, MOVES = "semilocal key", "semilocal moves"
 CHANGED = "the rows changed while they were read: run it on data that nobody writes to"
 _RESERVED = "semilocal "  # names of columns that queries add begin with this
 
@@ -159,12 +159,14 @@ def acting_name(axis: int) -> str:
     return f"{_RESERVED}acting {axis}"
 
 
-def moved_ends(tree: BoxTree, lookup: Lookup, region: str, place: str, *, acting: bool) -> dict[str, Any]:
-    """Columns of a table with one row per moved person: its place, its region, and the position it acts from."""
+def moved_ends(tree: BoxTree, lookup: Lookup, wanted: Wanted, region: str, place: str) -> dict[str, Any]:
+    """Columns of a table with one row per moved person: its place, its region, and what else is asked for."""
     out: dict[str, Any] = {place: np.arange(len(lookup.moved_regions)), region: lookup.moved_regions}
-    if acting:
+    if wanted.acting:
         for axis, middles in enumerate(tree.middles(lookup.moved_codes).T):
             out[acting_name(axis)] = np.ascontiguousarray(middles)
+    if wanted.moves:
+        out[MOVES] = lookup.moves
     return out
 
 

@@ -118,12 +118,15 @@ class Wanted:
         Columns with one value per region.
     acting : tuple of str
         Names for the position that a row acts from, one per axis, or none.
+    moves : str
+        Name for how often a row was moved, or nothing.
     """
 
     keep: tuple[str, ...]
     region: str
     add: Mapping[str, npt.NDArray[Any]]
     acting: tuple[str, ...]
+    moves: str
 
     @classmethod
     def check(
@@ -135,6 +138,7 @@ class Wanted:
         region: str = "region",
         add: Mapping[str, npt.ArrayLike] | None = None,
         acting: Sequence[str] = (),
+        moves: str = "",
     ) -> Wanted:
         """Check the options against the columns that the rows have."""
         kept = tuple(columns if keep is None else keep)
@@ -142,13 +146,13 @@ class Wanted:
             raise InvalidInput(f"there is no column {missing[0]!r} to keep; the columns are: {', '.join(columns)}")
         if len(acting) not in (0, box.dimensions):
             raise InvalidInput(f"acting must be {box.dimensions} names, one per axis; got {tuple(acting)}")
-        names = [*kept, region, *(add or {}), *acting]
+        names = [*kept, region, *(add or {}), *acting, *([moves] if moves else [])]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise InvalidInput(f"column {twice[0]!r} would be there twice; choose another name, or do not keep it")
         added = {name: np.asarray(values) for name, values in (add or {}).items()}
         if len({len(values) for values in added.values()}) > 1:
             raise InvalidInput("the columns to add must have one value per region; they have different lengths")
-        return cls(kept, region, added, tuple(acting))
+        return cls(kept, region, added, tuple(acting), moves)
 
 
 def _coarse_and_fine(tree: BoxTree, lookup: Lookup, groups: Groups) -> list[JoinTable]:
@@ -210,7 +214,7 @@ def _interval_bits(tree: BoxTree, lookup: Lookup) -> Integers:
     both = lookup.first | _ends(tree, lookup)
     lowest = both & (~both + np.uint64(1))
     zeros = np.frexp(lowest.astype(np.float64))[1] - 1  # a power of two is exact
-    return np.maximum(tree.path_bits - zeros, 0).astype(np.int64)
+    return np.asarray(np.maximum(tree.path_bits - zeros, 0), dtype=np.int64)
 
 
 def _is_in(values: Cells, ascending: Cells) -> Flags:

@@ -22,7 +22,7 @@ from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.dyadic import BoxTree
 from .expressions import SPARK, coarser, key
-from .grouping import CHANGED, KEY, Grouping, acting_name, moved_ends, region_columns
+from .grouping import CHANGED, KEY, MOVES, Grouping, acting_name, moved_ends, region_columns
 from .histogram import MOVED, Lookup
 from .joins import JoinTable, Wanted, moved_places
 from .source import SAMPLE
@@ -95,6 +95,8 @@ class SparkSource(Grouping):
         acting : sequence of str, optional
             Names for columns with the position that each row acts from, one per axis: its own, or the one it was moved
             to.
+        moves : str, optional
+            Name for a column with how often each row was moved. Private, like the rows themselves.
 
         Returns
         -------
@@ -136,7 +138,7 @@ class SparkSource(Grouping):
         among = f"row_number() OVER (PARTITION BY {SPARK.name(KEY)} ORDER BY {contents}) - 1"
         rows = rows.selectExpr("*", f"{among} AS {SPARK.name(_AMONG)}").join(places, KEY)
         rows = rows.selectExpr(*self._own, f"{SPARK.name(_AMONG)} + {SPARK.name(_FIRST)} AS {SPARK.name(_PLACE)}")
-        return rows.join(self._table(moved_ends(tree, lookup, _REGION, _PLACE, acting=bool(wanted.acting))), _PLACE)
+        return rows.join(self._table(moved_ends(tree, lookup, wanted, _REGION, _PLACE)), _PLACE)
 
     def _chosen(self, rows: Any, wanted: Wanted, *, moved: bool = False) -> Any:
         """The columns that are asked for."""
@@ -145,6 +147,8 @@ class SparkSource(Grouping):
         for axis, name in enumerate(wanted.acting):
             own = SPARK.name(acting_name(axis)) if moved else self._numbers[axis]
             listed.append(f"{own} AS {SPARK.name(name)}")
+        if wanted.moves:
+            listed.append(f"{SPARK.name(MOVES) if moved else 'CAST(0 AS SMALLINT)'} AS {SPARK.name(wanted.moves)}")
         if wanted.add:
             added = region_columns(wanted, _REGION)
             rows = rows.join(self._table(added), _REGION)
@@ -180,13 +184,11 @@ def load_spark() -> Any:
 @contextmanager
 def _reporting_failures() -> Iterator[None]:
     """Failures of Spark as errors that say what to do."""
-    load_spark()
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+            raise
         text = str(error)
         reason = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
         if "No space left on device" in text:
