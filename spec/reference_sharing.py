@@ -6,6 +6,7 @@ Slow and simple on purpose. It is compared with the package on every vector of `
 from __future__ import annotations
 
 import hashlib
+import hmac
 from typing import NamedTuple
 
 WORD = (1 << 64) - 1
@@ -122,6 +123,18 @@ class Tree:
                 sides[side] ^= both ^ (int.from_bytes(proof, "little") if child & 1 else 0)
         tag = b"".join(value.to_bytes(32, "little") for value in sides)
         return Level(nodes, tag + b"".join((value & WORD).to_bytes(8, "little") for value in rest))
+
+
+def rounded(value: float, low: float, high: float, bits: int, word: int) -> int:
+    """The integer that a device sends for a value, section 6."""
+    scaled = min(max((value - low) / (high - low), 0.0), 1.0) * (2**bits - 1)
+    down = int(scaled)
+    return down + (1 if (word >> 11) * 2.0**-53 < scaled - down else 0)
+
+
+def rounding_word(secret: bytes, task: bytes) -> int:
+    """The word of a device for a task, section 6."""
+    return int.from_bytes(hmac.digest(secret, bytes(4) + b"semilocal/1/rounding" + task, "sha256")[:8], "big")
 
 
 def evaluate(

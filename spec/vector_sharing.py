@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from sharing_forgeries import TASK, second_node, worth
 from vector_common import Json
 
+from semilocal import Box
+from semilocal.pooled.asked import AskedValue
+from semilocal.pooled.task import PooledTask
+from semilocal.protocol.keys import rounding_word, upload_entropy
 from semilocal.sharing.evaluate import Half
+from semilocal.sharing.pair import Operator, PairTask
 from semilocal.sharing.report import SEED, ScalarTree, Shape, SharedReport, make_report
 
 COUNTS, VALUES = Shape(4), Shape(4, 3)
@@ -86,6 +91,36 @@ def forged() -> Iterator[tuple[str, Shape, SharedReport]]:
     yield "one bit flipped", COUNTS, SharedReport(bytes(flipped), mine.private)
 
 
+def asked() -> Iterator[Json]:
+    """Tasks that ask for a value: their bytes, and the integers that devices send."""
+    operators = [
+        Operator(name, f"https://{name}.example", entropy(f"{name} signs", 32), entropy(f"{name} opens", 32))
+        for name in ("leader", "helper")
+    ]
+    box = Box((0.0, 0.0), (8.0, 4.0))
+    pooled = PooledTask.build(box, epsilon=1.0, trust="two-servers", max_depth=6)
+    for name, ask, values in (
+        ("own value", AskedValue(name="fare", low=0.0, high=100.0), (0.0, 33.3, 50.0, 100.0)),
+        ("own value per cell", AskedValue(name="age", low=-1.5, high=6.25, bits=3, mean="cells"), (-1.5, 0.0, 6.25)),
+        ("a coordinate per cell", AskedValue.of_function(box, "coordinate", (0.0,), bits=8, mean="cells"), (0.1, 7.9)),
+    ):
+        pair = PairTask(pooled, operators[0], operators[1], 0, ask)
+        secrets = [entropy(f"{name} device {number}", 32) for number in range(3)]
+        yield {
+            "name": name, "pair": pair.to_bytes().hex(), "task": pair.id.hex(), "epsilon": pair.epsilon,
+            "levels": pair.shape.levels, "value_bits": pair.shape.value_bits, "low": ask.low, "high": ask.high,
+            "devices": [
+                {
+                    "secret": secret.hex(), "word": str(rounding_word(secret, pair.id)), "value": value,
+                    "sent": ask.encode(value, rounding_word(secret, pair.id)),
+                    "entropy": upload_entropy(secret, pair.id, 77, 64, value=ask.encode(value, 0)).hex(),
+                    "entropy_of": [77, ask.encode(value, 0)],
+                }
+                for secret in secrets for value in values
+            ],
+        }  # fmt: skip
+
+
 def make_sharing() -> Json:
     positive = []
     for name, shape, path, value in (
@@ -101,7 +136,10 @@ def make_sharing() -> Json:
     negative = [entry(name, shape, report) for name, shape, report in forged()]
     return {
         "about": "spec/sharing.md. Positive: entropy gives these bytes, all cells opened give these tags and sums "
-        "(decimal, modulo 2^64), equal tags on both servers. Negative: some tag differs.",
+        "(decimal, modulo 2^64), equal tags on both servers. Negative: some tag differs. "
+        "Asked: section 6; `word` (decimal) rounds `value` to `sent`; `entropy` (64 bytes) is that of the cell and the "
+        "integer in `entropy_of`.",
         "positive": positive,
         "negative": negative,
+        "asked": list(asked()),
     }

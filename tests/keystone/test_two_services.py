@@ -63,11 +63,11 @@ def test_two_services_publish_the_numbers_of_the_simulation(stores: tuple[Store,
 
 
 FARE = AskedValue(name="fare", low=0.0, high=50.0, bits=6)
-LATITUDE = AskedValue.of_function(Box((0, 0), (1, 1)), "coordinate", (1.0,), per_cell=True)
+LATITUDE = AskedValue.of_function(Box((0, 0), (1, 1)), "coordinate", (1.0,), mean="cells")
 
 
 @pytest.mark.parametrize(
-    "asked", [FARE, msgspec.structs.replace(FARE, per_cell=True), LATITUDE], ids=lambda one: one.what
+    "asked", [FARE, msgspec.structs.replace(FARE, mean="cells"), LATITUDE], ids=lambda one: one.what
 )
 def test_two_services_publish_the_sums_of_the_simulation(stores: tuple[Store, Store], asked: AskedValue) -> None:
     """Sums in the clear with the noise that both servers derive. Means within six standard errors (2e-9)."""

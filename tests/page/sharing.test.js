@@ -9,6 +9,7 @@ import { aes128 } from "../../src/semilocal/page/static/device/aes.js";
 import { concat, fromLittleEndian, hex, littleEndian, unhex } from "../../src/semilocal/page/static/device/bytes.js";
 import { isSigned, x25519, x25519Public } from "../../src/semilocal/page/static/device/curve.js";
 import { hmac, sha256 } from "../../src/semilocal/page/static/device/sha256.js";
+import { isPairTask, readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { makeReport, treeHashes } from "../../src/semilocal/page/static/device/sharing.js";
 
 const VECTORS = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
@@ -153,4 +154,12 @@ test("a signature holds for its key and message only", async () => {
   const order = 2n ** 252n + 27742317777372353535851937790883648493n;
   const larger = concat(signature.slice(0, 32), littleEndian(fromLittleEndian(signature.slice(32)) + order, 32));
   assert.equal(await isSigned(larger, key, message), false); // the same number in another spelling
+});
+
+test("a task that asks for a value is refused in clear words", () => {
+  assert.ok(VECTORS.asked.length >= 3);
+  for (const { pair } of VECTORS.asked) {
+    assert.ok(isPairTask(unhex(pair)));
+    assert.throws(() => readPairTask(unhex(pair)), { name: "ServerViolation", token: "asks-for-a-value", message: /asks for a value beside the position/ });
+  }
 });

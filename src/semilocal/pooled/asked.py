@@ -9,6 +9,8 @@ Knows parameters. Knows no reports, positions or noise.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 import numpy as np
 
@@ -38,9 +40,9 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         The public range.
     bits : int
         The grid has 2^bits - 1 steps; 1 to 10.
-    per_cell : bool
-        Whether a mean per final cell of a map is wanted. If not, there is no map: one sum over all reports, and
-        nothing about places is sent.
+    mean : {"all", "cells"}
+        "cells": a mean per final cell of a map. "all": there is no map, one sum over all reports, and nothing about
+        places is sent.
     function : str
         "coordinate", "squared_norm", "linear" or "indicator" of the position; empty for the owner's own value.
     parameters : tuple of float
@@ -57,7 +59,7 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     low: float
     high: float
     bits: int = VALUE_BITS
-    per_cell: bool = False
+    mean: Literal["all", "cells"] = "all"
     function: str = ""
     parameters: tuple[float, ...] = ()
 
@@ -67,6 +69,8 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         low, high = as_range((self.low, self.high), self.name)
         if not is_integer(self.bits) or not 1 <= self.bits <= VALUE_BITS:
             raise InvalidInput(f"bits must be from 1 to {VALUE_BITS}; got {self.bits!r}")
+        if self.mean not in ("all", "cells"):
+            raise InvalidInput(f"mean must be 'all' or 'cells'; got {self.mean!r}")
         if self.function and self.function not in FUNCTIONS:
             raise InvalidInput(
                 f"a task of two servers takes one of the functions {', '.join(FUNCTIONS)}; got {self.function!r}"
@@ -86,14 +90,17 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         parameters: tuple[float, ...] = (),
         *,
         bits: int = VALUE_BITS,
-        per_cell: bool = False,
+        mean: Literal["all", "cells"] = "all",
     ) -> AskedValue:
         """A function of the position, with its range over the box."""
         f = named_function(function, parameters)
         low, high = np.asarray(f.range_over(np.array([[box.lower, box.upper]])))[0].tolist()
-        return cls(
-            name=f.name, low=low, high=high, bits=bits, per_cell=per_cell, function=function, parameters=parameters
-        )
+        return cls(name=f.name, low=low, high=high, bits=bits, mean=mean, function=function, parameters=parameters)
+
+    @property
+    def per_cell(self) -> bool:
+        """Whether a mean per final cell is asked, and with it a map."""
+        return self.mean == "cells"
 
     @property
     def own(self) -> bool:

@@ -19,6 +19,7 @@ from semilocal.device.upload import check_pair, make_upload, smallest_sides
 from semilocal.device.vault import PairUpload, unpack
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, ServerViolation, Unreachable
 from semilocal.pooled import PooledTask
+from semilocal.pooled.asked import AskedValue
 from semilocal.sharing.envelope import open_envelope
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.report import make_report
@@ -26,7 +27,7 @@ from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Receipt, Upload
 from semilocal.testing import secret
 from tests.helpers.fake_pair import POOLED, SEALING, SIGNING, FakePair, PairWorld, sample_pair
-from tests.helpers.fake_server import DeviceDies, refusal
+from tests.helpers.fake_server import DeviceDies, Problem, refusal
 
 POSITION = (0.3, 0.7)
 
@@ -398,3 +399,71 @@ def test_a_task_of_one_server_is_not_taken_for_a_pair() -> None:
     assert run(world, url=f"http://leader.test/tasks/{name}").token == "malformed"
     with pytest.raises(InvalidInput, match="not a pair task"):
         PairTask.from_bytes(data)
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+FARE = AskedValue(name="fare", low=0, high=50, mean="cells")
+
+
+def value_pair(asked: AskedValue = FARE) -> PairTask:
+    return msgspec.structs.replace(sample_pair(), value=asked)
+
+
+def test_a_report_with_a_value_is_derived_from_the_value_too() -> None:
+    pair = value_pair()
+    first, same = (make_upload(pair, POSITION, secret(5), value=12.5) for _ in range(2))
+    assert first.public == same.public
+    other = make_upload(pair, POSITION, secret(5), value=40.0)
+    seeds = slice(2, 2 + 16)  # the first correction follows from the seeds alone
+    assert other.public[seeds] != first.public[seeds], "the same seeds for two values would give both away"
+    assert other.id == first.id
+
+
+def test_a_mean_over_all_sends_nothing_about_the_place() -> None:
+    pair = value_pair(AskedValue(name="fare", low=0, high=50))
+    here, there = (make_upload(pair, place, secret(5), value=12.5) for place in (POSITION, (0.9, 0.1)))
+    assert here.public == there.public
+    assert pair.shape.levels == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "value", "message"),
+    [
+        (FARE, None, "asks for fare from 0 to 50: give your value"),
+        (FARE, 50.5, "fare must be a number from 0 to 50; got 50.5"),
+        (AskedValue.of_function(POOLED.box, "coordinate", (0.0,)), 1.0, "no value of your own"),
+        (None, 1.0, "no value of your own"),
+    ],
+)
+def test_a_value_that_is_missing_not_asked_for_or_out_of_range_leaves_nothing(
+    asked: AskedValue | None, value: float | None, message: str
+) -> None:
+    world = PairWorld(FakePair(sample_pair() if asked is None else value_pair(asked)))
+    with pytest.raises(InvalidInput, match=message):
+        run(world, value=value)
+    assert world.uploads() == []
+    assert booked(world) == []
+
+
+def test_an_upload_with_a_value_books_map_and_sums_and_is_fixed() -> None:
+    summary = run(PairWorld(FakePair(value_pair())), value=12.5)
+    assert summary.outcome == "uploaded"
+    assert summary.epsilon == 4.0
+    assert "with any two values of fare from 0 to 50" in summary.text()
+    assert "everybody's value (fare" in summary.text()
+    with pytest.raises(ServerViolation, match="max_epsilon allows 3"):
+        check_pair(value_pair(), Policy(max_epsilon=3.0))
+
+
+def test_a_retry_with_another_value_is_refused_and_sends_the_first_one_with_the_same() -> None:
+    world = PairWorld(FakePair(value_pair()), retry=Retry(patience=1.0))
+    stored = world.servers.upload
+    world.servers.upload = lambda who, body: (_ for _ in ()).throw(Problem(503, "overloaded"))  # type: ignore[method-assign]
+    with pytest.raises(Unreachable):
+        run(world, value=12.5)
+    world.servers.upload = stored  # type: ignore[method-assign]
+    with pytest.raises(InvalidInput, match="another position or value"):
+        run(world, value=13.5)
+    assert run(world, value=12.5).outcome == "uploaded"
+    assert len(set(world.uploads())) == 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
 from semilocal.pooled import PooledTask
+from semilocal.pooled.asked import AskedValue
 from semilocal.sharing.pair import COLLUSION, EXPERIMENTAL, PairTask, check_origin
 from tests.helpers.pairs import crowd, operator, pair_task, pooled_task
 
@@ -120,3 +123,75 @@ def test_a_bucket_of_another_depth_is_refused() -> None:
         pair_task().check_bucket(2)
     with pytest.raises(InvalidInput, match="bucket"):
         pair_task(bucket_depth=2).check_bucket(1)
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+FARE = AskedValue(name="fare", low=0, high=50)
+
+
+def test_a_task_without_a_value_keeps_its_bytes_and_one_with_a_value_comes_back() -> None:
+    assert b"value" not in pair_task().to_bytes()
+    pair = pair_task(value=FARE)
+    assert PairTask.from_bytes(pair.to_bytes()) == pair
+    assert pair.id != pair_task().id
+
+
+def test_a_mean_over_all_sends_no_place_and_costs_epsilon_once() -> None:
+    pair = pair_task(value=FARE)
+    assert pair.shape == (1, 10)
+    assert {pair.place(code) for code in pair.pooled.hierarchy.codes(crowd(20)).tolist()} == {(1, (0,))}
+    assert pair.epsilon == pair.pooled.epsilon
+    assert pair.tree_task(1).hierarchy.max_depth == 1
+    text = pair.statement()
+    assert "No place is sent" in text
+    assert "everybody's value (fare, to its grid)" in text
+    assert COLLUSION not in text
+    assert "with any two values of fare from 0 to 50" in pair.loss_words
+
+
+def test_means_per_cell_cost_the_map_and_the_sums() -> None:
+    pair = pair_task(value=AskedValue(name="fare", low=0, high=50, mean="cells"))
+    assert pair.epsilon == 2 * pair.pooled.epsilon == pair.promise().epsilon
+    assert pair.shape == (9, 10)
+    assert "every position, to the resolution of the upload, and everybody's value" in pair.statement()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"low": 5, "high": 5}, "smallest first"),
+        ({"high": float("nan")}, "finite"),
+        ({"bits": 11}, "from 1 to 10"),
+        ({"bits": 0}, "from 1 to 10"),
+        ({"name": ""}, "1 to 100 printable"),
+        ({"mean": "some"}, "'all' or 'cells'"),
+        ({"function": "gaussian_bump", "parameters": (1.0,)}, "takes one of the functions"),
+        ({"parameters": (1.0,)}, "belong to a function"),
+        ({"function": "coordinate", "parameters": ()}, "one whole number"),
+    ],
+)
+def test_a_value_that_no_pair_can_ask_for_is_refused(changes: dict[str, Any], message: str) -> None:
+    fields: dict[str, Any] = {"name": "fare", "low": 0, "high": 50}
+    with pytest.raises(InvalidInput, match=message):
+        AskedValue(**(fields | changes))
+
+
+def test_a_function_that_leaves_its_range_and_a_value_with_buckets_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="leaves the stated range"):
+        pair_task(value=AskedValue(name="x", low=0, high=0.5, function="coordinate", parameters=(0.0,)))
+    with pytest.raises(InvalidInput, match="no public buckets"):
+        pair_task(value=FARE, bucket_depth=2)
+
+
+def test_a_value_outside_the_range_is_refused() -> None:
+    for value in (-0.1, 50.1, float("nan"), "5"):
+        with pytest.raises(InvalidInput, match="fare must be a number from 0 to 50"):
+            FARE.encode(value, 0)  # type: ignore[arg-type]
+
+
+def test_rounding_keeps_the_expectation() -> None:
+    """10,000 draws, five standard errors: 6e-7."""
+    draws = np.random.default_rng(3).integers(0, 2**64, 10_000, dtype=np.uint64).tolist()
+    found = np.array([FARE.encode(12.34, draw) for draw in draws]) * 50 / 1023
+    assert abs(found.mean() - 12.34) < 5 * 0.5 * 50 / 1023 / 100

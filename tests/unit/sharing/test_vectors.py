@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,20 @@ def test_the_payload_lies_on_the_path_and_nowhere_else(vector: dict[str, Any]) -
 @pytest.mark.parametrize("vector", VECTORS["negative"], ids=lambda v: v["name"])
 def test_the_reference_rejects_every_forged_report(vector: dict[str, Any]) -> None:
     assert seen(vector, 0)[0] != seen(vector, 1)[0]
+
+
+@pytest.mark.parametrize("vector", VECTORS["asked"], ids=lambda v: v["name"])
+def test_the_reference_rounds_values_as_devices_do(vector: dict[str, Any]) -> None:
+    task = bytes.fromhex(vector["task"])
+    assert hashlib.sha256(bytes.fromhex(vector["pair"])).digest() == task
+    sent = set()
+    for device in vector["devices"]:
+        word = reference.rounding_word(bytes.fromhex(device["secret"]), task)
+        assert str(word) == device["word"]
+        found = reference.rounded(device["value"], vector["low"], vector["high"], vector["value_bits"], word)
+        assert found == device["sent"]
+        sent.add(found)
+    assert {0, 2 ** vector["value_bits"] - 1} <= sent or "coordinate" in vector["name"]
 
 
 def test_there_is_a_vector_for_every_attack() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import msgspec
@@ -15,11 +16,13 @@ from sharing_forgeries import How, second_node, worth
 
 from semilocal.device.upload import make_upload
 from semilocal.pooled import replay
+from semilocal.pooled.asked import AskedValue
+from semilocal.pooled.values import add_up, sum_rate
 from semilocal.service.pair import play as pair_play
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Party
-from semilocal.sharing.report import SharedReport, make_report
+from semilocal.sharing.report import ScalarTree, SharedReport, make_report
 from semilocal.sharing.wire import LevelSums, SignedTree, Upload, split_ids
 from semilocal.testing import MockClock, secret
 from semilocal.transcript.pair import verify_pair
@@ -129,7 +132,10 @@ async def put_all(servers: Pair, pair: PairTask, uploads: Iterable[Upload]) -> N
 
 async def crowd(servers: Pair, pair: PairTask) -> None:
     points = positions().tolist()
-    await put_all(servers, pair, (make_upload(pair, point, secret(number)) for number, point in enumerate(points)))
+    value = None if pair.asked is None else 3.0
+    await put_all(
+        servers, pair, (make_upload(pair, point, secret(number), value=value) for number, point in enumerate(points))
+    )
 
 
 def rejected_by(servers: Pair) -> set[bytes]:
@@ -179,6 +185,125 @@ def play(stores: tuple[Store, Store], test: Callable[[Pair], Awaitable[None]]) -
             await test(pair)
 
     asyncio.run(body())
+
+
+STARS = AskedValue(name="stars", low=0, high=7, bits=3, mean="cells")  # a value is its own place on the grid
+
+
+def value_forgery(
+    pair: PairTask, label: str, payload: list[int], value: int, *, leaf: int = 1, flipped: int | None = None
+) -> SharedReport:
+    """A well-formed place tree with any payload, and a value tree for any value worth anything."""
+    drawn = np.random.default_rng(list(label.encode())).bytes(2 * pair.shape.private_bytes)
+    parts = (drawn[:32], drawn[32:])
+    seeds = [tuple(int.from_bytes(part[at : at + 16], "little") for part in parts) for at in (0, 16)]
+    place = ScalarTree(pair.id, b"place").corrections(path_of(pair), payload, (seeds[0][0], seeds[0][1]))
+    bits = [value >> shift & 1 for shift in reversed(range(STARS.bits))]
+    tree = bytearray(ScalarTree(pair.id, b"value").corrections(bits, (leaf,), (seeds[1][0], seeds[1][1])))
+    if flipped is not None:
+        tree[flipped // 8] ^= 1 << flipped % 8
+    return SharedReport(place + bytes(tree), parts)
+
+
+def values(pair: PairTask) -> Forgeries:
+    """A value out of range, doubled, negative, other than the value tree's, worth two leaves, other per server."""
+    word = 1 << 64
+    out = {
+        "out of range": value_forgery(pair, "out", [1, 8], 0),
+        "far out of range": value_forgery(pair, "far", [1, 1 << 40], 7),
+        "negative": value_forgery(pair, "negative", [1, word - 3], 3),
+        "doubled": value_forgery(pair, "doubled", [1, 10], 5),
+        "another value than the tree's": value_forgery(pair, "another", [1, 4], 5),
+        "leaf worth 2": value_forgery(pair, "leaf", [1, 10], 5, leaf=2),
+        "leaf worth 0": value_forgery(pair, "nothing", [1, 0], 5, leaf=0),
+        "leaf worth -1": value_forgery(pair, "minus", [1, word - 5], 5, leaf=word - 1),
+        "two people with one value": value_forgery(pair, "two", [2, 5], 5),
+        "nobody with a value": value_forgery(pair, "nobody", [0, 5], 5),
+    }
+    for level in range(LEVELS):
+        report = value_forgery(pair, f"level {level}", [1, 5], 5)
+        at = 1 + level * (16 + 16 + 32) + 16 + 8
+        changed = (int.from_bytes(report.public[at : at + 8], "little") + 1) % word
+        public = report.public[:at] + changed.to_bytes(8, "little") + report.public[at + 8 :]
+        out[f"value changed at level {level}"] = SharedReport(public, report.private)
+    one, other = value_forgery(pair, "one", [1, 2], 2), value_forgery(pair, "other", [1, 7], 7)
+    out["another value for the helper"] = SharedReport(one.public, (one.private[0], other.private[1]))
+    out["another value seed for the helper"] = SharedReport(
+        one.public, (one.private[0], one.private[1][:16] + other.private[1][16:])
+    )
+    rng = np.random.default_rng(12)
+    places = [place for place in range(8 * (1 + 3 * 56)) if place >= 8 or place < STARS.bits]
+    for place in rng.choice(places, size=60, replace=False).tolist():
+        out[f"bit {place} of the value tree"] = value_forgery(pair, "flipped", [1, 5], 5, flipped=place)
+    return out
+
+
+def test_every_forged_value_is_rejected_and_nobody_else(stores: tuple[Store, Store]) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
+        await crowd(servers, pair)
+        forged = values(pair)
+        good = value_forgery(pair, "good", [1, 5], 5)
+        reports = [*forged.values(), good]
+        await put_all(servers, pair, (sealed_upload(pair, report, number) for number, report in enumerate(reports)))
+        signed = await servers.finish(pair)
+        names = {report_id(number): name for number, name in enumerate(forged)}
+        assert [name for report, name in names.items() if report not in rejected_by(servers)] == []
+        assert rejected_by(servers) == set(names)
+        assert sum(signed.trees[0].rejected) == len(forged)
+        assert off(signed, pair) <= 1
+
+    play(stores, body)
+
+
+def off(signed: SignedTree, pair: PairTask) -> float:
+    """How far sums are from the truth, as a multiple of what noise reaches once in 10^6 runs."""
+    (published,) = signed.published()
+    tree = replay(published)
+    assert published.sums is not None
+    assert pair.asked is not None
+    grid = pair.asked.grid(TASK.hierarchy.boxes(tree.cells))
+    points = np.concatenate([positions(), [PLACE]])
+    exact = add_up(np.array([3] * HONEST + [5]), tree.find(points), grid)
+    rate = float(sum_rate(Fraction(TASK.epsilon), 7, 1))
+    reach = 2 * np.log(4 * len(exact) / 1e-6) / rate
+    return float(np.abs(published.sums - exact).max() / reach)
+
+
+def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault that the test above must catch."""
+    whole = pair_play._tags
+
+    def without_values(party: Party) -> npt.NDArray[np.uint8]:
+        tags = whole(party).copy()
+        if tags.shape[1] == 32 + 80:
+            tags[:, :32] = 0
+        return tags
+
+    monkeypatch.setattr(pair_play, "_tags", without_values)
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
+        await crowd(servers, pair)
+        forged = value_forgery(pair, "leaf", [1, 7 * 1000], 7, leaf=1000)
+        await put_all(servers, pair, [sealed_upload(pair, forged, 0)])
+        signed = await servers.finish(pair)
+        assert rejected_by(servers) == set()
+        assert off(signed, pair) > 1
+
+    play(stores, body)
+
+
+def test_a_value_with_bits_after_its_last_level_is_refused_at_the_door(stores: tuple[Store, Store]) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
+        report = value_forgery(pair, "unused", [1, 5], 5, flipped=STARS.bits)
+        answer = await servers.put(pair, sealed_upload(pair, report, 0))
+        assert (answer.status_code, answer.json()["token"]) == (422, "bad-upload")
+
+    play(stores, body)
 
 
 def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(

@@ -44,7 +44,11 @@ export const isPairTask = (data) => equal(data.slice(1, 16), concat(pack("type")
 
 /** The pair in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {PairTask} */
 export function readPairTask(data) {
-  const fields = readFields(unpack(data));
+  const found = unpack(data);
+  if (found instanceof Map && found.has("value")) {
+    throw new ServerViolation("asks-for-a-value", "the task asks for a value beside the position, which this page cannot send; take part with `semilocal join`");
+  }
+  const fields = readFields(found);
   const { pooled, leader, helper, bucket_depth: buckets } = fields;
   check(pooled.hierarchy.kind === "binary", "two servers count in a binary tree");
   const tree = new Tree(pooled.hierarchy);
