@@ -14,19 +14,18 @@ from typing import Any
 import griffe
 
 ROLE = re.compile(r":(?:func|class|meth|mod|attr|data|exc):`~?([^`]+)`")
+CHOICES = re.compile(r"^(\s*\w+ : )\{([^}]*)\}", flags=re.MULTILINE)  # griffe would take the first for a default
 SHARED = "semilocal.release.onecall"
 
 
 class Docstrings(griffe.Extension):
     """Replaces docstrings after a package was read."""
 
-    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        """Take the docstring that the function has when the program runs."""
-        if func.path.startswith(f"{SHARED}.") and func.docstring is not None and func.parent.is_module:
-            job = getattr(importlib.import_module(SHARED), func.name)
-            func.docstring.value = inspect.getdoc(job) or func.docstring.value
-
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Show names of roles as code."""
-        if obj.docstring is not None:
-            obj.docstring.value = ROLE.sub(r"`\1`", obj.docstring.value)
+        """Take the docstring that a job has when the program runs; show names of roles as code, choices as choices."""
+        if obj.docstring is None:
+            return
+        text = obj.docstring.value
+        if obj.is_function and obj.parent is not None and obj.parent.path == SHARED:
+            text = inspect.getdoc(getattr(importlib.import_module(SHARED), obj.name)) or text
+        obj.docstring.value = CHOICES.sub(r"\1one of \2", ROLE.sub(r"`\1`", text))

@@ -80,7 +80,10 @@ def test_every_page_is_built_and_the_reference_is_filled(site: Path) -> None:
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     pages = {page.replace("README.html", "index.html") for page in pages}
     assert [page for page in sorted(pages) if not (site / page).exists()] == []
-    assert "rows_per_user" in (site / "reference" / "api" / "jobs.html").read_text(encoding="utf-8")
+    jobs = (site / "reference" / "api" / "jobs.html").read_text(encoding="utf-8")
+    assert "rows_per_user" in jobs
+    assert ":class:" not in jobs  # roles are no Markdown
+    assert not re.search(r"default:\W+(?:<[^>]*>\W*)*curator", jobs)  # there is no default of whom to trust
     assert "--rows-are-people" in (site / "reference" / "options.html").read_text(encoding="utf-8")
     assert "canonical bytes" in (site / "reference" / "protocol.html").read_text(encoding="utf-8")
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import semilocal
 from tests.helpers.sources import MODULES, tree
 from tests.unit.test_imports import INSIDE, LAYERS
 
@@ -102,6 +103,12 @@ def test_the_readme_works_where_a_registry_shows_it() -> None:
     assert [link for link in links if not link.startswith("https://")] == []
 
 
+def test_the_reference_has_every_public_name() -> None:
+    pages = "\n".join(page.read_text("utf-8") for page in (ROOT / "docs" / "reference" / "api").glob("*.md"))
+    shown = set(re.findall(r"^::: semilocal\.(\w+)$", pages, flags=re.MULTILINE))
+    assert set(semilocal.__all__) - shown == {"__version__"}
+
+
 def in_navigation(tree: Any) -> Iterator[str]:
     """The pages that a navigation names."""
     if isinstance(tree, str):
@@ -124,7 +131,14 @@ def test_every_page_is_in_the_navigation_or_in_a_list_of_its_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "docs/explanation/architecture.md", "docs/howto/testing.md"]
+    "page",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/explanation/architecture.md",
+        "docs/howto/testing.md",
+        "docs/howto/extend.md",
+    ],
 )
 def test_every_file_that_is_named_exists(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

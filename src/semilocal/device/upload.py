@@ -289,7 +289,7 @@ class Uploader:
 
     def _store(self, pair: PairTask) -> PairUpload:
         """Seal, book and save, before anything leaves."""
-        data = self._made(pair, token=self._token).to_bytes()
+        data = self._upload_of(pair, token=self._token).to_bytes()
         cost = exact(pair.epsilon)
         ledger = self._vault.contents.ledger.reserve(pair.id, epsilon=cost, exposure=cost)
         ledger = ledger.spend(pair.id, epsilon=cost, exposure=cost).settle(pair.id)
@@ -298,13 +298,13 @@ class Uploader:
         self._notify(f"Sealed one upload for {pair.leader.name} and {pair.helper.name}; the loss is booked.")
         return entry
 
-    def _made(self, pair: PairTask, *, token: str = "") -> Upload:
+    def _upload_of(self, pair: PairTask, *, token: str = "") -> Upload:
         return make_upload(pair, self._position, self._vault.contents.secret, token=token, value=self._value)
 
     def _resumed(self, pair: PairTask, entry: PairUpload) -> PairUpload:
         """The stored upload, with another token if the owner gives one."""
         kept = Upload.from_bytes(entry.upload)
-        if self._made(pair).public != kept.public:
+        if self._upload_of(pair).public != kept.public:
             raise InvalidInput(
                 "this vault holds an upload for the task with another position or value; both are fixed for a task, or "
                 "two uploads could be compared. Give the same ones"

@@ -219,7 +219,7 @@ class RankedPopulation:
 
     @property
     def left(self) -> Cells:
-        """Children that TRIMs left behind: whoever has a code in one of them was moved. uint64[l], in no order."""
+        """Children that TRIMs left behind: a participant with a code in one was moved. uint64[l], in no order."""
         return np.concatenate([np.empty(0, dtype=np.uint64), *self._left])
 
     @property
