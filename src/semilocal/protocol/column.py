@@ -1,6 +1,6 @@
 """A column: values that belong to people, not to places, with a public range.
 
-Those who play many participants (a simulation, a curator) have a value for every row; a device has its own. The range is
+A simulation or a curator plays many participants and has a value for every row; a device has its own. The range is
 public and comes from the person who asks: one taken from the data would tell about the data.
 
 Knows values and their range. Knows no positions and no noise.
