@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ NOTE = "This page is made from the program itself.\n"
 
 
 def help_text(*words: str) -> str:
-    """What ``semilocal WORDS --help`` prints."""
+    """What ``semilocal WORDS --help`` prints into a file."""
     from semilocal.cli.main import main
 
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-        main([*words, "--help"])
+    with contextlib.redirect_stdout(out):
+        code = main([*words, "--help"])
+    assert code == 0, words
     return out.getvalue().strip()
 
 
@@ -33,9 +35,33 @@ def options() -> str:
     """All commands with their help."""
     from semilocal.cli.main import COMMANDS
 
-    os.environ["COLUMNS"] = "100"
-    parts = [f"## semilocal {name}\n\n```text\n{help_text(name)}\n```\n" for name in COMMANDS]
+    parts = [part for name in COMMANDS for part in command(name)]
     return "\n".join(["# Every command and option\n", NOTE, *parts])
+
+
+def command(*words: str) -> Iterator[str]:
+    """One command, and its actions if it has some, as Markdown."""
+    yield f"## semilocal {' '.join(words)}\n"
+    group, actions = "", []
+    for line in help_text(*words).partition("\nExit codes:")[0].splitlines():
+        if line.startswith("Usage: "):
+            yield f"```text\n{line.removeprefix('Usage: ')}\n```\n"
+        elif found := re.fullmatch(r"(\S.*):", line):
+            group = found[1]
+            yield f"\n**{group}**\n"
+        elif found := re.fullmatch(r"  (\S.*?)(?:: (.*))?", line):
+            actions += [found[1]] if group == "Commands" and found[1][0] != "-" else []
+            yield f"- `{found[1]}`" + (f": {escaped(found[2])}" if found[2] else "")
+        else:
+            yield escaped(line)
+    yield ""
+    for action in actions:
+        yield from command(*words, action)
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown leaves as it is."""
+    return re.sub(r"([*_<\[\]`])", r"\\\1", text)
 
 
 def routes() -> str:

@@ -84,7 +84,9 @@ def test_every_page_is_built_and_the_reference_is_filled(site: Path) -> None:
     assert "rows_per_user" in jobs
     assert ":class:" not in jobs  # roles are no Markdown
     assert not re.search(r"default:\W+(?:<[^>]*>\W*)*curator", jobs)  # there is no default of whom to trust
-    assert "--rows-are-people" in (site / "reference" / "options.html").read_text(encoding="utf-8")
+    options = (site / "reference" / "options.html").read_text(encoding="utf-8")
+    assert "--rows-are-people" in options
+    assert "--enrolment-seconds" in options  # of an action of a command
     assert "canonical bytes" in (site / "reference" / "protocol.html").read_text(encoding="utf-8")
 
 
