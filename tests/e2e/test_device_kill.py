@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -24,6 +22,7 @@ from semilocal.service.stores.base import open_store
 from semilocal.testing import Server, cluster, running_server
 from semilocal.transcript.download import save_transcript
 from tests.helpers import HANG
+from tests.helpers.forked import Forked, first_words
 from tests.helpers.long import SEED, times
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
@@ -47,23 +46,25 @@ class Fire:
 
 def live(server: Server, task: Task, vault: Path, position: str, fire: Fire, chance: random.Random) -> None:
     """One device: start it, kill it some time after its first words, start it again, until it finishes."""
-    command = [sys.executable, "-m", "semilocal", "join", f"{server.url}/tasks/{task.id.hex()}", "--position", position]
+    command = ["join", f"{server.url}/tasks/{task.id.hex()}", "--position", position]
     command += ["--vault", str(vault), "--yes", "--spread", "0", "--min-k", "1", "--max-delta", "1"]
     command += ["--max-epsilon", "1000000", "--max-exposure", "1000000"]
     more = fire.kills < KILLS
     while True:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        assert process.stdout is not None
-        first = process.stdout.readline()
+        said = vault.with_suffix(".log")
+        said.unlink(missing_ok=True)
+        process = Forked(command, said, os.environ)
+        first_words(process, said, seconds=HANG)
         if more:
             time.sleep(chance.uniform(0.0, LONGEST_LIFE))
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
                 more = fire.take()
-        out = first + process.communicate(timeout=HANG)[0]
-        if process.returncode == -signal.SIGKILL:
+        code = process.wait(HANG)
+        if code == -signal.SIGKILL:
             continue
-        assert process.returncode == 0, out.decode()
+        out = said.read_bytes()
+        assert code == 0, out.decode()
         assert b"You have a region." in out
         return
 

@@ -24,8 +24,9 @@ from semilocal.service.stores.pairs import SEED
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import accepted_digest
 from semilocal.sharing.wire import Receipt, SignedTree
-from semilocal.testing import ADMIN_TOKEN, Server, free_port
+from semilocal.testing import ADMIN_TOKEN, free_port
 from tests.helpers import HANG
+from tests.helpers.forked import ForkedServer
 from tests.helpers.long import times
 from tests.helpers.pairs import SIGNING, SimulatedPair, crowd, pooled_task, report_id, upload_of
 
@@ -66,7 +67,9 @@ class Servers:
         ]
         ports = (None, helper)
         self.both = [
-            Server(self.urls[n], port=ports[n], log=folder / f"{n}.log", options=options[n], signing_key=SIGNING[n])
+            ForkedServer(
+                self.urls[n], port=ports[n], log=folder / f"{n}.log", options=options[n], signing_key=SIGNING[n]
+            )
             for n in (0, 1)
         ]
 

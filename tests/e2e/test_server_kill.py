@@ -29,6 +29,7 @@ from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import Postgres, Server, cluster, secrets_of
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers import HANG
+from tests.helpers.forked import ForkedServer
 from tests.helpers.long import SEED, times
 from tests.helpers.service import Device, open_campaign, sample_task, unmet
 from tests.helpers.stored import verify
@@ -118,7 +119,7 @@ async def under_fire(url: str, store: Store, kill: Callable[[], Any]) -> int:
     async def fire() -> None:
         nonlocal kills
         while kills < KILLS:
-            await asyncio.sleep(chance.uniform(0.05, 1.2))
+            await asyncio.sleep(chance.uniform(0.05, 0.8))
             await asyncio.to_thread(kill)
             kills += 1
 
@@ -142,7 +143,7 @@ async def under_fire(url: str, store: Store, kill: Callable[[], Any]) -> int:
 
 @pytest.mark.slow
 def test_killing_the_server_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    server = ForkedServer(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
     server.start()
     store = open_store(server.database, worker="test")
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,16 +64,23 @@ class Server:
         """Start it, and wait until it answers; ``files`` limits how many it may open."""
         source = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-        with open(self.log or os.devnull, "ab") as sink:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "semilocal", "serve", "--db", self.database, "--port", str(self.port),
-                 "--workers", str(self.workers), *self.options],
-                env={**os.environ, "PYTHONPATH": path, "SEMILOCAL_ADMIN_TOKEN": ADMIN_TOKEN,
-                     "SEMILOCAL_SIGNING_KEY": self.signing_key.hex()}, stdout=sink, stderr=sink,
-                start_new_session=True, preexec_fn=None if files is None else partial(_limit_files, files),
-            )  # fmt: skip
+        arguments = ["serve", "--db", self.database, "--port", str(self.port), "--workers", str(self.workers)]
+        environment = {
+            **os.environ, "PYTHONPATH": path, "SEMILOCAL_ADMIN_TOKEN": ADMIN_TOKEN,
+            "SEMILOCAL_SIGNING_KEY": self.signing_key.hex(),
+        }  # fmt: skip
+        self.process = self._launch([*arguments, *self.options], environment, files)
         if wait:
             self.wait()
+
+    def _launch(
+        self, arguments: Sequence[str], environment: Mapping[str, str], files: int | None
+    ) -> subprocess.Popen[bytes]:
+        with open(self.log or os.devnull, "ab") as sink:
+            return subprocess.Popen(
+                [sys.executable, "-m", "semilocal", *arguments], env=environment, stdout=sink, stderr=sink,
+                start_new_session=True, preexec_fn=None if files is None else partial(_limit_files, files),
+            )  # fmt: skip
 
     def wait(self) -> None:
         """Wait until it answers."""
