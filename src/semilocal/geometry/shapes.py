@@ -20,7 +20,7 @@ from .places import LATITUDE
 from .polygons import Polygons
 from .sides import is_geographic
 
-__all__ = ["as_polygons", "as_shapes", "h3_shapes", "has_shapes"]
+__all__ = ["as_polygons", "as_shapes", "h3_shapes", "has_shapes", "latitude_first"]
 
 Shapes = npt.NDArray[np.object_]  # shapely geometries
 
@@ -64,7 +64,7 @@ def as_polygons(areas: Any, box: Box) -> Polygons:
     last = np.zeros(len(coordinates), dtype=bool)
     last[np.cumsum(sizes) - 1] = True  # the first corner once more
     points, sizes = np.ascontiguousarray(coordinates[~last]), sizes - 1
-    if is_geographic(box) and box.names[0].lower() in LATITUDE:
+    if latitude_first(box):
         points = np.ascontiguousarray(points[:, ::-1])
     outline = np.concatenate([[True], np.diff(part) > 0])[: len(rings)]  # shapely gives the outline first
     return _turned(Polygons(points, sizes, which[part], len(shapes)), outline)
@@ -113,6 +113,11 @@ def h3_shapes(cells: Iterable[str]) -> Shapes:
             raise InvalidInput(f"H3 cell {row} ({cell}) holds a pole and has no outline in degrees; leave it out")
         out.append(_in_degrees(np.array(h3.cell_to_boundary(cell))[:, ::-1]))
     return _objects(out)
+
+
+def latitude_first(box: Box) -> bool:
+    """Whether the domain's axes are the other way round than those of GeoJSON."""
+    return is_geographic(box) and box.names[0].lower() in LATITUDE
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------

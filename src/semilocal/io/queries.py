@@ -1,11 +1,10 @@
-"""Boxes to count in: from a CSV file, from GeoJSON rectangles, or an even grid.
+"""Areas to count in: boxes or polygons from a file, or an even grid.
 
 Knows the formats. What a query is called, and all its other columns or properties, is kept for the answers.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,39 +12,57 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arrays import Floats, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from .files import read_text
+from ..geometry.shapes import as_shapes, latitude_first
+from .area_files import AREA_FILES, Properties, boxes_around, features_of, is_geoparquet, read_area_file
 from .points import read_points
+from .regions import box_geometries
 from .sources import open_source
 
 __all__ = ["CORNERS", "MOST_CELLS", "Queries", "corner_names", "grid_queries", "read_queries"]
 
 CORNERS = ("x0", "y0", "x1", "y1")
 MOST_CELLS = 10_000_000
+H3_NAMES = ("h3", "h3_cell", "h3_index", "h3index")
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Boxes and what the file says about them.
+    """Areas and what the file says about them.
 
     Attributes
     ----------
     boxes : float64[q, 2, d]
-        Lower and upper corners.
+        Lower and upper corners; for polygons, of the smallest box around each.
     properties : mapping of str to list
-        One entry per query: other columns of the CSV file, or properties of the features.
+        One entry per query: other columns of the file, or properties of the features.
+    shapes : object[q], optional
+        Shapely geometries, checked; None for boxes.
     """
 
     boxes: Floats
-    properties: Mapping[str, list[Any]] = field(default_factory=lambda: MappingProxyType({}))
+    properties: Properties = field(default_factory=lambda: MappingProxyType({}))
+    shapes: npt.NDArray[np.object_] | None = None
 
     __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.boxes)
+
+    @property
+    def areas(self) -> Any:
+        """What to ask a release about: ``counts.query(queries.areas)``."""
+        return self.boxes if self.shapes is None else self.shapes
+
+    def geometries(self, box: Box) -> list[dict[str, Any]]:
+        """The areas as GeoJSON geometries (two dimensions only)."""
+        if self.shapes is None:
+            return box_geometries(_in_axes(self.boxes, box))
+        return [shape.__geo_interface__ for shape in self.shapes]
 
     def outside(self, box: Box) -> tuple[int, int]:
         """How many boxes reach outside the domain in part, and how many lie outside altogether."""
@@ -63,9 +80,35 @@ def corner_names(box: Box) -> list[str]:
 
 
 def read_queries(path: Path, box: Box) -> Queries:
-    """Read boxes out of a CSV file or GeoJSON rectangles."""
-    if path.suffix.lower() in (".geojson", ".json"):
-        return _rectangles(path, box)
+    """Read areas out of a file.
+
+    Boxes: CSV or Parquet with two columns per axis (see :func:`corner_names`), or GeoJSON rectangles. Polygons, in two
+    dimensions: GeoJSON, GeoParquet, GeoPackage (.gpkg), or a column of H3 cells called ``h3``. All other columns or
+    properties come back with the answers.
+
+    Raises
+    ------
+    InvalidInput
+        With the file and the line or feature.
+    MissingExtra
+        If the format needs a package that is not installed.
+    """
+    kind = path.suffix.lower()
+    if not path.is_file():
+        raise InvalidInput(f"{path}: no such file; check the path")
+    if kind in (".geojson", ".json"):
+        return _from_geojson(path, box)
+    if kind in AREA_FILES and (kind != ".parquet" or is_geoparquet(path)):
+        _check_plane(path, box)
+        return _from_shapes(path, box, *read_area_file(path, box))
+    source = open_source(path)
+    cells = [name for name in source.columns if name.lower() in H3_NAMES]
+    if cells:
+        _check_plane(path, box)
+        others = [name for name in source.columns if name != cells[0]]
+        texts = source.texts([cells[0], *others])
+        kept = dict(zip([cells[0], *others], texts, strict=True))
+        return _from_shapes(path, box, list(map(str, texts[0])), kept)
     wanted = [f"{name}_{end}" for end in ("lower", "upper") for name in box.names]
     try:
         table = read_points(path, columns=wanted)
@@ -78,43 +121,60 @@ def read_queries(path: Path, box: Box) -> Queries:
     if turned.any():
         row = int(np.argmax(turned))
         raise InvalidInput(f"{path}, {table.place(row)}: the lower corner is above the upper one; swap them")
-    source = open_source(path)
     others = [name for name in source.columns if name not in table.names]
     return Queries(boxes, dict(zip(others, source.texts(others), strict=True)))
 
 
-def _rectangles(path: Path, box: Box) -> Queries:
-    if box.dimensions != 2:
-        raise InvalidInput(f"{path}: GeoJSON has two dimensions, the domain has {box.dimensions}; use CSV")
-    try:
-        features = json.loads(read_text(path))["features"]
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"{path}, line {error.lineno}: is no JSON ({error.msg}); fix the file") from None
-    except (KeyError, TypeError):
-        raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of rectangles") from None
-    if not isinstance(features, list):
-        raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of rectangles")
-    found, properties = [], []
-    for number, feature in enumerate(features):
-        try:
-            (ring,) = feature["geometry"]["coordinates"]
-            corners = np.array(ring, dtype=np.float64)
-            low, high = corners.min(axis=0), corners.max(axis=0)
-            upright = corners.shape == (5, 2) and bool(((corners == low) | (corners == high)).all())
-            upright = upright and bool(np.isfinite(corners).all())
-            named = dict(feature.get("properties") or {})
-        except (KeyError, TypeError, ValueError):
-            upright = False
-        if not upright:
-            raise InvalidInput(f"{path}, feature {number}: must be a rectangle along the axes, with five points")
-        found.append((low, high))
+def _from_geojson(path: Path, box: Box) -> Queries:
+    _check_plane(path, box)
+    features = features_of(path)
+    properties = []
+    for feature in features:
+        given = feature.get("properties")
+        named = dict(given) if isinstance(given, dict) else {}
         if "id" in feature:
             named.setdefault("id", feature["id"])
         properties.append(named)
-    if not found:
-        raise InvalidInput(f"{path}: has no features; there must be at least one rectangle")
     names = list(dict.fromkeys(name for named in properties for name in named))
-    return Queries(np.array(found), {name: [named.get(name) for named in properties] for name in names})
+    columns = {name: [named.get(name) for named in properties] for name in names}
+    rectangles = [_rectangle(feature.get("geometry")) for feature in features]
+    found = [corners for corners in rectangles if corners is not None]
+    if len(found) == len(rectangles):
+        return Queries(_in_axes(np.array(found), box), columns)
+    return _from_shapes(path, box, {"type": "FeatureCollection", "features": features}, columns)
+
+
+def _rectangle(geometry: Any) -> tuple[Floats, Floats] | None:
+    """Two corners, if a geometry is a rectangle along the axes: boxes need no other packages."""
+    try:
+        (ring,) = geometry["coordinates"]
+        corners = np.array(ring, dtype=np.float64)
+        if geometry["type"] != "Polygon" or corners.shape != (5, 2) or not np.isfinite(corners).all():
+            return None
+    except (KeyError, TypeError, ValueError):
+        return None
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    steps = np.abs(np.diff(corners, axis=0))
+    upright = bool(((corners == low) | (corners == high)).all()) and bool((np.count_nonzero(steps, axis=1) == 1).all())
+    return (low, high) if upright and np.array_equal(corners[0], corners[-1]) and (low < high).all() else None
+
+
+def _from_shapes(path: Path, box: Box, areas: Any, properties: Mapping[str, list[Any]]) -> Queries:
+    try:
+        shapes = as_shapes(areas, box)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None
+    return Queries(_in_axes(boxes_around(shapes), box), properties, shapes)
+
+
+def _in_axes(boxes: Floats, box: Box) -> Floats:
+    """Boxes float64[q, 2, 2] with the axes of GeoJSON, turned to those of the domain; and back."""
+    return boxes[:, :, ::-1] if latitude_first(box) else boxes
+
+
+def _check_plane(path: Path, box: Box) -> None:
+    if box.dimensions != 2:
+        raise InvalidInput(f"{path}: polygons have two dimensions, the domain has {box.dimensions}; use CSV with boxes")
 
 
 def grid_queries(text: str, box: Box) -> Queries:

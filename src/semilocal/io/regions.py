@@ -24,6 +24,7 @@ from .files import write_text
 
 __all__ = [
     "AnyPartition",
+    "box_geometries",
     "boxes_geojson",
     "csv_text",
     "regions_geojson",
@@ -87,6 +88,14 @@ def _geometry(rings: Polygons) -> dict[str, Any]:
     if len(rings) == 1:
         return {"type": "Polygon", "coordinates": rings}
     return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
+
+
+def box_geometries(boxes: Floats) -> list[dict[str, Any]]:
+    """Boxes float64[m, 2, 2] as GeoJSON polygons."""
+    if boxes.shape[2] != 2:
+        raise InvalidInput(f"GeoJSON needs two dimensions; these boxes have {boxes.shape[2]}; write .csv")
+    x, y = boxes[:, (0, 1, 1, 0, 0), 0], boxes[:, (0, 0, 1, 1, 0), 1]
+    return [{"type": "Polygon", "coordinates": [ring]} for ring in np.stack([x, y], axis=2).tolist()]
 
 
 def boxes_geojson(boxes: Floats, properties: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -60,3 +60,97 @@ def test_a_grid_covers_the_domain_once() -> None:
 def test_bad_grids_are_refused(text: str, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         grid_queries(text, BOX)
+
+
+DEGREES = Box((-10, 40), (10, 60), names=("lon", "lat"))
+TRIANGLE = [[0, 50], [4, 50], [0, 54], [0, 50]]
+
+
+def saved(path: Path, features: list[dict[str, object]], **more: object) -> Path:
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features, **more}))
+    return path
+
+
+def feature(ring: list[list[int]], **properties: object) -> dict[str, object]:
+    geometry = {"type": "Polygon", "coordinates": [ring]}
+    return {"type": "Feature", "geometry": geometry, "properties": properties}
+
+
+def test_polygons_of_a_geojson_file_come_with_names_and_boxes_around_them(tmp_path: Path) -> None:
+    pytest.importorskip("shapely")
+    queries = read_queries(saved(tmp_path / "q.geojson", [feature(TRIANGLE, name="a", people=3)]), DEGREES)
+    assert queries.shapes is not None
+    assert queries.areas is queries.shapes
+    assert queries.boxes.tolist() == [[[0, 50], [4, 54]]]
+    assert queries.properties == {"name": ["a"], "people": [3]}
+    assert queries.geometries(DEGREES)[0]["type"] == "Polygon"
+    turned = Box((40, -10), (60, 10), names=("lat", "lon"))
+    assert read_queries(tmp_path / "q.geojson", turned).boxes.tolist() == [[[50, 0], [54, 4]]]
+
+
+def test_rectangles_are_boxes_and_need_no_other_package(tmp_path: Path) -> None:
+    ring = [[0, 50], [4, 50], [4, 54], [0, 54], [0, 50]]
+    path = saved(tmp_path / "q.geojson", [feature(ring)])
+    queries = read_queries(path, DEGREES)
+    assert (queries.shapes, queries.boxes.tolist()) == (None, [[[0, 50], [4, 54]]])
+    assert queries.geometries(DEGREES) == [{"type": "Polygon", "coordinates": [ring]}]
+    turned = read_queries(path, Box((40, -10), (60, 10), names=("lat", "lon")))
+    assert turned.boxes.tolist() == [[[50, 0], [54, 4]]]
+    assert turned.geometries(Box((40, -10), (60, 10), names=("lat", "lon")))[0]["coordinates"] == [ring]
+
+
+@pytest.mark.parametrize("ending", ["gpkg", "parquet"])
+def test_polygons_of_other_files_come_with_their_columns_and_a_checked_crs(tmp_path: Path, ending: str) -> None:
+    geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
+    frame = geopandas.GeoDataFrame(
+        {"name": ["a", None], "code": [7, 8]}, geometry=[shapely.Polygon(TRIANGLE), shapely.box(0, 50, 1, 51)], crs=4326
+    )
+
+    def write(crs: int | None, name: str) -> Path:
+        path = tmp_path / f"{name}.{ending}"
+        changed = frame.set_crs(None, allow_override=True) if crs is None else frame.to_crs(crs)
+        changed.to_file(path) if ending == "gpkg" else changed.to_parquet(path)
+        return path
+
+    queries = read_queries(write(4326, "degrees"), DEGREES)
+    assert queries.properties == {"name": ["a", None], "code": [7, 8]}
+    assert queries.boxes.tolist() == [[[0, 50], [4, 54]], [[0, 50], [1, 51]]]
+    assert len(queries.areas) == 2
+    metres = write(3857, "metres")
+    with pytest.raises(InvalidInput, match=r"metres.*EPSG:3857.*to_crs\(4326\)"):
+        read_queries(metres, DEGREES)
+    assert len(read_queries(metres, Box.mercator())) == 2
+    if ending == "parquet":
+        with pytest.raises(InvalidInput, match=r"no CRS.*set_crs\(4326\)"):
+            read_queries(write(None, "unknown"), DEGREES)
+
+
+def test_h3_cells_of_a_column_are_areas(tmp_path: Path) -> None:
+    h3 = pytest.importorskip("h3")
+    cells = [h3.latlng_to_cell(50.0, 5.0, 4), h3.latlng_to_cell(51.0, 6.0, 7)]
+    path = tmp_path / "q.csv"
+    path.write_text(f"h3,name\n{cells[0]},a\n{cells[1]},b\n")
+    queries = read_queries(path, DEGREES)
+    assert queries.shapes is not None
+    assert queries.properties == {"h3": cells, "name": ["a", "b"]}
+    path.write_text(f"h3,name\n{cells[0]},a\nnonsense,b\n")
+    with pytest.raises(InvalidInput, match=r"q\.csv: H3 cell 1 is 'nonsense'"):
+        read_queries(path, DEGREES)
+
+
+@pytest.mark.parametrize(
+    ("features", "more", "words"),
+    [
+        ([feature([[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]])], {}, "polygon 0 is invalid"),
+        ([feature(TRIANGLE), {"type": "Feature", "geometry": None}], {}, "Polygon or MultiPolygon; got None"),
+        ([], {}, "has no features"),
+        ([3], {}, "FeatureCollection of polygons"),
+        ([feature(TRIANGLE)], {"crs": {"properties": {"name": "urn:ogc:def:crs:EPSG::3857"}}}, "EPSG::3857.*convert"),
+    ],
+)
+def test_bad_polygons_of_a_file_are_refused_with_the_file(
+    tmp_path: Path, features: list[dict[str, object]], more: dict[str, object], words: str
+) -> None:
+    pytest.importorskip("shapely")
+    with pytest.raises(InvalidInput, match=f"q.geojson.*{words}"):
+        read_queries(saved(tmp_path / "q.geojson", features, **more), DEGREES)
