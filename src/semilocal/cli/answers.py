@@ -5,7 +5,6 @@ Knows queries, answers and the two formats. Used by ``counts`` and ``results``.
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from ..geometry.box import Box
 from ..io.files import write_text
 from ..io.queries import Queries, corner_names
-from ..io.regions import boxes_geojson, csv_text
+from ..io.regions import csv_text, feature_collection
 from ..release.boxes import Answers
 
 __all__ = ["ANSWERS", "answer_columns", "check_queries", "write_answers"]
@@ -43,25 +42,31 @@ def check_queries(queries: Queries, box: Box) -> None:
 
 
 def answer_columns(queries: Queries, answers: Answers, box: Box, *, level: float) -> dict[str, list[Any]]:
-    """Columns by name: what the queries are called, their corners, then count, stderr, low and high."""
+    """Columns by name: what the queries are called, corners of boxes, then count, stderr, low and high.
+
+    Polygons without any properties are numbered.
+    """
     corners = queries.boxes.reshape(len(queries), -1)
+    places = dict(zip(corner_names(box), corners.T.tolist(), strict=True))
+    if queries.shapes is not None:
+        places = {} if queries.properties else {"polygon": list(range(len(queries)))}
     interval = answers.interval(level)
     values = (answers.value, answers.stderr, interval[:, 0], interval[:, 1])
     return {
         **{name: list(column) for name, column in queries.properties.items() if name not in ANSWERS},
-        **{name: corners[:, place].tolist() for place, name in enumerate(corner_names(box))},
+        **places,
         **{name: column.tolist() for name, column in zip(ANSWERS, values, strict=True)},
     }
 
 
-def write_answers(queries: Queries, columns: dict[str, list[Any]], path: Path | None) -> str:
+def write_answers(queries: Queries, columns: dict[str, list[Any]], path: Path | None, box: Box) -> str:
     """Write CSV or GeoJSON, by the ending of the name; without a name return CSV."""
     if path is None:
         return csv_text(columns)
     if path.suffix.lower() == ".geojson":
         kept = [name for name in columns if name in queries.properties or name in ANSWERS]
         rows = (dict(zip(kept, row, strict=True)) for row in zip(*(columns[name] for name in kept), strict=True))
-        write_text(path, json.dumps(boxes_geojson(queries.boxes, rows)))
+        write_text(path, feature_collection(queries.geometries(box), rows).decode())
     else:
         write_text(path, csv_text(columns))
     return ""

@@ -1,33 +1,37 @@
-"""Regions and answers as GeoJSON and CSV.
+"""Regions and answers as GeoJSON and CSV, and which file gets which format.
 
-Knows the two formats and the columns of a partition. Writes nothing but what is public about it.
+Knows these formats and the columns of a partition. Writes nothing but what is public about it.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.earth import areas
 from ..hierarchy.base import Cells, Hierarchy, Polygons
+from ..hierarchy.codes import cell_names
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import UNPROTECTED, Partition
-from .files import write_text
+from .files import replacing, write_text
+from .tables import map_boxes, write_geoparquet
 
 __all__ = [
     "AnyPartition",
     "box_geometries",
-    "boxes_geojson",
     "csv_text",
+    "feature_collection",
     "regions_geojson",
+    "regions_json",
     "ring",
     "write_geojson",
     "write_regions",
@@ -42,46 +46,61 @@ def ring(box: Floats) -> list[list[float]]:
     return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
 
 
-def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
-    """A FeatureCollection of the regions and of the trimmed parts; axis 0 is written as longitude, axis 1 as latitude.
+class _Polygon(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="Polygon"):
+    coordinates: msgspec.Raw
+
+
+class _Properties(msgspec.Struct, frozen=True, gc=False):
+    kind: str
+    cell: str
+    crowd: float | msgspec.UnsetType = msgspec.UNSET
+    density: float | msgspec.UnsetType = msgspec.UNSET
+    stderr: float | msgspec.UnsetType = msgspec.UNSET
+    geohash: str | msgspec.UnsetType = msgspec.UNSET
+    quadkey: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Feature(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="Feature"):
+    geometry: Any
+    properties: Any
+
+
+def regions_json(partition: AnyPartition) -> bytes:
+    """GeoJSON of the regions and of the trimmed parts; longitude first, other axes in their order.
 
     Raises
     ------
     InvalidInput
         Unless there are two dimensions.
     """
-    hierarchy = partition.task.hierarchy
-    sizes = areas(partition.boxes, geographic=False) if hierarchy.cells_are_boxes else hierarchy.areas(partition.cells)
-    if isinstance(partition, PooledPartition):
-        columns = (partition.crowds, partition.stderr, sizes)
-        cells = zip(partition.cells, *(column.tolist() for column in columns), strict=True)
-        return _cells_geojson(
-            hierarchy,
-            partition.cells,
-            (
-                {"kind": "cell", "cell": str(cell), "crowd": crowd, "stderr": error, "density": crowd / area}
-                for cell, crowd, error, area in cells
-            ),
-        )
-    properties: list[dict[str, Any]] = [
-        {"kind": "region", "cell": str(cell), "crowd": int(crowd), "density": float(crowd / area)}
-        for cell, crowd, area in zip(partition.cells, partition.crowds, sizes, strict=True)
-    ]
-    trimmed = partition.trimmed_cells
-    properties += [{"kind": "trimmed", "cell": str(cell)} for cell in trimmed]
-    everything = np.concatenate([partition.cells, trimmed])
-    return {**_cells_geojson(hierarchy, everything, properties), "note": UNPROTECTED}
+    tree, cells = partition.task.hierarchy, partition.cells
+    pooled, trimmed = isinstance(partition, PooledPartition), partition.trimmed_cells
+    unset = repeat(msgspec.UNSET)
+    named = {name: column.tolist() for name, column in cell_names(tree, cells).items()}
+    sizes = areas(partition.boxes, geographic=False) if tree.cells_are_boxes else tree.areas(cells)
+    density = (partition.crowds / sizes).tolist()
+    columns = (
+        repeat("cell" if pooled else "region"), map(str, cells.tolist()), partition.crowds.tolist(), density,
+        partition.stderr.tolist() if isinstance(partition, PooledPartition) else unset,
+        named.get("geohash", unset), named.get("quadkey", unset),
+    )  # fmt: skip
+    properties = chain(map(_Properties, *columns), (_Properties("trimmed", str(cell)) for cell in trimmed.tolist()))
+    features = list(map(_Feature, _geometries(tree, np.concatenate([cells, trimmed])), properties))
+    document = {"type": "FeatureCollection", "features": features}
+    return msgspec.json.encode(document if pooled else document | {"note": UNPROTECTED})
 
 
-def _cells_geojson(hierarchy: Hierarchy, cells: Cells, properties: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Cells as polygons with their properties; those of several parts, as across the date line, as multipolygons."""
+def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
+    """The same as a dictionary."""
+    document: dict[str, Any] = msgspec.json.decode(regions_json(partition))
+    return document
+
+
+def _geometries(hierarchy: Hierarchy, cells: Cells) -> Iterable[Any]:
+    """Cells as polygons; those of several parts, as across the date line, as multipolygons."""
     if hierarchy.cells_are_boxes or hierarchy.box.dimensions != 2:
-        return boxes_geojson(hierarchy.boxes(cells), properties)
-    features = [
-        {"type": "Feature", "geometry": _geometry(rings), "properties": dict(named)}
-        for rings, named in zip(hierarchy.polygons(cells), properties, strict=True)
-    ]
-    return {"type": "FeatureCollection", "features": features}
+        return map(_Polygon, map(msgspec.Raw, _rings(map_boxes(hierarchy.boxes(cells), hierarchy.box))))
+    return map(_geometry, hierarchy.polygons(cells))
 
 
 def _geometry(rings: Polygons) -> dict[str, Any]:
@@ -90,23 +109,31 @@ def _geometry(rings: Polygons) -> dict[str, Any]:
     return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
 
 
-def box_geometries(boxes: Floats) -> list[dict[str, Any]]:
-    """Boxes float64[m, 2, 2] as GeoJSON polygons."""
-    if boxes.shape[2] != 2:
-        raise InvalidInput(f"GeoJSON needs two dimensions; these boxes have {boxes.shape[2]}; write .csv")
-    x, y = boxes[:, (0, 1, 1, 0, 0), 0], boxes[:, (0, 0, 1, 1, 0), 1]
-    return [{"type": "Polygon", "coordinates": [ring]} for ring in np.stack([x, y], axis=2).tolist()]
+def _rings(boxes: Floats) -> list[bytes]:
+    """Coordinates of rectangles float64[m, 2, 2] in GeoJSON, counter-clockwise from the lower corner.
 
-
-def boxes_geojson(boxes: Floats, properties: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Boxes float64[m, 2, 2] as polygons with their properties."""
-    if boxes.shape[2] != 2:
-        raise InvalidInput(f"GeoJSON needs two dimensions; these boxes have {boxes.shape[2]}; write .csv")
-    features = [
-        {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring(box)]}, "properties": dict(named)}
-        for box, named in zip(boxes, properties, strict=True)
+    Neighbours share their sides, so every number is written as text once.
+    """
+    numbers, place = np.unique(boxes, return_inverse=True)
+    texts = [msgspec.json.encode(number).decode() for number in numbers.tolist()]
+    rows = place.reshape(-1, 4).tolist()
+    return [
+        f"[[[{(x0 := texts[a])},{(y0 := texts[b])}],[{(x1 := texts[c])},{y0}],[{x1},{(y1 := texts[d])}],[{x0},{y1}],"
+        f"[{x0},{y0}]]]".encode()
+        for a, b, c, d in rows
     ]
-    return {"type": "FeatureCollection", "features": features}
+
+
+def box_geometries(boxes: Floats) -> list[dict[str, Any]]:
+    """Boxes float64[m, 2, 2] as GeoJSON polygons, counter-clockwise."""
+    if boxes.shape[2] != 2:
+        raise InvalidInput(f"GeoJSON needs two dimensions; these boxes have {boxes.shape[2]}; write .csv")
+    return [{"type": "Polygon", "coordinates": msgspec.json.decode(text)} for text in _rings(boxes)]
+
+
+def feature_collection(geometries: Iterable[Any], properties: Iterable[Mapping[str, Any]]) -> bytes:
+    """GeoJSON of geometries with their properties."""
+    return msgspec.json.encode({"type": "FeatureCollection", "features": list(map(_Feature, geometries, properties))})
 
 
 def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
@@ -120,12 +147,15 @@ def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
 
 def write_geojson(partition: AnyPartition, path: str | Path) -> None:
     """Write the regions as GeoJSON."""
-    write_text(Path(path), json.dumps(regions_geojson(partition)))
+    with replacing(Path(path)) as stream:
+        stream.write(regions_json(partition))
 
 
 def write_regions(partition: AnyPartition, path: Path) -> None:
-    """Write the regions as GeoJSON or CSV, by the ending of the name."""
-    if path.suffix.lower() == ".csv":
+    """Write the regions as GeoJSON, GeoParquet or CSV, by the ending of the name."""
+    if path.suffix.lower() == ".parquet":
+        write_geoparquet(partition.to_table(), partition.task.hierarchy, partition.cells, path)
+    elif path.suffix.lower() == ".csv":
         write_text(path, csv_text({name: column.tolist() for name, column in partition.to_table().items()}))
     else:
         write_geojson(partition, path)

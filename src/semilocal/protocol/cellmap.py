@@ -14,13 +14,16 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..geometry.box import Box
 from ..hierarchy.base import Cells
+from ..hierarchy.codes import cell_names
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from matplotlib.axes import Axes
 
     from ..hierarchy.base import Hierarchy
 
-__all__ = ["CellMap"]
+__all__ = ["CellMap", "WaysOut"]
 
 
 class _Task(Protocol):
@@ -31,7 +34,79 @@ class _Task(Protocol):
     def box(self) -> Box: ...
 
 
-class CellMap:
+class WaysOut:
+    """Regions on a map as tables, files and pictures of other libraries, which are loaded when used.
+
+    A subclass has ``_map``, the cells, and may add columns in ``to_table``.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def _map(self) -> CellMap: ...
+
+    def to_table(self) -> dict[str, npt.NDArray[Any]]:
+        """The regions as columns, one row each."""
+        return self._map.to_table()
+
+    def to_pandas(self) -> Any:
+        """:meth:`to_table` as a pandas.DataFrame."""
+        return _tables().to_pandas(self.to_table())
+
+    def to_polars(self) -> Any:
+        """:meth:`to_table` as a polars.DataFrame."""
+        return _tables().to_polars(self.to_table())
+
+    def to_arrow(self) -> Any:
+        """:meth:`to_table` as a pyarrow.Table."""
+        return _tables().to_arrow(self.to_table())
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """For everything that reads Arrow: ``polars.DataFrame(result)``, DuckDB, ``pyarrow.table(result)``."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_geodataframe(self) -> Any:
+        """:meth:`to_table` with outlines as a geopandas.GeoDataFrame (two dimensions only).
+
+        The CRS is EPSG:4326 if the axes are longitude and latitude, EPSG:3857 over ``Box.mercator()``, else none.
+        """
+        return _tables().to_geodataframe(self.to_table(), self._map.task.hierarchy, self._map.cells)
+
+    def to_geoparquet(self, path: str | PathLike[str]) -> None:
+        """Write the regions as GeoParquet (two dimensions only); estimates are rounded to 0.01 people."""
+        _tables().write_geoparquet(self.to_table(), self._map.task.hierarchy, self._map.cells, path)
+
+    def to_geojson(self) -> dict[str, Any]:
+        """A GeoJSON FeatureCollection of the regions and of trimmed parts (two dimensions only).
+
+        Longitude comes first; axes with other names are written in their order.
+        """
+        document: dict[str, Any] = import_module("semilocal.io.regions").regions_geojson(self._map)
+        return document
+
+    @property
+    def __geo_interface__(self) -> dict[str, Any]:
+        """:meth:`to_geojson`, for everything that takes geometries."""
+        return self.to_geojson()
+
+    def save_geojson(self, path: str | PathLike[str]) -> None:
+        """Write :meth:`to_geojson` to a file."""
+        import_module("semilocal.io.regions").write_geojson(self._map, path)
+
+    def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
+        """Draw the regions coloured by density, trimmed parts hatched; optionally the points on top.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        points : array_like, shape (n, 2), optional
+            Positions to show; for public data only.
+        """
+        drawn: Axes = import_module("semilocal.io.plots").draw_regions(self._map, ax, points=points)
+        return drawn
+
+
+class CellMap(WaysOut):
     """Disjoint cells of a task's hierarchy, one row each. A subclass has ``task`` and ``cells``."""
 
     if TYPE_CHECKING:
@@ -41,6 +116,11 @@ class CellMap:
 
         @property
         def cells(self) -> Cells: ...
+
+    @property
+    def _map(self) -> CellMap:
+        """Itself."""
+        return self
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -53,33 +133,17 @@ class CellMap:
         return boxes
 
     def table_with(self, **columns: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
-        """Columns, one row per region: cell, depth, the given ones, and lower and upper bound per axis."""
-        table: dict[str, npt.NDArray[Any]] = {"cell": self.cells, "depth": self.task.hierarchy.depth(self.cells)}
-        table |= columns
+        """Columns, one row per region: cell, depth, the given ones, and lower and upper bound per axis.
+
+        Cells of a tree over the whole Earth also have their geohash, those over Web Mercator their quadkey.
+        """
+        tree = self.task.hierarchy
+        table: dict[str, npt.NDArray[Any]] = {"cell": self.cells, "depth": tree.depth(self.cells)}
+        table |= cell_names(tree, self.cells) | columns
         for axis, name in enumerate(self.task.box.names):
             table[f"{name}_lower"], table[f"{name}_upper"] = self.boxes[:, 0, axis], self.boxes[:, 1, axis]
         return table
 
-    def to_geojson(self) -> dict[str, Any]:
-        """A GeoJSON FeatureCollection of the regions and of trimmed parts (two dimensions only).
 
-        Axis 0 is written as longitude, axis 1 as latitude.
-        """
-        document: dict[str, Any] = import_module("semilocal.io.regions").regions_geojson(self)
-        return document
-
-    def save_geojson(self, path: str) -> None:
-        """Write :meth:`to_geojson` to a file."""
-        import_module("semilocal.io.regions").write_geojson(self, path)
-
-    def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
-        """Draw the regions coloured by density, trimmed parts hatched; optionally the points on top.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-        points : array_like, shape (n, 2), optional
-            Positions to show; for public data only.
-        """
-        drawn: Axes = import_module("semilocal.io.plots").draw_regions(self, ax, points=points)
-        return drawn
+def _tables() -> Any:
+    return import_module("semilocal.io.tables")

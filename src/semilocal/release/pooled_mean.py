@@ -147,6 +147,10 @@ class CellMeans(Mapped):
         ends = np.stack([self.value - half, self.value + half], axis=1)
         return np.clip(ends, self.ranges[:, :1], self.ranges[:, 1:])
 
+    def to_table(self) -> dict[str, npt.NDArray[Any]]:
+        """The regions as columns, one row each, with ``mean`` and ``mean_stderr``."""
+        return super().to_table() | {"mean": self.value, "mean_stderr": self.stderr}
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """What is promised about map and values together; print its ``text()``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from ..accounting import Ledger
 from ..arrays import Floats, Integers
 from ..pooled.loss import guarantee, ladder
 from ..pooled.partition import PooledPartition
+from ..protocol.cellmap import CellMap, WaysOut
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
 from ._areas import as_areas
@@ -26,9 +27,6 @@ from ._shares import PooledShares, PublicShares
 from ._tree import Tree
 from ._walk import Counted, Walk
 from .boxes import CountAnswers
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["Mapped", "Promised", "promise_of"]
 
@@ -56,7 +54,7 @@ def promise_of(
     return guarantee(partition.task, rungs, releases=releases, simulated=simulated)
 
 
-class Mapped:
+class Mapped(WaysOut):
     """A release on one map.
 
     Attributes
@@ -130,7 +128,12 @@ class Mapped:
         estimates = self.partition.estimates
         return PooledWalk.of(estimates) if boxes else PooledShares.of(estimates)
 
-    # -- the map -------------------------------------------------------------------------------------------
+    # -- the map; its ways out are those of WaysOut ------------------------------------------------------------
+
+    @property
+    def _map(self) -> CellMap:
+        """The cells of the map."""
+        return self.partition
 
     @property
     def boxes(self) -> Floats:
@@ -145,22 +148,6 @@ class Mapped:
     def locate(self, points: npt.ArrayLike) -> Integers:
         """Which region a participant at each point ends in: int64[n]."""
         return self.partition.locate(points)
-
-    def to_table(self) -> dict[str, npt.NDArray[Any]]:
-        """The regions as columns."""
-        return self.partition.to_table()
-
-    def to_geojson(self) -> dict[str, Any]:
-        """The regions as a GeoJSON FeatureCollection (two dimensions only)."""
-        return self.partition.to_geojson()
-
-    def save_geojson(self, path: str) -> None:
-        """Write :meth:`to_geojson` to a file."""
-        self.partition.save_geojson(path)
-
-    def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
-        """Draw the regions; optionally the points on top, for public data only."""
-        return self.partition.plot(ax, points=points)
 
     def _repr_html_(self) -> str:
         words: str = import_module("semilocal.page.notebook").result_html(self)

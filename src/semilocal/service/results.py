@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidInput
+from ..io.regions import regions_json
 from ..protocol.curator import Curator
 from ..protocol.messages import Checkpoint, Closed, ValueClosed, decode, decode_closed
 from ..protocol.partition import UNPROTECTED, Partition
@@ -117,7 +118,7 @@ class Findings:
     @cached_property
     def geojson(self) -> bytes:
         """The regions (two dimensions, rules "all" and "trim"), as GeoJSON."""
-        return msgspec.json.encode(self.partition.to_geojson())
+        return regions_json(self.partition)
 
     def count(self, areas: Any, level: float) -> dict[str, Any]:
         """Numbers of participants in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""

@@ -1,4 +1,4 @@
-"""``semilocal counts``: how many people are in boxes, with intervals."""
+"""``semilocal counts``: how many people are in boxes or polygons, with intervals."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["QueryOptions", "queries_of", "run"]
 @group("Queries")
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
-    """Which boxes to count in, and the level of the intervals.
+    """Which boxes or polygons to count in, and the level of the intervals.
 
     Attributes
     ----------
     queries
-        CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis), or GeoJSON with rectangles; names
-        and other columns come back with the answers
+        boxes: CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis); polygons: .geojson, .gpkg,
+        GeoParquet, or a column of H3 cells called h3; names and other columns come back with the answers
     grid
         an even grid over the domain, such as 32x32
     level
@@ -86,14 +86,14 @@ def run(
 def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFiles) -> Outcome:
     queries = queries_of(asked, job.box)
     run, result = job.counted()
-    answers = result.query(queries.boxes)
+    answers = result.query(queries.areas)
     columns = answer_columns(queries, answers, job.box, level=asked.level)
     found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
     found["uncertain"] = answers.uncertain
     words = [f"{len(queries):,} queries over {len(result.partition):,} regions"]
     if answers.uncertain:
         words.append("Some participants may have been moved into a neighbouring region; the intervals allow for that.")
-    table = write_answers(queries, columns, out)
+    table = write_answers(queries, columns, out, job.box)
     written = jobs.write_transcript(job.transcript, run) + ([] if out is None else [str(out)])
     written += jobs.write_map(job, files, run, result)
     if written:

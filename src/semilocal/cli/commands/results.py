@@ -110,8 +110,8 @@ def _partition(client: AdminClient, task: str, definition: Task) -> Partition:
 def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | None, statement: str) -> None:
     box = found.partition.task.box
     queries = queries_of(asked, box)
-    answers = found.query(queries.boxes)
-    table = write_answers(queries, answer_columns(queries, answers, box, level=asked.level), out)
+    answers = found.query(queries.areas)
+    table = write_answers(queries, answer_columns(queries, answers, box, level=asked.level), out, box)
     print(f"{len(queries):,} queries over {len(found.partition):,} regions\n{statement}", file=sys.stderr)
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ...io.regions import regions_json
 from ...release.pair_counts import PairResult, pair_counts, pair_document
 from ...sharing.pair import EXPERIMENTAL, PairTask
 from ...sharing.wire import SignedTree
@@ -42,7 +43,7 @@ class PairFindings:
     @cached_property
     def geojson(self) -> bytes:
         """The final cells (two dimensions), as GeoJSON."""
-        return msgspec.json.encode(self.counts.to_geojson())
+        return regions_json(self.counts.partition)
 
     def count(self, areas: Any, level: float) -> dict[str, Any]:
         """Numbers of reports in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""

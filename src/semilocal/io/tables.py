@@ -1,0 +1,160 @@
+"""Regions as tables of other libraries: pandas, polars, Arrow, geopandas, GeoParquet.
+
+Knows columns and boxes, and the binary form of a rectangle. Knows no participants.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats
+from ..errors import InvalidInput, MissingExtra
+from ..geometry.box import Box
+from ..geometry.crs import crs_of
+from ..geometry.shapes import latitude_first
+from ..hierarchy.base import Cells, Hierarchy
+from .files import replacing
+
+__all__ = [
+    "Columns",
+    "box_wkb",
+    "map_boxes",
+    "to_arrow",
+    "to_geodataframe",
+    "to_pandas",
+    "to_polars",
+    "write_geoparquet",
+]
+
+Columns = Mapping[str, npt.NDArray[Any]]
+DECIMALS = 2  # of estimates in GeoParquet: far below their noise, and a third of the size
+_RECTANGLE = np.frombuffer(  # little-endian; a polygon; one ring; five corners
+    b"\x01" + b"".join(number.to_bytes(4, "little") for number in (3, 1, 5)), dtype=np.uint8
+)
+
+
+def to_pandas(columns: Columns) -> Any:
+    """A pandas.DataFrame."""
+    return _library("pandas", "frames").DataFrame(dict(columns))
+
+
+def to_polars(columns: Columns) -> Any:
+    """A polars.DataFrame."""
+    return _library("polars", "frames").DataFrame(dict(columns))
+
+
+def to_arrow(columns: Columns) -> Any:
+    """A pyarrow.Table."""
+    return _library("pyarrow", "parquet").table(dict(columns))
+
+
+def to_geodataframe(columns: Columns, hierarchy: Hierarchy, cells: Cells) -> Any:
+    """A geopandas.GeoDataFrame with the outlines of cells and the CRS of the domain, if it has one.
+
+    Parameters
+    ----------
+    columns : mapping of str to array[m]
+    hierarchy : Hierarchy
+    cells : uint64[m]
+    """
+    geopandas, shapely = _library("geopandas", "maps"), _library("shapely", "maps")
+    if hierarchy.cells_are_boxes:
+        shapes = shapely.box(*map_boxes(hierarchy.boxes(cells), hierarchy.box).reshape(-1, 4).T)
+    else:
+        shapes = _outlines(hierarchy, cells)
+    return geopandas.GeoDataFrame(dict(columns), geometry=shapes, crs=crs_of(hierarchy.box))
+
+
+def write_geoparquet(columns: Columns, hierarchy: Hierarchy, cells: Cells, path: str | PathLike[str]) -> None:
+    """Write the outlines of cells and columns as GeoParquet 1.1, in one step.
+
+    Bounds are in the geometry and nowhere else. Estimates are rounded to 0.01 people.
+    """
+    box = hierarchy.box
+    arrow, parquet = _library("pyarrow", "parquet"), _library("pyarrow.parquet", "parquet")
+    places = map_boxes(hierarchy.boxes(cells), box)
+    if hierarchy.cells_are_boxes:
+        geometry, kinds = _binary(places), ["Polygon"]
+    else:
+        geometry, kinds = _library("shapely", "maps").to_wkb(_outlines(hierarchy, cells)), ["Polygon", "MultiPolygon"]
+    bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
+    kept = {name: column for name, column in columns.items() if name not in bounds}
+    table = arrow.table({name: _rounded(column) for name, column in kept.items()} | {"geometry": geometry})
+    said = {"encoding": "WKB", "geometry_types": kinds, "bbox": _around(places), **_crs(box)}
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": said}}
+    table = table.replace_schema_metadata({"geo": json.dumps(geo)})
+    small = [name for name, column in kept.items() if column.dtype.kind != "u"]
+    encodings = {name: "BYTE_STREAM_SPLIT" for name in kept if name not in small} | {"geometry": "DELTA_BYTE_ARRAY"}
+    with replacing(Path(path)) as stream:
+        parquet.write_table(
+            table, stream, compression="zstd", compression_level=19, use_dictionary=small, column_encoding=encodings
+        )
+
+
+def map_boxes(boxes: Floats, box: Box) -> Floats:
+    """Boxes float64[m, 2, 2] with x (longitude) first.
+
+    Raises
+    ------
+    InvalidInput
+        Unless there are two dimensions.
+    """
+    if boxes.shape[2] != 2:
+        raise InvalidInput(f"a map needs two dimensions; these regions have {boxes.shape[2]}; use a table or .csv")
+    return boxes[:, :, ::-1] if latitude_first(box) else boxes
+
+
+def _outlines(hierarchy: Hierarchy, cells: Cells) -> Any:
+    """Shapely geometries of cells that are no boxes: object[m]."""
+    shapely = _library("shapely", "maps")
+    parts = [[shapely.Polygon(ring) for ring in rings] for rings in hierarchy.polygons(cells)]
+    return np.array([some[0] if len(some) == 1 else shapely.MultiPolygon(some) for some in parts], dtype=object)
+
+
+def box_wkb(boxes: Floats) -> npt.NDArray[np.uint8]:
+    """Rectangles float64[m, 2, 2] as well-known binary, counter-clockwise from the lower corner: uint8[m, 93]."""
+    out = np.empty((len(boxes), 93), dtype=np.uint8)
+    out[:, :13] = _RECTANGLE
+    corners = np.stack([boxes[:, (0, 1, 1, 0, 0), 0], boxes[:, (0, 0, 1, 1, 0), 1]], axis=2).astype("<f8")
+    out[:, 13:] = np.ascontiguousarray(corners).view(np.uint8).reshape(len(boxes), 80)
+    return out
+
+
+def _binary(boxes: Floats) -> Any:
+    """An Arrow array of binary values; their lengths are all alike."""
+    arrow = _library("pyarrow", "parquet")
+    rows = box_wkb(boxes)
+    ends = np.arange(len(rows) + 1, dtype=np.int32) * rows.shape[1]
+    buffers = [None, arrow.py_buffer(ends.tobytes()), arrow.py_buffer(rows.tobytes())]
+    return arrow.BinaryArray.from_buffers(arrow.binary(), len(rows), buffers)
+
+
+def _rounded(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.round(column, DECIMALS) if column.dtype.kind == "f" else column
+
+
+def _around(boxes: Floats) -> list[float]:
+    return [*boxes[:, 0].min(axis=0).tolist(), *boxes[:, 1].max(axis=0).tolist()] if len(boxes) else [0.0] * 4
+
+
+def _crs(box: Box) -> dict[str, Any]:
+    """The format's entry: none for longitude and latitude, null for axes with units of their own."""
+    name = crs_of(box)
+    if name == "EPSG:4326":
+        return {}
+    return {"crs": None if name is None else _library("pyproj", "maps").CRS(name).to_json_dict()}
+
+
+def _library(name: str, extra: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtra(name.split(".")[0], extra) from None
