@@ -356,4 +356,4 @@ def _cut(ring: list[tuple[float, float]], side: float) -> list[tuple[float, floa
 
 
 def _closed(ring: list[tuple[float, float]]) -> list[list[float]]:
-    return [list(place) for place in [*ring, ring[0]]]
+    return [[float(x), float(y)] for x, y in [*ring, ring[0]]]

@@ -150,3 +150,15 @@ def test_means_of_cells_are_columns_too() -> None:
     height = sl.functions.coordinate(1)
     found = sl.cell_means(points, height, sl.Box((0, 0), (1, 1)), epsilon=2.0, trust="curator")
     assert found.to_table()["mean"].tolist() == found.value.tolist()
+
+
+def test_cells_of_the_sphere_leave_with_their_outlines(tmp_path: Path) -> None:
+    geopandas = pytest.importorskip("geopandas")
+    rng = np.random.default_rng(4)
+    points = np.stack([rng.uniform(-180, 180, 3_000), np.degrees(np.arcsin(rng.uniform(-1, 1, 3_000)))], axis=1)
+    found = sl.counts(points, hierarchy=sl.SphereTree(20), epsilon=2.0, trust="curator", rng=rng)
+    frame = found.to_geodataframe()
+    assert len(frame) == len(found.partition) == len(found.to_geojson()["features"])
+    found.to_geoparquet(tmp_path / "a.parquet")
+    read = geopandas.read_parquet(tmp_path / "a.parquet")
+    assert np.array_equal(read.geometry.bounds.to_numpy(), frame.geometry.bounds.to_numpy())
