@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from ..io.progress import Progress
 from ..release.whom import DELTA, TRUSTS, K
 from .arguments import BOX_HELP, number, whole
 from .options import FILE, Accounting, CellRule, Positive, Seed, Share, group, option
@@ -94,6 +95,10 @@ class Output:
     explain: bool = False
     json: bool = False
     quiet: bool = False
+
+    def step(self, label: str) -> Progress:
+        """What shows that a step is under way, to be used in a ``with`` statement."""
+        return Progress(None, label, show=not (self.quiet or self.json))
 
 
 @group()

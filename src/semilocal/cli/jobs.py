@@ -8,8 +8,7 @@ itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -25,7 +24,6 @@ from ..geometry.places import LATITUDE, LONGITUDE
 from ..io.files import check_outputs, replacing
 from ..io.points import Table, read_points
 from ..io.positions import fit
-from ..io.progress import Progress
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.promise import Trust
@@ -39,13 +37,13 @@ from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from .arguments import parse_box
 from .exits import DONE
-from .job_options import JobOptions, MapFiles, Output, Promise
+from .job_options import JobOptions, MapFiles, Promise
 from .options import CellRule, task_options
 from .output import Outcome, promise_to_people, tell, trim_limit_advice
 from .people import chosen_rows, person_labels
 
 __all__ = [
-    "HTML", "REGIONS", "TRANSCRIPT", "Job", "progress", "run_job", "without", "write_map", "write_transcript",
+    "HTML", "REGIONS", "TRANSCRIPT", "Job", "run_job", "without", "write_map", "write_transcript",
 ]  # fmt: skip
 
 REGIONS = (".geojson", ".csv")
@@ -89,7 +87,9 @@ class Job:
             )
         rng = np.random.default_rng(options.output.seed)  # without a seed it is drawn from the operating system
         columns = data.columns.split(",") if data.columns else None
-        table = read_points(file, x=data.x, y=data.y, columns=columns, labels=person_labels(people))
+        labels = person_labels(people)
+        with options.output.step(f"reading {file.name}"):
+            table = read_points(file, x=data.x, y=data.y, columns=columns, labels=labels)
         box = _domain(data.bounds, table)
         points, clipped = fit(table, box, clip=data.clip)
         if clipped:
@@ -139,7 +139,8 @@ class Job:
             return run, release.counts(run, ledger=ledger)
         task = self.pooled_task()
         cost = self.pooled_limit.pooled(task)  # refuses before counting
-        result = pooled_counts(run_pooled(task, self.points, rng=self.noise_rng), ledger=cost)
+        with self.options.output.step("counting"):
+            result = pooled_counts(run_pooled(task, self.points, rng=self.noise_rng), ledger=cost)
         return result, result
 
     def partition(self) -> tuple[Run, Ledger]:
@@ -147,15 +148,17 @@ class Job:
         task = Task.build(self.box, **self.task_options)
         detail: Detail = "tallies" if self.transcript is None else "reports"  # a transcript has every report
         ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
-        with progress(self.options.output) as advance:
-            return simulate(self.points, task, rng=self.rng, detail=detail, progress=advance), ledger
+        with self.options.output.step("rounds played") as step:
+            played = simulate(self.points, task, rng=self.rng, detail=detail, progress=lambda *_: step.advance())
+        return played, ledger
 
     def partition_for_values(self) -> tuple[Run, split.Split, Ledger]:
         """Find the regions with a part of epsilon; the rest is for values."""
-        with progress(self.options.output) as advance:
+        with self.options.output.step("rounds played") as step:
             return split.partition_for_values(
-                self.points, self.box, rng=self.rng, cap=self.cap, progress=advance, **self.task_options
-            )
+                self.points, self.box, rng=self.rng, cap=self.cap, progress=lambda *_: step.advance(),
+                **self.task_options,
+            )  # fmt: skip
 
 
 def run_job(
@@ -183,18 +186,6 @@ def run_job(
         warnings.warn(advice, UserWarning, stacklevel=2)
     tell(command, options, outcome)
     return DONE
-
-
-@contextmanager
-def progress(output: Output) -> Iterator[Callable[[int, int], None]]:
-    """A line on stderr that counts rounds."""
-    bar = Progress(None, "rounds played", show=not (output.quiet or output.json))
-    try:
-        yield lambda _round, _cells: bar.advance()
-    except BaseException:
-        bar.close(failed=True)
-        raise
-    bar.close(failed=False)
 
 
 def write_map(job: Job, files: MapFiles, run: Run | PooledCounts, result: CountsRelease | PooledCounts) -> list[str]:

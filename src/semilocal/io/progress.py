@@ -1,24 +1,25 @@
-"""A progress bar on stderr.
+"""How far a long piece of work is, on stderr.
 
-Knows numbers, time and terminals. On a terminal it redraws one line;
-elsewhere it writes a line now and then, so that a log stays short; `show=False` writes nothing at all.
+Knows numbers, time and terminals. On a terminal one line moves, from the first moment on (drawn by rich; without it the
+terminal is written to like a log). In a log a plain line is written every 30 seconds, also while one call takes that
+long. `show=False` writes nothing at all.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from types import TracebackType
-from typing import TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 __all__ = ["Progress", "duration", "track"]
 
 T = TypeVar("T")
 
-REDRAW = 0.1  # seconds between two pictures on a terminal
 LOG_EVERY = 30.0  # seconds between two lines in a log
+SHORT = 1.0  # seconds; a step without a count that took less leaves no line
 BAR = 24  # characters
 
 
@@ -70,13 +71,16 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._show = show
         self._clock = clock
-        self._terminal = show and self._stream.isatty()
-        self._start = clock()
-        self._shown = self._start if not self._terminal else float("-inf")
-        self._width = 0
+        self._start = self._shown = clock()
+        self._bar = _terminal_bar(self, total) if show and self._stream.isatty() else None
+        self._lock = threading.Lock()
+        self._over = threading.Event()
 
     def __enter__(self) -> Progress:
-        self._draw()
+        if self._bar is not None:
+            self._bar.start()
+        elif self._show and self._clock is time.monotonic:
+            threading.Thread(target=self._write_now_and_then, name="progress", daemon=True).start()
         return self
 
     def __exit__(
@@ -84,27 +88,42 @@ class Progress:
     ) -> None:
         self.close(failed=kind is not None)
 
+    @property
+    def stream(self) -> TextIO:
+        """Where it is written to."""
+        return self._stream
+
+    @property
+    def count(self) -> int:
+        """Steps so far."""
+        return self._count
+
     def advance(self, steps: int = 1) -> None:
-        """Count `steps` more, and redraw if it is time to."""
+        """Count `steps` more, and write a line in a log if it is time to."""
         self._count += steps
-        self._draw()
+        self._write_if_due()
 
     def close(self, *, failed: bool = False) -> None:
         """Write the last line: how much was done, and how long it took."""
+        self._over.set()
+        if self._bar is not None:
+            self._bar.stop()
         if not self._show:
             return
-        word = "stopped at" if failed else "done"
-        counted = self._counted()
-        line = f"{word} {counted}" if failed else f"{counted} {word}"
-        self._write(f"{self._prefix()}{line} in {duration(self._clock() - self._start)}", last=True)
         self._show = False
+        elapsed = self._clock() - self._start
+        counted = self._counted()
+        if not counted and not failed and elapsed < SHORT:
+            return
+        line = f"stopped at {counted}" if failed else f"{counted} done"
+        self._write(f"{self._prefix()}{line.strip()} in {duration(elapsed)}")
 
     def text(self) -> str:
         """Return the line as it stands: count, share, rate, remaining time."""
         elapsed = self._clock() - self._start
         fresh = self._count - self._before
         rate = fresh / elapsed if elapsed > 0 else 0.0
-        parts = [f"{self._prefix()}{self._counted()}"]
+        parts = [f"{self._prefix()}{self._counted() or duration(elapsed)}"]
         if self._total:
             parts.insert(1, f"{100 * self._count / self._total:.0f} %")
         if rate:
@@ -117,31 +136,50 @@ class Progress:
         return f"{self._label}: " if self._label else ""
 
     def _counted(self) -> str:
+        if self._total is None and not self._count:
+            return ""
         of = f" of {self._total:,}" if self._total is not None else ""
         return f"{self._count:,}{of}{self._unit}"
 
-    def _draw(self) -> None:
-        if not self._show:
-            return
-        now = self._clock()
-        if now - self._shown < (REDRAW if self._terminal else LOG_EVERY):
-            return
-        self._shown = now
-        line = self.text()
-        if self._terminal and self._total:
-            filled = min(BAR, BAR * self._count // self._total)
-            line = f"[{'#' * filled}{'.' * (BAR - filled)}] {line}"
-        self._write(line)
+    def _write_now_and_then(self) -> None:
+        while not self._over.wait(LOG_EVERY):
+            self._write_if_due()
 
-    def _write(self, line: str, *, last: bool = False) -> None:
-        if self._terminal:
-            line = line[: shutil.get_terminal_size().columns - 1]
-            # padding wipes what a longer line left behind
-            self._stream.write(f"\r{line.ljust(self._width)}" + ("\n" if last else ""))
-            self._width = len(line)
-        else:
-            self._stream.write(f"{line}\n")
+    def _write_if_due(self) -> None:
+        with self._lock:
+            now = self._clock()
+            if self._show and self._bar is None and now - self._shown >= LOG_EVERY:
+                self._shown = now
+                self._write(self.text())
+
+    def _write(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
         self._stream.flush()
+
+
+def _terminal_bar(progress: Progress, total: int | None) -> Any:
+    """What draws the line on a terminal; None without rich."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task
+        from rich.progress import Progress as Bar
+        from rich.text import Text
+    except ImportError:
+        return None
+
+    class Line(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(progress.text(), no_wrap=True, overflow="ellipsis")
+
+    class Share(BarColumn):
+        def render(self, task: Task) -> Any:
+            task.completed = progress.count
+            return super().render(task)
+
+    columns = [SpinnerColumn(), *([Share(bar_width=BAR)] if total else []), Line()]
+    bar = Bar(*columns, console=Console(file=progress.stream), transient=True)
+    bar.add_task("", total=total)
+    return bar
 
 
 def track(

@@ -110,3 +110,13 @@ def test_without_the_extra_one_line_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "semilocal: error: this needs cyclopts; install it with: pip install 'semilocal[cli]'\n"
+
+
+def test_a_shell_learns_commands_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    script = tmp_path / "completion.bash"
+    assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
+    text = script.read_text()
+    for word in ("partition", "campaign", "confirm", "--epsilon", "--rows-are-people"):
+        assert word in text
+    assert str(script) in (tmp_path / ".bashrc").read_text()

@@ -1,12 +1,14 @@
-"""The progress bar: right numbers, quiet logs, one line on a terminal."""
+"""Progress: right numbers, quiet logs, one line on a terminal."""
 
 from __future__ import annotations
 
 import io
+import threading
 
 import pytest
 
 from semilocal.io.progress import Progress, duration, track
+from tests.helpers import HANG
 
 
 class Clock:
@@ -42,17 +44,42 @@ def test_a_log_gets_few_lines_and_the_last_one() -> None:
     assert "\r" not in log.getvalue()
 
 
-def test_a_terminal_gets_one_line_that_is_wiped() -> None:
+def test_a_terminal_gets_one_line_from_the_first_moment_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     clock, screen = Clock(), Terminal()
     with Progress(4, "cells", clock=clock, stream=screen) as progress:
-        for _ in range(4):
-            clock.now += 1
-            progress.advance()
-    assert screen.getvalue().count("\n") == 1
-    pictures = screen.getvalue().split("\r")
-    assert pictures[1].startswith("[........................] cells: 0 of 4")
-    assert pictures[3].startswith("[############............] cells: 2 of 4, 50 %, 1.0/s, 2.0 s left")
-    assert len(pictures[-1].rstrip("\n")) >= len(pictures[-2].rstrip())
+        assert "cells: 0 of 4" in screen.getvalue()  # before anything was counted
+        clock.now += 2
+        progress.advance(2)
+        assert progress.text() == "cells: 2 of 4, 50 %, 1.0/s, 2.0 s left"
+    assert screen.getvalue().endswith("cells: 2 of 4 done in 2.0 s\n")
+    assert "\x1b[" in screen.getvalue()  # the line is wiped
+
+
+def test_a_step_without_a_count_shows_its_time_and_leaves_a_line_if_it_was_long() -> None:
+    clock, log = Clock(), io.StringIO()
+    with Progress(None, "reading people.csv", clock=clock, stream=log) as progress:
+        assert progress.text() == "reading people.csv: 0.0 s"
+        clock.now += 0.5
+    assert log.getvalue() == ""
+    with Progress(None, "reading people.csv", clock=clock, stream=log):
+        clock.now += 5
+    assert log.getvalue() == "reading people.csv: done in 5.0 s\n"
+
+
+def test_a_log_gets_a_line_while_one_call_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = threading.Event()
+
+    class Log(io.StringIO):
+        def write(self, text: str) -> int:
+            written.set()
+            return super().write(text)
+
+    monkeypatch.setattr("semilocal.io.progress.LOG_EVERY", 0.01)
+    log = Log()
+    with Progress(None, "reading people.csv", stream=log):
+        assert written.wait(HANG)  # nothing was counted
+    assert log.getvalue().startswith("reading people.csv: 0.")
 
 
 def test_a_failure_says_where_it_stopped() -> None:

@@ -93,9 +93,10 @@ def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFile
     words = [f"{len(queries):,} queries over {len(result.partition):,} regions"]
     if answers.uncertain:
         words.append("Some participants may have been moved into a neighbouring region; the intervals allow for that.")
-    table = write_answers(queries, columns, out, job.box)
-    written = jobs.write_transcript(job.transcript, run) + ([] if out is None else [str(out)])
-    written += jobs.write_map(job, files, run, result)
+    with job.options.output.step("writing"):
+        table = write_answers(queries, columns, out, job.box)
+        written = jobs.write_transcript(job.transcript, run) + ([] if out is None else [str(out)])
+        written += jobs.write_map(job, files, run, result)
     if written:
         found["files"] = written
         words += [f"wrote {path}" for path in written]

@@ -48,13 +48,14 @@ def run(
 def _partition(job: jobs.Job, out: Path | None, plot: Path | None, files: MapFiles) -> Outcome:
     run, result = job.counted()
     partition, crowds = result.partition, result.partition.crowds
-    if out is not None:
-        write_regions(partition, out)
-    if plot is not None:
-        save_picture(partition, plot, points=job.points if job.options.data.public_data else None)
-    written = [str(path) for path in (out, plot) if path is not None]
-    written += jobs.write_map(job, files, run, result)
-    written += jobs.write_transcript(job.transcript, run)
+    with job.options.output.step("writing"):
+        if out is not None:
+            write_regions(partition, out)
+        if plot is not None:
+            save_picture(partition, plot, points=job.points if job.options.data.public_data else None)
+        written = [str(path) for path in (out, plot) if path is not None]
+        written += jobs.write_map(job, files, run, result)
+        written += jobs.write_transcript(job.transcript, run)
     found: dict[str, Any] = {
         "regions": len(partition),
         "crowds": {"smallest": round(crowds.min()), "median": float(np.median(crowds)), "largest": round(crowds.max())},
