@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-import httpx  # noqa: E402
+import httpx2  # noqa: E402
 
 from semilocal.testing import Server  # noqa: E402
 from tests.helpers.flood import greedy, half_open, trusting  # noqa: E402
@@ -36,7 +36,7 @@ def latencies(url: str, verify: object) -> tuple[float, float]:
     took = []
     for _ in range(REQUESTS):
         began = time.perf_counter()
-        with httpx.Client(verify=verify, timeout=60) as client:  # type: ignore[arg-type]
+        with httpx2.Client(verify=verify, timeout=60) as client:  # type: ignore[arg-type]
             assert client.get(f"{url}/tasks").status_code == 200
         took.append(1e3 * (time.perf_counter() - began))
     return sorted(took)[REQUESTS // 2], max(took)

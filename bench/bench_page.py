@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import numpy as np
 
 from semilocal import Box, Task, simulate
@@ -112,7 +112,7 @@ def main() -> None:
                 middle = statistics.median(times)
                 print(f"{name}, {found['cells']:,} cells: median {middle:.1f} ms, worst {max(times):.1f} ms")
             print(f"panning: {found['frames']:.0f} frames a second")
-            with httpx.Client(base_url=server.url) as client:
+            with httpx2.Client(base_url=server.url) as client:
                 boxes = [[[-9.0 + 0.01 * turn, 38.0], [-8.0, 39.5]] for turn in range(30)]
                 times = []
                 for box in boxes:

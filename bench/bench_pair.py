@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-import httpx
+import httpx2
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -157,14 +157,14 @@ def two_servers(n: int, *, connections: int) -> bool:
 
 def _measured(servers: list[Server], n: int, *, connections: int) -> bool:
     leader, helper = (server.url for server in servers)
-    key = httpx.get(f"{helper}/operator").json()["signing_key"]
+    key = httpx2.get(f"{helper}/operator").json()["signing_key"]
     form = {"name": "bench", "pooled": msgspec.to_builtins(task()), "peer_key": key, "enrolment": "open"}
-    name = httpx.post(f"{leader}/pairs", json=form, headers=ADMIN).json()["task"]
-    while httpx.get(f"{helper}/tasks/{name}").status_code != 200:
+    name = httpx2.post(f"{leader}/pairs", json=form, headers=ADMIN).json()["task"]
+    while httpx2.get(f"{helper}/tasks/{name}").status_code != 200:
         time.sleep(0.1)
     for url in (leader, helper):
-        httpx.post(f"{url}/tasks/{name}/confirm", headers=ADMIN).raise_for_status()
-    pair = PairTask.from_bytes(httpx.get(f"{leader}/tasks/{name}").content)
+        httpx2.post(f"{url}/tasks/{name}/confirm", headers=ADMIN).raise_for_status()
+    pair = PairTask.from_bytes(httpx2.get(f"{leader}/tasks/{name}").content)
     while _state(leader, name)["phase"] != "open":
         time.sleep(0.1)
     sent = requests(pair, n)
@@ -189,12 +189,12 @@ def _measured(servers: list[Server], n: int, *, connections: int) -> bool:
     )
 
     before, start = [processor_time(group) for group in groups], time.monotonic()
-    httpx.post(f"{leader}/tasks/{name}/start", headers=ADMIN).raise_for_status()
+    httpx2.post(f"{leader}/tasks/{name}/start", headers=ADMIN).raise_for_status()
     while _state(leader, name)["phase"] != "done":
         time.sleep(0.02)
     took = time.monotonic() - start
     spent = [processor_time(group) - one for group, one in zip(groups, before, strict=True)]
-    signed = SignedTree.from_bytes(httpx.get(f"{leader}/tasks/{name}/transcript").content)
+    signed = SignedTree.from_bytes(httpx2.get(f"{leader}/tasks/{name}/transcript").content)
     regions = len(replay(signed.published()[0]).cells)
     alone = max(spent) / CORES
     memory = [peak_memory(group) for group in groups]
@@ -218,7 +218,7 @@ def peak_memory(group: int) -> float:
 
 
 def _state(url: str, name: str) -> dict[str, Any]:
-    return dict(httpx.get(f"{url}/tasks/{name}/state", timeout=60).json())
+    return dict(httpx2.get(f"{url}/tasks/{name}/state", timeout=60).json())
 
 
 def buckets(n: int) -> bool:

@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-import httpx  # noqa: E402
+import httpx2  # noqa: E402
 import uvloop  # noqa: E402
 
 from semilocal.service.admin import create_campaign  # noqa: E402
@@ -72,7 +72,7 @@ async def measure(server: Server, task: str, devices: int) -> bool:
         )
     joined = time.perf_counter() - began
     took = []
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         for _ in range(REQUESTS):
             start = time.perf_counter()
             assert (await client.get(f"{server.url}/tasks")).status_code == 200

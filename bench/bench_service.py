@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import httpx
+import httpx2
 
 from semilocal import Box, Report, Task
 from semilocal.protocol.messages import decode, encode
@@ -185,8 +185,8 @@ def process(port: int, *arguments: str) -> Iterator[int]:
     )
     try:
         for _ in range(600):
-            with contextlib.suppress(httpx.TransportError):
-                httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=60)
+            with contextlib.suppress(httpx2.TransportError):
+                httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=60)
                 break
             time.sleep(0.05)
         time.sleep(WARM_UP)  # other workers, caches

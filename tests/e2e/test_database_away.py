@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from semilocal.testing import Postgres, Server
 from tests.helpers import HANG
@@ -52,7 +52,7 @@ def test_a_dead_database_is_answered_for_and_fills_no_log(tmp_path: Path) -> Non
         os.kill(workers_of(main)[-1], signal.SIGKILL)  # the one that starts in its place waits
         for number in range(REQUESTS):
             path = ("/tasks", "/healthz", f"/tasks/{'0' * 64}/state")[number % 3]
-            answer = httpx.get(f"{server.url}{path}", timeout=HANG)
+            answer = httpx2.get(f"{server.url}{path}", timeout=HANG)
             known = path == "/healthz" and answer.json().get("database") == "writes"  # good for two seconds
             assert answer.status_code == 503 or known, (path, answer.text)
         wait_for(lambda: "a worker waits for the database" in log.read_text())
@@ -65,8 +65,8 @@ def test_a_dead_database_is_answered_for_and_fills_no_log(tmp_path: Path) -> Non
         assert (waiting.status_code, waiting.json()["token"]) == (503, "unavailable")
         assert waiting.headers["retry-after"] == "2"
         cluster.start()
-        wait_for(lambda: httpx.get(f"{server.url}/healthz", timeout=HANG).status_code == 200)
-        assert httpx.get(f"{server.url}/tasks", timeout=HANG).json() == []
+        wait_for(lambda: httpx2.get(f"{server.url}/healthz", timeout=HANG).status_code == 200)
+        assert httpx2.get(f"{server.url}/tasks", timeout=HANG).json() == []
         wait_for(lambda: len([one for one in workers_of(main) if is_connected(one, cluster.port)]) == 2)
         cluster.kill()
         os.kill(workers_of(main)[-1], signal.SIGKILL)

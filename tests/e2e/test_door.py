@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal.service.door import Door, raise_file_limit
@@ -122,7 +122,7 @@ def test_connections_that_only_wait_keep_nobody_out(tmp_path: Path) -> None:
             idle.append(connection)
         url = f"http://{address[0]}:{address[1]}"
         for _ in range(3):
-            assert httpx.get(f"{url}/tasks", timeout=SOON).status_code == 200
+            assert httpx2.get(f"{url}/tasks", timeout=SOON).status_code == 200
         for connection in idle:
             connection.close()
 
@@ -182,8 +182,8 @@ def test_half_open_connections_at_the_file_limit_do_not_keep_a_device_out(tmp_pa
     server.start(files=400)
     try:
         with half_open(server.port, 1050):
-            assert httpx.get(f"{server.url}/tasks", timeout=SOON).status_code == 200
-            assert httpx.get(f"{server.url}/healthz", timeout=SOON).json()["status"] == "ok"
+            assert httpx2.get(f"{server.url}/tasks", timeout=SOON).status_code == 200
+            assert httpx2.get(f"{server.url}/healthz", timeout=SOON).json()["status"] == "ok"
     finally:
         server.stop()
     log = (tmp_path / "log.txt").read_text()
@@ -199,7 +199,7 @@ def test_one_connection_takes_less_than_two_megabytes(tmp_path: Path) -> None:
     before = peak_memory(server.process.pid)
     try:
         with greedy(server.port, 40):
-            assert httpx.get(f"{server.url}/tasks", timeout=SOON).status_code == 200
+            assert httpx2.get(f"{server.url}/tasks", timeout=SOON).status_code == 200
             assert peak_memory(server.process.pid) - before < 40 * (2 << 20)
     finally:
         server.stop()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal.device.agent import Agent
@@ -85,7 +85,7 @@ def test_devices_play_a_whole_campaign_through_it(server: Server, proxy: Nginx) 
 
 def test_half_open_connections_do_not_keep_a_device_out(server: Server, proxy: Nginx) -> None:
     context = trusting(proxy.certificate)
-    with half_open(proxy.port, HALF_OPEN, context), httpx.Client(verify=context or True, timeout=HANG) as client:
+    with half_open(proxy.port, HALF_OPEN, context), httpx2.Client(verify=context or True, timeout=HANG) as client:
         assert client.get(f"{proxy.url}/tasks").status_code == 200
         assert client.get(f"{proxy.url}/healthz").json()["status"] == "ok"
         # none of them has reached the service
@@ -97,7 +97,7 @@ def test_one_connection_takes_less_than_two_megabytes(server: Server, proxy: Ngi
     assert server.process is not None
     before = proxy.resident() + peak_memory(server.process.pid)
     context = trusting(proxy.certificate)
-    with greedy(proxy.port, GREEDY, context), httpx.Client(verify=context or True, timeout=HANG) as client:
+    with greedy(proxy.port, GREEDY, context), httpx2.Client(verify=context or True, timeout=HANG) as client:
         assert client.get(f"{proxy.url}/tasks").status_code == 200
         assert proxy.resident() + peak_memory(server.process.pid) - before < GREEDY * MOST
 

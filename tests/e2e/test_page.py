@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 
@@ -85,11 +85,11 @@ def test_the_operator_watches_a_campaign_of_real_devices_until_its_results(brows
             page.wait_for_timeout(50)
         agents.result()
         page.locator(".results strong").wait_for()
-        state = httpx.get(f"{server.url}/tasks/{task}/state").json()
+        state = httpx2.get(f"{server.url}/tasks/{task}/state").json()
         last = state["closed"] - 1  # the last round was one of values
         shows(page, str(last))
         assert len(rounds) >= 2, "the map never moved while the campaign ran"
-        found = httpx.get(f"{server.url}/tasks/{task}/results").json()
+        found = httpx2.get(f"{server.url}/tasks/{task}/results").json()
         assert page.locator(".promise > p").first.inner_text() == found["privacy"]["sentence"]
         page.locator(".slider input").focus()
         page.keyboard.press("Home")
@@ -115,14 +115,14 @@ def test_a_dragged_rectangle_is_answered_by_the_server_and_can_be_saved(
             page.mouse.up()
         page.locator(".ask tbody tr").wait_for()
         question = json.loads(asked.value.post_data or "")
-        answer = httpx.post(f"{server.url}/tasks/{finished}/counts", json=question).json()["counts"][0]
+        answer = httpx2.post(f"{server.url}/tasks/{finished}/counts", json=question).json()["counts"][0]
         row = page.locator(".ask tbody tr").inner_text()
         assert f"{answer['value']:,.0f}" in row
         assert f"{answer['interval'][0]:,.0f} to {answer['interval'][1]:,.0f}" in row
         page.locator(".pick select").select_option("san-francisco")
         page.locator(".ask tbody tr:nth-child(2)").wait_for()
         place = {"boxes": [[[-122.6, 37.6], [-122.3, 37.9]]]}
-        named = httpx.post(f"{server.url}/tasks/{finished}/counts", json=place).json()["counts"][0]
+        named = httpx2.post(f"{server.url}/tasks/{finished}/counts", json=place).json()["counts"][0]
         second = page.locator(".ask tbody tr:nth-child(2)").inner_text()
         assert "san-francisco" in second
         assert f"{named['value']:,.0f}" in second
@@ -225,7 +225,7 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         task = page.url.rsplit("/", 1)[1]
         page.get_by_role("button", name="Start").click()
         page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
-        assert httpx.get(f"{server.url}/tasks/{task}/state").json()["phase"] == "enrolling"
+        assert httpx2.get(f"{server.url}/tasks/{task}/state").json()["phase"] == "enrolling"
         page.get_by_role("button", name="Make").click()
         page.get_by_role("dialog").get_by_role("button", name="Make tokens").click()
         with page.expect_download() as download:
@@ -234,7 +234,7 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         page.get_by_role("button", name="Cancel the campaign").click()
         page.get_by_role("dialog").get_by_role("button", name="Cancel the campaign").click()
         page.locator(".phase.cancelled").wait_for()
-        assert httpx.get(f"{server.url}/tasks/{task}/state").json()["phase"] == "cancelled"
+        assert httpx2.get(f"{server.url}/tasks/{task}/state").json()["phase"] == "cancelled"
         assert ADMIN_TOKEN not in page.content()
         assert page.evaluate("localStorage.length + sessionStorage.length") == 0
 

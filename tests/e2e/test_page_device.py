@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 
 from semilocal import Policy
@@ -121,9 +121,9 @@ def propose_pair(leader: str, helper: str, epsilon: float) -> str:
     pooled = PooledTask.build(unit_box(), epsilon=epsilon, trust="two-servers", max_depth=8)
     form = {
         "name": "crowd", "pooled": msgspec.to_builtins(pooled), "enrolment": "open",
-        "peer_key": httpx.get(f"{helper}/operator").json()["signing_key"],
+        "peer_key": httpx2.get(f"{helper}/operator").json()["signing_key"],
     }  # fmt: skip
-    created = httpx.post(f"{leader}/pairs", json=form, headers=ADMIN)
+    created = httpx2.post(f"{leader}/pairs", json=form, headers=ADMIN)
     assert created.status_code == 201, created.text
     task: str = created.json()["task"]
     wait_for(helper, task, "confirming")
@@ -133,7 +133,7 @@ def propose_pair(leader: str, helper: str, epsilon: float) -> str:
 def confirm_pair(leader: str, helper: str, task: str) -> None:
     """Let both operators confirm."""
     for url in (leader, helper):
-        assert httpx.post(f"{url}/tasks/{task}/confirm", headers=ADMIN).status_code == 200
+        assert httpx2.post(f"{url}/tasks/{task}/confirm", headers=ADMIN).status_code == 200
     wait_for(leader, task, "open")
     wait_for(helper, task, "open")
 
@@ -172,9 +172,9 @@ def test_devices_of_the_page_upload_to_two_servers_once(servers: tuple[Server, S
         assert first == second, "a retry sends the same bytes"
         assert device["epsilon"] == 20.0
         assert "epsilon = 20 (delta = 0) between any two positions of one person" in "\n".join(device["lines"])
-    assert httpx.post(f"{leader}/tasks/{task}/start", headers=ADMIN).status_code == 200
+    assert httpx2.post(f"{leader}/tasks/{task}/start", headers=ADMIN).status_code == 200
     wait_for(leader, task, "done")
-    state = httpx.get(f"{leader}/tasks/{task}/state").json()
+    state = httpx2.get(f"{leader}/tasks/{task}/state").json()
     assert (state["received"], state["refused"]) == (43, 0), state
-    results = httpx.get(f"{leader}/tasks/{task}/results").json()
+    results = httpx2.get(f"{leader}/tasks/{task}/results").json()
     assert (results["reports"], results["rejected"]) == (43, 0)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 
@@ -148,7 +148,7 @@ def test_a_browser_uploads_to_two_servers_and_keeps_the_receipt(
         assert errors == []
     finally:
         context.close()
-    state = apart(httpx.get, f"{leader.url}/tasks/{task}/state").result().json()
+    state = apart(httpx2.get, f"{leader.url}/tasks/{task}/state").result().json()
     assert state["received"] == 1
 
 

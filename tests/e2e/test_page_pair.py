@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 
@@ -85,7 +85,7 @@ def test_both_operators_confirm_on_their_pages_and_one_map_comes_out(tmp_path: P
             look.page.locator(".title .phase.done").wait_for()
             look.page.locator(".results").wait_for()
             assert colours_of(look) > 3
-        counts = httpx.post(f"{leader}/tasks/{task}/counts", json={"boxes": [[[-124.5, 32.5], [-114.1, 42.1]]]}).json()
+        counts = httpx2.post(f"{leader}/tasks/{task}/counts", json={"boxes": [[[-124.5, 32.5], [-114.1, 42.1]]]}).json()
         assert page.locator(".promise > p").first.inner_text() == counts["privacy"]["sentence"]
         page.locator('.ask input[name="name"]').fill("everywhere")
         page.get_by_role("button", name="Count").click()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal.cli.main import main
@@ -56,7 +56,7 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Ser
 def until(url: str, phase: str) -> None:
     end = time.monotonic() + HANG
     while time.monotonic() < end:
-        state = httpx.get(f"{url}/state", timeout=HANG).json()
+        state = httpx2.get(f"{url}/state", timeout=HANG).json()
         if state["phase"] == phase:
             return
         time.sleep(0.05)
@@ -84,7 +84,7 @@ def test_two_operators_count_a_crowd_from_their_command_lines(
     assert "confirming (leader of two servers, experimental)" in shown
     assert "City of Ay" in shown
     assert "Bee University" in shown
-    leaders = httpx.get(f"{servers[0].url}/operator").json()["signing_key"]
+    leaders = httpx2.get(f"{servers[0].url}/operator").json()["signing_key"]
     assert main(["campaign", "confirm", task[:12], *helper, "--peer-key", key]) == 2  # its own, not the leader's
     assert "nothing was confirmed" in capsys.readouterr().err
     for office, told in ((helper, leaders), (leader, key)):
@@ -92,15 +92,15 @@ def test_two_operators_count_a_crowd_from_their_command_lines(
         assert "confirmed." in capsys.readouterr().out
     until(base[0], "open")
 
-    pair = PairTask.from_bytes(httpx.get(base[0]).content)
-    assert httpx.get(base[1]).content == pair.to_bytes()
+    pair = PairTask.from_bytes(httpx2.get(base[0]).content)
+    assert httpx2.get(base[1]).content == pair.to_bytes()
     for number, code in enumerate(pair.pooled.hierarchy.codes(crowd(PEOPLE)).tolist()):
         upload = upload_of(pair, code, number)
-        answer = httpx.put(f"{base[0]}/uploads/{upload.id.hex()}", content=upload.to_bytes(), timeout=HANG)
+        answer = httpx2.put(f"{base[0]}/uploads/{upload.id.hex()}", content=upload.to_bytes(), timeout=HANG)
         assert answer.status_code == 201, answer.text
     for url in base:
         until(url, "done")
-    found = [httpx.get(f"{url}/transcript").content for url in base]
+    found = [httpx2.get(f"{url}/transcript").content for url in base]
     assert found[0] == found[1]
     assert SignedTree.from_bytes(found[0]).published()[0].people == PEOPLE
     assert main(["campaign", "show", "walkers", "--json", *helper]) == 0
@@ -111,20 +111,20 @@ def test_two_operators_count_a_crowd_from_their_command_lines(
 
 def test_a_helper_that_was_away_is_waited_for(servers: list[Server], capsys: pytest.CaptureFixture[str]) -> None:
     leader, helper = (["--url", server.url, "--admin-token", ADMIN_TOKEN] for server in servers)
-    key = httpx.get(f"{servers[1].url}/operator").json()["signing_key"]
+    key = httpx2.get(f"{servers[1].url}/operator").json()["signing_key"]
     assert main([*CREATE, *leader, "--peer-key", key, "--label", "away"]) == 0
     task = re.findall(r"^task ([0-9a-f]{64})$", capsys.readouterr().out, flags=re.M)[0]
     base = [f"{server.url}/tasks/{task}" for server in servers]
     end = time.monotonic() + HANG
-    while httpx.get(base[1]).status_code != 200 and time.monotonic() < end:
+    while httpx2.get(base[1]).status_code != 200 and time.monotonic() < end:
         time.sleep(0.05)
     for office in (helper, leader):
         assert main(["campaign", "confirm", task, *office]) == 0
     until(base[0], "open")
     servers[1].kill()
-    pair = PairTask.from_bytes(httpx.get(base[0]).content)
+    pair = PairTask.from_bytes(httpx2.get(base[0]).content)
     upload = upload_of(pair, int(pair.pooled.hierarchy.codes(crowd(1))[0]), 0)
-    assert httpx.put(f"{base[0]}/uploads/{upload.id.hex()}", content=upload.to_bytes()).status_code == 201
+    assert httpx2.put(f"{base[0]}/uploads/{upload.id.hex()}", content=upload.to_bytes()).status_code == 201
     assert main(["campaign", "start", task, *leader]) == 0
     capsys.readouterr()
     while time.monotonic() < end:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -36,7 +36,7 @@ ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 SEEDS = (b"leader".ljust(32), b"helper".ljust(32))
 
 
-def persist(call: Callable[[], httpx.Response], good: Callable[[httpx.Response], bool]) -> httpx.Response:
+def persist(call: Callable[[], httpx2.Response], good: Callable[[httpx2.Response], bool]) -> httpx2.Response:
     """Ask until there is an answer that is worth something."""
     end = time.monotonic() + HANG
     while time.monotonic() < end:
@@ -45,7 +45,7 @@ def persist(call: Callable[[], httpx.Response], good: Callable[[httpx.Response],
             if good(answer):
                 return answer
             assert answer.status_code in (404, 429, 503), answer.text
-        except httpx.TransportError:
+        except httpx2.TransportError:
             pass
         time.sleep(0.02)
     raise AssertionError("no answer")
@@ -128,27 +128,27 @@ def test_servers_that_are_killed_again_and_again_give_the_result_that_follows_fr
 def confirmed(servers: Servers, number: int) -> PairTask:
     """A pair that both operators have confirmed."""
     leader, helper = (server.url for server in servers.both)
-    key = persist(lambda: httpx.get(f"{helper}/operator"), is_good).json()["signing_key"]
+    key = persist(lambda: httpx2.get(f"{helper}/operator"), is_good).json()["signing_key"]
     task = msgspec.to_builtins(pooled_task(label=f"{number}"))
     form: dict[str, Any] = {"name": "t", "pooled": task, "peer_key": key, "enrolment": "open", "capacity": PEOPLE}
     answer = persist(
-        lambda: httpx.post(f"{leader}/pairs", json=form, headers=ADMIN, timeout=HANG),
+        lambda: httpx2.post(f"{leader}/pairs", json=form, headers=ADMIN, timeout=HANG),
         lambda answer: answer.status_code in (201, 409),
     )
     if answer.status_code == 409:  # it was created, and the answer got lost
-        rows = persist(lambda: httpx.get(f"{leader}/tasks"), is_good).json()
+        rows = persist(lambda: httpx2.get(f"{leader}/tasks"), is_good).json()
         identity = rows[-1]["task"]
     else:
         identity = answer.json()["task"]
     for url in (leader, helper):
-        persist(lambda url=url: httpx.post(f"{url}/tasks/{identity}/confirm", headers=ADMIN), is_good)  # type: ignore[misc]
-    return PairTask.from_bytes(persist(lambda: httpx.get(f"{leader}/tasks/{identity}"), is_good).content)
+        persist(lambda url=url: httpx2.post(f"{url}/tasks/{identity}/confirm", headers=ADMIN), is_good)  # type: ignore[misc]
+    return PairTask.from_bytes(persist(lambda: httpx2.get(f"{leader}/tasks/{identity}"), is_good).content)
 
 
 def counted(servers: Servers, pair: PairTask) -> SignedTree:
     """Upload for everybody, and wait for the transcript, the same on both servers."""
     leader, helper = (f"{server.url}/tasks/{pair.id.hex()}" for server in servers.both)
-    with httpx.Client(timeout=HANG) as client:
+    with httpx2.Client(timeout=HANG) as client:
         for number, code in enumerate(pair.pooled.hierarchy.codes(crowd(PEOPLE)).tolist()):
             upload = upload_of(pair, code, number)
             data = upload.to_bytes()
@@ -175,5 +175,5 @@ def check(pair: PairTask, signed: SignedTree) -> None:
     assert signed.published()[0].to_bytes() == simulated.to_bytes()
 
 
-def is_good(answer: httpx.Response) -> bool:
+def is_good(answer: httpx2.Response) -> bool:
     return answer.status_code in (200, 201)

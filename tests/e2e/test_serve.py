@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal.service.admin import create_campaign
@@ -86,10 +86,10 @@ def test_the_first_line_is_true_and_a_second_server_on_the_file_is_refused(tmp_p
         match = re.fullmatch(r"semilocal serves at (http://127\.0\.0\.1:\d+) with 1 worker on sqlite\n", line)
         assert match is not None
         assert "admin token (shown once" in token
-        assert httpx.get(match[1] + "/healthz", timeout=HANG).status_code == 200
+        assert httpx2.get(match[1] + "/healthz", timeout=HANG).status_code == 200
         said = refused("--db", database, "--port", "0")
         assert f"is served by another process ({first.pid}); stop it first" in said
-        assert httpx.get(match[1] + "/tasks", timeout=HANG).json() == []
+        assert httpx2.get(match[1] + "/tasks", timeout=HANG).json() == []
         for path in (tmp_path / "new").iterdir():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
         assert {path.name for path in (tmp_path / "new").iterdir()} >= {"a.db", "a.db-wal", "a.db-shm"}
@@ -126,7 +126,7 @@ def test_the_log_has_a_line_per_event_and_closed_round_and_requests_only_if_aske
     task = sample_task(max_depth=3)
 
     async def main() -> int:
-        async with httpx.AsyncClient(base_url=server.url, timeout=HANG) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=HANG) as client:
             store = open_store(server.database, worker="test")
             create_campaign(store, open_campaign(task, capacity=30), now=0)
             store.close()

@@ -10,7 +10,7 @@ import re
 import sqlite3
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal import Task
@@ -49,7 +49,7 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
         assert len(set(tokens)) == 60
 
         async def devices() -> None:
-            async with httpx.AsyncClient(base_url=server.url, timeout=HANG) as client:
+            async with httpx2.AsyncClient(base_url=server.url, timeout=HANG) as client:
                 (row,) = (await client.get("/tasks")).json()
                 task = decode((await client.get(f"/tasks/{row['task']}")).content, Task)
                 plan = decode((await client.get(f"/tasks/{row['task']}/plan")).content, Plan)

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -39,12 +39,12 @@ KILLS = times(20, long=1000)
 DEVICES = 60
 
 
-async def persist(call: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
+async def persist(call: Callable[[], Awaitable[httpx2.Response]]) -> httpx2.Response:
     """Ask until there is an answer that is worth something."""
     for _ in range(12_000):
         try:
             answer = await call()
-        except httpx.TransportError:
+        except httpx2.TransportError:
             await asyncio.sleep(0.05)
             continue
         if answer.status_code in (429, 503) or (answer.status_code == 404 and answer.json()["token"].endswith("-yet")):
@@ -65,8 +65,8 @@ class Campaign:
         self.points, self.secrets = cluster(DEVICES, seed=seed), secrets_of(DEVICES, seed=seed)
 
     async def run(self) -> None:
-        limits = httpx.Limits(max_connections=24, max_keepalive_connections=24)
-        async with httpx.AsyncClient(base_url=self.url, limits=limits, timeout=60) as client:
+        limits = httpx2.Limits(max_connections=24, max_keepalive_connections=24)
+        async with httpx2.AsyncClient(base_url=self.url, limits=limits, timeout=60) as client:
             devices = [Device(client, self.task, p, s) for p, s in zip(self.points, self.secrets, strict=True)]
             answers = await asyncio.gather(*(persist(device.enrol) for device in devices))
             assert {answer.status_code for answer in answers} <= {200, 201}, [answer.text for answer in answers]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal.service.admin import create_campaign
@@ -41,11 +41,11 @@ def test_stopping_answers_polls_and_writes_one_line(
     if workers > 1:
         database = request.getfixturevalue("postgres").new_database()
     server = started(database, tmp_path / "log.txt", workers=workers)
-    answers: list[httpx.Response] = []
+    answers: list[httpx2.Response] = []
     asked = threading.Barrier(6)
 
     def poll() -> None:
-        with httpx.Client(base_url=server.url, timeout=HANG) as client:
+        with httpx2.Client(base_url=server.url, timeout=HANG) as client:
             client.get(POLL.split("?")[0])  # the connection is there, the campaign is known
             asked.wait()
             answers.append(client.get(POLL))
@@ -54,7 +54,7 @@ def test_stopping_answers_polls_and_writes_one_line(
     for thread in threads:
         thread.start()
     asked.wait()
-    with httpx.Client(base_url=server.url, timeout=HANG) as client:
+    with httpx2.Client(base_url=server.url, timeout=HANG) as client:
         for _ in range(
             20
         ):  # the polls have arrived before these are answered, most likely; either way all are answered
@@ -89,20 +89,20 @@ def test_a_hung_database_gives_503_and_does_not_block_stopping(postgres: Postgre
     name = bytes(16).hex()
     enrolment = {"verifier": bytes(32).hex()}
     path = f"/tasks/{TASK.id.hex()}/participants/{name}"
-    assert httpx.put(server.url + path, json=enrolment, timeout=HANG).status_code == 201
+    assert httpx2.put(server.url + path, json=enrolment, timeout=HANG).status_code == 201
     with frozen(postgres):
         for _ in range(2):
-            refused = httpx.put(server.url + path, json=enrolment, timeout=HANG)
+            refused = httpx2.put(server.url + path, json=enrolment, timeout=HANG)
             assert (refused.status_code, refused.json()["token"]) == (503, "unavailable")
-        listed = httpx.get(f"{server.url}/tasks", timeout=HANG)
+        listed = httpx2.get(f"{server.url}/tasks", timeout=HANG)
         assert (listed.status_code, listed.headers["retry-after"]) == (503, "1")
-        health = httpx.get(f"{server.url}/healthz", timeout=HANG)
+        health = httpx2.get(f"{server.url}/healthz", timeout=HANG)
         assert health.status_code == 503
         assert "database: does not answer" in health.json()["detail"]
-    assert httpx.put(server.url + path, json=enrolment, timeout=HANG).status_code == 200
+    assert httpx2.put(server.url + path, json=enrolment, timeout=HANG).status_code == 200
     with frozen(postgres):
-        with pytest.raises((httpx.ReadTimeout, AssertionError)):
-            assert httpx.get(f"{server.url}/tasks", timeout=1).status_code == 200
+        with pytest.raises((httpx2.ReadTimeout, AssertionError)):
+            assert httpx2.get(f"{server.url}/tasks", timeout=1).status_code == 200
         assert server.process is not None
         process = server.process
         process.send_signal(signal.SIGTERM)

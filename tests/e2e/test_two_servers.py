@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 
@@ -45,7 +45,7 @@ def servers(tmp_path: Path) -> Iterator[tuple[Server, Server]]:
 
 def wait_for(url: str, task: str, phase: str) -> None:
     deadline = time.monotonic() + WAIT
-    while (state := httpx.get(f"{url}/tasks/{task}/state").json()).get("phase") != phase:
+    while (state := httpx2.get(f"{url}/tasks/{task}/state").json()).get("phase") != phase:
         assert time.monotonic() < deadline, state
         time.sleep(0.05)
 
@@ -58,7 +58,7 @@ def test_from_serve_to_the_map(
 ) -> None:
     monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN_TOKEN)
     leader, helper = (server.url for server in servers)
-    key = httpx.get(f"{helper}/operator").json()["signing_key"]
+    key = httpx2.get(f"{helper}/operator").json()["signing_key"]
 
     # operators
     code, out, err = run(
@@ -147,7 +147,7 @@ def test_from_serve_to_the_map(
     assert run(capsys, "verify", tmp_path / "out" / "transcript.slt", "--vault", vault)[0] == 0
     assert run(capsys, "transcript", leader, "crowd", "--out", tmp_path / "copy.slt")[0] == 0
     assert (tmp_path / "copy.slt").read_bytes() == (tmp_path / "out" / "transcript.slt").read_bytes()
-    helper_copy = httpx.get(f"{helper}/tasks/{task}/transcript").content
+    helper_copy = httpx2.get(f"{helper}/tasks/{task}/transcript").content
     assert helper_copy == (tmp_path / "out" / "transcript.slt").read_bytes()
     too_late = ("join", url, "--position", POSITION, "--yes", "--vault", tmp_path / "late", "--max-epsilon", "20")
     code, out, _ = run(capsys, *too_late)

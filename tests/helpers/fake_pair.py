@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 
 from semilocal import Box, Policy
@@ -146,7 +146,7 @@ class PairWorld:
     def connect(self, origin: str) -> Channel:
         """The channel to an origin."""
         if origin not in self._channels:
-            client = httpx.AsyncClient(transport=self.network)
+            client = httpx2.AsyncClient(transport=self.network)
             self._channels[origin] = Channel(
                 origin, client, clock=self.clock, jitter=lambda: float(self._rng.random()), retry=self._retry
             )

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 
 from semilocal import Box, Closed, Curator, Query, Report, Task
@@ -303,10 +303,10 @@ def problem_body(status: int, token: str, detail: str = "") -> bytes:
     return json.dumps({"type": kind, "token": token, "status": status, "detail": detail}).encode()
 
 
-def refusal(status: int, token: str, detail: str = "", **headers: str) -> httpx.Response:
+def refusal(status: int, token: str, detail: str = "", **headers: str) -> httpx2.Response:
     """A refusal as the server sends it."""
     kind = {"content-type": "application/problem+json", **headers}
-    return httpx.Response(status, headers=kind, content=problem_body(status, token, detail))
+    return httpx2.Response(status, headers=kind, content=problem_body(status, token, detail))
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ class DeviceDies(BaseException):
     """The process of the device is killed; nothing may catch it."""
 
 
-class Network(httpx.AsyncBaseTransport):
+class Network(httpx2.AsyncBaseTransport):
     """Between agents and an ASGI app.
 
     Parameters
@@ -335,13 +335,15 @@ class Network(httpx.AsyncBaseTransport):
         on the way.
     """
 
-    def __init__(self, app: Any, clock: MockClock, fate: Callable[[int, httpx.Request], Any] = lambda n, r: "") -> None:
-        self._inner = httpx.ASGITransport(app=app)
+    def __init__(
+        self, app: Any, clock: MockClock, fate: Callable[[int, httpx2.Request], Any] = lambda n, r: ""
+    ) -> None:
+        self._inner = httpx2.ASGITransport(app=app)
         self._clock = clock
         self.fate = fate
         self.sent: list[Sent] = []
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         number = len(self.sent)
         body = await request.aread()
         headers = b"\n".join(name + b": " + value for name, value in request.headers.raw)
@@ -350,12 +352,12 @@ class Network(httpx.AsyncBaseTransport):
         if isinstance(fate, tuple):
             status, wait = fate
             return refusal(status, "overloaded", **{"retry-after": str(wait)})
-        if isinstance(fate, httpx.Response):
+        if isinstance(fate, httpx2.Response):
             return fate
         if fate == "die-before":
             raise DeviceDies
         if fate == "lost":
-            raise httpx.ConnectError("dropped", request=request)
+            raise httpx2.ConnectError("dropped", request=request)
         response = await self._inner.handle_async_request(request)
         if fate == "twice":
             await response.aclose()
@@ -363,7 +365,7 @@ class Network(httpx.AsyncBaseTransport):
         if fate == "die-after":
             raise DeviceDies
         if fate == "answer-lost":
-            raise httpx.ReadError("dropped", request=request)
+            raise httpx2.ReadError("dropped", request=request)
         return response
 
     def puts(self) -> dict[str, set[bytes]]:
@@ -388,9 +390,9 @@ class World:
         self.jitter: Callable[[], float] = lambda: float(self._rng.random())
         self.secrets: dict[str, bytes] = {}
 
-    def channel(self, transport: httpx.AsyncBaseTransport | None = None, **headers: str) -> Channel:
+    def channel(self, transport: httpx2.AsyncBaseTransport | None = None, **headers: str) -> Channel:
         """A channel over the network, or over something that stands before it."""
-        client = httpx.AsyncClient(transport=transport or self.network, headers=headers)
+        client = httpx2.AsyncClient(transport=transport or self.network, headers=headers)
         return Channel(URL, client, clock=self.clock, jitter=self.jitter, retry=self.retry)
 
     def vault(self, name: str) -> Vault:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import numpy.typing as npt
 
@@ -28,7 +28,7 @@ ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 SEEDS = (b"seed of the leader".ljust(32), b"seed of the helper".ljust(32))
 
 
-class Unplugged(httpx.AsyncBaseTransport):
+class Unplugged(httpx2.AsyncBaseTransport):
     """A wire between the servers that a test can cut, watch and bend.
 
     Attributes
@@ -45,22 +45,22 @@ class Unplugged(httpx.AsyncBaseTransport):
     """
 
     def __init__(self, app: Any) -> None:
-        self._inner = httpx.ASGITransport(app=app)
+        self._inner = httpx2.ASGITransport(app=app)
         self.on, self.lose_first = True, False
         self.sent: list[tuple[str, bytes]] = []
-        self.bend: Callable[[httpx.Request, httpx.Response], httpx.Response] | None = None
-        self.block: Callable[[httpx.Request], bool] | None = None
+        self.bend: Callable[[httpx2.Request, httpx2.Response], httpx2.Response] | None = None
+        self.block: Callable[[httpx2.Request], bool] | None = None
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if not self.on:
-            raise httpx.ConnectError("unplugged")
+            raise httpx2.ConnectError("unplugged")
         known = (request.url.path, request.content) in self.sent
         self.sent.append((request.url.path, request.content))
         if self.block is not None and self.block(request):
-            raise httpx.ConnectError("blocked")
+            raise httpx2.ConnectError("blocked")
         answer = await self._inner.handle_async_request(request)
         if self.lose_first and not known:
-            raise httpx.ReadError("the answer got lost")
+            raise httpx2.ReadError("the answer got lost")
         if self.bend is not None:
             await answer.aread()
             return self.bend(request, answer)
@@ -80,16 +80,16 @@ class Pair:
     """
 
     def __init__(
-        self, clients: tuple[httpx.AsyncClient, httpx.AsyncClient], pairs: tuple[Pairs, Pairs], wire: Unplugged
+        self, clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient], pairs: tuple[Pairs, Pairs], wire: Unplugged
     ) -> None:
         self.clients, self.pairs, self.wire = clients, pairs, wire
 
     @property
-    def leader(self) -> httpx.AsyncClient:
+    def leader(self) -> httpx2.AsyncClient:
         return self.clients[0]
 
     @property
-    def helper(self) -> httpx.AsyncClient:
+    def helper(self) -> httpx2.AsyncClient:
         return self.clients[1]
 
     async def form(self, task: PooledTask | None = None, **changes: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Pair:
         pooled = msgspec.to_builtins(task or pooled_task(label=changes.pop("label", "")))
         return {"name": "test", "pooled": pooled, "peer_key": key, "enrolment": "open"} | changes
 
-    async def ask(self, task: PooledTask | None = None, **changes: Any) -> httpx.Response:
+    async def ask(self, task: PooledTask | None = None, **changes: Any) -> httpx2.Response:
         """Ask the leader for a new pair."""
         key = None if self.wire.on else verifying_key(SIGNING[1]).hex()
         form = await self.form(task, **({} if key is None else {"peer_key": key}), **changes)
@@ -120,7 +120,7 @@ class Pair:
         await self.tick()
         return pair
 
-    async def put(self, pair: PairTask, upload: Upload) -> httpx.Response:
+    async def put(self, pair: PairTask, upload: Upload) -> httpx2.Response:
         """Send an upload."""
         path = f"/tasks/{pair.id.hex()}/uploads/{upload.id.hex()}"
         return await self.leader.put(path, content=upload.to_bytes())
@@ -138,7 +138,7 @@ class Pair:
             for pairs in self.pairs:
                 await pairs.tick()
 
-    async def start(self, pair: PairTask) -> httpx.Response:
+    async def start(self, pair: PairTask) -> httpx2.Response:
         """End uploads."""
         return await self.leader.post(f"/tasks/{pair.id.hex()}/start", headers=ADMIN)
 
@@ -184,7 +184,7 @@ async def running_pair(
         async with contextlib.AsyncExitStack() as stack:
             clients = [
                 await stack.enter_async_context(
-                    httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://service.test")
+                    httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://service.test")
                 )
                 for app in (leader_app, helper_app)
             ]
@@ -194,7 +194,7 @@ async def running_pair(
             await service.stop()
 
 
-async def on_both(servers: Pair, method: str, path: str) -> list[httpx.Response]:
+async def on_both(servers: Pair, method: str, path: str) -> list[httpx2.Response]:
     """The answers of both servers to one request."""
     return [await client.request(method, path, headers=ADMIN) for client in servers.clients]
 

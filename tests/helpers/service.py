@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -50,10 +50,10 @@ def device_key(secret: bytes, task: bytes) -> bytes:
 
 
 class Device:
-    """A participant with a key, over any httpx client."""
+    """A participant with a key, over any httpx2 client."""
 
     def __init__(
-        self, client: httpx.AsyncClient, task: Task, point: Any, secret: bytes, *, plan: Plan | None = None
+        self, client: httpx2.AsyncClient, task: Task, point: Any, secret: bytes, *, plan: Plan | None = None
     ) -> None:
         self.client, self.task, self.plan = client, task, plan or Plan(task.id)
         self.machine = Participant(task, point, secret, ALLOW_ALL, plan=plan)
@@ -71,18 +71,18 @@ class Device:
     def headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.key.hex()}"}
 
-    async def enrol(self, token: str | None = None) -> httpx.Response:
+    async def enrol(self, token: str | None = None) -> httpx2.Response:
         form: dict[str, str] = {"verifier": hashlib.sha256(self.key).hexdigest()}
         if token is not None:
             form["token"] = token
         return await self.client.put(f"{self.base}/participants/{self.pseudonym.hex()}", json=form)
 
-    async def put(self, report: AnyReport | bytes, round_: int | None = None) -> httpx.Response:
+    async def put(self, report: AnyReport | bytes, round_: int | None = None) -> httpx2.Response:
         body = report if isinstance(report, bytes) else encode(report)
         number = round_ if round_ is not None else report.round  # type: ignore[union-attr]
         return await self.client.put(self.path(number), content=body, headers=self.headers)
 
-    async def answer(self, data: bytes) -> httpx.Response | None:
+    async def answer(self, data: bytes) -> httpx2.Response | None:
         """Answer a query of either kind; None if there is nothing to say."""
         report = self.machine.receive(decode_query(data))
         return None if report is None else await self.put(report)
@@ -93,7 +93,7 @@ class Device:
 
 
 async def follow_campaign(
-    client: httpx.AsyncClient, devices: Sequence[Device], *, service: Service | None = None, clients: int = 32
+    client: httpx2.AsyncClient, devices: Sequence[Device], *, service: Service | None = None, clients: int = 32
 ) -> dict[str, Any]:
     """Let enrolled devices follow their campaign to its end; returns the last state.
 
@@ -132,7 +132,7 @@ async def follow_campaign(
             answered = done + 1
 
 
-async def transcript(client: httpx.AsyncClient, task: Task, *, rounds: int, plan: Plan | None = None) -> list[bytes]:
+async def transcript(client: httpx2.AsyncClient, task: Task, *, rounds: int, plan: Plan | None = None) -> list[bytes]:
     """All events of a campaign as anybody can read them over HTTP."""
     base = f"/tasks/{task.id.hex()}"
     events = [(await client.get(base)).content]
@@ -164,7 +164,7 @@ def open_campaign(task: Task, *, releases: Any = (), capacity: int | None = None
 
 
 async def enrolled(
-    client: httpx.AsyncClient, store: Store, campaign: Campaign, points: Any, secrets: list[bytes]
+    client: httpx2.AsyncClient, store: Store, campaign: Campaign, points: Any, secrets: list[bytes]
 ) -> list[Device]:
     """Create a campaign and enrol devices."""
     assert create_campaign(store, campaign, now=time.time())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from semilocal import Partition, simulate
 from semilocal.protocol.messages import Closed, ValueClosed, decode, encode
@@ -34,8 +34,8 @@ async def scenario(server: Server, count: int) -> None:
     store = open_store(server.database, worker="test")
     create_campaign(store, campaign, now=0)
     points, secrets = cluster(count), secrets_of(count)
-    limits = httpx.Limits(max_connections=32)
-    async with httpx.AsyncClient(base_url=server.url, limits=limits, timeout=HANG) as client:
+    limits = httpx2.Limits(max_connections=32)
+    async with httpx2.AsyncClient(base_url=server.url, limits=limits, timeout=HANG) as client:
         devices = [
             Device(client, task, point, secret, plan=campaign.plan)
             for point, secret in zip(points, secrets, strict=True)

@@ -17,7 +17,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import numpy as np
 import pytest
@@ -55,14 +55,14 @@ class Misfortune(Network):
         self.last_close = 0.0
         self.forgeries = self.deaths = 0
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self._deadline()
         self._inspect(request)
         if request.method == "GET" and self.draw.random() < 0.02:
             forged = self._forged(request.url.path)
             if forged is not None:
                 self.forgeries += 1
-                return httpx.Response(200, content=forged)
+                return httpx2.Response(200, content=forged)
         kinds: list[Any] = ["lost", "answer-lost", "twice", (503, 2), (429, 1), "die-before", "die-after"]
         fate = kinds[self.draw.integers(len(kinds))] if self.draw.random() < 0.25 else ""
         if "die" in str(fate) and self.draw.random() < 0.5:
@@ -93,7 +93,7 @@ class Misfortune(Network):
                     return contents
         return None
 
-    def _inspect(self, request: httpx.Request) -> None:
+    def _inspect(self, request: httpx2.Request) -> None:
         """The promises of whoever sends this report."""
         if request.method != "PUT" or "/reports/" not in request.url.path:
             return

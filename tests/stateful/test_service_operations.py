@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -94,7 +94,7 @@ class Harness:
 
     # -- what happens ------------------------------------------------------------------------------------------
 
-    async def get(self, path: str) -> httpx.Response:
+    async def get(self, path: str) -> httpx2.Response:
         return await self.client.get(f"/tasks/{self.task.id.hex()}{path}")
 
     async def state(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Harness:
             device.machine.state = msgspec.structs.replace(device.machine.state, phase="lost")
         return answer.status_code == 200
 
-    async def put(self, device: Device, body: bytes, round_: int, key: bytes | None = None) -> httpx.Response:
+    async def put(self, device: Device, body: bytes, round_: int, key: bytes | None = None) -> httpx2.Response:
         headers = {"authorization": f"Bearer {(key or device.key).hex()}"}
         for _ in range(3):
             answer = await self.client.put(device.path(round_), content=body, headers=headers)

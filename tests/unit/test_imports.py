@@ -236,8 +236,8 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
 # imported. A word that is not here has no meaning that a test could check: add it, or say it another way.
 
 FILES = {"pathlib", "os", "shutil", "tempfile", "glob", "gzip", "open"}
-NETWORK = {"socket", "ssl", "select", "selectors", "http", "httpx", "urllib", "uvicorn"}
-HTTP = {"http", "httpx", "starlette", "uvicorn", "urllib", "service.http", "service.problems", "service.routes"}
+NETWORK = {"socket", "ssl", "select", "selectors", "http", "httpx2", "urllib", "uvicorn"}
+HTTP = {"http", "httpx2", "starlette", "uvicorn", "urllib", "service.http", "service.problems", "service.routes"}
 DATABASES = {"sqlite3", "psycopg", "service.stores"}
 RANDOM = {"random", "secrets", "numpy.random"}  # drawing from numpy's module; a generator may be an argument
 MECHANISMS = {"randomizer", "baselines", "pooled.noise"}
@@ -357,7 +357,7 @@ def test_importing_the_package_pulls_in_nothing_but_its_three_dependencies() -> 
     loaded = set(fresh(f"import semilocal; {listing}").split())
     strangers = {name for name in loaded - alone - set(sys.stdlib_module_names) if name not in LIGHT}
     assert strangers == set()
-    assert loaded.isdisjoint({"matplotlib", "sklearn", "pandas", "pyarrow", "starlette", "httpx", "cryptography"})
+    assert loaded.isdisjoint({"matplotlib", "sklearn", "pandas", "pyarrow", "starlette", "httpx2", "cryptography"})
 
 
 def test_importing_the_package_loads_the_core_alone() -> None:

@@ -52,24 +52,24 @@ class AdminClient:
 
     def __init__(self, url: str = "", token: str = "", *, database: str = "") -> None:
         try:
-            import httpx
+            import httpx2
 
             from ..device.transport import HttpxWire
         except ImportError:
-            raise MissingExtra("httpx", "service") from None
+            raise MissingExtra("httpx2", "service") from None
         self._runner = asyncio.Runner()
         self._service: Any = None
         options: dict[str, Any] = {}
         if database:
             url, token = "http://in.process", secrets.token_urlsafe(24)
-            options["transport"] = httpx.ASGITransport(self._application(database, token))
+            options["transport"] = httpx2.ASGITransport(self._application(database, token))
         self.url, self._token = url.rstrip("/"), token
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        timeout = httpx.Timeout(TIMEOUT, connect=CONNECT)
+        timeout = httpx2.Timeout(TIMEOUT, connect=CONNECT)
         try:
-            self._client = httpx.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False, **options)
-            httpx.URL(self.url)
-        except httpx.InvalidURL as error:
+            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False, **options)
+            httpx2.URL(self.url)
+        except httpx2.InvalidURL as error:
             raise InvalidInput(f"{self.url} is no address of a server: {error}") from None
         self._wire = HttpxWire(self._client, most_bytes=MOST_BYTES, seconds=LONGEST_ANSWER)
 

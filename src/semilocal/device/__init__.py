@@ -3,7 +3,7 @@
     with Vault.open("vault") as vault:
         summary = await Agent(url, vault, position=(37.77, -122.42), policy=Policy(max_epsilon=10), token=token).run()
 
-The agent needs the extra "service" (httpx); it is loaded at first use, so that the command line starts without it.
+The agent needs the extra "device" (httpx2); it is loaded at first use, so that the command line starts without it.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from .transport import new_client
 from .vault import Membership, Vault, pinned_plan, pinned_task
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 __all__ = ["Agent"]
 
@@ -67,7 +67,7 @@ class Agent:
         What the owner allows; its ``max_epsilon`` holds for the partition and all releases together.
     token : str
         The one-time token to enrol with; empty where enrolment is open or done.
-    client : httpx.AsyncClient, optional
+    client : httpx2.AsyncClient, optional
         Talks to the server; one is made (and closed) if left out.
     channel : Channel, optional
         Instead of a client: shared by many agents.
@@ -83,7 +83,7 @@ class Agent:
 
     def __init__(
         self, url: str, vault: Vault, *, position: Sequence[float], policy: Policy, token: str = "",
-        client: httpx.AsyncClient | None = None, channel: Channel | None = None,
+        client: httpx2.AsyncClient | None = None, channel: Channel | None = None,
         notify: Callable[[str], None] = lambda line: None, spread: float = 0.0, verdicts: Verdicts | None = None,
         new_server: bool = False,
     ) -> None:  # fmt: skip

@@ -27,7 +27,7 @@ from ..errors import InvalidInput, Lost, ServerViolation, Unreachable, printable
 from .transport import LONGEST_POLL, HttpxWire, LeanWire, Response
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 __all__ = [
     "Answer", "Channel", "Channels", "Clock", "Retry", "ServerProblem", "Status", "WallClock", "describe", "only_task",
@@ -153,7 +153,7 @@ class Channel:
     ----------
     url : str
         The server, without a path of a task.
-    wire : HttpxWire, LeanWire or httpx.AsyncClient
+    wire : HttpxWire, LeanWire or httpx2.AsyncClient
         The caller closes it.
     clock : Clock
     jitter : callable
@@ -166,7 +166,7 @@ class Channel:
     """
 
     def __init__(
-        self, url: str, wire: HttpxWire | LeanWire | httpx.AsyncClient, *, clock: Clock | None = None,
+        self, url: str, wire: HttpxWire | LeanWire | httpx2.AsyncClient, *, clock: Clock | None = None,
         jitter: Callable[[], float] = _SYSTEM.random, retry: Retry | None = None, at_once: int = 64,
         notify: Callable[[str], None] = lambda line: None,
     ) -> None:  # fmt: skip
@@ -353,9 +353,9 @@ class Channels:
         Of every :class:`Channel`.
     """
 
-    def __init__(self, wire: Callable[[str], HttpxWire | LeanWire | httpx.AsyncClient], **options: Any) -> None:
+    def __init__(self, wire: Callable[[str], HttpxWire | LeanWire | httpx2.AsyncClient], **options: Any) -> None:
         self._wire, self._options = wire, options
-        self._open: dict[str, tuple[Channel, HttpxWire | LeanWire | httpx.AsyncClient]] = {}
+        self._open: dict[str, tuple[Channel, HttpxWire | LeanWire | httpx2.AsyncClient]] = {}
 
     def __call__(self, origin: str) -> Channel:
         """The channel to an origin, the same one every time."""

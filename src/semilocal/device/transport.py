@@ -1,6 +1,6 @@
 """The wire under a channel: one HTTP request, one response, or the news that nothing came back.
 
-``HttpxWire`` takes any httpx client, so an agent runs unchanged against a real server, through a proxy, or against the
+``HttpxWire`` takes any httpx2 client, so an agent runs unchanged against a real server, through a proxy, or against the
 application in process. ``LeanWire`` is for crowds: HTTP/1.1 with keep-alive straight on asyncio, about ten times
 cheaper per request. Both refuse bodies that no sensible campaign has, give up an answer that drips in without an end,
 and follow no redirects.
@@ -19,10 +19,14 @@ from urllib.parse import urlsplit
 from ..errors import InvalidInput, Lost, MissingExtra, ServerViolation
 
 try:
-    import httptools
-    import httpx
+    import httpx2
 except ImportError:  # pragma: no cover
-    raise MissingExtra("httpx and httptools", "service") from None
+    raise MissingExtra("httpx2", "device") from None
+httptools: Any
+try:
+    import httptools  # for crowds alone: a single device does without
+except ImportError:  # pragma: no cover
+    httptools = None
 
 __all__ = ["HttpxWire", "LeanWire", "Response", "new_client"]
 
@@ -42,11 +46,11 @@ class Response(NamedTuple):
     retry_after: str | None = None
 
 
-def new_client(*, connections: int = 4, **options: Any) -> httpx.AsyncClient:
-    """An httpx client for one or a few agents: a small pool, no redirects, no headers that identify."""
-    return httpx.AsyncClient(
-        limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-        timeout=httpx.Timeout(20.0, read=TIMEOUT, pool=None),
+def new_client(*, connections: int = 4, **options: Any) -> httpx2.AsyncClient:
+    """An httpx2 client for one or a few agents: a small pool, no redirects, no headers that identify."""
+    return httpx2.AsyncClient(
+        limits=httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
+        timeout=httpx2.Timeout(20.0, read=TIMEOUT, pool=None),
         headers=HEADERS,
         follow_redirects=False,
         **options,
@@ -54,11 +58,11 @@ def new_client(*, connections: int = 4, **options: Any) -> httpx.AsyncClient:
 
 
 class HttpxWire:
-    """Requests through an httpx client, which the caller closes.
+    """Requests through an httpx2 client, which the caller closes.
 
     Parameters
     ----------
-    client : httpx.AsyncClient
+    client : httpx2.AsyncClient
     most_bytes : int
         Of one body.
     seconds : float
@@ -66,7 +70,7 @@ class HttpxWire:
     """
 
     def __init__(
-        self, client: httpx.AsyncClient, *, most_bytes: int = MOST_BYTES, seconds: float = LONGEST_ANSWER
+        self, client: httpx2.AsyncClient, *, most_bytes: int = MOST_BYTES, seconds: float = LONGEST_ANSWER
     ) -> None:
         self._client, self._most_bytes, self._seconds = client, most_bytes, seconds
 
@@ -81,9 +85,9 @@ class HttpxWire:
                 async for part in response.aiter_bytes():
                     size = _grown(size, part, self._most_bytes)
                     parts.append(part)
-        except (httpx.TransportError, TimeoutError) as error:
+        except (httpx2.TransportError, TimeoutError) as error:
             raise Lost(_reason(error)) from None
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise Lost(f"what came back cannot be read ({type(error).__name__})") from None
         media_type = _media_type(response.headers.get("content-type", ""))
         return Response(response.status_code, b"".join(parts), media_type, response.headers.get("retry-after"))
@@ -99,6 +103,8 @@ class LeanWire:
     """
 
     def __init__(self, url: str) -> None:
+        if httptools is None:
+            raise MissingExtra("httptools", "service")
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidInput(f"url must be http(s)://host[:port]; got {url!r}")

@@ -266,7 +266,7 @@ def _set_up_logging(level: str) -> None:
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%d %H:%M:%S"
     )
-    for name in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore"):
+    for name in ("uvicorn", "uvicorn.error", "asyncio", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.DEBUG if level == "debug" else logging.WARNING)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import MissingExtra
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
     from ..service.app import App
     from ..service.keys import Keyring
@@ -58,7 +58,7 @@ class MockClock:
 class RunningApp(NamedTuple):
     """An HTTP client that talks to the application in process, the worker behind it, and the application."""
 
-    client: httpx.AsyncClient
+    client: httpx2.AsyncClient
     service: Service
     app: App
 
@@ -120,10 +120,10 @@ def keys_for_tests(store: Store) -> Keyring:
     return keys
 
 
-def client_of(app: App) -> httpx.AsyncClient:
+def client_of(app: App) -> httpx2.AsyncClient:
     """A client that talks to the application in process."""
     try:
-        import httpx
+        import httpx2
     except ImportError:
-        raise MissingExtra("httpx", "service") from None
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://service.test")
+        raise MissingExtra("httpx2", "service") from None
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://service.test")

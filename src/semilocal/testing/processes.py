@@ -84,12 +84,12 @@ class Server:
 
     def wait(self) -> None:
         """Wait until it answers."""
-        import httpx
+        import httpx2
 
         deadline = time.monotonic() + _START_SECONDS
         while True:
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{self.url}/healthz", timeout=_START_SECONDS).status_code == 200:
+            with contextlib.suppress(httpx2.TransportError):
+                if httpx2.get(f"{self.url}/healthz", timeout=_START_SECONDS).status_code == 200:
                     return
             if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the server did not start: {self.log.read_text()[-3000:] if self.log else ''}")

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import numpy as np
 import pytest
@@ -221,7 +221,7 @@ async def play_with_deaths(
     secret = b"\x07" * 32
     world.secrets["device0"] = secret
 
-    def count(number: int, request: httpx.Request) -> str:
+    def count(number: int, request: httpx2.Request) -> str:
         nonlocal requests
         if request.headers.get("device") != "0":
             return ""
@@ -308,7 +308,7 @@ def test_every_question_is_in_the_vault_before_its_answer_leaves() -> None:
 
             vault.put = put  # type: ignore[method-assign]
 
-        def look(number: int, request: httpx.Request) -> str:
+        def look(number: int, request: httpx2.Request) -> str:
             nonlocal missing
             if request.method == "PUT" and "/reports/" in str(request.url):
                 entry = Vault.open(path, disk=_copy(world.disk)).contents.memberships[0]
@@ -336,7 +336,7 @@ def _copy(disk: MemoryDisk) -> MemoryDisk:
     return copy
 
 
-def _query_path(request: httpx.Request) -> str:
+def _query_path(request: httpx2.Request) -> str:
     return request.url.path.split("/reports/")[0] + "/query"
 
 
@@ -366,7 +366,7 @@ def test_a_device_that_was_away_does_not_answer_a_closed_round() -> None:
 def test_an_answer_that_came_too_late_counts_as_spent() -> None:
     world = World(FakeServer(task=SMALL))
 
-    def slow(number: int, request: httpx.Request) -> str:
+    def slow(number: int, request: httpx2.Request) -> str:
         if "/reports/" in str(request.url):
             world.server.close()
         return ""
@@ -382,7 +382,7 @@ def test_an_answer_that_came_too_late_counts_as_spent() -> None:
 def test_a_cancelled_campaign_ends_and_settles() -> None:
     world = World(FakeServer(task=SMALL))
 
-    def cancel(number: int, request: httpx.Request) -> str:
+    def cancel(number: int, request: httpx2.Request) -> str:
         world.server.cancelled |= "/rounds/" in str(request.url)
         return ""
 

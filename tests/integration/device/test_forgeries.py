@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from fractions import Fraction
 
-import httpx
+import httpx2
 import msgspec
 import numpy as np
 import pytest
@@ -37,11 +37,11 @@ def forged_run(
     async def scene() -> Summary:
         network = world.network
 
-        class Forging(httpx.AsyncBaseTransport):
-            async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        class Forging(httpx2.AsyncBaseTransport):
+            async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
                 if request.url.path == full and len(world.server.closings) >= after:
                     kind = "application/json" if full.endswith("/state") else "application/msgpack"
-                    return httpx.Response(200, headers={"content-type": kind}, content=forge(world.server))
+                    return httpx2.Response(200, headers={"content-type": kind}, content=forge(world.server))
                 return await network.handle_async_request(request)
 
         victim = world.channel(Forging())
@@ -211,8 +211,8 @@ def test_a_partition_that_ends_while_ones_cell_goes_on_is_refused() -> None:
 def test_a_server_that_refuses_the_answer_is_asked_no_more(status: int, token: str) -> None:
     world = World(FakeServer(task=SMALL))
 
-    class Refusing(httpx.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    class Refusing(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
             if "/reports/" in str(request.url):
                 return refusal(status, token, "so there")
             return await world.network.handle_async_request(request)
@@ -260,7 +260,7 @@ def answers_to_round_2(forgetful: bool) -> set[bytes]:
     world.server.expected = 10**6
     sent: set[bytes] = set()
 
-    def note(number: int, request: httpx.Request) -> str:
+    def note(number: int, request: httpx2.Request) -> str:
         if "/rounds/1/reports/" in str(request.url):
             Puppeteer((500, 500), (0, 1), (2, 3)).install(world)
         if "/rounds/2/reports/" in str(request.url):
@@ -287,7 +287,7 @@ def answers_to_round_2(forgetful: bool) -> set[bytes]:
         if forgetful:
             del world.server.forged[state_path]
 
-        def story(number: int, request: httpx.Request) -> str:
+        def story(number: int, request: httpx2.Request) -> str:
             if "/rounds/1/reports/" in str(request.url):
                 Puppeteer((0, 1000), (1,), (3,)).install(world)
             return note(number, request) if "/rounds/2/" in str(request.url) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -107,7 +107,7 @@ def test_a_seal_that_is_late_is_waited_for() -> None:
     world = World(FakeServer(SIGNED, signing_key=KEY))
     late = iter(range(5))
 
-    def fate(number: int, request: httpx.Request) -> object:
+    def fate(number: int, request: httpx2.Request) -> object:
         seal = str(request.url).endswith("/rounds/2/seal")
         return refusal(404, "not-closed-yet") if seal and next(late, None) is not None else ""
 

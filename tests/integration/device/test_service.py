@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import msgspec
 import numpy as np
 import pytest
@@ -225,7 +225,7 @@ def test_a_campaign_that_the_administrator_cancels_ends_for_the_device(server: S
             running_agent = asyncio.ensure_future(Agent(url, vault, position=(0.3, 0.3), policy=ALLOW_ALL).run())
             while not any(membership.enrolled for membership in vault.contents.memberships):
                 await asyncio.sleep(0.01)
-            async with httpx.AsyncClient(headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}) as client:
+            async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}) as client:
                 assert (await client.post(f"{url}/close")).status_code == 200
             return (await asyncio.wait_for(running_agent, HANG)).outcome
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal.device.channel import LONGEST_WAIT, Retry
@@ -20,38 +20,38 @@ PAGE = b"<html><body>Please log in to the network of the hotel</body></html>"
 PROBLEM = {"content-type": "application/problem+json"}
 
 
-def problem(status: int, **fields: object) -> httpx.Response:
-    return httpx.Response(status, headers=PROBLEM, content=json.dumps({"status": status, **fields}).encode())
+def problem(status: int, **fields: object) -> httpx2.Response:
+    return httpx2.Response(status, headers=PROBLEM, content=json.dumps({"status": status, **fields}).encode())
 
 
-STRAYS: dict[str, Callable[[], httpx.Response]] = {
-    "404 of a proxy": lambda: httpx.Response(404, headers=HTML, content=PAGE),
-    "404 without a body": lambda: httpx.Response(404),
-    "403 of a firewall": lambda: httpx.Response(403, headers=HTML, content=PAGE),
-    "401 of a proxy": lambda: httpx.Response(401, headers={"www-authenticate": "Basic"}),
-    "302 to a portal": lambda: httpx.Response(302, headers={"location": "http://portal.example/"}),
-    "308": lambda: httpx.Response(308, headers={"location": "https://server/"}),
-    "304 nobody asked for": lambda: httpx.Response(304),
-    "407": lambda: httpx.Response(407),
-    "409 of another service": lambda: httpx.Response(409, json={"token": "other-answer", "detail": "x"}),
-    "410 of a proxy": lambda: httpx.Response(410, headers=HTML, content=PAGE),
-    "410 in our words without our media type": lambda: httpx.Response(410, json={"token": "missed-round"}),
+STRAYS: dict[str, Callable[[], httpx2.Response]] = {
+    "404 of a proxy": lambda: httpx2.Response(404, headers=HTML, content=PAGE),
+    "404 without a body": lambda: httpx2.Response(404),
+    "403 of a firewall": lambda: httpx2.Response(403, headers=HTML, content=PAGE),
+    "401 of a proxy": lambda: httpx2.Response(401, headers={"www-authenticate": "Basic"}),
+    "302 to a portal": lambda: httpx2.Response(302, headers={"location": "http://portal.example/"}),
+    "308": lambda: httpx2.Response(308, headers={"location": "https://server/"}),
+    "304 nobody asked for": lambda: httpx2.Response(304),
+    "407": lambda: httpx2.Response(407),
+    "409 of another service": lambda: httpx2.Response(409, json={"token": "other-answer", "detail": "x"}),
+    "410 of a proxy": lambda: httpx2.Response(410, headers=HTML, content=PAGE),
+    "410 in our words without our media type": lambda: httpx2.Response(410, json={"token": "missed-round"}),
     "410 with our media type and no type of ours": lambda: problem(410, token="missed-round", type="about:blank"),
-    "410 whose status is another": lambda: httpx.Response(
+    "410 whose status is another": lambda: httpx2.Response(
         410, headers=PROBLEM,
         content=b'{"type": "urn:semilocal:problem:missed-round", "token": "missed-round", "status": 404}',
     ),
-    "418 with deep JSON": lambda: httpx.Response(418, headers=PROBLEM, content=b"[" * 100_000),
-    "413 of a proxy": lambda: httpx.Response(413, headers=HTML, content=PAGE),
-    "500": lambda: httpx.Response(500, headers=HTML, content=PAGE),
-    "502": lambda: httpx.Response(502, headers=HTML, content=PAGE),
-    "a page with 200": lambda: httpx.Response(200, headers=HTML, content=PAGE),
-    "201 of a portal": lambda: httpx.Response(201, headers=HTML, content=PAGE),
-    "201 without a body": lambda: httpx.Response(201),
-    "201 with some JSON": lambda: httpx.Response(201, json={"ok": True}),
-    "201 for another report": lambda: httpx.Response(201, json={"digest": hashlib.sha256(b"other").hexdigest()}),
-    "200 with a list": lambda: httpx.Response(200, json=[1, 2, 3]),
-    "204": lambda: httpx.Response(204),
+    "418 with deep JSON": lambda: httpx2.Response(418, headers=PROBLEM, content=b"[" * 100_000),
+    "413 of a proxy": lambda: httpx2.Response(413, headers=HTML, content=PAGE),
+    "500": lambda: httpx2.Response(500, headers=HTML, content=PAGE),
+    "502": lambda: httpx2.Response(502, headers=HTML, content=PAGE),
+    "a page with 200": lambda: httpx2.Response(200, headers=HTML, content=PAGE),
+    "201 of a portal": lambda: httpx2.Response(201, headers=HTML, content=PAGE),
+    "201 without a body": lambda: httpx2.Response(201),
+    "201 with some JSON": lambda: httpx2.Response(201, json={"ok": True}),
+    "201 for another report": lambda: httpx2.Response(201, json={"digest": hashlib.sha256(b"other").hexdigest()}),
+    "200 with a list": lambda: httpx2.Response(200, json=[1, 2, 3]),
+    "204": lambda: httpx2.Response(204),
 }  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_stray_answers_to_any_request_change_nothing(name: str) -> None:
     world = World(FakeServer(SMALL, releases=(MEAN,), capacity=6))
     seen: dict[str, int] = {}
 
-    def fate(number: int, request: httpx.Request) -> object:
+    def fate(number: int, request: httpx2.Request) -> object:
         kind = f"{request.method} {request.url.path.split('/')[-1]}"
         if "/reports/" in request.url.path or "/participants/" in request.url.path:
             kind = f"{request.method} {request.url.path.split('/')[-2]}"
@@ -133,7 +133,7 @@ def test_a_refusal_that_nobody_knows_ends_the_device_instead_of_a_loop() -> None
     world = World(FakeServer(SMALL, capacity=1))
     vault = world.vault("device")
 
-    def fate(number: int, request: httpx.Request) -> object:
+    def fate(number: int, request: httpx2.Request) -> object:
         if "/reports/" in request.url.path:
             return problem(410, type="urn:semilocal:problem:too-hot", token="too-hot", detail="x")
         return ""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import numpy as np
 import pytest
@@ -125,7 +125,7 @@ def test_a_retry_is_byte_identical(fate: Any) -> None:
     world = PairWorld()
     seen: list[int] = []
 
-    def decide(number: int, request: httpx.Request) -> Any:
+    def decide(number: int, request: httpx2.Request) -> Any:
         if request.method == "PUT" and len(seen) < 3:
             seen.append(number)
             return fate
@@ -139,7 +139,7 @@ def test_a_retry_is_byte_identical(fate: Any) -> None:
     assert booked(world) == ["2"]
 
 
-def _at(moment: int, fate: str, number: int, request: httpx.Request) -> str:
+def _at(moment: int, fate: str, number: int, request: httpx2.Request) -> str:
     return fate if number == moment else ""
 
 
@@ -160,7 +160,7 @@ def test_after_a_kill_at_any_request_the_next_run_sends_the_same_bytes(fate: str
 def test_nothing_leaves_before_the_upload_and_its_cost_are_on_the_disk() -> None:
     world = PairWorld()
 
-    def decide(number: int, request: httpx.Request) -> str:
+    def decide(number: int, request: httpx2.Request) -> str:
         if request.method == "PUT":
             place = Path("device").absolute()
             kept = unpack(world.disk.read(place) or b"", place)
@@ -178,10 +178,10 @@ def test_nothing_leaves_before_the_upload_and_its_cost_are_on_the_disk() -> None
 def test_what_something_on_the_way_answers_is_no_receipt() -> None:
     world = PairWorld()
     stray = [
-        httpx.Response(201, content=b"<html>", headers={"content-type": "text/html"}),
-        httpx.Response(200, content=b"{}", headers={"content-type": "application/json"}),
-        httpx.Response(201, content=b"\x90", headers={"content-type": "application/msgpack"}),
-        httpx.Response(410, content=b"gone", headers={"content-type": "text/plain"}),
+        httpx2.Response(201, content=b"<html>", headers={"content-type": "text/html"}),
+        httpx2.Response(200, content=b"{}", headers={"content-type": "application/json"}),
+        httpx2.Response(201, content=b"\x90", headers={"content-type": "application/msgpack"}),
+        httpx2.Response(410, content=b"gone", headers={"content-type": "text/plain"}),
     ]
     world.network.fate = lambda number, request: stray.pop() if request.method == "PUT" and stray else ""
     assert run(world).outcome == "uploaded"

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 
@@ -38,7 +38,7 @@ def sqlite(tmp_path: Path) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def running(store: Store) -> AsyncIterator[tuple[httpx.AsyncClient, Service, App]]:
+async def running(store: Store) -> AsyncIterator[tuple[httpx2.AsyncClient, Service, App]]:
     _, service = build_app(store, MockClock())
     app = create_app(service, admin=admin_hash(ADMIN_TOKEN), more=OPERATIONS)
     await service.start()
@@ -49,7 +49,7 @@ async def running(store: Store) -> AsyncIterator[tuple[httpx.AsyncClient, Servic
         await service.stop()
 
 
-async def finished(client: httpx.AsyncClient, service: Service, store: Store, campaign: Campaign) -> list[Device]:
+async def finished(client: httpx2.AsyncClient, service: Service, store: Store, campaign: Campaign) -> list[Device]:
     devices = await enrolled(client, store, campaign, cluster(60), secrets_of(60))
     await client.post(f"{devices[0].base}/start", headers=ADMIN)
     await follow_campaign(client, devices, service=service)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -35,7 +35,7 @@ TASK = sample_task()
 BASE = f"/tasks/{TASK.id.hex()}"
 MEAN = {"kind": "mean", "function": "coordinate", "parameters": [0], "epsilon": 1.0}
 AUTH = {"authorization": f"Bearer {ADMIN_TOKEN}"}
-Scenario = Callable[[httpx.AsyncClient, Service, App], Awaitable[None]]
+Scenario = Callable[[httpx2.AsyncClient, Service, App], Awaitable[None]]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def run(store: SQLiteStore, scenario: Scenario, clock: MockClock | None = None, 
     asyncio.run(main())
 
 
-def problem(answer: httpx.Response, token: str) -> None:
+def problem(answer: httpx2.Response, token: str) -> None:
     """The answer is a problem document with this token, and nothing more."""
     document = answer.json()
     assert answer.headers["content-type"] == "application/problem+json"
@@ -72,7 +72,7 @@ def form(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         releases = [
             {"kind": "mean", "function": "coordinate", "parameters": [0], "epsilon": 2.0},
             {"kind": "values", "function": "squared_norm", "epsilon": 1.0},
@@ -122,7 +122,7 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
 
 
 def test_the_same_collection_again_needs_another_label(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         first = await client.post("/tasks", json=form(), headers=AUTH)
         refused = await client.post("/tasks", json=form(name="a second time"), headers=AUTH)
         problem(refused, "task-exists")
@@ -137,7 +137,7 @@ def test_the_same_collection_again_needs_another_label(sqlite: SQLiteStore) -> N
 
 
 def test_a_value_report_repeats_its_bytes_and_others_are_refused(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=[1])
         campaign = open_campaign(TASK, releases=(release,))
         devices = await enrolled(client, sqlite, campaign, cluster(40), secrets_of(40))
@@ -187,7 +187,7 @@ def test_a_value_report_repeats_its_bytes_and_others_are_refused(sqlite: SQLiteS
 
 
 def test_reports_are_created_repeated_refused_and_late_as_the_table_says(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(20), secrets_of(20))
         a, b, c = devices[:3]
         early = Report(TASK.id, 1, a.pseudonym, 1, 0)
@@ -236,7 +236,7 @@ def test_reports_are_created_repeated_refused_and_late_as_the_table_says(sqlite:
 
 
 def test_keys_and_admin_tokens_are_checked(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(3), secrets_of(3))
         start(sqlite, TASK.id, service.clock())
         a, b = devices[:2]
@@ -266,7 +266,7 @@ def test_keys_and_admin_tokens_are_checked(sqlite: SQLiteStore) -> None:
 
 
 def test_enrolment_is_refused_as_the_table_says(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         sqlite.create(Campaign("tokens", TASK), needed=None, deadline=None)
         one, two = (await client.post(f"{BASE}/tokens", json={"count": 2}, headers=AUTH)).json()["tokens"]
         a, b = (Device(client, TASK, [0.5, 0.5], bytes([n]) * 32) for n in (1, 2))
@@ -312,7 +312,7 @@ def test_enrolment_is_refused_as_the_table_says(sqlite: SQLiteStore) -> None:
     ],
 )  # fmt: skip
 def test_a_malformed_campaign_is_refused_with_a_sentence(sqlite: SQLiteStore, body: bytes) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         problem(await client.post("/tasks", content=body, headers=AUTH), "malformed")
         assert list(sqlite.statuses()) == []
 
@@ -320,7 +320,7 @@ def test_a_malformed_campaign_is_refused_with_a_sentence(sqlite: SQLiteStore, bo
 
 
 def test_simulation_noise_is_not_served(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         task = Task.paper(TASK.box, epsilon=1.0, delta=0.05, k=5)
         body = json.dumps(form(task=json.loads(msgspec.json.encode(task)))).encode()
         answer = await client.post("/tasks", content=body, headers=AUTH)
@@ -331,7 +331,7 @@ def test_simulation_noise_is_not_served(sqlite: SQLiteStore) -> None:
 
 
 def test_immutable_answers_are_cacheable_and_states_are_not(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(12), secrets_of(12))
         start(sqlite, TASK.id, service.clock())
         await follow_campaign(client, devices, service=service)
@@ -349,7 +349,7 @@ def test_immutable_answers_are_cacheable_and_states_are_not(sqlite: SQLiteStore)
 
 
 def test_unknown_paths_methods_and_long_requests_are_refused(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await enrolled(client, sqlite, open_campaign(TASK), cluster(1), secrets_of(1))
         name = "0" * 32
         rounds = [
@@ -391,7 +391,7 @@ def test_unknown_paths_methods_and_long_requests_are_refused(sqlite: SQLiteStore
 
 
 def test_one_key_that_asks_too_often_is_slowed_down_and_others_are_not(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         a, b = await enrolled(client, sqlite, open_campaign(TASK), cluster(2), secrets_of(2))
         start(sqlite, TASK.id, service.clock())
         report = Report(TASK.id, 1, a.pseudonym, 1, 0)
@@ -408,7 +408,7 @@ def test_one_key_that_asks_too_often_is_slowed_down_and_others_are_not(sqlite: S
 
 
 def test_a_full_queue_answers_503_with_retry_after_and_loses_nothing(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(40), secrets_of(40))
         start(sqlite, TASK.id, service.clock())
         answers = await asyncio.gather(*(d.put(Report(TASK.id, 1, d.pseudonym, 1, 0)) for d in devices))
@@ -426,7 +426,7 @@ def test_a_full_queue_answers_503_with_retry_after_and_loses_nothing(sqlite: SQL
 def test_a_database_that_is_away_is_503_and_an_unexpected_fault_too(
     sqlite: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         (a,) = await enrolled(client, sqlite, open_campaign(TASK), cluster(1), secrets_of(1))
         start(sqlite, TASK.id, service.clock())
 
@@ -448,7 +448,7 @@ def test_a_database_that_is_away_is_503_and_an_unexpected_fault_too(
 def test_a_long_poll_answers_when_something_happens(sqlite: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_routes, "LONGEST_WAIT", 10**6)  # an answer then is due to what happened
 
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(3), secrets_of(3))
         waiting = [asyncio.create_task(client.get(f"{BASE}/state?after={n}&wait=99999", timeout=HANG)) for n in (-1, 0)]
         await asyncio.sleep(0.1)
@@ -471,7 +471,7 @@ def test_a_long_poll_answers_when_something_happens(sqlite: SQLiteStore, monkeyp
 
 
 def test_health_metrics_and_description(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(3), secrets_of(3))
         start(sqlite, TASK.id, service.clock())
         for device in devices:
@@ -499,7 +499,7 @@ def test_a_server_that_was_down_past_deadlines_catches_up_and_the_next_round_has
 ) -> None:
     clock = MockClock()
 
-    async def first(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def first(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(60), secrets_of(60))
         start(sqlite, TASK.id, clock())
         query = (await client.get(f"{BASE}/rounds/1/query")).content
@@ -509,7 +509,7 @@ def test_a_server_that_was_down_past_deadlines_catches_up_and_the_next_round_has
     run(sqlite, first, clock)
     clock.advance(100_000)
 
-    async def second(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def second(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await service.tick()
         state = (await client.get(f"{BASE}/state")).json()
         assert (state["closed"], state["round"], state["phase"]) == (1, 2, "collecting")
@@ -524,7 +524,7 @@ def test_a_server_that_was_down_past_deadlines_catches_up_and_the_next_round_has
 def test_quorum_closes_before_the_deadline(sqlite: SQLiteStore) -> None:
     task = sample_task(quorum=0.5)
 
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(task), cluster(21), secrets_of(21))
         start(sqlite, task.id, service.clock())
         base = f"/tasks/{task.id.hex()}"
@@ -576,11 +576,11 @@ def test_the_plan_is_pinned_by_its_bytes() -> None:
 def test_a_content_length_that_is_no_number_is_refused(sqlite: SQLiteStore, length: str) -> None:
     """Found by fuzzing: it was an unexpected fault."""
 
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         (a,) = await enrolled(client, sqlite, open_campaign(TASK), cluster(1), secrets_of(1))
         for path in (a.path(1), f"{BASE}/participants/{a.pseudonym.hex()}"):
             request = client.build_request("PUT", path, content=b"x", headers=a.headers)
-            request.headers = httpx.Headers(
+            request.headers = httpx2.Headers(
                 [
                     *((k.encode(), v.encode()) for k, v in a.headers.items()),
                     (b"content-length", length.encode("latin-1")),
@@ -592,7 +592,7 @@ def test_a_content_length_that_is_no_number_is_refused(sqlite: SQLiteStore, leng
 
 
 def test_seals_are_chained_and_signed_with_the_key_that_the_task_pins(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         key = bytes.fromhex((await client.get("/key")).json()["server_key"])
         task = sample_task(server_key=key)
         other = json.loads(msgspec.json.encode(sample_task(server_key=bytes(32))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal.protocol.messages import Closed, decode_closed
@@ -29,7 +29,7 @@ BASE = f"/tasks/{TASK.id.hex()}"
 BOXES = [[[0.1, 0.2], [0.4, 0.9]], [[0.0, 0.0], [1.0, 1.0]], [[0.7, 0.7], [0.7, 0.7]]]
 
 
-async def finished(client: httpx.AsyncClient, service: Service, store: SQLiteStore, **options: Any) -> None:
+async def finished(client: httpx2.AsyncClient, service: Service, store: SQLiteStore, **options: Any) -> None:
     campaign = open_campaign(TASK, **options)
     devices = await enrolled(client, store, campaign, cluster(60), secrets_of(60))
     problem(await client.get(f"{BASE}/counts?box=0,0,1,1"), "not-closed-yet")
@@ -39,7 +39,7 @@ async def finished(client: httpx.AsyncClient, service: Service, store: SQLiteSto
     assert state["phase"] == "finished"
 
 
-async def partition_of(client: httpx.AsyncClient, rounds: int) -> Partition:
+async def partition_of(client: httpx2.AsyncClient, rounds: int) -> Partition:
     closings = [
         decode_closed((await client.get(f"{BASE}/rounds/{number}/closed")).content) for number in range(1, rounds + 1)
     ]
@@ -47,7 +47,7 @@ async def partition_of(client: httpx.AsyncClient, rounds: int) -> Partition:
 
 
 def test_counts_are_those_that_everybody_computes_from_the_transcript(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await finished(client, service, sqlite, releases=(Release("counts"),))
         document = (await client.get(f"{BASE}/results")).json()
         expected = counts(await partition_of(client, document["rounds"])).query(BOXES)
@@ -70,7 +70,7 @@ def test_counts_are_those_that_everybody_computes_from_the_transcript(sqlite: SQ
 def test_polygons_are_counted_like_the_boxes_that_they_are(sqlite: SQLiteStore) -> None:
     pytest.importorskip("shapely")
 
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await finished(client, service, sqlite)
         ring = [[0.1, 0.2], [0.4, 0.2], [0.4, 0.9], [0.1, 0.9], [0.1, 0.2]]
         parts = [{"type": "Polygon", "coordinates": [ring]}, {"type": "MultiPolygon", "coordinates": [[ring]]}]
@@ -102,7 +102,7 @@ def test_polygons_are_counted_like_the_boxes_that_they_are(sqlite: SQLiteStore) 
      "?box=0,0,1,1&level=0", "?box=0,0,1,1&level=95", "?box=0,0,1,1&level=x", "?box=0,0,1,1&level=nan"],
 )  # fmt: skip
 def test_what_is_no_box_or_no_level_is_refused(sqlite: SQLiteStore, query: str) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await finished(client, service, sqlite)
         problem(await client.get(f"{BASE}/counts{query}"), "malformed")
 
@@ -110,7 +110,7 @@ def test_what_is_no_box_or_no_level_is_refused(sqlite: SQLiteStore, query: str) 
 
 
 def test_bad_bodies_are_refused_with_a_reason(sqlite: SQLiteStore) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await finished(client, service, sqlite)
         bodies: list[dict[str, Any]] = [
             {},
@@ -139,7 +139,7 @@ def test_findings_are_computed_once_per_closed_round(sqlite: SQLiteStore, monkey
 
     monkeypatch.setattr(results.Findings, "read", noted)
 
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await finished(client, service, sqlite)
         for _ in range(3):
             assert (await client.get(f"{BASE}/counts?box=0,0,1,1")).status_code == 200

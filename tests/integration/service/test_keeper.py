@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal.errors import StoreUnavailable
@@ -141,8 +141,8 @@ def test_a_campaign_that_is_whole_again_goes_on(tmp_path: Path, caplog: pytest.L
 # -- health ----------------------------------------------------------------------------------------------------------
 
 
-def health(store: SQLiteStore, spoil: Callable[[Any, Any], Any]) -> httpx.Response:
-    async def main() -> httpx.Response:
+def health(store: SQLiteStore, spoil: Callable[[Any, Any], Any]) -> httpx2.Response:
+    async def main() -> httpx2.Response:
         app, service = build_app(store, MockClock(), interval=0.01)
         await service.start()
         try:

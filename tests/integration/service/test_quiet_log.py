@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any, cast
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal.errors import StoreUnavailable
@@ -52,7 +52,7 @@ class Away:
         return call
 
 
-async def everything(client: httpx.AsyncClient, service: Service) -> None:
+async def everything(client: httpx2.AsyncClient, service: Service) -> None:
     """Every kind of request, and a look at all campaigns."""
     task = sample_task()
     base = f"/tasks/{task.id.hex()}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from semilocal.service import results
@@ -45,7 +45,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 def test_a_second_request_computes_nothing(sqlite: SQLiteStore, computed: dict[str, int]) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await finished(client, service, sqlite)
         first = [(await client.get(route)).content for route in ROUTES]
         assert set(computed) >= set(PARTS)
@@ -57,7 +57,7 @@ def test_a_second_request_computes_nothing(sqlite: SQLiteStore, computed: dict[s
 
 
 def test_requests_at_the_same_time_compute_once(sqlite: SQLiteStore, computed: dict[str, int]) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await finished(client, service, sqlite)
         answers = await asyncio.gather(*(client.get(route) for route in ROUTES * 10))
         assert {answer.status_code for answer in answers} == {200}
@@ -67,7 +67,7 @@ def test_requests_at_the_same_time_compute_once(sqlite: SQLiteStore, computed: d
 
 
 def test_the_count_of_computations_can_fail(sqlite: SQLiteStore, computed: dict[str, int]) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await finished(client, service, sqlite)
         for _ in range(2):
             app.context.published.forget()
@@ -93,7 +93,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def test_results_that_take_long_keep_nobody_else_waiting(sqlite: SQLiteStore, gate: threading.Event) -> None:
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await finished(client, service, sqlite)
         waiting = [asyncio.ensure_future(client.get(route)) for route in ROUTES * 5]
         while not service.computing:
@@ -113,7 +113,7 @@ def test_more_computations_than_can_wait_are_refused(
 ) -> None:
     monkeypatch.setattr("semilocal.service.worker.MOST_COMPUTING", 4)
 
-    async def scenario(client: httpx.AsyncClient, service: Service, app: App) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         await finished(client, service, sqlite)
         waiting = [asyncio.ensure_future(client.get(ROUTES[0])) for _ in range(4)]
         while service.computing < 4:

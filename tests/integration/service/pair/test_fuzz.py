@@ -10,7 +10,7 @@ import os
 import random
 from collections import Counter
 
-import httpx
+import httpx2
 
 from semilocal.service.pair.peer import authorization
 from semilocal.service.problems import PROBLEMS
@@ -25,7 +25,7 @@ NOW = 1_700_000_000.0
 PEOPLE = 30
 
 
-def check(answer: httpx.Response, seen: Counter[str]) -> None:
+def check(answer: httpx2.Response, seen: Counter[str]) -> None:
     """A good answer, or a problem with a known token that is no fault of the server."""
     if answer.status_code < 400:
         seen[str(answer.status_code)] += 1
@@ -89,7 +89,7 @@ def test_no_bytes_on_the_routes_of_a_pair_are_a_fault(stores: tuple[Store, Store
 
 
 def test_the_search_would_see_a_fault() -> None:
-    bad = httpx.Response(
+    bad = httpx2.Response(
         503, json={"token": "unavailable", "detail": "an unexpected fault"},
         headers={"content-type": "application/problem+json"},
     )  # fmt: skip

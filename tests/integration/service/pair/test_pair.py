@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-import httpx
+import httpx2
 import msgspec
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from tests.helpers.running_pair import ADMIN, SEEDS, Pair, on_both, run_pair
 Stores = tuple[Store, Store]
 
 
-def token_of(answer: httpx.Response) -> str:
+def token_of(answer: httpx2.Response) -> str:
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     return str(answer.json()["token"])
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -42,14 +42,14 @@ NOW = 1_700_000_000.0
 
 async def step(
     servers: Pair, pair: PairTask, name: str, body: bytes, *, secret: bytes = SIGNING[0], now: float = NOW
-) -> httpx.Response:
+) -> httpx2.Response:
     """A step signed like a leader's."""
     path = f"/tasks/{pair.id.hex()}/peer/{name}"
     header, _ = authorization(secret, "POST", path, body, now=now)
     return await servers.helper.post(path, content=body, headers={"authorization": header})
 
 
-def token_of(answer: httpx.Response) -> str:
+def token_of(answer: httpx2.Response) -> str:
     assert answer.headers.get("content-type") == "application/problem+json", answer.content
     return str(answer.json()["token"])
 
@@ -63,7 +63,7 @@ async def said(servers: Pair, pair: PairTask) -> dict[str, bytes]:
 async def halted_before(servers: Pair, pair: PairTask, name: str) -> bytes:
     """Let an honest leader come to a step whose request does not arrive; the request."""
 
-    def cut(request: httpx.Request) -> bool:
+    def cut(request: httpx2.Request) -> bool:
         return request.url.path.endswith(f"/peer/{name}")
 
     servers.wire.block = cut
@@ -366,18 +366,18 @@ def test_no_report_is_taken_after_closing(stores: Stores) -> None:
 # -- a malicious helper, and one that is away --------------------------------------------------------------------------
 
 
-def resigned(answer: httpx.Response, request: httpx.Request, content: bytes) -> httpx.Response:
+def resigned(answer: httpx2.Response, request: httpx2.Request, content: bytes) -> httpx2.Response:
     """Another answer, signed with the helper's key."""
     signature = bytes.fromhex(request.headers["authorization"].rsplit(":", 1)[1])
     parts = (signature, (200).to_bytes(2, "big"), hashlib.sha256(content).digest())
     headers = {"content-type": "application/msgpack", ANSWER_HEADER: sign(SIGNING[1], "answer", *parts).hex()}
-    return httpx.Response(200, content=content, headers=headers, request=request)
+    return httpx2.Response(200, content=content, headers=headers, request=request)
 
 
-def plain(answer: httpx.Response, request: httpx.Request, content: bytes) -> httpx.Response:
+def plain(answer: httpx2.Response, request: httpx2.Request, content: bytes) -> httpx2.Response:
     """Another answer with the signature of the first."""
     headers = {"content-type": "application/msgpack", ANSWER_HEADER: answer.headers[ANSWER_HEADER]}
-    return httpx.Response(200, content=content, headers=headers, request=request)
+    return httpx2.Response(200, content=content, headers=headers, request=request)
 
 
 def test_an_answer_that_somebody_changed_on_the_way_is_not_taken(stores: Stores) -> None:
@@ -417,7 +417,7 @@ def test_a_helpers_answer_that_cannot_be_is_not_kept(stores: Stores, name: str, 
         pair = await servers.opened()
         await servers.fill(pair, crowd(200))
 
-        def bend(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        def bend(request: httpx2.Request, answer: httpx2.Response) -> httpx2.Response:
             if not request.url.path.endswith(f"/peer/{name}") or answer.status_code != 200:
                 return answer
             return resigned(answer, request, change(answer.content))
@@ -487,17 +487,17 @@ def test_a_long_or_hostile_answer_is_cut_off_and_shown_without_control_character
         pair = await servers.opened()
         await servers.fill(pair, crowd(3))
         await servers.start(pair)
-        servers.wire.bend = lambda request, answer: httpx.Response(200, content=bytes(200_000), request=request)
+        servers.wire.bend = lambda request, answer: httpx2.Response(200, content=bytes(200_000), request=request)
         await servers.tick()
         assert "more than 100,000 bytes" in (await servers.state(pair))["waits_for"]
         hostile = {"detail": "\x1b[31mred\u202e" + "x" * 5000, "token": "t"}
-        servers.wire.bend = lambda request, answer: httpx.Response(403, json=hostile, request=request)
+        servers.wire.bend = lambda request, answer: httpx2.Response(403, json=hostile, request=request)
         await servers.tick()
         shown = (await servers.state(pair))["waits_for"]
         assert shown.isprintable()
         assert "red" in shown
         assert len(shown) < 1000
-        servers.wire.bend = lambda request, answer: httpx.Response(
+        servers.wire.bend = lambda request, answer: httpx2.Response(
             307, headers={"location": "http://elsewhere.example/"}, request=request
         )
         await servers.tick()
@@ -527,13 +527,13 @@ def test_lost_answers_change_nothing(stores: Stores) -> None:
 
 def test_a_server_that_is_no_helper_is_refused_as_one(stores: Stores) -> None:
     async def body(servers: Pair) -> None:
-        servers.wire.bend = lambda request, answer: httpx.Response(
+        servers.wire.bend = lambda request, answer: httpx2.Response(
             200, json={"name": "x", "origin": "https://x.example", "role": "leader"}, request=request
         )
         answer = await servers.ask()
         assert token_of(answer) == "peer-away"
         assert "must be a helper" in answer.json()["detail"]
-        servers.wire.bend = lambda request, answer: httpx.Response(200, text="<html>", request=request)
+        servers.wire.bend = lambda request, answer: httpx2.Response(200, text="<html>", request=request)
         assert token_of(await servers.ask()) == "peer-away"
         servers.wire.bend = None
         assert (await servers.leader.get("/tasks", headers=ADMIN)).json() == []
