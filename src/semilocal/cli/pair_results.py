@@ -13,7 +13,7 @@ from ..errors import InvalidInput, SemilocalError
 from ..io.files import replacing, write_text
 from ..release.pair_counts import PairResult, pair_counts, pair_document
 from ..sharing.wire import SignedTree
-from ..transcript.fetch import getter
+from ..transcript.fetch import Getter
 from .admin_client import AdminClient
 
 __all__ = ["other_copy", "read_result", "write_folder"]
@@ -35,7 +35,8 @@ def other_copy(data: bytes, server: str) -> bytes | None:
         return None  # the verification names it
     other = pair.helper if server == pair.leader.origin else pair.leader
     try:
-        found = getter(other.origin)(f"/tasks/{pair.id.hex()}/transcript")
+        with Getter(other.origin) as get:
+            found = get(f"/tasks/{pair.id.hex()}/transcript")
         reason = "it has none"
     except SemilocalError as error:
         found, reason = None, str(error)

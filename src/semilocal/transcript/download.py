@@ -22,7 +22,7 @@ from ..protocol.messages import MAX_ROUND, ValueQuery, decode, decode_query, dec
 from ..protocol.task import Task
 from ..sharing.kinds import is_pair_task
 from .checkpoints import Checkpoint, Seal, next_head
-from .fetch import Get, getter
+from .fetch import Get, Getter
 from .file import TranscriptWriter
 
 __all__ = ["download", "save_transcript"]
@@ -53,8 +53,8 @@ def save_transcript(url: str, campaign: str, path: str | os.PathLike[str]) -> in
     target = Path(path)
     part = target.with_name(target.name + ".part")
     try:
-        with part.open("wb") as stream:
-            rounds = download(getter(url), campaign, stream)
+        with part.open("wb") as stream, Getter(url) as get:
+            rounds = download(get, campaign, stream)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)

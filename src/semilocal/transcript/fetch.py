@@ -1,37 +1,34 @@
 """Public answers of a server over HTTP: bounded in size and time, from that server and no other, of the expected type.
 
 A proxy, a captive portal or a server that means harm may answer with a page, a redirect, half an answer or one without
-an end. Each of these becomes a reason in one line. Knows HTTP, and which routes are JSON.
+an end. Each of these becomes a reason in one line. One client for all answers of a server: a transcript of a million
+reports is a thousand requests over one connection. Knows HTTP, and which routes are JSON.
 """
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import socket
-import threading
-import time
-import urllib.error
-import urllib.request
+import asyncio
 from collections.abc import Callable
-from typing import IO, Any, TypeAlias
+from types import TracebackType
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from ..errors import InvalidInput, Unavailable, printable
+from ..errors import InvalidInput, MissingExtra, Unavailable, printable
 
-__all__ = ["Get", "getter"]
+__all__ = ["Get", "Getter"]
 
 Get: TypeAlias = Callable[[str], bytes | None]
 SECONDS = 120.0  # for one answer, however steadily it drips in
 SILENCE = 60.0  # seconds without a byte
 MOST_BYTES = 64 << 20  # of one answer
 MOST_TOTAL = 64 << 30  # of all answers together
-_CHUNK = 1 << 16
 _PROBLEM = "application/problem+json"
 
 
-def getter(url: str, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES, most_total: int = MOST_TOTAL) -> Get:
-    """A function that gives the body of a public route of a server, or None if the server says that there is none.
+class Getter:
+    """Gives the body of a public route of a server, or None if the server says that there is none.
+
+    To be used in a ``with`` statement, and called with the path of a route.
 
     Parameters
     ----------
@@ -45,44 +42,63 @@ def getter(url: str, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES, 
     Raises
     ------
     Unavailable
-        By the function, if the server does not answer, answers too slowly, too much, or something else.
+        By a call, if the server does not answer, answers too slowly, too much, or something else.
     """
-    base = url.rstrip("/")
-    if urlsplit(base).scheme not in ("http", "https") or not urlsplit(base).hostname:
-        raise InvalidInput(f"the server must be an http:// or https:// address; got {url!r}")
-    left = most_total
 
-    def get(path: str) -> bytes | None:
-        nonlocal left
-        address, wanted = base + path, _media_type_of(path)
-        deadline = _Deadline(seconds)
+    def __init__(
+        self, url: str, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES, most_total: int = MOST_TOTAL
+    ) -> None:
         try:
-            with deadline, deadline.opener().open(address, timeout=min(SILENCE, seconds)) as answer:
-                kind = answer.headers.get_content_type()
-                if answer.status != 200 or kind != wanted:
-                    raise Unavailable(_no_answer(address, answer.status, kind))
-                body = _read(answer, min(most_bytes, left), address)
-            if deadline.over:  # what was read may be cut off by ourselves
-                raise TimeoutError
-        except urllib.error.HTTPError as error:
-            with error:
-                kind = error.headers.get_content_type()
-                if error.code == 404 and kind == _PROBLEM:
-                    return None
-                if kind == _PROBLEM:
-                    raise Unavailable(f"{address} answered {error.code}") from None
-                raise Unavailable(_no_answer(address, error.code, kind)) from None
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            if deadline.over:
-                raise Unavailable(f"{address} took longer than {seconds:g} s; try again later") from None
-            if isinstance(error, http.client.IncompleteRead):
-                raise Unavailable(f"{address} broke off after {len(error.partial):,} bytes; try again") from None
-            reason = printable(str(getattr(error, "reason", "") or error) or type(error).__name__)
-            raise Unavailable(f"{base} cannot be reached: {reason}") from None
-        left -= len(body)
+            import httpx2
+        except ImportError:
+            raise MissingExtra("httpx2", "device") from None
+        self._base = url.rstrip("/")
+        if urlsplit(self._base).scheme not in ("http", "https") or not urlsplit(self._base).hostname:
+            raise InvalidInput(f"the server must be an http:// or https:// address; got {url!r}")
+        self._seconds, self._most_bytes, self._left = seconds, most_bytes, most_total
+        self._http: Any = httpx2
+        self._runner = asyncio.Runner()
+        self._client = httpx2.AsyncClient(timeout=min(SILENCE, seconds), follow_redirects=False)
+
+    def __enter__(self) -> Getter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._runner.run(self._client.aclose())
+        self._runner.close()
+
+    def __call__(self, path: str) -> bytes | None:
+        """The body of a route."""
+        body = self._runner.run(self._get(self._base + path, _media_type_of(path)))
+        self._left -= len(body or b"")
         return body
 
-    return get
+    async def _get(self, address: str, wanted: str) -> bytes | None:
+        begun, parts, size = False, [], 0
+        most = min(self._most_bytes, self._left)
+        try:
+            async with asyncio.timeout(self._seconds), self._client.stream("GET", address) as answer:
+                kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+                if answer.status_code != 200 or kind != wanted:
+                    if kind != _PROBLEM:
+                        raise Unavailable(_no_answer(address, answer.status_code, kind))
+                    if answer.status_code == 404:
+                        return None
+                    raise Unavailable(f"{address} answered {answer.status_code}")
+                begun = True
+                async for part in answer.aiter_bytes():
+                    size += len(part)
+                    if size > most:
+                        raise Unavailable(f"{address} sent more than {most:,} bytes; that is no transcript")
+                    parts.append(part)
+        except (TimeoutError, self._http.TimeoutException):
+            raise Unavailable(f"{address} took longer than {self._seconds:g} s; try again later") from None
+        except (self._http.HTTPError, self._http.InvalidURL, OSError) as error:
+            if begun:
+                raise Unavailable(f"{address} broke off after {size:,} bytes; try again") from None
+            reason = printable(str(error) or type(error).__name__)
+            raise Unavailable(f"{self._base} cannot be reached: {reason}") from None
+        return b"".join(parts)
 
 
 def _media_type_of(path: str) -> str:
@@ -93,73 +109,3 @@ def _no_answer(address: str, status: int, kind: str) -> str:
     if 300 <= status < 400:
         return f"{address} answered with a redirect ({status}), which is not followed; give the address itself"
     return f"{address} answered {status} with {printable(kind, most=60)}: no semilocal server, or something before it"
-
-
-def _read(answer: Any, most: int, address: str) -> bytes:
-    length = answer.headers.get("Content-Length")
-    parts, size = [], 0
-    while part := answer.read1(_CHUNK):
-        size += len(part)
-        if size > most:
-            raise Unavailable(f"{address} sent more than {most:,} bytes; that is no transcript")
-        parts.append(part)
-    if length is not None and length.isdigit() and size < int(length):
-        raise http.client.IncompleteRead(b"".join(parts))
-    return b"".join(parts)
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
-    ) -> None:
-        return None
-
-
-class _Deadline:
-    """Closes the connections of an opener when the time is over: a read that hangs or drips then ends."""
-
-    def __init__(self, seconds: float) -> None:
-        self._ends = time.monotonic() + seconds
-        self._timer = threading.Timer(seconds, self._close)
-        self._timer.daemon = True
-        self._sockets: list[socket.socket] = []
-
-    @property
-    def over(self) -> bool:
-        return time.monotonic() >= self._ends
-
-    def __enter__(self) -> _Deadline:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-
-    def _close(self) -> None:
-        for opened in self._sockets:
-            with contextlib.suppress(OSError):
-                socket.socket.shutdown(opened, socket.SHUT_RDWR)
-
-    def opener(self) -> urllib.request.OpenerDirector:
-        """An opener that follows no redirects and whose sockets are watched."""
-        watched = self._sockets
-
-        class Plain(http.client.HTTPConnection):
-            def connect(self) -> None:
-                super().connect()
-                watched.append(self.sock)
-
-        class Secure(http.client.HTTPSConnection):
-            def connect(self) -> None:
-                super().connect()
-                watched.append(self.sock)
-
-        class PlainHandler(urllib.request.HTTPHandler):
-            def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-                return self.do_open(Plain, req)
-
-        class SecureHandler(urllib.request.HTTPSHandler):
-            def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-                return self.do_open(Secure, req)
-
-        return urllib.request.build_opener(_NoRedirects, PlainHandler, SecureHandler)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import socketserver
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from semilocal.cli.main import main
 from semilocal.errors import Unavailable
 from semilocal.transcript.download import download, save_transcript
-from semilocal.transcript.fetch import getter
+from semilocal.transcript.fetch import Getter
 from tests.helpers import HANG
 from tests.helpers.hostile import JSON, MSGPACK, Hostile, answer, endless, forever, problem
 from tests.integration.transcript.test_download import PLAYED, routes_of
@@ -61,10 +63,12 @@ def test_what_is_no_answer_of_our_server_ends_the_download_with_a_reason(name: s
     bad, words = ANSWERS[name]
     slow = "drip" in name
     good = answer(PLAYED.events[0], MSGPACK)
-    with Hostile({f"/tasks/{NAME}": good, f"/tasks/{NAME}/state": bad}, pause=DRIP if slow else 0.0) as server:
-        get = getter(server.url, seconds=SOON if slow else HANG, most_bytes=1_000_000)
-        with pytest.raises(Unavailable, match=words) as refused:
-            download(get, NAME, io.BytesIO())
+    with (
+        Hostile({f"/tasks/{NAME}": good, f"/tasks/{NAME}/state": bad}, pause=DRIP if slow else 0.0) as server,
+        Getter(server.url, seconds=SOON if slow else HANG, most_bytes=1_000_000) as get,
+        pytest.raises(Unavailable, match=words) as refused,
+    ):
+        download(get, NAME, io.BytesIO())
     assert "\x1b" not in str(refused.value)
 
 
@@ -79,8 +83,8 @@ def test_a_redirect_is_not_followed_wherever_it_leads(tmp_path: Path, capsys: py
     with Hostile() as elsewhere, Hostile() as server:
         for where in (f"{elsewhere.url}/tasks", f"{server.url}/other", "file:///etc/passwd", "ftp://x/"):
             server.routes["/tasks"] = redirect(where)
-            with pytest.raises(Unavailable, match="redirect"):
-                getter(server.url)("/tasks")
+            with Getter(server.url) as get, pytest.raises(Unavailable, match="redirect"):
+                get("/tasks")
         assert main(["transcript", server.url, "any", "--out", str(tmp_path / "t.slt")]) == 2
         assert "redirect" in capsys.readouterr().err
         assert elsewhere.asked == []
@@ -91,8 +95,10 @@ def test_pages_without_an_end_are_given_up_at_the_total(tmp_path: Path) -> None:
     """Every page goes on after the one before: only the sum of all answers ends this."""
     routes: dict[str, bytes] = routes_of(PLAYED, sealed=True)
     size = len(routes[f"/tasks/{NAME}"])
-    with Hostile({path: answer(data, MSGPACK) for path, data in routes.items()}) as server:
-        get = getter(server.url, most_total=10 * size)
+    with (
+        Hostile({path: answer(data, MSGPACK) for path, data in routes.items()}) as server,
+        Getter(server.url, most_total=10 * size) as get,
+    ):
         for _ in range(10):
             assert get(f"/tasks/{NAME}") is not None
         with pytest.raises(Unavailable, match="sent more than 0 bytes"):
@@ -123,6 +129,30 @@ def test_a_good_server_gives_a_whole_transcript(tmp_path: Path) -> None:
 def test_a_silent_server_ends_within_its_time() -> None:
     with (
         Hostile({"/tasks": lambda: forever(b"")}, pause=DRIP) as server,
+        Getter(server.url, seconds=SOON) as get,
         pytest.raises(Unavailable, match="took longer than"),
     ):
-        getter(server.url, seconds=SOON)("/tasks")
+        get("/tasks")
+
+
+def test_all_answers_of_a_server_come_over_one_connection() -> None:
+    """A million reports are a thousand pages: a connection for each would be slow, and fill the server's table."""
+    served: list[int] = []
+
+    class Counting(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            served.append(1)
+            while (line := self.rfile.readline()).startswith(b"GET"):
+                while self.rfile.readline().strip():
+                    pass
+                self.wfile.write(answer(line[4:8], MSGPACK).replace(b"Connection: close\r\n", b""))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Counting) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with Getter(f"http://127.0.0.1:{server.server_address[1]}") as get:
+            assert [get(f"/{number:03d}") for number in range(20)] == [
+                f"/{number:03d}".encode() for number in range(20)
+            ]
+        server.shutdown()
+    assert len(served) == 1
