@@ -61,7 +61,7 @@ def test_a_dead_database_is_answered_for_and_fills_no_log(tmp_path: Path) -> Non
         assert not [line for line in lines if "Traceback" in line]
         os.kill(workers_of(main)[0], signal.SIGKILL)  # now both wait for the database, and both answer
         wait_for(lambda: log.read_text().count("a worker waits for the database") == 2)
-        waiting = httpx.get(f"{server.url}/tasks", timeout=HANG)
+        waiting = httpx2.get(f"{server.url}/tasks", timeout=HANG)
         assert (waiting.status_code, waiting.json()["token"]) == (503, "unavailable")
         assert waiting.headers["retry-after"] == "2"
         cluster.start()
