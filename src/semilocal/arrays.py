@@ -225,19 +225,43 @@ def sort_with_order(
         From ``lowest`` to ``highest``.
     """
     index_bits = max(len(values) - 1, 1).bit_length()
-    if (highest - lowest).bit_length() + index_bits > 64:
+    dropped = max((highest - lowest).bit_length() + index_bits - 64, 0)
+    if index_bits > _WIDEST_INDEX:
         order = np.argsort(values, kind="stable")
         return values[order], order
-    # Value and index in one word: one plain sort orders both, several times faster than argsort.
+    # Value and index in one word: one plain sort orders both, several times faster than argsort. Low bits of the value
+    # that do not fit are left out at first.
     shift, offset = np.uint64(index_bits), np.uint64(lowest)
-    values -= offset
-    values <<= shift
-    values |= np.arange(len(values), dtype=np.uint64)
-    values.sort()
-    order = (values & np.uint64((1 << index_bits) - 1)).astype(np.uint32)
-    values >>= shift
-    values += offset
+    packed = (values - offset) >> np.uint64(dropped) if dropped else np.subtract(values, offset, out=values)
+    packed <<= shift
+    packed |= np.arange(len(values), dtype=np.uint64)
+    packed.sort()
+    order = (packed & np.uint64((1 << index_bits) - 1)).astype(np.uint32)
+    if not dropped:
+        packed >>= shift
+        packed += offset
+        return packed, order
+    values = values[order]
+    _sort_ties(values, order, packed >> shift)
     return values, order
+
+
+_WIDEST_INDEX = 32  # bits
+
+
+def _sort_ties(values: npt.NDArray[np.uint64], order: npt.NDArray[np.uint32], heads: npt.NDArray[np.uint64]) -> None:
+    """Sort, in place, the runs of equal heads (ascending) in which values are out of order."""
+    wrong = np.flatnonzero(values[1:] < values[:-1])
+    if not len(wrong):
+        return
+    found = np.unique(heads[wrong])
+    start, stop = np.searchsorted(heads, found), np.searchsorted(heads, found, side="right")
+    edges = np.zeros(len(heads) + 1, dtype=np.int8)
+    edges[start] += 1
+    edges[stop] -= 1
+    rows = np.flatnonzero(np.cumsum(edges[:-1], dtype=np.int8))
+    by_value = rows[np.argsort(values[rows], kind="stable")]
+    values[rows], order[rows] = values[by_value], order[by_value]
 
 
 _LONGEST_REPR = 480  # characters
