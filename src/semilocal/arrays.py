@@ -249,7 +249,9 @@ def sort_with_order(
 _WIDEST_INDEX = 32  # bits
 
 
-def _sort_ties(values: npt.NDArray[np.uint64], order: npt.NDArray[np.uint32], heads: npt.NDArray[np.uint64]) -> None:
+def _sort_ties(
+    values: npt.NDArray[np.uint64], order: npt.NDArray[np.integer[Any]], heads: npt.NDArray[np.uint64]
+) -> None:
     """Sort, in place, the runs of equal heads (ascending) in which values are out of order."""
     wrong = np.flatnonzero(values[1:] < values[:-1])
     if not len(wrong):

@@ -16,7 +16,7 @@ Knows rows. Knows no mechanisms and no randomness.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -27,19 +27,24 @@ from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from .histogram import MOVED, Histogram, Lookup
 
-__all__ = ["Attached", "PointsSource", "Source", "Streamed", "refuse_bad_rows"]
+__all__ = ["Attached", "PointsSource", "Source", "Streamed", "attached_batches", "refuse_bad_rows"]
 
 SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
 _CHUNK = 1 << 18  # rows of an array that are looked at in one go
 _PENDING = 1 << 22  # different cells that may wait before they are merged
 
 
+@runtime_checkable
 class Source(Protocol):
-    """Rows of people: one row is one person, inside ``box``."""
+    """Rows of people inside ``box``; at most ``rows_per_person`` of everybody, chosen by the source."""
 
     @property
     def box(self) -> Box:
         """The domain that the rows must be in; its axes are the source's columns, in this order."""
+
+    @property
+    def rows_per_person(self) -> int:
+        """The most rows that anybody has; 1 unless more were asked for."""
 
     def count(self) -> int:
         """Number of rows."""
@@ -108,6 +113,8 @@ class Streamed:
     box : Box
     """
 
+    rows_per_person = 1
+
     def __init__(self, box: Box) -> None:
         self.box = box
 
@@ -163,44 +170,52 @@ class Streamed:
         """
         if options:
             raise InvalidInput(f"this source takes no options for attach; got {', '.join(sorted(options))}")
-        return self._attached(hierarchy, lookup)
-
-    def _attached(self, hierarchy: Hierarchy, lookup: Lookup) -> Iterator[Attached]:
-        moved_rows = self._moved_order(hierarchy, lookup)
-        used = 0
-        for batch in self.batches():
-            codes = hierarchy.codes(batch)
-            regions = lookup.regions[lookup.interval(codes)]
-            moves = np.zeros(len(batch), dtype=np.int16)
-            acting = batch
-            moved = np.flatnonzero(regions == MOVED)
-            if len(moved):
-                places = moved_rows[used : used + len(moved)]
-                used += len(moved)
-                regions[moved], moves[moved] = lookup.moved_regions[places], lookup.moves[places]
-                acting = batch.copy()
-                acting[moved] = hierarchy.middles(lookup.moved_codes[places])
-            yield Attached(batch, regions, acting, moves)
-
-    def _moved_order(self, hierarchy: Hierarchy, lookup: Lookup) -> Integers:
-        """For each row that was moved, in the order of rows: its place among the lookup's moved people."""
-        if not len(lookup.moved_regions):
-            return np.empty(0, dtype=np.int64)
-        found = [codes[lookup.regions[lookup.interval(codes)] == MOVED] for codes in self._codes(hierarchy)]
-        order = np.argsort(np.concatenate(found), kind="stable")
-        if len(order) != len(lookup.moved_regions):
-            raise InvalidInput(
-                f"the rows changed while they were read: {len(lookup.moved_regions)} people were moved, now "
-                f"{len(order)} rows are where they were; run it on data that nobody writes to"
-            )
-        places = np.empty(len(order), dtype=np.int64)
-        places[order] = np.arange(len(order))
-        return places
+        return attached_batches(self, hierarchy, lookup)
 
     def _codes(self, hierarchy: Hierarchy) -> Iterator[Cells]:
         for batch in self.batches():
             for start in range(0, len(batch), _CHUNK):
                 yield hierarchy.codes(batch[start : start + _CHUNK])
+
+
+def attached_batches(source: Source, hierarchy: Hierarchy, lookup: Lookup) -> Iterator[Attached]:
+    """Rows with their regions, batch by batch, in the order of the rows, from any source.
+
+    Reads everything twice if people were moved: their codes are sorted first (8 bytes for each of them).
+    """
+    places = _moved_places(source, hierarchy, lookup)
+    used = 0
+    for batch in source.batches():
+        regions = lookup.regions[lookup.interval(hierarchy.codes(batch))]
+        moves = np.zeros(len(batch), dtype=np.int16)
+        acting = batch
+        moved = np.flatnonzero(regions == MOVED)
+        if len(moved):
+            here = places[used : used + len(moved)]
+            used += len(moved)
+            regions[moved], moves[moved] = lookup.moved_regions[here], lookup.moves[here]
+            acting = batch.copy()
+            acting[moved] = hierarchy.middles(lookup.moved_codes[here])
+        yield Attached(batch, regions, acting, moves)
+
+
+def _moved_places(source: Source, hierarchy: Hierarchy, lookup: Lookup) -> Integers:
+    """For each row that was moved, in the order of rows: its place among the lookup's moved people."""
+    if not len(lookup.moved_regions):
+        return np.empty(0, dtype=np.int64)
+    found = []
+    for batch in source.batches():
+        codes = hierarchy.codes(batch)
+        found.append(codes[lookup.regions[lookup.interval(codes)] == MOVED])
+    order = np.argsort(np.concatenate(found), kind="stable")
+    if len(order) != len(lookup.moved_regions):
+        raise InvalidInput(
+            f"the rows changed while they were read: {len(lookup.moved_regions)} people were moved, now "
+            f"{len(order)} rows are where they were; run it on data that nobody writes to"
+        )
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return places
 
 
 class PointsSource(Streamed):

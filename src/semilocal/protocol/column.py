@@ -43,9 +43,13 @@ class Column:
 
     def __call__(self, points: npt.ArrayLike) -> Floats:
         """The values; the points must be the rows of the column, in their order."""
-        if len(np.asarray(points)) != len(self.values):
-            raise InvalidInput(f"{self.name} has {len(self.values)} values; got {len(np.asarray(points))} points")
+        self.fits(len(np.asarray(points)))
         return self.values
+
+    def fits(self, rows: int) -> None:
+        """Refuse another number of rows."""
+        if rows != len(self.values):
+            raise InvalidInput(f"{self.name} has {len(self.values)} values; got {rows} points")
 
     def range_over(self, boxes: npt.ArrayLike) -> Floats:
         """The public range, for every box: float64[m, 2]."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ..accounting import Ledger
 from ..arrays import short_repr
 from ..protocol.partition import Partition
-from ..simulation.run import Run
 from .promised import Promised
+from .streamed import AnyRun
 
 __all__ = ["CountsRelease", "counts"]
 
@@ -39,12 +39,12 @@ class CountsRelease(Promised):
     __repr__ = short_repr
 
 
-def counts(run: Run | Partition, *, ledger: Ledger | None = None) -> CountsRelease:
+def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None) -> CountsRelease:
     """Range counts of a run, or of the partition in a public transcript; they cost nothing beyond it.
 
     Parameters
     ----------
-    run : Run or Partition
+    run : Run, SourceRun or Partition
         A partition may come from :meth:`Partition.from_closings`.
     ledger : Ledger, optional
         What was spent on these people so far, the run included; the run's alone if left out.

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from .. import release
 from ..accounting import Ledger
-from ..arrays import Floats, Integers, exact
+from ..arrays import Integers, exact
+from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
@@ -25,14 +26,13 @@ from ..protocol.column import Column, read_column
 from ..protocol.promise import Trust
 from ..protocol.task import Task, check_alone
 from ..simulation.people import draw_rows
-from ..simulation.run import Run
-from ..simulation.simulate import simulate
 from . import pooled_mean as pooled
 from ._docstrings import documented_like
 from .pooled_counts import PooledCounts, pooled_counts, run_pooled
 from .pooled_mean import CellMeans, PooledMean, region_means
 from .pooled_points import PooledPoints, pooled_points
 from .split import Split, partition_for_values, plan_values
+from .streamed import Rows, check_source, count_rows, play_rows
 from .whom import crowd_of, pooled_options, which_trust
 
 __all__ = ["Options", "ValueOptions", "cell_means", "counts", "mean", "partition", "points", "values"]
@@ -74,7 +74,7 @@ class ValueOptions(Options, total=False):
 
 @overload
 def mean(
-    points: npt.ArrayLike,
+    points: Rows,
     f: Any,
     box: Box | None = None,
     *,
@@ -84,7 +84,7 @@ def mean(
 ) -> release.MeanRelease: ...
 @overload
 def mean(
-    points: npt.ArrayLike,
+    points: Rows,
     f: Any,
     box: Box | None = None,
     *,
@@ -94,7 +94,7 @@ def mean(
 ) -> PooledMean: ...
 @overload
 def mean(
-    points: npt.ArrayLike,
+    points: Rows,
     f: Any,
     box: Box | None = None,
     *,
@@ -103,7 +103,7 @@ def mean(
     **named: Unpack[ValueOptions],
 ) -> release.MeanRelease | PooledMean: ...
 def mean(
-    points: npt.ArrayLike,
+    points: Rows,
     f: Any,
     box: Box | None = None,
     *,
@@ -115,7 +115,9 @@ def mean(
 
     Parameters
     ----------
-    points : array_like, shape (n, d)
+    points : array_like, shape (n, d), or Source
+        Positions, or where to read them: see :func:`semilocal.engines.open_source`. The same seed gives the same
+        result either way.
     f : BoundedFunction
         A function that knows its range over a box; see :mod:`semilocal.functions`. Left out with ``value``.
     box : Box
@@ -208,7 +210,7 @@ def mean(
 
 @documented_like(mean)
 def cell_means(
-    points: npt.ArrayLike,
+    points: Rows,
     f: Any,
     box: Box | None = None,
     *,
@@ -253,7 +255,7 @@ def cell_means(
 
 @documented_like(mean, without=("trust",))
 def values(
-    points: npt.ArrayLike, f: Any, box: Box | None = None, *, epsilon: float, **named: Unpack[ValueOptions]
+    points: Rows, f: Any, box: Box | None = None, *, epsilon: float, **named: Unpack[ValueOptions]
 ) -> release.ValuesRelease:
     """One noisy value of f per participant; only where nobody is trusted is there such a thing.
 
@@ -280,15 +282,15 @@ def values(
 
 @overload
 def points(
-    points: npt.ArrayLike, box: Box | None = None, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
+    points: Rows, box: Box | None = None, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
 ) -> release.PointsRelease: ...
 @overload
 def points(
-    points: npt.ArrayLike, box: Box | None = None, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
+    points: Rows, box: Box | None = None, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
 ) -> PooledPoints: ...
 @overload
 def points(
-    points: npt.ArrayLike,
+    points: Rows,
     box: Box | None = None,
     *,
     epsilon: float,
@@ -297,7 +299,7 @@ def points(
 ) -> release.PointsRelease | PooledPoints: ...
 @documented_like(mean, without=("f", "value", "range"))
 def points(
-    points: npt.ArrayLike,
+    points: Rows,
     box: Box | None = None,
     *,
     epsilon: float,
@@ -332,15 +334,15 @@ def points(
 
 @overload
 def counts(
-    points: npt.ArrayLike, box: Box | None = None, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
+    points: Rows, box: Box | None = None, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
 ) -> release.CountsRelease: ...
 @overload
 def counts(
-    points: npt.ArrayLike, box: Box | None = None, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
+    points: Rows, box: Box | None = None, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
 ) -> PooledCounts: ...
 @overload
 def counts(
-    points: npt.ArrayLike,
+    points: Rows,
     box: Box | None = None,
     *,
     epsilon: float,
@@ -349,7 +351,7 @@ def counts(
 ) -> release.CountsRelease | PooledCounts: ...
 @documented_like(mean, without=("f", "value", "range"))
 def counts(
-    points: npt.ArrayLike,
+    points: Rows,
     box: Box | None = None,
     *,
     epsilon: float,
@@ -418,19 +420,21 @@ class _Asked:
         """The generator, or one that the operating system seeds."""
         return np.random.default_rng() if self.rng is None else self.rng
 
-    def people(self, points: npt.ArrayLike) -> Floats:
-        """The rows that stand for people."""
+    def people(self, points: Rows) -> Any:
+        """The rows that stand for people: float64[n, d], or a source as it is."""
         return self._drawn(points)[0]
 
-    def people_with(self, points: npt.ArrayLike, f: BoundedFunction) -> tuple[Floats, BoundedFunction]:
+    def people_with(self, points: Rows, f: BoundedFunction) -> tuple[Any, BoundedFunction]:
         """The rows that stand for people, and f with the values of these rows if it is a column."""
         chosen, rows = self._drawn(points)
         if isinstance(f, Column):
-            f(points)  # refuses another number of values
+            f.fits(count_rows(points))
             f = f if rows is None else f.rows(rows)
         return chosen, f
 
-    def _drawn(self, points: npt.ArrayLike) -> tuple[Floats, Integers | None]:
+    def _drawn(self, points: Rows) -> tuple[Any, Integers | None]:
+        if isinstance(points, Source):
+            return check_source(points, self.domain, users=self.users, rows=self.rows), None
         positions = self.domain.check(points)
         if self.users is None:
             if self.rows != 1:
@@ -456,20 +460,20 @@ class _Asked:
         """The most that one row may lose, of those that a person has."""
         return None if self.cap is None else exact(self.cap) / self.rows
 
-    def run(self, points: npt.ArrayLike) -> tuple[Run, Floats, Ledger]:
+    def run(self, points: Rows) -> tuple[Any, Any, Ledger]:
         """A run of the protocol that spends everything on the partition, its people, and what one row of them lost."""
         task = Task.build(self.box, epsilon=self.epsilon, **crowd_of(self.delta, self.k), **self.options)
         self.afford(Ledger.of(task).times(self.rows))
         chosen = self.people(points)
-        return simulate(chosen, task, rng=self.draws), chosen, Ledger.of(task, cap=self.row_cap)
+        return play_rows(chosen, task, rng=self.draws), chosen, Ledger.of(task, cap=self.row_cap)
 
     def run_for_values(
-        self, points: npt.ArrayLike, f: BoundedFunction, what: str
-    ) -> tuple[Run, Floats, BoundedFunction, Split, Ledger]:
+        self, points: Rows, f: BoundedFunction, what: str
+    ) -> tuple[Any, Any, BoundedFunction, Split, Ledger]:
         """A run that leaves a part of epsilon for values."""
         chosen, f = self.people_with(points, f)
         named = {**crowd_of(self.delta, self.k), **self.options}
-        split, cost, _ = plan_values(chosen, self.box, epsilon=self.epsilon, **named)
+        split, cost, _ = plan_values(count_rows(chosen), self.box, epsilon=self.epsilon, **named)
         self.afford(cost.spend(what, split.value).times(self.rows))
         run, split, spent = partition_for_values(
             chosen, self.box, epsilon=self.epsilon, rng=self.draws, cap=self.row_cap, **named
@@ -485,7 +489,7 @@ class _Asked:
         loss = self.epsilon if epsilon is None else epsilon
         return PooledTask.build(self.box, epsilon=loss, trust=whom, max_reports=self.rows, **options)
 
-    def count(self, points: npt.ArrayLike) -> PooledCounts:
+    def count(self, points: Rows) -> PooledCounts:
         """A pooled run."""
         task = self.pooled_task()
         cost = Ledger().pooled(task)

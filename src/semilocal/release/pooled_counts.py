@@ -9,10 +9,11 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ..accounting import Ledger
 from ..arrays import short_repr
+from ..engines.run import count_source
+from ..engines.source import Source
 from ..pooled import noise
 from ..pooled.counter import MemoryCounter
 from ..pooled.estimate import estimate
@@ -20,6 +21,7 @@ from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, play, replay
 from ..pooled.task import PooledTask
 from .promised import Mapped
+from .streamed import Rows
 
 __all__ = ["PooledCounts", "is_simulated", "pooled_counts", "run_pooled", "words_from"]
 
@@ -76,18 +78,21 @@ def pooled_counts(published: Published, *, ledger: Ledger | None = None, simulat
     return PooledCounts(published, partition, spent, published.simulated if simulated is None else simulated)
 
 
-def run_pooled(task: PooledTask, points: npt.ArrayLike, *, rng: np.random.Generator | None = None) -> Published:
-    """Play a pooled task over positions that are all here.
+def run_pooled(task: PooledTask, points: Rows, *, rng: np.random.Generator | None = None) -> Published:
+    """Play a pooled task over positions that are all here, or in a source.
 
     Parameters
     ----------
     task : PooledTask
-    points : array_like, shape (n, d)
+    points : array_like, shape (n, d), or Source
         At most ``task.max_reports`` rows of every person.
     rng : numpy.random.Generator, optional
         Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
     """
-    return play(task, MemoryCounter(task, points, words_from(rng)), simulated=is_simulated(task.trust, rng))
+    words, simulated = words_from(rng), is_simulated(task.trust, rng)
+    if isinstance(points, Source):
+        return count_source(points, task, words, simulated=simulated)
+    return play(task, MemoryCounter(task, points, words), simulated=simulated)
 
 
 def words_from(rng: np.random.Generator | None) -> noise.Words:

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from ..accounting import Ledger
 from ..arrays import Floats, Integers, exact, short_repr
@@ -34,6 +33,7 @@ from ..protocol.promise import Guarantee
 from .intervals import standard_errors
 from .pooled_counts import PooledCounts, is_simulated, words_from
 from .promised import Mapped, promise_of
+from .streamed import Rows, count_rows, position_batches
 from .value_release import MeanRelease
 
 __all__ = [
@@ -158,9 +158,7 @@ class CellMeans(Mapped):
         return msgspec.structs.replace(found, own=self.own)
 
 
-def pooled_mean(
-    task: PooledTask, points: npt.ArrayLike, f: Any, *, rng: np.random.Generator | None = None
-) -> PooledMean:
+def pooled_mean(task: PooledTask, points: Rows, f: Any, *, rng: np.random.Generator | None = None) -> PooledMean:
     """The mean of f, ``task.epsilon``-differentially private for any change of one person's position (pure).
 
     Parameters
@@ -175,15 +173,19 @@ def pooled_mean(
         Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
     """
     bounded, box, words = as_function(f), task.box, words_from(rng)
-    positions = box.check(points)
-    if not len(positions):
+    whole = np.array([[box.lower, box.upper]])
+    low, high = np.asarray(bounded.range_over(whole), dtype=np.float64)[0].tolist()
+    people, sums = 0, np.zeros(1, dtype=np.int64)
+    for positions, part in position_batches(points, bounded, box):
+        values, ranges = check_values(part, positions, whole)
+        everybody = np.zeros(len(positions), dtype=np.int64)
+        grid, added = _added_up(values, ranges, everybody, task, (low, high), words)
+        people, sums = people + len(positions), sums + added
+    if not people:
         raise InvalidInput("there is nobody to take the mean of")
-    everybody = np.zeros(len(positions), dtype=np.int64)
-    values, ranges = check_values(bounded, positions, np.array([[box.lower, box.upper]]))
-    grid, sums = _added_up(values, ranges, everybody, task, (float(ranges[0, 0]), float(ranges[0, 1])), words)
     sums = _noisy(sums, grid, task, task.epsilon, words)
     return mean_of_sum(
-        task, len(positions), sums, grid, what=f"mean of {bounded.name}", own=own_value(bounded),
+        task, people, sums, grid, what=f"mean of {bounded.name}", own=own_value(bounded),
         simulated=is_simulated(task.trust, rng),
     )  # fmt: skip
 
@@ -221,7 +223,7 @@ def mean_of_sum(
 
 def cell_means(
     counted: PooledCounts,
-    points: npt.ArrayLike,
+    points: Rows,
     f: Any,
     *,
     epsilon: float,
@@ -242,13 +244,15 @@ def cell_means(
     """
     bounded, partition, task, words = as_function(f), counted.partition, counted.published.task, words_from(rng)
     counted.spent.spend(_per_cell(bounded), epsilon, anywhere=True)  # refuses before anything is added up
-    positions = task.box.check(points)
-    if len(positions) != counted.total:
-        raise InvalidInput(f"points must be the run's {counted.total} reports; got {len(positions)}")
-    cells = partition.locate(positions)
-    values, ranges = check_values(bounded, positions, partition.boxes, of=cells)
-    whole = np.asarray(bounded.range_over(np.array([[task.box.lower, task.box.upper]])))[0].tolist()
-    grid, sums = _added_up(values, ranges, cells, task, (whole[0], whole[1]), words)
+    if count_rows(points) != counted.total:
+        raise InvalidInput(f"points must be the run's {counted.total} reports; got {count_rows(points)}")
+    low, high = np.asarray(bounded.range_over(np.array([[task.box.lower, task.box.upper]])))[0].tolist()
+    sums = np.zeros(len(partition), dtype=np.int64)
+    for positions, part in position_batches(points, bounded, task.box):
+        cells = partition.locate(positions)
+        values, ranges = check_values(part, positions, partition.boxes, of=cells)
+        grid, added = _added_up(values, ranges, cells, task, (low, high), words)
+        sums = sums + added
     sums = _noisy(sums, grid, task, epsilon, words)
     simulated = counted.simulated or rng is not None
     return means_of_sums(

@@ -9,20 +9,23 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, as_number, exact
+from ..arrays import as_number, exact
+from ..engines.histogram import Lookup
+from ..engines.run import SourceRun
+from ..engines.source import Source
 from ..geometry.box import Box
 from ..protocol.partition import Partition, Trims
 from ..protocol.rule import TRIM_QUANTILE
 from ..protocol.task import Accounting, Task
 from ..randomizer.values.mechanisms import MAX_EPSILON
 from ..simulation.run import Run
-from ..simulation.simulate import simulate
+from .streamed import AnyRun, Rows, count_rows, play_rows
 
 __all__ = ["Split", "partition_for_values", "plan_split", "plan_values"]
 
@@ -80,6 +83,20 @@ def plan_split(
     return Split(tree, epsilon - tree, min(max(wanted, _TAU_RANGE[0]), _TAU_RANGE[1]))
 
 
+@overload
+def partition_for_values(
+    points: Source,
+    box: Box | None,
+    *,
+    epsilon: float,
+    delta: float,
+    k: int,
+    rng: np.random.Generator,
+    cap: float | Fraction | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> tuple[SourceRun, Split, Ledger]: ...
+@overload
 def partition_for_values(
     points: npt.ArrayLike,
     box: Box | None,
@@ -91,7 +108,19 @@ def partition_for_values(
     cap: float | Fraction | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
-) -> tuple[Run, Split, Ledger]:
+) -> tuple[Run, Split, Ledger]: ...
+def partition_for_values(
+    points: Rows,
+    box: Box | None,
+    *,
+    epsilon: float,
+    delta: float,
+    k: int,
+    rng: np.random.Generator,
+    cap: float | Fraction | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> tuple[AnyRun, Split, Ledger]:
     """Split the budget and find the partition that values will be released on.
 
     Parameters are those of :func:`mean`; ``progress`` is that of :func:`simulate`. Where no partition can help nothing
@@ -100,15 +129,15 @@ def partition_for_values(
     tree = options.get("hierarchy")
     domain = box if tree is None else tree.box
     assert domain is not None
-    positions = domain.check(points)
-    split, ledger, task = plan_values(positions, box, epsilon=epsilon, delta=delta, k=k, cap=cap, **options)
+    rows = points if isinstance(points, Source) else domain.check(points)
+    split, ledger, task = plan_values(count_rows(rows), box, epsilon=epsilon, delta=delta, k=k, cap=cap, **options)
     if split.tree:
-        return simulate(positions, task, rng=rng, progress=progress), split, ledger
-    return _whole_domain(task, len(positions)), split, ledger
+        return play_rows(rows, task, rng=rng, progress=progress), split, ledger
+    return _whole_domain(task, rows), split, ledger
 
 
 def plan_values(
-    positions: Floats,
+    participants: int,
     box: Box | None,
     *,
     epsilon: float,
@@ -121,7 +150,7 @@ def plan_values(
     epsilon = as_number(epsilon, "epsilon", positive=True)
     accounting = options.get("accounting", "core")
     max_trims = options.get("max_trims") if options.get("rule", "trim") == "trim" else 0
-    split = plan_split(len(positions), epsilon=epsilon, accounting=accounting, max_trims=max_trims)
+    split = plan_split(participants, epsilon=epsilon, accounting=accounting, max_trims=max_trims)
     if split.tree:
         task = Task.build(box, epsilon=split.tree, delta=delta, k=k, **({"tau": split.tau} | options))
         return split, Ledger.of(task, cap=cap), task
@@ -129,15 +158,19 @@ def plan_values(
     return split, Ledger(cap=None if cap is None else exact(cap)), task
 
 
-def _whole_domain(task: Task, participants: int) -> Run:
+def _whole_domain(task: Task, rows: Rows) -> AnyRun:
     """A run in which nothing was asked: one region, the whole domain, at no cost."""
-    fanout = task.randomizer.fanout
+    participants, fanout = count_rows(rows), task.randomizer.fanout
+    cells = np.array([1], dtype=np.uint64)
     partition = Partition(
         task,
-        np.array([1], dtype=np.uint64),
+        cells,
         np.array([participants], dtype=np.int64),
         np.full((1, fanout), np.nan),
         np.zeros(1, dtype=np.int64),
         Trims.join((), fanout),
     )
+    if isinstance(rows, Source):
+        rows.check()
+        return SourceRun(task, partition, (), Lookup.plain(task.hierarchy, cells), rows, participants, False)
     return Run(task, partition, np.zeros(participants, np.int32), np.zeros(participants, np.int16), ())

@@ -25,12 +25,14 @@ from ..protocol.column import own_value
 from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
 from ..protocol.plan import Release
+from ..protocol.values import unit_values
 from ..randomizer.values.mechanisms import AnyMechanism, best
 from ..simulation.run import Run
 from ..simulation.values import Given, give_values
 from ._shift import Shift, shift_of
 from .intervals import standard_errors
 from .promised import Promised
+from .streamed import AnyRun, Rows, run_batches
 
 __all__ = ["MeanRelease", "RegionMeans", "ValuesRelease", "collected_mean", "mean", "region_values", "values"]
 
@@ -188,8 +190,8 @@ def values(
 
 
 def mean(
-    run: Run,
-    points: npt.ArrayLike,
+    run: AnyRun,
+    points: Rows,
     f: Any,
     *,
     epsilon: float,
@@ -199,7 +201,8 @@ def mean(
 ) -> MeanRelease:
     """The mean of f over the participants, at a cost of ``epsilon`` inside the region.
 
-    Parameters are those of :func:`values`.
+    Parameters are those of :func:`values`. A run over a source reads its rows once more, batch by batch; ``points`` is
+    then that source.
 
     Examples
     --------
@@ -213,13 +216,8 @@ def mean(
     """
     spent = (ledger or Ledger.of(run.task)).settle(run.partition).spend(f"mean of {as_function(f).name}", epsilon)
     chosen = _mechanism(epsilon, mechanism)
-    given = _give(run, points, f, chosen, rng)
-    alphabet = chosen.alphabet
-    sent, counts = np.unique(given.regions * len(alphabet) + given.outputs - alphabet.start, return_counts=True)
-    rows, outputs = np.divmod(sent, len(alphabet))
-    return _mean(
-        run.partition, rows, outputs + alphabet.start, counts, as_function(f), chosen, spent, simulated=run.simulated
-    )
+    rows, outputs, counts = _outputs(run, points, as_function(f), chosen, rng)
+    return _mean(run.partition, rows, outputs, counts, as_function(f), chosen, spent, simulated=run.simulated)
 
 
 def collected_mean(
@@ -303,6 +301,24 @@ def _mechanism(epsilon: float, mechanism: AnyMechanism | None) -> AnyMechanism:
             f"got {epsilon!r}"
         )
     return chosen
+
+
+def _outputs(
+    run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, rng: np.random.Generator
+) -> tuple[Integers, Integers, Integers]:
+    """What everybody sends: the region's row, the output, and how often. int64[r] each."""
+    alphabet, boxes = mechanism.alphabet, run.partition.boxes
+    sent, counts = np.empty((2, 0), dtype=np.int64)
+    for acting, regions, part in run_batches(run, points, f):
+        unit = unit_values(part, acting, boxes, of=regions).unit
+        words = rng.integers(0, 2**64, size=(len(unit), mechanism.words), dtype=np.uint64)
+        outputs = regions.astype(np.int64) * len(alphabet) + mechanism.release(unit, words) - alphabet.start
+        here, times = np.unique(outputs, return_counts=True)
+        both, places = np.unique(np.concatenate([sent, here]), return_inverse=True)
+        counts = np.bincount(places, np.concatenate([counts, times]), minlength=len(both)).astype(np.int64)
+        sent = both
+    rows, outputs = np.divmod(sent, len(alphabet))
+    return rows, outputs + alphabet.start, counts
 
 
 def _give(run: Run, points: npt.ArrayLike, f: Any, mechanism: AnyMechanism, rng: np.random.Generator) -> Given:

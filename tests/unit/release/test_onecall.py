@@ -30,10 +30,10 @@ def test_the_split_is_told_public_numbers_only() -> None:
 
 def test_two_populations_of_the_same_size_get_the_same_split_and_task() -> None:
     rng = np.random.default_rng(1)
-    given = {"epsilon": 1.0, "delta": 0.05, "k": 20}
+    given: dict[str, Any] = {"epsilon": 1.0, "delta": 0.05, "k": 20}
     crowd = np.full((20_000, 2), 3.0)
-    first, split, ledger = partition_for_values(gaussian(20_000, rng), BOX, rng=rng, **given)  # type: ignore[arg-type]
-    second, other, again = partition_for_values(crowd, BOX, rng=rng, **given)  # type: ignore[arg-type]
+    first, split, ledger = partition_for_values(gaussian(20_000, rng), BOX, rng=rng, **given)
+    second, other, again = partition_for_values(crowd, BOX, rng=rng, **given)
     assert split == other
     assert first.task.id == second.task.id
     assert ledger == again

@@ -1,0 +1,99 @@
+"""Rows that come in batches: what a release needs of positions that need not be in memory together.
+
+An array is one batch. A source gives many, in the order of its rows; noise is drawn in that order too, so the size of
+the batches changes nothing.
+
+Knows rows and batches. Knows no mechanisms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats
+from ..engines.run import SourceRun, run_source
+from ..engines.source import Source, attached_batches
+from ..errors import InvalidInput
+from ..functions import BoundedFunction
+from ..geometry.box import Box
+from ..protocol.column import Column
+from ..protocol.task import Task
+from ..simulation.run import LOST, Run
+from ..simulation.simulate import simulate
+
+__all__ = ["AnyRun", "Rows", "check_source", "count_rows", "play_rows", "position_batches", "run_batches"]
+
+Rows = npt.ArrayLike | Source
+AnyRun = Run | SourceRun
+
+
+def count_rows(rows: Rows) -> int:
+    """How many rows there are."""
+    return rows.count() if isinstance(rows, Source) else len(np.asarray(rows))
+
+
+def check_source(source: Source, box: Box, *, users: object, rows: int) -> Source:
+    """Refuse a source that a job's other arguments do not fit."""
+    if users is not None:
+        raise InvalidInput("a source chooses the rows of every person by itself; name the column when you open it")
+    if rows != source.rows_per_person:
+        raise InvalidInput(
+            f"the source has up to {source.rows_per_person} rows of every person; got rows_per_user = {rows}"
+        )
+    if (source.box.lower, source.box.upper) != (box.lower, box.upper):
+        raise InvalidInput(f"the source is in {source.box}; got the box {box}")
+    return source
+
+
+def play_rows(
+    rows: Rows, task: Task, *, rng: np.random.Generator, progress: Callable[[int, int], None] | None = None
+) -> Any:
+    """A run of the protocol: :class:`Run` for an array, :class:`SourceRun` for a source."""
+    if isinstance(rows, Source):
+        return run_source(rows, task, rng=rng, progress=progress)
+    return simulate(rows, task, rng=rng, progress=progress)
+
+
+def position_batches(rows: Rows, f: BoundedFunction, box: Box) -> Iterator[tuple[Floats, BoundedFunction]]:
+    """Positions float64[b, d] inside the box, and f for them: a column is cut as the rows are."""
+    if not isinstance(rows, Source):
+        yield box.check(rows), f
+        return
+    seen = 0
+    for batch in rows.batches():
+        yield box.check(batch), _part(f, seen, len(batch))
+        seen += len(batch)
+
+
+def run_batches(
+    run: AnyRun, points: Rows, f: BoundedFunction
+) -> Iterator[tuple[Floats, npt.NDArray[np.int32], BoundedFunction]]:
+    """Everybody with a region: the positions they act from, their regions, and f for them.
+
+    Yields
+    ------
+    float64[b, d], int32[b], BoundedFunction
+    """
+    if isinstance(run, SourceRun):
+        seen = 0
+        for part in attached_batches(run.source, run.task.hierarchy, run.lookup):
+            yield part.acting, part.regions, _part(f, seen, len(part.regions))
+            seen += len(part.regions)
+        return
+    assert not isinstance(points, Source)
+    acting = run.acting(points)
+    if isinstance(f, Column):
+        f(acting)  # refuses another number of values
+    if (run.regions == LOST).any():
+        who = np.flatnonzero(run.regions != LOST)
+        yield acting[who], run.regions[who], f.rows(who) if isinstance(f, Column) else f
+    else:
+        yield acting, run.regions, f
+
+
+def _part(f: BoundedFunction, start: int, size: int) -> BoundedFunction:
+    return f.rows(np.arange(start, start + size)) if isinstance(f, Column) else f
