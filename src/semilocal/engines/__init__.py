@@ -2,3 +2,132 @@
 
 See :mod:`semilocal.engines.source` for the seam. Every engine gives the same bytes for the same seed.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..errors import InvalidInput
+from .source import PointsSource, Source
+
+if TYPE_CHECKING:
+    from ..geometry.box import Box
+
+__all__ = ["ENGINES", "Engine", "choose_engine", "open_source"]
+
+Engine = Literal["auto", "memory", "arrow", "duckdb", "spark"]
+ENGINES: tuple[Engine, ...] = ("auto", "memory", "arrow", "duckdb", "spark")
+IN_MEMORY = 1 << 29  # bytes of files that are read into memory if nobody says otherwise
+
+
+def choose_engine(files: Sequence[Path]) -> Engine:
+    """Which engine ``"auto"`` means for these files: memory up to 512 MiB of one file, else Arrow."""
+    small = len(files) == 1 and files[0].stat().st_size <= IN_MEMORY
+    return "memory" if small else "arrow"
+
+
+def open_source(
+    rows: Any, columns: Sequence[str], box: Box, *, engine: Engine = "auto", person: str | None = None,
+    rows_per_person: int = 1, key: int = 0,
+) -> Source:  # fmt: skip
+    """Rows of people that need not fit into memory, for every job: ``sl.counts(open_source(...), box, ...)``.
+
+    Parameters
+    ----------
+    rows : path, sequence of paths, pyarrow object, callable, Spark frame, or array
+        Files, folders and patterns are Parquet or CSV (not Spark's). A ``pyarrow.Table`` or ``Dataset``; a callable
+        that gives a new ``RecordBatchReader`` each time it is called; or what the engine calls its rows.
+    columns : sequence of str
+        One column per axis of the box.
+    box : Box
+        The public domain. Rows outside it are refused before anything is released.
+    engine : {"auto", "memory", "arrow", "duckdb", "spark"}
+        "auto" takes what the rows are: Arrow for files.
+    person : str, optional
+        The column that says whose row it is; with Arrow. Without it every row counts as another person.
+    rows_per_person : int
+        How many rows of a person are taken; a keyed hash of the row's number decides which.
+    key : int
+        Of that choice. The same key takes the same rows.
+
+    Examples
+    --------
+    >>> import semilocal as sl
+    >>> box, homes = sl.Box((0, 0), (1, 1)), np.random.default_rng(3).beta(2, 5, (20_000, 2))
+    >>> def count(rows):
+    ...     return sl.counts(rows, box, epsilon=1.0, trust="curator", rng=np.random.default_rng(1))
+    >>> there, here = count(open_source(homes, ["x", "y"], box)), count(homes)
+    >>> there.published.to_bytes() == here.published.to_bytes()
+    True
+    """
+    if engine not in ENGINES:
+        raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
+    kind = type(rows).__module__.split(".")[0]
+    if engine == "auto":
+        engine = {"duckdb": "duckdb", "_duckdb": "duckdb", "pyspark": "spark"}.get(kind, "arrow")  # type: ignore[assignment]
+    if person is not None and engine in ("duckdb", "spark"):
+        raise InvalidInput(f"person: choose one row of every person in {engine} itself first, or use engine='arrow'")
+    if isinstance(rows, np.ndarray):
+        return PointsSource(box.check(rows), box)
+    if engine == "spark":
+        from .spark import SparkSource
+
+        return SparkSource(rows, columns, box)
+    if engine == "duckdb":
+        return _from_duckdb(rows, columns, box)
+    return _from_arrow(rows, columns, box, person=person, rows_per_person=rows_per_person, key=key)
+
+
+def _from_duckdb(rows: Any, columns: Sequence[str], box: Box) -> Source:
+    from .arrow import list_files
+    from .duckdb import DuckDBSource, load_duckdb, reporting_failures
+
+    if not (isinstance(rows, str | Path) or isinstance(rows, Sequence)):
+        raise InvalidInput(
+            "a relation of DuckDB belongs to a connection: give both to semilocal.engines.duckdb.DuckDBSource(relation, "
+            "columns, box, connection=...)"
+        )
+    files = [str(path) for path in list_files(rows)]
+    connection = load_duckdb().connect()
+    with reporting_failures():
+        parquet = all(name.endswith((".parquet", ".pq")) for name in files)
+        relation = connection.read_parquet(files) if parquet else connection.read_csv(files)
+        return DuckDBSource(relation, columns, box, connection=connection)
+
+
+def _from_arrow(rows: Any, columns: Sequence[str], box: Box, **named: Any) -> Source:
+    from .arrow import BATCH, ArrowSource, load_arrow, open_files
+
+    if isinstance(rows, str | Path) or (isinstance(rows, Sequence) and all(isinstance(r, str | Path) for r in rows)):
+        return open_files(rows, columns, box, **named)
+    arrow = load_arrow()
+    if isinstance(rows, arrow.RecordBatchReader):
+        raise InvalidInput("a reader can be read once only; give a callable that opens a new one each time")
+    if isinstance(rows, arrow.Table | arrow.dataset.Dataset):
+
+        def read(wanted: Sequence[str]) -> Iterable[Any]:
+            chosen = rows.select(wanted) if isinstance(rows, arrow.Table) else rows.scanner(columns=list(wanted))
+            batches: Iterable[Any] = (
+                chosen.to_batches(max_chunksize=BATCH) if isinstance(rows, arrow.Table) else chosen.to_batches()
+            )
+            return batches
+
+        return ArrowSource(read, columns, box, schema=rows.schema, **named)
+    if callable(rows):
+        return ArrowSource(_selected(rows), columns, box, schema=rows().schema, **named)
+    raise InvalidInput(
+        f"rows must be files, a pyarrow Table or Dataset, or a callable that gives a RecordBatchReader; got a "
+        f"{type(rows).__name__}"
+    )
+
+
+def _selected(opens: Callable[[], Any]) -> Callable[[Sequence[str]], Iterable[Any]]:
+    def read(wanted: Sequence[str]) -> Iterable[Any]:
+        for batch in opens():
+            yield batch.select(list(wanted))
+
+    return read

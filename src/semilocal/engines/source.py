@@ -16,6 +16,7 @@ Knows rows. Knows no mechanisms and no randomness.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,7 +28,7 @@ from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from .histogram import MOVED, Histogram, Lookup
 
-__all__ = ["Attached", "PointsSource", "Source", "Streamed", "attached_batches", "refuse_bad_rows"]
+__all__ = ["Attached", "PointsSource", "Source", "Streamed", "Survey", "attached_batches", "refuse_bad_rows"]
 
 SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
 _CHUNK = 1 << 18  # rows of an array that are looked at in one go
@@ -105,6 +106,28 @@ class Attached(NamedTuple):
     moves: npt.NDArray[np.int16]
 
 
+class Survey(NamedTuple):
+    """What one scan says about the rows.
+
+    Attributes
+    ----------
+    rows : int
+    missing, outside, null : int
+        Rows that are NaN or infinite, outside the box, or have no value.
+    first : int
+        The first such row; -1 if there is none.
+    sample : float64[s, d]
+        Positions at even distances, at most ``2 * SAMPLE``.
+    """
+
+    rows: int
+    missing: int
+    outside: int
+    null: int
+    first: int
+    sample: Floats
+
+
 class Streamed:
     """A source that has batches of positions; everything else follows from them.
 
@@ -122,32 +145,42 @@ class Streamed:
         """Positions float64[b, d] in the order of the rows; not yet checked."""
         raise NotImplementedError
 
-    def count(self) -> int:
-        """Number of rows."""
-        return sum(len(batch) for batch in self.batches())
+    @cached_property
+    def _surveyed(self) -> Survey:
+        return self.survey()
 
-    def check(self) -> None:
-        """Refuse rows that are not finite or outside, with how many there are."""
-        rows, missing, outside, first = 0, 0, 0, -1
+    def survey(self) -> Survey:
+        """What one scan says about the rows."""
+        rows, missing, outside, first, step = 0, 0, 0, -1, 1
+        kept = [np.empty((0, self.box.dimensions))]
         for batch in self.batches():
             finite, inside = _judge(batch, self.box)
             bad = ~(finite & inside)
             if first < 0 and bad.any():
                 first = rows + int(np.argmax(bad))
-            rows += len(batch)
             missing += int(np.count_nonzero(~finite))
             outside += int(np.count_nonzero(finite & ~inside))
-        refuse_bad_rows(self.box, rows=rows, missing=missing, outside=outside, first=first)
+            kept.append(batch[-rows % step :: step])
+            rows += len(batch)
+            while sum(map(len, kept)) > 2 * SAMPLE:
+                kept, step = [np.concatenate(kept)[::2]], 2 * step
+        return Survey(rows, missing, outside, 0, first, np.concatenate(kept))
+
+    def count(self) -> int:
+        """Number of rows."""
+        return self._surveyed.rows
+
+    def check(self) -> None:
+        """Refuse rows that are not finite or outside, with how many there are."""
+        found = self._surveyed
+        refuse_bad_rows(
+            self.box, rows=found.rows, missing=found.missing, outside=found.outside, null=found.null, first=found.first
+        )
 
     def sample(self, size: int = SAMPLE) -> Floats:
         """Positions at even distances, of the whole source: float64[s, d]."""
-        total = self.count()
-        step = max(1, -(-total // size))
-        kept, seen = [np.empty((0, self.box.dimensions))], 0
-        for batch in self.batches():
-            kept.append(batch[-seen % step :: step])
-            seen += len(batch)
-        return np.concatenate(kept)
+        kept = self._surveyed.sample
+        return kept[:: max(1, -(-len(kept) // size))]
 
     def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
         """How many rows are in each cell of this depth."""
@@ -234,10 +267,6 @@ class PointsSource(Streamed):
     def count(self) -> int:
         """Number of rows."""
         return len(self._points)
-
-    def sample(self, size: int = SAMPLE) -> Floats:
-        """Positions at even distances."""
-        return self._points[:: max(1, -(-len(self._points) // size))]
 
     def batches(self) -> Iterator[Floats]:
         """Positions in chunks."""

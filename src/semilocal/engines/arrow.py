@@ -1,0 +1,297 @@
+"""Rows from Arrow: Parquet and CSV files, datasets, tables, or anything that gives record batches again and again.
+
+Batches go through numpy one at a time, so memory does not grow with the rows. What grows: with the different cells of
+the histogram, with the people who were moved, and with the people if one row of each is chosen.
+
+Knows files and columns. Knows no randomness.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats, Integers, is_integer
+from ..errors import InvalidInput, MissingExtra
+from ..geometry.box import Box
+from ..hierarchy.base import Hierarchy
+from .histogram import Lookup
+from .people import MAX_KEY, ChosenRows
+from .source import Attached, Streamed, Survey, attached_batches
+
+__all__ = ["ArrowSource", "load_arrow", "open_files"]
+
+BATCH = 1 << 17  # rows
+_AHEAD = 4  # batches that are read before they are needed
+
+Reader = Callable[[Sequence[str]], Iterable[Any]]
+
+
+def load_arrow() -> Any:
+    """The module pyarrow, with its datasets."""
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.dataset
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtra("pyarrow", "parquet") from None
+    return pyarrow
+
+
+class ArrowSource(Streamed):
+    """A source over record batches; use :func:`semilocal.engines.open_source`.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(columns)`` gives the record batches with these columns, in the same order each time.
+    columns : sequence of str
+        One per axis of the box.
+    box : Box
+    schema : pyarrow.Schema
+        Of what ``read`` gives.
+    person : str, optional
+        The column that says whose row it is. A keyed hash of the row's number chooses among the rows of a person.
+    rows_per_person : int
+    key : int
+        Of the choice, 0 to 2**64 - 1; keep it with the run. The same key chooses the same rows.
+    inputs : sequence of Path
+        The files that are read, so that no output replaces one of them.
+    """
+
+    def __init__(
+        self, read: Reader, columns: Sequence[str], box: Box, *, schema: Any, person: str | None = None,
+        rows_per_person: int = 1, key: int = 0, inputs: Sequence[Path] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(box)
+        self.columns, self.schema, self.person = tuple(columns), schema, person
+        self.rows_per_person = rows_per_person
+        self._read, self._key, self._inputs = read, key, tuple(inputs)
+        if person is None and rows_per_person != 1:
+            raise InvalidInput("rows_per_person needs person, the column that says whose row it is")
+        if not is_integer(key) or not 0 <= key <= MAX_KEY:
+            raise InvalidInput(f"key must be an integer from 0 to {MAX_KEY}; got {key!r}")
+        check_columns(schema, self.columns, box, "the rows")
+        if person is not None and person not in schema.names:
+            raise InvalidInput(f"there is no column {person!r}; there are {_listed(schema.names)}")
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[Floats]:
+        """Positions float64[b, d] of the chosen rows, in their order; NaN where there is no value."""
+        for batch in self._chosen(self.columns):
+            yield self._positions(batch)
+
+    def _chosen(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Record batches of the chosen rows."""
+        batches = self._batches(columns)
+        if self.person is None:
+            yield from batches
+            return
+        seen = 0
+        for batch in batches:
+            low, high = np.searchsorted(self._people, [seen, seen + len(batch)])
+            yield batch.take(load_arrow().array(self._people[low:high] - seen))
+            seen += len(batch)
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        arrow = load_arrow()
+        try:
+            for batch in self._read(list(dict.fromkeys(columns))):
+                if len(batch):
+                    yield batch
+        except arrow.ArrowInvalid as error:
+            raise InvalidInput(f"the rows cannot be read: {str(error).splitlines()[0]}; fix the file") from None
+
+    def _positions(self, batch: Any) -> Floats:
+        out = np.empty((len(batch), len(self.columns)))
+        for axis, name in enumerate(self.columns):
+            out[:, axis] = batch.column(name).cast("float64").to_numpy(zero_copy_only=False)
+        return out
+
+    @cached_property
+    def _people(self) -> Integers:
+        """Numbers of the chosen rows, ascending."""
+        assert self.person is not None
+        chosen, seen = ChosenRows(self._key, self.rows_per_person), 0
+        for batch in self._batches([self.person]):
+            column = batch.column(self.person)
+            if column.null_count:
+                first = seen + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+                raise InvalidInput(
+                    f"column {self.person!r} says for some rows nothing, the first is row {first:,}; every row needs a "
+                    "person: remove the others first"
+                )
+            encoded = column.dictionary_encode() if not hasattr(column, "dictionary") else column
+            labels = encoded.dictionary.to_pylist()
+            chosen.add(labels, encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), seen)
+            seen += len(batch)
+        return chosen.rows()
+
+    def survey(self) -> Survey:
+        """What one scan says about the rows; counts values that are missing."""
+        found = super().survey()
+        null = 0
+        for batch in self._chosen(self.columns) if found.missing else ():
+            empty = np.zeros(len(batch), dtype=bool)
+            for name in self.columns:
+                empty |= batch.column(name).is_null().to_numpy(zero_copy_only=False)
+            null += int(np.count_nonzero(empty))
+        return found._replace(null=null, missing=found.missing - null)
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
+        """Every row with its region.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A Parquet file to write. It must not be there yet. Without it the batches are given one by one.
+        keep : sequence of str, optional
+            Columns to write beside the region; none if left out, because positions are what is to be protected.
+        add : mapping of str to array, optional
+            Columns that follow from the region: one value per region, or one row of values per region.
+
+        Returns
+        -------
+        Path, or an iterator of Attached
+        """
+        path, keep, add = options.pop("path", None), options.pop("keep", ()), options.pop("add", {})
+        if options:
+            raise InvalidInput(f"attach takes path, keep and add; got {', '.join(sorted(options))}")
+        if path is None:
+            return attached_batches(self, hierarchy, lookup)
+        return self._write(Path(path), attached_batches(self, hierarchy, lookup), list(keep), add)
+
+    def _write(
+        self, path: Path, parts: Iterator[Attached], keep: list[str], add: Mapping[str, npt.NDArray[Any]]
+    ) -> Path:
+        arrow = load_arrow()
+        missing = [name for name in keep if name not in self.schema.names]
+        if missing:
+            raise InvalidInput(f"there is no column {missing[0]!r} to keep; there are {_listed(self.schema.names)}")
+        with new_file(path, self._inputs) as unfinished:
+            writer = None
+            kept = self._chosen(keep) if keep else None
+            for part in parts:
+                columns: dict[str, Any] = {}
+                if kept is not None:
+                    batch = next(kept)
+                    columns = {name: batch.column(name) for name in keep}
+                columns["region"] = arrow.array(part.regions)
+                for name, values in add.items():
+                    columns[name] = arrow.array(np.asarray(values)[part.regions])
+                table = arrow.table(columns)
+                writer = writer or arrow.parquet.ParquetWriter(unfinished, table.schema)
+                writer.write_table(table)
+            if writer is None:
+                raise InvalidInput("there are no rows to write")
+            writer.close()
+        return path
+
+
+@contextlib.contextmanager
+def new_file(path: Path, inputs: Sequence[Path] = ()) -> Iterator[Path]:
+    """A file that is there when everything was written, and not at all otherwise."""
+    if path.exists() or any(path.resolve() == given.resolve() for given in inputs):
+        raise InvalidInput(f"{path} is there already; nothing is overwritten: name another file")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield unfinished
+        os.link(unfinished, path)  # refuses a file that came in between
+    except FileExistsError:
+        raise InvalidInput(f"{path} is there already; nothing is overwritten: name another file") from None
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise InvalidInput(f"{path}: the disk is full; free some space, or write to another disk") from None
+        raise
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def open_files(paths: str | Path | Sequence[str | Path], columns: Sequence[str], box: Box, **named: Any) -> ArrowSource:
+    """A source over Parquet or CSV files.
+
+    Parameters
+    ----------
+    paths : str, Path or sequence of them
+        Files, folders or patterns such as ``"points/*.parquet"``. All files must have the columns, as numbers.
+    columns : sequence of str
+        One per axis.
+    box : Box
+    **named
+        ``person``, ``rows_per_person`` and ``key`` of :class:`ArrowSource`.
+    """
+    arrow, files = load_arrow(), list_files(paths)
+    kinds = {"".join(path.suffixes[-2:]).lower() if path.suffix == ".gz" else path.suffix.lower() for path in files}
+    if kinds <= {".parquet", ".pq"}:
+        form: Any = "parquet"
+    elif kinds <= {".csv", ".csv.gz"}:
+        numbers = arrow.csv.ConvertOptions(column_types=dict.fromkeys(columns, arrow.float64()))
+        form = arrow.dataset.CsvFileFormat(convert_options=numbers)
+    else:
+        raise InvalidInput(
+            f"the files must be all .parquet, or all .csv or .csv.gz; got {', '.join(sorted(kinds)) or 'no ending'}"
+        )
+    try:
+        rows = arrow.dataset.dataset([str(path) for path in files], format=form)
+        for path, fragment in zip(files, rows.get_fragments(), strict=True):
+            check_columns(fragment.physical_schema, columns, box, str(path))
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError, OSError) as error:
+        raise InvalidInput(f"the files cannot be read: {str(error).splitlines()[0]}; check them") from None
+
+    def read(wanted: Sequence[str]) -> Iterable[Any]:
+        batches: Iterable[Any] = rows.to_batches(
+            columns=list(wanted), batch_size=BATCH, batch_readahead=_AHEAD, fragment_readahead=1
+        )
+        return batches
+
+    return ArrowSource(read, columns, box, schema=rows.schema, inputs=files, **named)
+
+
+def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The files that paths, folders and patterns name, sorted within each; refuses what names none."""
+    out: list[Path] = []
+    for given in [paths] if isinstance(paths, str | Path) else paths:
+        path = Path(given)
+        if path.is_dir():
+            found = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
+        else:
+            found = [path] if path.is_file() else sorted(Path(name) for name in glob(str(given), recursive=True))
+        if not found:
+            what = "is an empty folder" if path.is_dir() else "names no file"
+            raise InvalidInput(f"{given} {what}; give files, folders or a pattern such as 'points/*.parquet'")
+        out += found
+    return out
+
+
+def check_columns(schema: Any, columns: Sequence[str], box: Box, where: str) -> None:
+    """Refuse rows without the columns, or with columns that hold no numbers."""
+    types = load_arrow().types
+    if len(columns) != box.dimensions:
+        raise InvalidInput(f"the box has {box.dimensions} axes; got {len(columns)} columns: {', '.join(columns)}")
+    for name in columns:
+        if schema.names.count(name) != 1:
+            how_many = "two columns" if name in schema.names else "no column"
+            raise InvalidInput(f"{where}: has {how_many} {name!r}; the columns are {_listed(schema.names)}")
+        kind = schema.field(name).type
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+            raise InvalidInput(f"{where}: column {name!r} holds {kind}, not numbers; choose another column")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names[:20]) + (" …" if len(names) > 20 else "")

@@ -1,0 +1,155 @@
+"""Every source of rows keeps the same contract: one suite, every engine.
+
+A source that gives the counts, the rows and the refusals below can play any task: the driver needs nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal import BinaryTree, Box, Quadtree, Task
+from semilocal.arrays import Floats
+from semilocal.engines import open_source
+from semilocal.engines.histogram import Histogram
+from semilocal.engines.source import PointsSource, Source
+from semilocal.errors import OutsideDomain
+from tests.helpers.engine_runs import box_of, compare, people
+
+pyarrow = pytest.importorskip("pyarrow")
+
+Opens = Callable[[Floats, Box], Source]
+NAMES = [f"x{axis}" for axis in range(8)]
+
+
+def table_of(points: Floats) -> Any:
+    return pyarrow.table(dict(zip(NAMES, points.T, strict=False)))
+
+
+def in_memory(points: Floats, box: Box, folder: Path) -> Source:
+    return PointsSource(points, box)
+
+
+def in_table(points: Floats, box: Box, folder: Path) -> Source:
+    return open_source(table_of(points), NAMES[: box.dimensions], box)
+
+
+def in_parquet(points: Floats, box: Box, folder: Path) -> Source:
+    """Two files, so that batches end in odd places."""
+    from pyarrow import parquet
+
+    cut = len(points) // 3
+    for name, part in (("a", points[:cut]), ("b", points[cut:])):
+        parquet.write_table(table_of(part), folder / f"{name}.parquet", row_group_size=1000)
+    return open_source(str(folder / "*.parquet"), NAMES[: box.dimensions], box)
+
+
+def in_csv(points: Floats, box: Box, folder: Path) -> Source:
+    from pyarrow import csv
+
+    csv.write_csv(table_of(points), folder / "points.csv")
+    return open_source(folder / "points.csv", NAMES[: box.dimensions], box)
+
+
+def in_reader(points: Floats, box: Box, folder: Path) -> Source:
+    table = table_of(points)
+    return open_source(lambda: table.to_reader(max_chunksize=777), NAMES[: box.dimensions], box)
+
+
+def in_duckdb(points: Floats, box: Box, folder: Path) -> Source:
+    duckdb = pytest.importorskip("duckdb")
+    from semilocal.engines.duckdb import DuckDBSource
+
+    connection = duckdb.connect(config={"threads": 2})
+    return DuckDBSource(connection.from_arrow(table_of(points)), NAMES[: box.dimensions], box, connection=connection)
+
+
+SOURCES = [in_memory, in_table, in_parquet, in_csv, in_reader, in_duckdb]
+
+
+@pytest.fixture(name="opens", params=SOURCES, ids=lambda opens: opens.__name__)
+def _opens(request: pytest.FixtureRequest, tmp_path: Path) -> Opens:
+    """Opens the same positions in one of the engines."""
+    return lambda points, box: request.param(points, box, tmp_path)
+
+
+@pytest.mark.parametrize("depth", [0, 5, 12])
+@pytest.mark.parametrize("kind", ["normal", "rounded"])
+def test_a_histogram_has_the_hierarchys_own_cells(opens: Opens, kind: str, depth: int) -> None:
+    points, box = people(3000, 2, kind=kind), box_of(2)
+    tree = BinaryTree(box, 40)
+    found = opens(points, box).histogram(tree, depth)
+    expected = Histogram.of(depth, tree.locate(points, depth))
+    assert found.depth == depth
+    assert np.array_equal(found.cells, expected.cells)
+    assert np.array_equal(found.counts, expected.counts)
+
+
+def test_refining_counts_the_rows_of_the_given_cells_alone(opens: Opens) -> None:
+    points, box = people(3000, 2, kind="rounded"), box_of(2)
+    tree = Quadtree(box, 20)
+    source = opens(points, box)
+    cells = source.histogram(tree, 4).cells[::3]
+    inside = np.isin(tree.locate(points, 4), cells)
+    expected = Histogram.of(20, tree.locate(points[inside], 20))
+    found = source.refine(tree, cells, 4, 20)
+    assert np.array_equal(found.cells, expected.cells)
+    assert np.array_equal(found.counts, expected.counts)
+
+
+def test_rows_are_read_in_the_same_order_each_time(opens: Opens) -> None:
+    points, box = people(3000, 3), box_of(3)
+    source = opens(points, box)
+    assert source.count() == 3000
+    for _ in range(2):
+        assert np.array_equal(np.concatenate(list(source.batches())), points)
+    sample = source.sample(500)
+    assert 100 <= len(sample) <= 1000
+    assert np.isin(sample[:, 0], points[:, 0]).all()
+
+
+@pytest.mark.parametrize(("bad", "what"), [(np.nan, "NaN or infinite"), (np.inf, "NaN or infinite"), (99.0, "outside")])
+def test_bad_rows_are_refused_with_their_number_before_anything_is_released(
+    opens: Opens, bad: float, what: str
+) -> None:
+    points, box = people(3000, 2), box_of(2)
+    points[[7, 2900], [0, 1]] = bad
+    source = opens(points, box)
+    with pytest.raises(OutsideDomain, match=rf"(?s)3,000 rows.*2.*{what}|2.*{what}.*3,000"):
+        sl.counts(source, box, epsilon=1.0, trust="curator", rng=np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("depth", [None, 2])
+@pytest.mark.parametrize(("dimensions", "rule", "tree"), [
+    (1, "trim", "binary"), (2, "trim", "binary"), (2, "all", "quad"), (3, "each", "binary"), (8, "trim", "binary"),
+])  # fmt: skip
+def test_the_same_seed_gives_the_same_bytes_as_in_memory(
+    opens: Opens, dimensions: int, rule: Any, tree: Any, depth: int | None
+) -> None:
+    points, box = people(3000, dimensions, kind="rounded"), box_of(dimensions)
+    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule=rule, tree=tree)
+    compare(points, task, opens(points, box), depth=depth)
+
+
+@pytest.mark.parametrize("trust", ["curator", "two-servers", "nobody"])
+def test_every_job_gives_the_same_numbers_in_every_mode_of_trust(opens: Opens, trust: Any) -> None:
+    points, box = people(4000, 2), box_of(2)
+    source, f = opens(points, box), sl.functions.squared_norm()
+    named: dict[str, Any] = {"trust": trust, "epsilon": 2.0}
+    if trust == "nobody":
+        named |= {"delta": 0.05, "k": 20}
+    for job in (sl.mean, sl.cell_means):
+        here, there = (job(rows, f, box, **named, rng=np.random.default_rng(4)) for rows in (points, source))
+        assert np.array_equal(here.value, there.value)
+        assert np.array_equal(here.stderr, there.stderr)
+        assert here.guarantee == there.guarantee
+    here, there = (sl.counts(rows, box, **named, rng=np.random.default_rng(4)) for rows in (points, source))
+    query = [[[-1.0, -2.0], [0.3, 1.5]]]
+    assert here.query(query).value.tolist() == there.query(query).value.tolist()
+    assert here.simulated == there.simulated
+    assert here.spent == there.spent
