@@ -86,10 +86,10 @@ def _from_duckdb(rows: Any, columns: Sequence[str], box: Box) -> Source:
     from .arrow import list_files
     from .duckdb import DuckDBSource, load_duckdb, reporting_failures
 
-    if not (isinstance(rows, str | Path) or isinstance(rows, Sequence)):
+    if not isinstance(rows, str | Path | Sequence):
         raise InvalidInput(
-            "a relation of DuckDB belongs to a connection: give both to semilocal.engines.duckdb.DuckDBSource(relation, "
-            "columns, box, connection=...)"
+            "a relation of DuckDB belongs to a connection: give both to "
+            "semilocal.engines.duckdb.DuckDBSource(relation, columns, box, connection=...)"
         )
     files = [str(path) for path in list_files(rows)]
     connection = load_duckdb().connect()
