@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from ..accounting import Ledger
 from ..arrays import Floats, Integers, exact, short_repr
