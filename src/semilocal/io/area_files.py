@@ -82,9 +82,9 @@ def _read_geoparquet(path: Path, box: Box) -> Found:
     except ImportError:
         raise MissingExtra("shapely", "maps") from None
     file = _parquet(path)
-    said = json.loads(file.schema_arrow.metadata[b"geo"])
-    name = said["primary_column"]
-    column = said["columns"][name]
+    metadata = json.loads(file.schema_arrow.metadata[b"geo"])
+    name = metadata["primary_column"]
+    column = metadata["columns"][name]
     if column.get("encoding") != "WKB":
         raise InvalidInput(f"{path}: column {name!r} is encoded as {column.get('encoding')!r}; write it as WKB")
     # The format says: no entry means longitude and latitude, null means unknown.

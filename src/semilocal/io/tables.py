@@ -88,8 +88,8 @@ def write_geoparquet(columns: Columns, hierarchy: Hierarchy, cells: Cells, path:
     bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
     kept = {name: column for name, column in columns.items() if name not in bounds}
     table = arrow.table({name: _rounded(column) for name, column in kept.items()} | {"geometry": geometry})
-    said = {"encoding": "WKB", "geometry_types": kinds, "bbox": _around(places), **_crs(box)}
-    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": said}}
+    described = {"encoding": "WKB", "geometry_types": kinds, "bbox": _around(places), **_crs(box)}
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": described}}
     table = table.replace_schema_metadata({"geo": json.dumps(geo)})
     small = [name for name, column in kept.items() if column.dtype.kind != "u"]
     encodings = {name: "BYTE_STREAM_SPLIT" for name in kept if name not in small} | {"geometry": "DELTA_BYTE_ARRAY"}
