@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import numpy as np
 import pytest
 
 from semilocal.cli.main import main
@@ -140,6 +141,54 @@ def test_a_helper_that_was_away_is_waited_for(servers: list[Server], capsys: pyt
     assert "is done" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("servers", ["sqlite"], indirect=True)
+def test_the_mean_of_a_value_from_create_to_results(
+    servers: list[Server], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Six standard errors: 2e-9."""
+    leader, helper = (["--url", server.url, "--admin-token", ADMIN_TOKEN] for server in servers)
+    key = httpx2.get(f"{servers[1].url}/operator").json()["signing_key"]
+    asked = ["--label", "fares", "--value", "fare", "--range", "0,50"]
+    assert main([*CREATE, *leader, "--peer-key", key, *asked]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("If both operators collude they have everybody's value (fare, to its grid).")
+    assert "No place is sent" in out
+    task = re.findall(r"^task ([0-9a-f]{64})$", out, flags=re.M)[0]
+    base = [f"{server.url}/tasks/{task}" for server in servers]
+    end = time.monotonic() + HANG
+    while httpx2.get(base[1]).status_code != 200 and time.monotonic() < end:
+        time.sleep(0.05)
+    for office in (helper, leader):
+        assert main(["campaign", "confirm", task, *office]) == 0
+    until(base[0], "open")
+
+    joining = ["join", base[0], "--position", "0.5,0.5", "--vault", str(tmp_path / "vault"), "--yes", "--spread", "0"]
+    assert main([*joining, "--max-epsilon", "9"]) == 2
+    assert "--value is missing: the task asks for fare from 0 to 50" in capsys.readouterr().err
+    assert main([*joining, "--max-epsilon", "9", "--value", "12.5"]) == 0
+    out = capsys.readouterr().out
+    assert "Your position, which stays on this device" in out
+    assert "your value (fare from 0 to 50), rounded to one of 1024 steps" in out
+
+    rng = np.random.default_rng(5)
+    fares = np.append(rng.uniform(5, 25, PEOPLE - 1).round(2), 12.5)
+    table = tmp_path / "people.csv"
+    lines = [f"{x},{y},{fare}" for (x, y), fare in zip(crowd(PEOPLE - 1).tolist(), fares.tolist(), strict=False)]
+    table.write_text("\n".join(["x,y,fare", *lines]) + "\n")
+    swarm = ["swarm", base[0], "--points", str(table), "--quiet", "--rows-are-people"]
+    assert main([*swarm, "--devices", "1"]) == 1  # a device without its value sends nothing
+    assert main([*swarm, "--value", "fare"]) == 0
+    for url in base:
+        until(url, "done")
+    capsys.readouterr()
+    assert main(["results", task, "--out", str(tmp_path / "results"), *leader]) == 0
+    assert "mean of fare = " in capsys.readouterr().out
+    value = json.loads((tmp_path / "results" / "results.json").read_text())["value"]
+    assert abs(value["mean"] - fares.mean()) < 6 * value["stderr"]
+    assert main(["verify", base[0]]) == 0
+    assert "one sum of fare from 0 to 50" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -173,6 +222,15 @@ def test_a_server_with_a_wrong_part_in_pairs_does_not_start(
             "belongs to --trust two-servers",
         ),
         (["--trust", "nobody", "--delta", "0.01"], "--k is missing"),
+        (
+            ["--trust", "nobody", "--k", "5", "--delta", "0.01", "--per-cell"],
+            "--per-cell belongs to --trust two-servers",
+        ),
+        (["--peer-key", "0" * 64, "--value", "fare"], "needs its public range"),
+        (["--peer-key", "0" * 64, "--range", "0,5"], "belong to --value"),
+        (["--peer-key", "0" * 64, "--value", "fare", "--range", "5,0"], "smallest first"),
+        (["--peer-key", "0" * 64, "--value", "fare", "--mean-of", "coordinate(0)"], "one of the two"),
+        (["--peer-key", "0" * 64, "--mean-of", "gaussian_bump(1)"], "takes one of the functions"),
     ],
 )
 def test_options_that_do_not_belong_together_are_refused(

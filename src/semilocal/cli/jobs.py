@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..io.points import Table, read_points
 from ..io.positions import fit
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
+from ..protocol.column import Column
 from ..protocol.promise import Trust
 from ..protocol.task import Task
 from ..release import split
@@ -43,12 +44,20 @@ from .output import Outcome, promise_to_people, tell, trim_limit_advice
 from .people import chosen_rows, person_labels
 
 __all__ = [
-    "HTML", "REGIONS", "TRANSCRIPT", "Job", "run_job", "without", "write_map", "write_transcript",
+    "HTML", "REGIONS", "TRANSCRIPT", "Job", "OwnValue", "run_job", "without", "write_map", "write_transcript",
 ]  # fmt: skip
 
 REGIONS = (".geojson", ".csv")
 HTML = (".html",)
 TRANSCRIPT = (".slt",)
+
+
+class OwnValue(NamedTuple):
+    """A column of values that belong to people, and its public range."""
+
+    name: str
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +75,8 @@ class Job:
         One row per participant.
     box : Box
     rng : numpy.random.Generator
+    column : Column or None
+        The participants' own values, if the job asks for a column.
     """
 
     file: Path
@@ -74,10 +85,13 @@ class Job:
     points: Floats
     box: Box
     rng: np.random.Generator
+    column: Column | None = None
 
     @classmethod
-    def read(cls, file: Path, options: JobOptions, transcript: Path | None = None) -> Job:
-        """Read the positions and draw the rows that stand for people."""
+    def read(
+        cls, file: Path, options: JobOptions, transcript: Path | None = None, value: OwnValue | None = None
+    ) -> Job:
+        """Read the positions, and a column of values if one is asked for, and draw the rows that stand for people."""
         data, people = options.data, options.people
         _check_trust(options.promise, options.cells)
         if data.bounds is None:
@@ -87,15 +101,17 @@ class Job:
             )
         rng = np.random.default_rng(options.output.seed)  # without a seed it is drawn from the operating system
         columns = data.columns.split(",") if data.columns else None
-        labels = person_labels(people)
+        names, labels = () if value is None else (value.name,), person_labels(people)
         with options.output.step(f"reading {file.name}"):
-            table = read_points(file, x=data.x, y=data.y, columns=columns, labels=labels)
+            table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels)
+        column = None if value is None else _column(value, table)
         box = _domain(data.bounds, table)
         points, clipped = fit(table, box, clip=data.clip)
         if clipped:
             count = f"{clipped:,} of {len(table):,}" if data.public_data else "some"
             warnings.warn(f"--clip moved {count} positions to the edge of {box}", UserWarning, stacklevel=2)
-        return cls(file, options, transcript, points[chosen_rows(people, table, rng)], box, rng)
+        rows = chosen_rows(people, table, rng)
+        return cls(file, options, transcript, points[rows], box, rng, None if column is None else column.rows(rows))
 
     @property
     def pooled(self) -> bool:
@@ -157,7 +173,7 @@ class Job:
         with self.options.output.step("rounds played") as step:
             return split.partition_for_values(
                 self.points, self.box, rng=self.rng, cap=self.cap, progress=lambda *_: step.advance(),
-                **self.task_options,
+                values_only=self.column is not None, **self.task_options,
             )  # fmt: skip
 
 
@@ -170,11 +186,12 @@ def run_job(
     outputs: Mapping[str, tuple[Path | None, Sequence[str]]] | None = None,
     inputs: Sequence[Path | None] = (),
     transcript: Path | None = None,
+    value: OwnValue | None = None,
 ) -> int:
     """Check the outputs, read the positions, do the work, and say what came out and what it cost."""
     outputs = {**(outputs or {}), "--transcript": (transcript, TRANSCRIPT)}
     check_outputs(outputs, inputs=[file, *inputs])
-    job = Job.read(file, options, transcript)
+    job = Job.read(file, options, transcript, value)
     for option, (path, _) in outputs.items():
         if path is not None and path.suffix.lower() not in (".csv", *TRANSCRIPT) and job.box.dimensions != 2:
             raise InvalidInput(
@@ -234,6 +251,19 @@ def _check_trust(promise: Promise, cells: CellRule) -> None:
         options = task_options(promise, cells)
         delta, k = options.pop("delta", None), options.pop("k", None)
         pooled_options(cast(Trust, promise.trust), delta, k, without(options, "epsilon"))
+
+
+def _column(value: OwnValue, table: Table) -> Column:
+    """The column of a table; refuses a value outside the public range, with its place in the file."""
+    ((name, numbers),) = table.values.items()
+    outside = (numbers < value.low) | (numbers > value.high)
+    if outside.any():
+        raise InvalidInput(
+            f"{table.path}, {table.place(int(np.argmax(outside)))}: --value {name} is outside --range "
+            f"{value.low:g},{value.high:g}; remove such rows, cut their values, or state a wider range (the noise "
+            "grows with it)"
+        )
+    return Column(name, numbers, value.low, value.high)
 
 
 def _domain(bounds: str, table: Table) -> Box:

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ..accounting import Ledger
@@ -40,6 +41,8 @@ class Outcome:
         For people.
     table : str
         Goes to stdout by itself; the words then go to stderr.
+    own : str
+        The participants' own value and its range, in words; empty if there is none.
     """
 
     run: Run | PooledCounts | PooledMean | PooledPoints
@@ -47,12 +50,13 @@ class Outcome:
     found: dict[str, Any]
     words: list[str]
     table: str = field(default="", repr=False)
+    own: str = ""
 
 
 def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
     """Print results and promise: as one JSON object, or in words; the whole statement if it is asked for."""
     run, ledger, shares = outcome.run, outcome.ledger, None
-    promised = promise_to_people(options, run, ledger)
+    promised = msgspec.structs.replace(promise_to_people(options, run, ledger), own=outcome.own)
     seed = options.output.seed
     if isinstance(run, Run):
         ledger, participants = ledger.settle(run.partition).times(options.people.rows_per_user), len(run.regions)

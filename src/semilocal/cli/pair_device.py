@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ..device.upload import smallest_words
 from ..errors import InvalidInput
+from ..geometry.places import parse_numbers
 from ..sharing.envelope import OVERHEAD, REPORT_ID
 from ..sharing.pair import PairTask
 from .arguments import describe_position
@@ -17,7 +18,7 @@ from .arguments import describe_position
 if TYPE_CHECKING:
     from ..device.vault import Vault
 
-__all__ = ["check_options", "preview", "stored_url"]
+__all__ = ["check_options", "own_value", "preview", "stored_url"]
 
 
 def check_options(min_k: int | None, max_delta: float | None) -> None:
@@ -30,15 +31,33 @@ def check_options(min_k: int | None, max_delta: float | None) -> None:
             )
 
 
+def own_value(pair: PairTask, given: str) -> float | None:
+    """The owner's value as a number; None if none was given and none is asked for."""
+    if not given:
+        if pair.asked is not None and pair.asked.own:
+            raise InvalidInput(f"--value is missing: the task asks for {pair.asked.words}")
+        return None
+    numbers = parse_numbers(given, "--value")
+    if len(numbers) != 1:
+        raise InvalidInput(f"--value must be one number; got {len(numbers)}")
+    return numbers[0]
+
+
 def preview(pair: PairTask, position: tuple[float, ...]) -> str:
     """What taking part means, and everything that would leave this device."""
     shape = pair.shape
     size = shape.public_bytes + 2 * (shape.private_bytes + OVERHEAD) + REPORT_ID
+    shared, shows = [], []
+    if pair.maps:
+        shared.append("position")
+        shows.append(f"which cell you are in; the smallest cell measures {smallest_words(pair)}")
+    if pair.asked is not None:
+        shared.append("value" if pair.asked.own else f"value of {pair.asked.name}")
+        shows.append(f"your value ({pair.asked.words}), rounded to one of {pair.asked.steps + 1} steps")
     sent = [
         "a name for this report, made for this task alone, and your token if you have one",
-        f"one share of your position that only {pair.leader.name} can open, and one that only {pair.helper.name} can "
-        "open: each alone is random bytes. Both together show which cell you are in; the smallest cell measures "
-        f"{smallest_words(pair)}",
+        f"one share of your {' and '.join(shared)} that only {pair.leader.name} can open, and one that only "
+        f"{pair.helper.name} can open: each alone is random bytes. Both together show {', and '.join(shows)}",
     ]
     if pair.bucket_depth:
         sent.append(f"your cell of depth {pair.bucket_depth}, in the open")
@@ -48,7 +67,7 @@ def preview(pair: PairTask, position: tuple[float, ...]) -> str:
         [
             pair.statement(),
             *warning,
-            f"Your position, which leaves this device in two shares only: "
+            f"Your position, which {'leaves this device in two shares only' if pair.maps else 'stays on this device'}: "
             f"{describe_position(position, pair.pooled.box)}.",
             f"What would be sent, once, about {size:,} bytes, to {pair.leader.origin}, which passes the second share "
             f"on to {pair.helper.origin}:",

@@ -6,14 +6,17 @@ Knows the options of a pair and the words for its state.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from ..geometry.places import parse_numbers
 from ..io.progress import duration
+from ..pooled.asked import AskedValue
 from ..pooled.task import PooledTask
+from ..protocol.column import as_range
 from . import server
-from .arguments import whole
+from .arguments import parse_function, whole
 from .documents import PairState
 from .exits import DONE
 from .options import CellRule, group, option
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PairOptions", "check_peer_key", "create", "describe", "refuse_options"]
 
-_ONLY_PAIRS = ("peer_key", "max_reports", "bucket_depth")
+_ONLY_PAIRS = ("peer_key", "max_reports", "bucket_depth", "value", "range", "mean_of", "per_cell")
 _ONLY_CAMPAIGNS = ("k", "delta", "rule", "max_trims", "tau", "release", "unsigned")
 
 
@@ -40,16 +43,45 @@ class PairOptions:
         uploads that one person may send (1)
     bucket_depth
         devices name their cell of this depth in the open, and the promise holds inside it only (0: none)
+    value
+        ask for a number of people's own beside the place, such as fare; needs --range
+    range
+        of --value: smallest and largest value that anybody can have
+    mean_of
+        ask for a function of the position instead of --value: coordinate, squared_norm, linear or indicator
+    per_cell
+        the mean in every final cell of a map; half of --epsilon goes to the map. Without it: one mean over all, no map,
+        and no place is sent
     """
 
     peer_key: Annotated[str | None, option(metavar="HEX")] = None
     max_reports: Annotated[int | None, option(whole(1, 1000), "M")] = None
     bucket_depth: Annotated[int | None, option(whole(0, 16), "D")] = None
+    value: Annotated[str | None, option(metavar="NAME")] = None
+    range: Annotated[str | None, option(metavar="LOW,HIGH")] = None
+    mean_of: Annotated[str | None, option(metavar="F")] = None
+    per_cell: bool = False
+
+    def asked(self, box: Box) -> AskedValue | None:
+        """The value that devices are asked for; None if the task counts only."""
+        mean: Literal["all", "cells"] = "cells" if self.per_cell else "all"
+        if self.value is None and self.mean_of is None:
+            if self.range is not None or self.per_cell:
+                raise InvalidInput("--range and --per-cell belong to --value or --mean-of")
+            return None
+        if self.mean_of is None:
+            limits = None if self.range is None else parse_numbers(self.range, "--range")
+            low, high = as_range(limits, f"--value {self.value}")
+            return AskedValue(name=self.value or "", low=low, high=high, mean=mean)
+        if self.value is not None or self.range is not None:
+            raise InvalidInput("give --value with --range, or --mean-of: one of the two")
+        f = parse_function(self.mean_of, box.names)
+        return AskedValue.of_function(box, f.name, f.parameters, mean=mean)
 
 
 def refuse_options(options: CampaignOptions, pair: PairOptions) -> None:
     """Refuse options of a pair for another campaign, and a campaign without its numbers."""
-    given = [name for name in _ONLY_PAIRS if getattr(pair, name) is not None]
+    given = [name for name in _ONLY_PAIRS if getattr(pair, name) not in (None, False)]
     if given:
         raise InvalidInput(f"--{given[0].replace('_', '-')} belongs to --trust two-servers")
     for name in ("k", "delta"):
@@ -68,13 +100,15 @@ def create(options: CampaignOptions, cells: CellRule, pair: PairOptions, office:
         raise InvalidInput("--peer-key is missing: the helper's signing key, as its operator told you")
     if office.db:
         raise InvalidInput("a pair is created on the running leader: give --url, not --db")
+    asked = pair.asked(box)
+    epsilon = options.epsilon / 2 if asked is not None and asked.per_cell else options.epsilon
     task = PooledTask.build(
-        box, epsilon=options.epsilon, trust="two-servers", resolution=cells.resolution, max_depth=options.max_depth,
+        box, epsilon=epsilon, trust="two-servers", resolution=cells.resolution, max_depth=options.max_depth,
         max_reports=pair.max_reports or 1, label=options.label or "",
     )  # fmt: skip
     form = PairForm(
         options.name, task, pair.peer_key, pair.bucket_depth or 0, options.enrolment, options.capacity,
-        options.enrolment_seconds,
+        options.enrolment_seconds, asked,
     )  # fmt: skip
     with server.connect(office) as client:
         identity = client.create_pair(form)

@@ -82,19 +82,20 @@ def likely_mistake(points: Floats, box: Box) -> str:
 
 
 def read_for_box(
-    path: str | Path, box: Box, *, labels: Sequence[str] | Callable[[Sequence[str]], Sequence[str]] = ()
-) -> Table:
+    path: str | Path, box: Box, *, labels: Sequence[str] | Callable[[Sequence[str]], Sequence[str]] = (),
+    values: Sequence[str] = (),
+) -> Table:  # fmt: skip
     """Positions of a file with the columns in the order of the box's axes; they may lie outside.
 
     Columns with the names of the axes are taken; else, in two dimensions, the columns for longitude and latitude (or
     x and y), longitude first unless the axes say otherwise.
     """
     try:
-        return read_points(path, columns=list(box.names), labels=labels)
+        return read_points(path, columns=list(box.names), labels=labels, values=values)
     except InvalidInput:
         if box.dimensions != 2:
             raise
-    table = read_points(path, labels=labels)
+    table = read_points(path, labels=labels, values=values)
     if is_geographic(box) and box.names[0].lower() in LATITUDE:
         return dataclasses.replace(table, points=table.points[:, ::-1], names=table.names[::-1])
     return table

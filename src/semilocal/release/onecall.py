@@ -152,7 +152,7 @@ def mean(
         the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.
     value : array_like, shape (n,), optional
         One number per row that belongs to the person, such as a fare or an age. Then epsilon also holds for any two
-        values in the range.
+        values in the range. No map is made: it would cost, and tell nothing about such values.
     range : (float, float), optional
         Smallest and largest value that anybody can have. Public, and never taken from the data; a value outside is
         refused with its row. The noise grows with it.
@@ -198,9 +198,7 @@ def mean(
     f, box, options = _of_what(f, box, named)
     asked, what = _asked(box, epsilon, trust, **options), f"mean of {f.name}"
     if asked.trust == "nobody":
-        run, chosen, f, split, spent = asked.run_for_values(points, f, what)
-        result = release.mean(run, chosen, f, epsilon=split.value, rng=asked.draws, ledger=spent)
-        return replace(result, spent=result.spent.times(asked.rows))
+        return asked.mean_of_regions(points, f, what, values_only=isinstance(f, Column))
     task = asked.pooled_task()
     asked.afford(Ledger().spend(what, epsilon, anywhere=True))
     chosen, f = asked.people_with(points, f)
@@ -243,7 +241,7 @@ def cell_means(
     f, box, options = _of_what(f, box, named)
     asked, what = _asked(box, epsilon, trust, **options), f"mean of {f.name} per cell"
     if asked.trust == "nobody":
-        return region_means(mean(points, f, box, epsilon=epsilon, trust="nobody", **options), f)
+        return region_means(asked.mean_of_regions(points, f, f"mean of {f.name}"), f)
     asked.pooled_task()  # checks all of epsilon
     task = asked.pooled_task(epsilon / 2)
     cost = Ledger().pooled(task)
@@ -468,17 +466,25 @@ class _Asked:
         return play_rows(chosen, task, rng=self.draws), chosen, Ledger.of(task, cap=self.row_cap)
 
     def run_for_values(
-        self, points: Rows, f: BoundedFunction, what: str
+        self, points: Rows, f: BoundedFunction, what: str, *, values_only: bool = False
     ) -> tuple[Any, Any, BoundedFunction, Split, Ledger]:
         """A run that leaves a part of epsilon for values."""
         chosen, f = self.people_with(points, f)
-        named = {**crowd_of(self.delta, self.k), **self.options}
+        named = {**crowd_of(self.delta, self.k), **self.options, "values_only": values_only}
         split, cost, _ = plan_values(count_rows(chosen), self.box, epsilon=self.epsilon, **named)
         self.afford(cost.spend(what, split.value).times(self.rows))
         run, split, spent = partition_for_values(
             chosen, self.box, epsilon=self.epsilon, rng=self.draws, cap=self.row_cap, **named
         )
         return run, chosen, f, split, spent
+
+    def mean_of_regions(
+        self, points: Rows, f: BoundedFunction, what: str, *, values_only: bool = False
+    ) -> release.MeanRelease:
+        """The mean on public regions, or without any where values do not depend on places."""
+        run, chosen, f, split, spent = self.run_for_values(points, f, what, values_only=values_only)
+        result = release.mean(run, chosen, f, epsilon=split.value, rng=self.draws, ledger=spent)
+        return replace(result, spent=result.spent.times(self.rows))
 
     # -- somebody is trusted -------------------------------------------------------------------------------
 

@@ -144,6 +144,7 @@ def plan_values(
     delta: float,
     k: int,
     cap: float | Fraction | None = None,
+    values_only: bool = False,
     **options: Any,
 ) -> tuple[Split, Ledger, Task]:
     """The split, what the partition will cost (refused if it is too much), and its task; nobody was asked."""
@@ -151,6 +152,8 @@ def plan_values(
     accounting = options.get("accounting", "core")
     max_trims = options.get("max_trims") if options.get("rule", "trim") == "trim" else 0
     split = plan_split(participants, epsilon=epsilon, accounting=accounting, max_trims=max_trims)
+    if values_only:
+        split = Split(0.0, epsilon, split.tau)
     if split.tree:
         task = Task.build(box, epsilon=split.tree, delta=delta, k=k, **({"tau": split.tau} | options))
         return split, Ledger.of(task, cap=cap), task

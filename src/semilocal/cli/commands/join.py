@@ -70,6 +70,10 @@ class JoinOptions:
             "task's axes are called so, else in the order of its axes) or name=number,…",
         ),
     ] = None
+    value: Annotated[
+        str | None,
+        option(metavar="V", help=f"your own value, if the task asks for one (SEMILOCAL_VALUE); {HIDDEN_HELP}"),
+    ] = None
     yes: bool = False
     dry_run: bool = False
     vault: Annotated[Path | None, FILE] = None
@@ -106,6 +110,7 @@ class _Request(NamedTuple):
     url: str
     token: str
     position: str
+    value: str
     options: JoinOptions
 
 
@@ -120,7 +125,8 @@ def run(url: TaskUrl, /, *, options: JoinOptions = JoinOptions()) -> int:
     position = read_hidden(options.position, option="--position", variable="SEMILOCAL_POSITION")
     if not position:
         raise InvalidInput("--position is missing; --position - asks for it, so that no list of processes shows it")
-    return asyncio.run(_follow(_Request(url, token, position, options), place))
+    value = read_hidden(options.value, option="--value", variable="SEMILOCAL_VALUE")
+    return asyncio.run(_follow(_Request(url, token, position, value, options), place))
 
 
 async def _follow(asked: _Request, place: Path) -> int:
@@ -149,8 +155,9 @@ async def _shown(asked: _Request, found: Found, connect: Channels, server: str) 
         warn_plain_http(server)
         return _preview(task, plan, parse_position(asked.position, task.box), server)
     from ...device.upload import fetch_both
-    from ..pair_device import check_options, preview
+    from ..pair_device import check_options, own_value, preview
 
+    own_value(task, asked.value)
     check_options(asked.options.min_k, asked.options.max_delta)
     for operator in (task.leader, task.helper):
         warn_plain_http(operator.origin)
@@ -193,16 +200,22 @@ async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -
 def _device(asked: _Request, url: str, task: Task | PairTask, vault: Vault, connect: Channels) -> Device:
     from ...device.agent import Agent
     from ...device.upload import Uploader
+    from ..pair_device import own_value
 
     options: dict[str, Any] = {
         "policy": _policy(asked.options, vault), "token": asked.token, "spread": asked.options.spread,
         "notify": lambda line: print(printable(line, most=1000), flush=True), "new_server": asked.options.new_server,
     }  # fmt: skip
     if isinstance(task, Task):
+        if asked.value:
+            raise InvalidInput("--value: the task asks for no value of your own; leave the option out")
         position = parse_position(asked.position, task.box)
         return Agent(url, vault, position=position, channel=connect(server_of(url)), **options)
     position = parse_position(asked.position, task.pooled.box)
-    return Uploader(url, vault, position=position, connect=connect, allow_bucket=asked.options.allow_bucket, **options)
+    return Uploader(
+        url, vault, position=position, value=own_value(task, asked.value), connect=connect,
+        allow_bucket=asked.options.allow_bucket, **options,
+    )  # fmt: skip
 
 
 def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -> str:

@@ -1,4 +1,4 @@
-"""``semilocal mean``: the mean of a function of the positions, with its error."""
+"""``semilocal mean``: the mean of a function of the positions, or of a column of the file, with its error."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from ... import release
 from ...errors import InvalidInput
 from ...functions import BoundedFunction
+from ...geometry.places import parse_numbers
+from ...protocol.column import as_range
 from ...release.pooled_mean import PooledMean, pooled_mean
 from ...release.value_release import MeanRelease
 from .. import jobs
@@ -23,24 +25,49 @@ def run(
     /,
     *,
     job: JobOptions,
-    function: Annotated[str, option(metavar="F", help=FUNCTION_HELP)],
+    function: Annotated[str | None, option(metavar="F", help=FUNCTION_HELP)] = None,
+    value: Annotated[str | None, option(metavar="COLUMN")] = None,
+    range: Annotated[str | None, option(metavar="LOW,HIGH")] = None,
     level: Share = 0.95,
 ) -> int:
     """Release a mean.
 
     Parameters
     ----------
+    value
+        a column of numbers that belong to people, instead of --function
+    range
+        of --value: smallest and largest value that anybody can have; public, and never taken from the data
     level
         of the interval
     """
-    return jobs.run_job("mean", file, job, lambda job: _mean(job, function, level))
+    own = own_value(function, value, range)
+    return jobs.run_job("mean", file, job, lambda job: _mean(job, function, level), value=own)
 
 
-def _mean(job: jobs.Job, function: str, level: float) -> Outcome:
-    try:
-        f = parse_function(function, job.box.names).build()
-    except InvalidInput as error:
-        raise InvalidInput(f"--function: {error}") from None
+def own_value(function: str | None, value: str | None, limits: str | None) -> jobs.OwnValue | None:
+    """The column that is asked for; None for a function. Refuses both, neither, and a column without its range."""
+    if (function is None) == (value is None):
+        raise InvalidInput("give --function F, or --value COLUMN with --range LOW,HIGH; one of the two")
+    if value is None:
+        if limits is not None:
+            raise InvalidInput("--range belongs to --value; a function of the position knows its range")
+        return None
+    return jobs.OwnValue(
+        value, *as_range(None if limits is None else parse_numbers(limits, "--range"), f"--value {value}")
+    )
+
+
+def _mean(job: jobs.Job, function: str | None, level: float) -> Outcome:
+    f: BoundedFunction
+    if job.column is not None:
+        f = job.column
+    else:
+        assert function is not None
+        try:
+            f = parse_function(function, job.box.names).build()
+        except InvalidInput as error:
+            raise InvalidInput(f"--function: {error}") from None
     return _pooled(job, f, level) if job.pooled else _from_regions(job, f, level)
 
 
@@ -48,7 +75,7 @@ def _pooled(job: jobs.Job, f: BoundedFunction, level: float) -> Outcome:
     task = job.pooled_task()
     job.pooled_limit.spend(f"mean of {f.name}", job.options.promise.epsilon, anywhere=True)  # refuses before adding up
     result = pooled_mean(task, job.points, f, rng=job.noise_rng)
-    return Outcome(result, result.spent, _found(f, result, level), [_sentence(f, result, level)])
+    return Outcome(result, result.spent, _found(f, result, level), [_sentence(f, result, level)], own=result.own)
 
 
 def _found(f: BoundedFunction, result: MeanRelease | PooledMean, level: float) -> dict[str, Any]:
@@ -80,9 +107,11 @@ def _from_regions(job: jobs.Job, f: BoundedFunction, level: float) -> Outcome:
             f"what it can have done. Over the places they were moved to, noise alone gives {narrow[0]:.6g} to "
             f"{narrow[1]:.6g}."
         )
-    if not split.tree:
+    if job.column is not None:
+        words.append("No partition was made: it would tell nothing about these values. All of epsilon went to them.")
+    elif not split.tree:
         words.append(
             "No partition was made, because noise would hide it: all of epsilon went to the values, and the region of "
             "everybody is the whole domain."
         )
-    return Outcome(run, result.spent, found, words)
+    return Outcome(run, result.spent, found, words, own=result.own)

@@ -78,6 +78,7 @@ def run(
 
 def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | None, plot: Path | None) -> None:
     """The same for a task of two servers, from its transcript."""
+    from ...release.pooled_mean import PooledMean
     from ...sharing.wire import SignedTree
     from ..pair_results import read_result, write_folder
 
@@ -89,6 +90,12 @@ def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | Non
     elif out is not None:
         files = write_folder(data, found, out)
         print(f"{len(found.partition)} final cells, {found.total} reports; {found.guarantee.sentence()}")
+        if isinstance(found, PooledMean):
+            low, high = found.interval()
+            print(
+                f"{found.spent.entries[0].what} = {found.value:.6g} ± {found.stderr:.2g}, 95 % interval {low:.6g} to "
+                f"{high:.6g}"
+            )
         print("wrote " + ", ".join(str(path) for path in files))
 
 

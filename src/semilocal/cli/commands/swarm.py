@@ -57,6 +57,10 @@ class SwarmOptions:
         largest chance of missing that crowd (any)
     allow_no_crowd
         join tasks that keep no crowd, too
+    value
+        column with the devices' own values, if the task asks for one
+    allow_bucket
+        with two servers: join tasks that make a coarse cell of every device public, too
     quiet
         no progress
     """
@@ -72,6 +76,8 @@ class SwarmOptions:
     min_k: Annotated[int, option(whole(1), "K")] = 2
     max_delta: Annotated[float | None, option(number(0), "D")] = None
     allow_no_crowd: bool = False
+    value: Annotated[str | None, option(metavar="COLUMN")] = None
+    allow_bucket: bool = False
     new_server: NewServer = False
     quiet: bool = False
     patience: Patience = 30.0
@@ -102,16 +108,20 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     try:
         name, task, _ = await find_task(connect(server), url)
         box = task.box if isinstance(task, Task) else task.pooled.box
-        points = _positions(args, people, box)
+        points, values = _positions(args, people, box)
         options: dict[str, Any] = {
             "policy": policy, "tokens": tokens, "folder": args.vaults, "show": not args.quiet,
             "new_server": args.new_server,
         }  # fmt: skip
         task_url = f"{server}/tasks/{name}"
         if isinstance(task, Task):
+            if values is not None:
+                raise InvalidInput("--value: the task asks for no value of the devices' own; leave the option out")
             result: SwarmResult | UploadsResult = await run_swarm(task_url, points, channel=connect(server), **options)
         else:
-            result = await run_uploads(task_url, points, connect=connect, **options)
+            result = await run_uploads(
+                task_url, points, connect=connect, values=values, allow_bucket=args.allow_bucket, **options
+            )
     finally:
         await connect.aclose()
     print(printable(result.text(), most=MOST_LINES, lines=True))
@@ -119,23 +129,28 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     return DONE if everybody and not result.failures else FOUND
 
 
-def _positions(args: SwarmOptions, people: People, box: Box) -> Floats:
+def _positions(args: SwarmOptions, people: People, box: Box) -> tuple[Floats, Floats | None]:
+    """Positions of the devices, and their values if a column is named."""
     rng = np.random.default_rng(args.seed)
-    table = read_for_box(args.points, box, labels=person_labels(people))
+    names = () if args.value is None else (args.value,)
+    table = read_for_box(args.points, box, labels=person_labels(people), values=names)
     line = f"{len(table):,} positions from the columns {', '.join(table.names)}"
     rows = chosen_rows(people, table, rng)
     if args.drop_outside:
         there = inside(table.points, box)[rows]
         if not there.all():
             line += f"; {int(np.count_nonzero(~there)):,} outside the domain were dropped, as asked for"
-        points = table.points[rows[there]]
+        rows = rows[there]
+        points = table.points[rows]
     else:
         points = fit(table, box)[0][rows]
     print(f"{line}.", flush=True)
     wanted = len(points) if args.devices is None else args.devices
     if wanted > len(points) or not len(points):
         raise InvalidInput(f"--devices must be from 1 to the {len(points)} people in the file; got {wanted}")
-    return points[np.sort(rng.permutation(len(points))[:wanted])]
+    drawn = np.sort(rng.permutation(len(points))[:wanted])
+    values = [column[rows[drawn]] for column in table.values.values()]
+    return points[drawn], values[0] if values else None
 
 
 def _loop_factory() -> Any:

@@ -10,9 +10,10 @@ import os
 from collections.abc import Callable, Sequence
 
 import msgspec
+import numpy as np
 import numpy.typing as npt
 
-from ...arrays import short_repr
+from ...arrays import as_column, short_repr
 from ...protocol.policy import Policy
 from ...sharing.pair import EXPERIMENTAL
 from ..channel import Channels
@@ -60,7 +61,7 @@ class UploadsResult(msgspec.Struct, frozen=True, kw_only=True):
 async def run_uploads(
     url: str, points: npt.ArrayLike, *, policy: Policy, tokens: Sequence[str] = (), connect: Channels | None = None,
     folder: str | os.PathLike[str] | None = None, entropy: Callable[[int], bytes] = os.urandom, show: bool = True,
-    new_server: bool = False,
+    new_server: bool = False, values: npt.ArrayLike | None = None, allow_bucket: bool = False,
 ) -> UploadsResult:  # fmt: skip
     """Run one device per point until all of them have uploaded.
 
@@ -84,13 +85,21 @@ async def run_uploads(
         Whether to show progress on stderr.
     new_server : bool
         As for :class:`Uploader`.
+    values : array_like, shape (n,), optional
+        The devices' own values, if the task asks for one.
+    allow_bucket : bool
+        As for :class:`Uploader`.
     """
+    own: list[float | None] = [None] * len(np.atleast_2d(np.asarray(points)))
+    if values is not None:
+        own = list(as_column(values, "values", len(own)).tolist())
+    each = iter(own)
     channels = Channels(LeanWire, at_once=AT_ONCE) if connect is None else connect
     try:
         ends = await run_many(
             lambda vault, position, token: Uploader(
                 url, vault, connect=channels, position=position, policy=policy, token=token,
-                new_server=new_server,
+                value=next(each), new_server=new_server, allow_bucket=allow_bucket,
             ),
             points, tokens, delivered=lambda: channels.delivered, folder=folder, entropy=entropy, show=show,
         )  # fmt: skip
