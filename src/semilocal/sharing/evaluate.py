@@ -11,7 +11,8 @@ is enough): the xor of the proofs of all left children, the same for the right c
 cells minus the payload of their children. Together they are the report's *tag*.
 
 Reports are evaluated in chunks, so that one chunk's states stay in the processor's cache. Only states of opened cells
-are kept: 16 bytes per report and opened cell.
+are kept: 16 bytes per report and opened cell. Where that is too much, a level is opened without keeping its states:
+they are computed again from the last level that was kept, a chunk at a time, whenever they are needed.
 
 Knows reports and arrays. Knows no peer, noise, clock, file or random generator.
 """
@@ -112,6 +113,7 @@ class Half:
             corrections = Corrections.from_bytes([part[cut:] for part in public], levels=shape.value_bits, width=1)
             self._root[:, 1], self.tags = _values(task, corrections, seeds[:, SEED // 8 :], server)
         self._states: Blocks = root_states(seeds[:, : SEED // 8], server)[None]
+        self._below: list[npt.NDArray[np.int64]] = []  # rows that were opened since, level by level
 
     def __len__(self) -> int:
         return len(self.accepted)
@@ -134,7 +136,7 @@ class Half:
         correction = self._public.level(self.level)
         for part in self._chunks(n):
             here = _take(correction, part)
-            states = np.ascontiguousarray(self._states[:, part])
+            states = self._states_of(part)
             sides = expand(self._keys, states, here)
             difference = self._opened(part, states)
             counted = self.accepted[part]
@@ -149,7 +151,7 @@ class Half:
         """Sums over some reports only, for taking rejected ones out again: uint64[2 m, w]."""
         chosen = np.flatnonzero(reports)
         correction = _take(self._public.level(self.level), chosen)
-        sides = expand(self._keys, np.ascontiguousarray(self._states[:, chosen]), correction)
+        sides = expand(self._keys, self._states_of(chosen), correction)
         sums = np.empty((2 * self.cells, self.shape.width), dtype=np.uint64)
         for side, found in enumerate(sides):
             sums[side::2] = found.words.sum(axis=1, dtype=np.uint64)
@@ -164,21 +166,38 @@ class Half:
         """
         self.accepted = self.accepted & ~rejected
 
-    def open(self, rows: npt.NDArray[np.int64]) -> None:
+    def open(self, rows: npt.NDArray[np.int64], *, keep: bool = True) -> None:
         """Go one level down, to some of the children.
 
         Parameters
         ----------
         rows : int64[r]
             Rows of :attr:`LevelShare.sums`, ascending.
+        keep : bool
+            Whether to keep their states, ``16 * r * n`` bytes. If not, they are computed when they are needed.
         """
-        n = len(self)
-        correction = self._public.level(self.level)
-        states = np.empty((len(rows), n, 2), dtype=np.uint64)
-        for part in self._chunks(n):
-            old = np.ascontiguousarray(self._states[:, part])
-            states[:, part] = descend(self._keys, old, _take(correction, part), rows)
-        self._states, self.level, self.cells = states, self.level + 1, len(rows)
+        if keep:
+            n = len(self)
+            correction = self._public.level(self.level)
+            states = np.empty((len(rows), n, 2), dtype=np.uint64)
+            for part in self._chunks(n):
+                states[:, part] = descend(self._keys, self._states_of(part), _take(correction, part), rows)
+            self._states, self._below = states, []
+        else:
+            self._below.append(rows)
+        self.level, self.cells = self.level + 1, len(rows)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of the states that are kept."""
+        return self._states.nbytes
+
+    def _states_of(self, reports: slice | npt.NDArray[np.intp]) -> Blocks:
+        """States of the opened cells, for some reports: uint64[m, c, 2]."""
+        states: Blocks = np.ascontiguousarray(self._states[:, reports])
+        for depth, rows in enumerate(self._below, start=self.level - len(self._below)):
+            states = descend(self._keys, states, _take(self._public.level(depth), reports), rows)
+        return states
 
     def _opened(self, part: slice, states: Blocks) -> Words:
         """Payload of all opened cells, per report: uint64[c, w]."""

@@ -28,6 +28,7 @@ from ...sharing.report import Shape
 __all__ = ["BLOCK", "BlockEvaluator", "Workers"]
 
 BLOCK = 4096  # reports; their states at a level with 600 opened cells take 40 MB
+MEMORY = 1 << 30  # bytes of states that all workers together keep; what is above is computed again at every level
 Flags = npt.NDArray[np.bool_]
 _KEYS = itertools.count()
 _HALVES: dict[tuple[int, int], Half] = {}  # in a worker: the blocks that it keeps
@@ -85,15 +86,17 @@ class BlockEvaluator:
         In the order of the reports; at most ``BLOCK`` each.
     progress : callable
         Called with the number of finished blocks and of all blocks while a level is evaluated.
+    memory : int
+        Most bytes of states that are kept. Levels that need more are slower, and give the same.
     """
 
     def __init__(
         self, workers: Workers, task: bytes, shape: Shape, server: int,
         blocks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]],
-        *, progress: Callable[[int, int], None] = lambda done, total: None,
+        *, progress: Callable[[int, int], None] = lambda done, total: None, memory: int = MEMORY,
     ) -> None:  # fmt: skip
         self._executors, self._key, self._progress = workers.executors(), workers.new_key(), progress
-        self._sizes: list[int] = []
+        self._memory, self._sizes = memory, list[int]()
         loading: list[Future[None]] = []
         for number, (public, private) in enumerate(blocks):
             if len(loading) > 2 * len(self._executors):  # what waits to be sent is bounded
@@ -132,8 +135,13 @@ class BlockEvaluator:
         self._each(_drop, self._parts(rejected))
 
     def open(self, rows: npt.NDArray[np.int64]) -> None:
-        """Go one level down."""
-        self._each(_open, [rows] * len(self._sizes))
+        """Go one level down. Blocks keep their states as long as there is memory for them."""
+        ends = np.cumsum(self._sizes) * 16 * len(rows)
+        self._each(_open, [(rows, bool(end <= self._memory)) for end in ends])
+
+    def kept_bytes(self) -> int:
+        """Memory of all states that are kept."""
+        return int(sum(future.result() for future in [self._send(n, _kept_bytes) for n in range(len(self._sizes))]))
 
     def release(self) -> None:
         """Let the workers forget the blocks."""
@@ -207,8 +215,13 @@ def _drop(key: tuple[int, int], rejected: Flags) -> None:
     _HALVES[key].drop(rejected)
 
 
-def _open(key: tuple[int, int], rows: npt.NDArray[np.int64]) -> None:
-    _HALVES[key].open(rows)
+def _open(key: tuple[int, int], how: tuple[npt.NDArray[np.int64], bool]) -> None:
+    rows, keep = how
+    _HALVES[key].open(rows, keep=keep)
+
+
+def _kept_bytes(key: tuple[int, int]) -> int:
+    return _HALVES[key].kept_bytes
 
 
 def _release(key: tuple[int, int]) -> None:

@@ -1,0 +1,186 @@
+"""A server of a pair while it evaluates: it answers, it waits for a helper that is away, and its memory is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from semilocal.service.pair.play import Play
+from semilocal.service.pair.service import Pairs
+from semilocal.service.pair.work import BlockEvaluator, Workers
+from semilocal.service.stores.base import Store, open_store
+from semilocal.sharing.evaluate import Half
+from semilocal.testing import MockClock
+from tests.helpers import HANG
+from tests.helpers.pairs import crowd, pair_task, shared_report
+from tests.helpers.running_pair import Pair, run_pair
+
+PEOPLE = 60
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    yield from opened(tmp_path)
+
+
+def opened(folder: Path) -> Iterator[tuple[Store, Store]]:
+    both = [open_store(f"sqlite:///{folder / name}.db") for name in ("leader", "helper")]
+    yield both[0], both[1]
+    for store in both:
+        store.close()
+
+
+# -- the event loop ----------------------------------------------------------------------------------------------------
+
+
+def order_of_events(stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch, *, patience: float) -> list[str]:
+    """What happens while the leader is stuck in the evaluation of a level, until a poll was answered."""
+    events: list[str] = []
+    began, polled = threading.Event(), threading.Event()
+    whole = Play.request
+
+    def stuck(play: Play) -> bytes:
+        if play.due is not None and play.due.name == "levels/1/check" and not began.is_set():
+            events.append("evaluation begins")
+            began.set()
+            polled.wait(patience)
+            events.append("evaluation ends")
+        return whole(play)
+
+    monkeypatch.setattr(Play, "request", stuck)
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(PEOPLE))
+        await servers.start(pair)
+        counting = asyncio.ensure_future(servers.tick(2))
+        assert await asyncio.to_thread(began.wait, HANG)
+        state = await servers.state(pair)
+        events.append("poll is answered")
+        polled.set()
+        assert state["phase"] == "levels"
+        await counting
+        assert (await servers.state(pair))["phase"] == "done"
+
+    run_pair(stores, body)
+    return events
+
+
+def test_polls_are_answered_while_a_level_is_evaluated(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the order of events: the evaluation ends after a poll was answered, however long both take."""
+    found = order_of_events(stores, monkeypatch, patience=HANG)
+    assert found == ["evaluation begins", "poll is answered", "evaluation ends"]
+
+
+def test_an_evaluation_in_the_event_loop_would_be_seen(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault that the test above must catch."""
+
+    async def here(self: Pairs, call: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return call(*args, **kwargs)
+
+    monkeypatch.setattr(Pairs, "evaluate", here)
+    found = order_of_events(stores, monkeypatch, patience=0.05)
+    assert found == ["evaluation begins", "evaluation ends", "poll is answered"]
+
+
+# -- a helper that is away ---------------------------------------------------------------------------------------------
+
+
+def played(stores: tuple[Store, Store], *, away: int) -> tuple[bytes, list[str]]:
+    """The transcript, and what the leader said while the helper was away for so many seconds in the middle."""
+    said: list[str] = []
+    clock = MockClock()
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(PEOPLE))
+        await servers.start(pair)
+        if away:
+            servers.wire.block = lambda request: "levels/2" in request.url.path
+            await servers.tick()
+            servers.wire.block, servers.wire.on = None, False
+        for _ in range(away):
+            clock.advance(1.0)
+            await servers.tick()
+            state = await servers.state(pair)
+            assert (state["phase"], state["level"], state["fault"]) == ("levels", "levels/2/check", None)
+            said.append(state["waits_for"])
+        servers.wire.on = True
+        await servers.tick(2)
+        assert (await servers.state(pair))["phase"] == "done"
+        transcripts.append((await servers.leader.get(f"/tasks/{pair.id.hex()}/transcript")).content)
+
+    transcripts: list[bytes] = []
+    run_pair(stores, body, clock=clock)
+    return transcripts[0], said
+
+
+def test_a_helper_that_is_away_for_a_minute_between_levels_changes_nothing(
+    stores: tuple[Store, Store], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    found, said = played(stores, away=60)
+    assert len(said) == 60
+    assert all("does not answer" in words for words in said)
+    for others in opened(tmp_path_factory.mktemp("undisturbed")):
+        assert played(others, away=0) == (found, [])
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def halves() -> tuple[list[bytes], list[bytes]]:
+    pair = pair_task(max_depth=6)
+    codes = pair.pooled.hierarchy.codes(crowd(50)).tolist()
+    reports = [shared_report(pair, code, number)[1] for number, code in enumerate(codes)]
+    return [report.public for report in reports], [report.private[0] for report in reports]
+
+
+def test_states_that_are_not_kept_are_computed_again_and_give_the_same() -> None:
+    """Every mixture of kept and not kept levels."""
+    pair, (public, private) = pair_task(max_depth=6), halves()
+    choose = np.random.default_rng(3)
+    for keeping in range(16):
+        kept, other = (Half(pair.id, pair.shape, 0, public, private) for _ in range(2))
+        some = choose.random(50) < 0.3
+        for level in range(4):
+            rows = np.sort(choose.choice(2 * kept.cells, size=min(2 * kept.cells, 5), replace=False))
+            kept.open(rows)
+            other.open(rows, keep=bool(keeping >> level & 1))
+            mine, yours = kept.expand(), other.expand()
+            assert np.array_equal(mine.sums, yours.sums)
+            assert np.array_equal(mine.tags, yours.tags)
+            assert np.array_equal(kept.sums_of(some), other.sums_of(some))
+        if keeping == 0:
+            assert other.kept_bytes == 16 * 50  # the root's alone
+
+
+@pytest.mark.parametrize("memory", [0, 10_000, 1 << 30])
+def test_an_evaluator_keeps_no_more_states_than_its_memory_allows(memory: int) -> None:
+    pair, (public, private) = pair_task(max_depth=6), halves()
+    blocks = [(public[start : start + 10], private[start : start + 10]) for start in range(0, 50, 10)]
+    workers = Workers(0)
+    bounded = BlockEvaluator(workers, pair.id, pair.shape, 0, blocks, memory=memory)
+    whole = Half(pair.id, pair.shape, 0, public, private)
+    roots = bounded.kept_bytes()
+    for level in range(4):
+        rows = np.arange(2 << level)
+        bounded.open(rows)
+        whole.open(rows)
+        mine, other = bounded.expand(), whole.expand()
+        assert np.array_equal(mine.sums, other.sums)
+        assert np.array_equal(mine.tags, other.tags)
+        assert bounded.kept_bytes() <= roots + memory
+    if memory > 1 << 20:
+        assert bounded.kept_bytes() == whole.kept_bytes == 16 * 50 * 16
+    bounded.release()
+    workers.stop()
