@@ -475,7 +475,7 @@ def test_a_crowd_joins_a_task_with_public_buckets_only_if_that_is_allowed(allowe
     world = PairWorld(FakePair(sample_pair(bucket_depth=2)))
 
     async def body() -> UploadsResult:
-        async with httpx.AsyncClient(transport=world.network) as client:
+        async with httpx2.AsyncClient(transport=world.network) as client:
             connect = Channels(lambda origin: client)
             points = [(0.1, 0.1), (0.9, 0.9)]
             return await run_uploads(
