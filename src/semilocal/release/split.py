@@ -124,7 +124,8 @@ def partition_for_values(
     """Split the budget and find the partition that values will be released on.
 
     Parameters are those of :func:`mean`; ``progress`` is that of :func:`simulate`. Where no partition can help nothing
-    is asked: the run has one region, the whole domain, and the ledger is empty.
+    is asked: the run has one region, the whole domain, and the ledger is empty. ``values_only`` says that none can,
+    because the values do not depend on places.
     """
     tree = options.get("hierarchy")
     domain = box if tree is None else tree.box
