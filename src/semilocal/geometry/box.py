@@ -105,8 +105,9 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         Parameters
         ----------
-        points : array_like, shape (n, d)
-            For one dimension, shape (n,) is taken as (n, 1).
+        points : array_like, shape (n, d), or data frame
+            For one dimension, shape (n,) is taken as (n, 1). Of a frame (pandas, polars, Arrow, DuckDB, geopandas)
+            the columns with the names of the axes are taken; see :func:`semilocal.geometry.frames.frame_points`.
 
         Raises
         ------
@@ -162,7 +163,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return " × ".join(f"{name} [{low:g}, {high:g}]" for name, low, high in axes)
 
     def _finite(self, points: npt.ArrayLike) -> Floats:
-        array = as_floats(points, "points", infinite=True)
+        array = as_floats(_numbers_of(points, self), "points", infinite=True)
         if array.ndim == 1 and (self.dimensions == 1 or array.size == 0):
             array = array.reshape(-1, self.dimensions)
         if array.ndim != 2 or array.shape[1] != self.dimensions:
@@ -178,6 +179,15 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     f"{first}; remove them first"
                 )
         return array
+
+
+def _numbers_of(points: Any, box: Box) -> Any:
+    """Arrays and lists as they are; of a data frame, the columns with the names of the axes."""
+    if isinstance(points, np.ndarray | list | tuple):
+        return points
+    from .frames import frame_points, is_frame
+
+    return frame_points(points, box)[0] if is_frame(points) else points
 
 
 def _sequence(value: Any, name: str) -> tuple[Any, ...]:

@@ -158,8 +158,15 @@ def _shapes_of(area: Any) -> Shapes:
         features = document.get("features")
         if not isinstance(features, list | tuple):
             raise InvalidInput("a GeoJSON FeatureCollection needs a list of features; this one has none")
-        return _objects([_geometry(one.get("geometry") if isinstance(one, Mapping) else one) for one in features])
+        return _objects([_feature(number, one) for number, one in enumerate(features)])
     return _objects([_geometry(document.get("geometry") if kind == "Feature" else document)])
+
+
+def _feature(number: int, feature: Any) -> Any:
+    try:
+        return _geometry(feature.get("geometry") if isinstance(feature, Mapping) else feature)
+    except InvalidInput as error:
+        raise InvalidInput(f"feature {number}: {error}") from None
 
 
 def _geometry(document: Any) -> Any:

@@ -95,7 +95,7 @@ def read_queries(path: Path, box: Box) -> Queries:
     """
     kind = path.suffix.lower()
     if not path.is_file():
-        raise InvalidInput(f"{path}: no such file; check the path")
+        raise InvalidInput(f"{path}: {'is a folder, not a file' if path.is_dir() else 'No such file'}; check the path")
     if kind in (".geojson", ".json"):
         return _from_geojson(path, box)
     if kind in AREA_FILES and (kind != ".parquet" or is_geoparquet(path)):
@@ -129,9 +129,11 @@ def _from_geojson(path: Path, box: Box) -> Queries:
     _check_plane(path, box)
     features = features_of(path)
     properties = []
-    for feature in features:
+    for number, feature in enumerate(features):
         given = feature.get("properties")
-        named = dict(given) if isinstance(given, dict) else {}
+        if given is not None and not isinstance(given, dict):
+            raise InvalidInput(f"{path}, feature {number}: the properties must be names with values, or null")
+        named = dict(given or {})
         if "id" in feature:
             named.setdefault("id", feature["id"])
         properties.append(named)

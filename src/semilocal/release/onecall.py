@@ -5,9 +5,10 @@ Counts, means, points and regions answer the same calls in all three modes. Ever
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
+from ..geometry.frames import frame_points, is_frame
 from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
@@ -115,9 +117,10 @@ def mean(
 
     Parameters
     ----------
-    points : array_like, shape (n, d), or Source
+    points : array_like, shape (n, d), data frame, or Source
         Positions, or where to read them: see :func:`semilocal.engines.open_source`. The same seed gives the same
-        result either way.
+        result either way. Of a frame (pandas, polars, Arrow, a DuckDB relation) the columns with the names of the box's
+        axes are taken; a GeoDataFrame or GeoSeries gives its points, and its CRS must fit the box.
     f : BoundedFunction
         A function that knows its range over a box; see :mod:`semilocal.functions`. Left out with ``value``.
     box : Box
@@ -143,10 +146,10 @@ def mean(
     ledger : Ledger, optional
         What was spent on these people before, in any mode. If its cap does not allow this release, it is refused
         before anything is computed. Afterwards add ``spent`` to it: ``ledger + result.spent``.
-    users : array_like, shape (n,), optional
-        Whose row it is. Rows are drawn at random, at most ``rows_per_user`` of each person, and everything is about
-        those; :func:`semilocal.draw_rows` draws them beforehand where it matters which. Without it every row counts
-        as another person.
+    users : array_like, shape (n,), or str, optional
+        Whose row it is, or the name of the frame's column that says so. Rows are drawn at random, at most
+        ``rows_per_user`` of each person, and everything is about those; :func:`semilocal.draw_rows` draws them
+        beforehand where it matters which. Without it every row counts as another person.
     rows_per_user : int
         1 if left out. With "nobody" a person with M rows loses M times what is promised to one row; with the others
         the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.
@@ -195,7 +198,7 @@ def mean(
     >>> bool(abs(result.value - fare.mean()) < 0.02)
     True
     """
-    f, box, options = _of_what(f, box, named)
+    points, f, box, options = _of_what(points, f, box, named)
     asked, what = _asked(box, epsilon, trust, **options), f"mean of {f.name}"
     if asked.trust == "nobody":
         return asked.mean_of_regions(points, f, what, values_only=isinstance(f, Column))
@@ -238,7 +241,7 @@ def cell_means(
     >>> len(found.value) == len(found.partition), float(found.spent.epsilon)
     (True, 2.0)
     """
-    f, box, options = _of_what(f, box, named)
+    points, f, box, options = _of_what(points, f, box, named)
     asked, what = _asked(box, epsilon, trust, **options), f"mean of {f.name} per cell"
     if asked.trust == "nobody":
         return region_means(asked.mean_of_regions(points, f, f"mean of {f.name}"), f)
@@ -271,7 +274,7 @@ def values(
     >>> found.value.shape, float(found.spent.epsilon)
     ((5000,), 2.0)
     """
-    f, box, options = _of_what(f, box, named)
+    points, f, box, options = _of_what(points, f, box, named)
     asked = _asked(box, epsilon, "nobody", **options)
     run, chosen, f, split, spent = asked.run_for_values(points, f, f"values of {f.name}")
     result = release.values(run, chosen, f, epsilon=split.value, rng=asked.draws, ledger=spent)
@@ -322,6 +325,7 @@ def points(
     >>> sl.points(homes, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng).points.shape
     (5000, 2)
     """
+    points, named = _read_columns(points, None, box, named)
     asked = _asked(box, epsilon, trust, **named)
     if asked.trust == "nobody":
         run, chosen, spent = asked.run(points)
@@ -374,6 +378,7 @@ def counts(
     >>> bool(low <= np.count_nonzero((homes < 0.25).all(axis=1)) <= high)
     True
     """
+    points, named = _read_columns(points, None, box, named)
     asked = _asked(box, epsilon, trust, **named)
     if asked.trust == "nobody":
         run, _, spent = asked.run(points)
@@ -424,6 +429,7 @@ class _Asked:
 
     def people_with(self, points: Rows, f: BoundedFunction) -> tuple[Any, BoundedFunction]:
         """The rows that stand for people, and f with the values of these rows if it is a column."""
+        points = points if isinstance(points, Source) else self.domain.check(points)
         chosen, rows = self._drawn(points)
         if isinstance(f, Column):
             f.fits(count_rows(points))
@@ -503,8 +509,30 @@ class _Asked:
         return pooled_counts(run_pooled(task, self.people(points), rng=self.rng), ledger=self.capped(cost))
 
 
-def _of_what(f: Any, box: Box | None, named: ValueOptions) -> tuple[BoundedFunction, Box | None, Options]:
+_Named = TypeVar("_Named", bound=Mapping[str, Any])
+
+
+def _read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Named]:
+    """Positions, and the options ``users`` and ``value`` where they are names of columns of the same frame."""
+    columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
+    if not columns or isinstance(points, Source):
+        return points, named
+    hierarchy = named.get("hierarchy")
+    domain = hierarchy.box if hierarchy is not None else next((one for one in (f, box) if isinstance(one, Box)), None)
+    if domain is None or not is_frame(points):
+        option, column = next(iter(columns.items()))
+        raise InvalidInput(f"{option}={column!r} names a column; give the points as a data frame, or the column itself")
+    read, others = frame_points(points, domain, list(columns.values()))
+    found: Any = {**named, **dict(zip(columns, others, strict=True))}
+    return read, found
+
+
+def _of_what(
+    points: Any, f: Any, box: Box | None, named: ValueOptions
+) -> tuple[Any, BoundedFunction, Box | None, Options]:
     """What the job is about: a function of the position, or people's own values; and the other options."""
+    called = named.get("value")
+    points, named = _read_columns(points, f, box, named)
     value, bounds = named.get("value"), named.get("range")
     others: Any = {name: given for name, given in named.items() if name not in ("value", "range")}
     if value is None:
@@ -512,13 +540,13 @@ def _of_what(f: Any, box: Box | None, named: ValueOptions) -> tuple[BoundedFunct
             raise InvalidInput("range belongs to value, one number per row; a function of the position knows its range")
         if box is None and named.get("hierarchy") is None:
             raise InvalidInput("give a function and the box, or the box with value and range")
-        return as_function(f), box, others
+        return points, as_function(f), box, others
     if isinstance(f, Box) and box is None:
         f, box = None, f
     if f is not None or not (isinstance(box, Box) or (box is None and named.get("hierarchy") is not None)):
         raise InvalidInput("give a function of the position, or value with its range, and one box; not both")
-    name = getattr(value, "name", None)
-    return read_column(value, bounds, name=name if isinstance(name, str) and name else "value"), box, others
+    name = called if isinstance(called, str) else getattr(value, "name", None)
+    return points, read_column(value, bounds, name=name if isinstance(name, str) and name else "value"), box, others
 
 
 def _asked(

@@ -65,9 +65,22 @@ def draw_rows(
         raise InvalidInput(f"rows_per_user must be a whole number from 1 to {MAX_ROWS_PER_USER}; got {rows_per_user!r}")
     if who.dtype.kind == "f" and np.isnan(who).any():
         raise InvalidInput("users must not be NaN: every row needs a person; remove the others first")
+    if who.dtype.kind == "O":
+        _check_names(who)
     codes = np.unique(who, return_inverse=True)[1]
     shuffled = rng.permutation(len(codes))
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]  # by person, each person's rows in random order
     sizes = np.bincount(codes)
     rank = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.sort(order[rank < rows_per_user]).astype(np.int64)
+
+
+def _check_names(who: npt.NDArray[np.object_]) -> None:
+    """Refuse what cannot be told apart: nothing, or a mixture of kinds."""
+    kinds = [type(one) for one in who.tolist()]
+    odd = next((row for row, kind in enumerate(kinds) if kind is not kinds[0] or kind not in (str, int, bytes)), None)
+    if odd is not None:
+        raise InvalidInput(
+            f"users must be all strings or all whole numbers, without gaps; row {odd} is a {kinds[odd].__name__}; "
+            "convert the column, or remove such rows"
+        )

@@ -1,0 +1,152 @@
+"""Positions and other columns out of data frames: pandas, polars (also lazy), Arrow, DuckDB, geopandas.
+
+Columns are matched by the names of the domain's axes. Everything is read in one go, because a lazy frame may give its
+rows in another order the next time. Messages name columns and rows, never what stands there. Knows names of axes. Knows
+no participants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats
+from ..errors import InvalidInput, MissingExtra
+from .box import Box
+from .crs import check_crs
+from .places import LATITUDE, LONGITUDE
+from .shapes import latitude_first
+
+__all__ = ["frame_columns", "frame_points", "is_frame"]
+
+# One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
+_MARKS = (
+    "columns", "column_names", "crs", "to_numpy", "__arrow_c_stream__", "__dataframe__", "collect", "fetch_arrow_table",
+)  # fmt: skip
+
+
+def is_frame(points: Any) -> bool:
+    """Whether something has named columns, a CRS, or is one column: not an array or a list."""
+    if isinstance(points, np.ndarray | list | tuple | dict) or np.isscalar(points):
+        return False
+    # Of the class: a lazy frame would have to find its columns.
+    return any(hasattr(type(points), mark) for mark in _MARKS)
+
+
+def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floats, list[npt.NDArray[Any]]]:
+    """Positions in the order of a domain's axes, float64[n, d], and other columns of the same rows.
+
+    Parameters
+    ----------
+    frame : data frame, or a series for one dimension
+        With columns called like the axes; longitude and latitude in any usual spelling. A GeoDataFrame or GeoSeries
+        gives the points of its geometry instead; its CRS must fit the domain.
+    box : Box
+    others : sequence of str
+        Further columns to read, of any content without gaps.
+
+    Raises
+    ------
+    InvalidInput
+        With the name of the column, and of the first row that is bad.
+    """
+    if hasattr(frame, "crs"):
+        return _geometry_points(frame, box), frame_columns(frame, others) if others else []
+    table = _narwhals().from_native(frame, allow_series=True, pass_through=True)
+    if table is frame:
+        raise InvalidInput(f"points must be an array or a data frame; got {type(frame).__name__}")
+    if isinstance(table, _narwhals().Series):
+        if box.dimensions != 1 or others:
+            raise InvalidInput(f"one column is one dimension; the domain has {box.dimensions}; give a frame")
+        return _numbers(table, table.name or box.names[0])[:, None], []
+    names = table.collect_schema().names()
+    axes = [_column_for(axis, names) for axis in box.names]
+    found = _columns(table, [*axes, *others], names)
+    points = np.column_stack([_numbers(column, column.name) for column in found[: len(axes)]])
+    return points, [_content(column) for column in found[len(axes) :]]
+
+
+def frame_columns(frame: Any, names: Sequence[str]) -> list[npt.NDArray[Any]]:
+    """Columns of any content without gaps."""
+    table = _narwhals().from_native(frame)
+    return [_content(column) for column in _columns(table, names, table.collect_schema().names())]
+
+
+def _narwhals() -> Any:
+    try:
+        import narwhals
+    except ImportError:
+        raise MissingExtra("narwhals", "frames") from None
+    return narwhals
+
+
+def _columns(table: Any, wanted: Sequence[str], names: Sequence[str]) -> list[Any]:
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise InvalidInput(f"the frame has no column {missing[0]!r}; it has {_listed(names)}")
+    chosen = table.select(*dict.fromkeys(wanted))
+    chosen = chosen.collect() if hasattr(chosen, "collect") else chosen
+    return [chosen[name] for name in wanted]
+
+
+def _column_for(axis: str, names: Sequence[str]) -> str:
+    """The column of an axis: its name, in any case, or another usual spelling of longitude or latitude."""
+    if axis in names:
+        return axis
+    usual = next((some for some in (LONGITUDE, LATITUDE) if axis.lower() in some), (axis.lower(),))
+    found = [name for name in names if isinstance(name, str) and name.lower() in usual]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidInput(f"{_listed(found)} could all be the axis {axis!r}; leave one, or name the axis like it")
+    raise InvalidInput(
+        f"the frame has no column for the axis {axis!r}; it has {_listed(names)}; rename the columns, or name the axes "
+        "of the box like them: Box(lower, upper, names=...)"
+    )
+
+
+def _numbers(column: Any, name: str) -> Floats:
+    if not column.dtype.is_numeric():
+        raise InvalidInput(f"column {name!r} holds {column.dtype}, not numbers; convert it first")
+    _refuse_gaps(column, name)
+    return np.asarray(column.cast(_narwhals().Float64).to_numpy(), dtype=np.float64)
+
+
+def _content(column: Any) -> npt.NDArray[Any]:
+    _refuse_gaps(column, column.name)
+    return np.asarray(column.to_numpy())
+
+
+def _refuse_gaps(column: Any, name: str) -> None:
+    gaps = np.asarray(column.is_null().to_numpy(), dtype=bool)
+    if gaps.any():
+        raise InvalidInput(
+            f"column {name!r} is empty in {int(np.count_nonzero(gaps)):,} of {len(gaps):,} rows, the first is row "
+            f"{int(np.argmax(gaps))}; remove such rows first"
+        )
+
+
+def _geometry_points(frame: Any, box: Box) -> Floats:
+    """Positions of a GeoDataFrame or GeoSeries of points."""
+    import shapely
+
+    if box.dimensions != 2:
+        raise InvalidInput(f"geometries have two dimensions; the domain has {box.dimensions}")
+    check_crs(frame.crs, box, what="the points")
+    shapes = np.asarray(frame.geometry.values, dtype=object)
+    wrong = (shapely.get_type_id(shapes) != 0) | shapely.is_empty(shapes)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        empty = "empty " if shapely.is_empty(shapes[row]) else ""
+        kind = "missing" if shapes[row] is None else f"{empty}{shapes[row].geom_type}"
+        raise InvalidInput(f"the geometry of row {row} is {kind}, not a Point; correct or remove it")
+    points = np.asarray(shapely.get_coordinates(shapes), dtype=np.float64)
+    return points[:, ::-1] if latitude_first(box) else points
+
+
+def _listed(names: Sequence[Any]) -> str:
+    shown = ", ".join(repr(name) for name in names[:20])
+    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")

@@ -1,0 +1,140 @@
+"""Frames of every library give the same positions; what does not fit is refused by column and row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal.errors import InvalidInput
+from semilocal.geometry.frames import frame_points
+
+pytest.importorskip("narwhals")
+BOX = sl.Box((-10, 40), (10, 60), names=("lon", "lat"))
+POINTS = np.random.default_rng(1).uniform((-10, 40), (10, 60), (400, 2))
+PERSON = [f"p{row // 2}" for row in range(400)]
+COLUMNS: dict[str, Any] = {"person": PERSON, "lat": POINTS[:, 1], "lon": POINTS[:, 0], "fare": np.arange(400) % 50}
+
+
+def pandas_frame(columns: dict[str, Any]) -> Any:
+    return pytest.importorskip("pandas").DataFrame(columns)
+
+
+def polars_frame(columns: dict[str, Any]) -> Any:
+    return pytest.importorskip("polars").DataFrame(columns)
+
+
+def arrow_table(columns: dict[str, Any]) -> Any:
+    return pytest.importorskip("pyarrow").table(columns)
+
+
+def duckdb_relation(columns: dict[str, Any]) -> Any:
+    return pytest.importorskip("duckdb").from_arrow(arrow_table(columns))
+
+
+def geo_frame(columns: dict[str, Any]) -> Any:
+    geopandas = pytest.importorskip("geopandas")
+    others = {name: column for name, column in columns.items() if name not in ("lon", "lat")}
+    places = geopandas.points_from_xy(columns["lon"], columns["lat"])
+    return geopandas.GeoDataFrame(others, geometry=places, crs=4326)
+
+
+FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "pandas": pandas_frame,
+    "polars": polars_frame,
+    "polars lazy": lambda columns: polars_frame(columns).lazy(),
+    "arrow": arrow_table,
+    "duckdb": duckdb_relation,
+    "geopandas": geo_frame,
+}
+every = pytest.mark.parametrize("kind", FRAMES)
+tables = pytest.mark.parametrize("kind", [kind for kind in FRAMES if kind != "geopandas"])
+
+
+@every
+def test_every_frame_gives_the_positions_in_the_order_of_the_axes(kind: str) -> None:
+    frame = FRAMES[kind](COLUMNS)
+    assert np.array_equal(BOX.check(frame), POINTS)
+    turned = sl.Box((40, -10), (60, 10), names=("latitude", "longitude"))
+    assert np.array_equal(turned.check(FRAMES[kind](COLUMNS)), POINTS[:, ::-1])
+
+
+@every
+def test_a_job_on_a_frame_is_the_job_on_its_arrays(kind: str) -> None:
+    def seeded() -> Any:
+        return {"epsilon": 2.0, "trust": "curator", "rng": np.random.default_rng(3)}
+
+    frame = FRAMES[kind](COLUMNS)
+    plain = sl.counts(POINTS, BOX, users=PERSON, **seeded())
+    assert np.array_equal(sl.counts(frame, BOX, users="person", **seeded()).crowds, plain.crowds)
+    assert plain.total == 200
+    fares = sl.mean(frame, BOX, value="fare", range=(0, 50), users="person", **seeded())
+    by_hand = sl.mean(POINTS, BOX, value=COLUMNS["fare"], range=(0, 50), users=PERSON, **seeded())
+    assert fares.value == by_hand.value
+    assert "fare" in str(fares.spent)
+
+
+def test_geoseries_and_single_columns_are_positions() -> None:
+    assert np.array_equal(BOX.check(geo_frame(COLUMNS).geometry), POINTS)
+    line = sl.Box((0,), (50,), names=("fare",))
+    expected = COLUMNS["fare"].astype(float)[:, None]
+    for kind in FRAMES:
+        if kind != "geopandas":
+            assert np.array_equal(line.check(FRAMES[kind](COLUMNS)), expected)
+    assert np.array_equal(line.check(pandas_frame(COLUMNS)["fare"]), expected)
+    assert np.array_equal(line.check(polars_frame(COLUMNS)["fare"]), expected)
+
+
+@tables
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"lon": None}, "no column for the axis 'lon'; it has .*'lat'.*names="),
+        ({"lon": ["a"] * 400}, "column 'lon' holds String, not numbers"),
+        ({"lon": [*POINTS[:7, 0], None, *POINTS[8:, 0]]}, "column 'lon' is empty in 1 of 400 rows, the first is row 7"),
+        ({"Lon": POINTS[:, 0], "lng": POINTS[:, 0], "lon": None}, "could all be the axis 'lon'"),
+    ],
+)
+def test_frames_that_do_not_fit_are_refused_by_name(kind: str, change: dict[str, Any], words: str) -> None:
+    columns = {name: column for name, column in (COLUMNS | change).items() if column is not None}
+    if kind == "pandas" and "empty" in words:
+        columns["lon"] = pytest.importorskip("pandas").array(columns["lon"], dtype="Float64")
+    with pytest.raises(InvalidInput, match=words):
+        BOX.check(FRAMES[kind](columns))
+
+
+def test_columns_of_objects_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    mixed = pandas.DataFrame({"lon": pandas.Series([1.0, "2"], dtype=object), "lat": [50.0, 50.0]})
+    with pytest.raises(InvalidInput, match=r"column 'lon' holds .*, not numbers"):
+        BOX.check(mixed)
+    with pytest.raises(InvalidInput, match="all strings or all whole numbers"):
+        sl.draw_rows(np.array(["ann", None, 3], dtype=object), rng=np.random.default_rng(1))
+    with pytest.raises(InvalidInput, match="1 of 2 points are NaN or infinite, the first at index 1"):
+        BOX.check(pandas.DataFrame({"lon": [1.0, np.inf], "lat": [50.0, 50.0]}))
+
+
+def test_the_reference_system_of_points_is_checked_and_named() -> None:
+    frame = geo_frame(COLUMNS)
+    with pytest.raises(InvalidInput, match=r"the points have no CRS.*set_crs\(4326\)"):
+        BOX.check(frame.set_crs(None, allow_override=True))
+    with pytest.raises(InvalidInput, match=r"EPSG:3857 .*to_crs\(4326\)"):
+        BOX.check(frame.to_crs(3857))
+    assert len(sl.Box.mercator().check(frame.to_crs(3857))) == 400
+    frame.loc[5, "geometry"] = None
+    with pytest.raises(InvalidInput, match="row 5 is missing, not a Point"):
+        BOX.check(frame)
+    with pytest.raises(InvalidInput, match="row 0 is Polygon, not a Point"):
+        BOX.check(geo_frame(COLUMNS).to_crs(3857).buffer(1.0).to_crs(4326))
+
+
+def test_names_of_columns_need_a_frame_that_has_them() -> None:
+    with pytest.raises(InvalidInput, match="users='person' names a column; give the points as a data frame"):
+        sl.counts(POINTS, BOX, epsilon=1.0, trust="curator", users="person")
+    with pytest.raises(InvalidInput, match="no column 'nobody'; it has 'person'"):
+        sl.counts(polars_frame(COLUMNS), BOX, epsilon=1.0, trust="curator", users="nobody")
+    with pytest.raises(InvalidInput, match="one column is one dimension"):
+        frame_points(pandas_frame(COLUMNS)["fare"], BOX)
