@@ -1,0 +1,88 @@
+"""Spark counts, refines and joins like the run in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from semilocal import Task
+from semilocal.arrays import Floats
+from semilocal.engines.expressions import SPARK, key
+from semilocal.engines.run import run_source
+from semilocal.engines.source import Attached
+from semilocal.engines.spark import SparkSource
+from semilocal.errors import InvalidInput, OutsideDomain
+from semilocal.geometry.box import Box
+from tests.helpers.edges import BOXES, deepest_trees, edge_points, true_keys
+from tests.helpers.engine_runs import box_of, compare, people, same_rows
+
+pyarrow = pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # Spark's own, about versions of pandas
+
+
+def source_of(points: Floats, box: Box, spark: Any) -> SparkSource:
+    names = [f"axis.{place}" for place in range(box.dimensions)]
+    columns = dict(zip(names, points.T, strict=True))
+    others = {name: np.arange(len(points)) for name in ("row", "cell", "place", "among", "region")}
+    return SparkSource(spark.createDataFrame(pyarrow.table({**columns, **others})), names, box)
+
+
+def attached(frame: Any, points: Floats) -> Attached:
+    found = frame.orderBy("row").toArrow()
+    assert found["row"].to_numpy().tolist() == list(range(len(points)))
+    acting = np.stack([found[f"acting {axis}"].to_numpy() for axis in range(points.shape[1])], axis=1)
+    return Attached(points, found["where"].to_numpy(), acting, found["moves"].to_numpy())
+
+
+def test_the_key_in_spark_is_the_hierarchys_own_at_every_edge(spark: Any) -> None:
+    rng = np.random.default_rng(4)
+    for box in (BOXES[2], BOXES[5], BOXES[10]):  # a map, the ends of the range of floats, three dimensions
+        tree = deepest_trees(box)[0]
+        names = [f"c{axis}" for axis in range(box.dimensions)]
+        depths = [1, tree.path_bits // 2, tree.path_bits]
+        points = np.concatenate([edge_points(tree, bits, rng) for bits in depths])
+        table = pyarrow.table(dict(zip(names, points.T, strict=True)))
+        keys = [f"{key(tree, names, bits, SPARK)} AS k{bits}" for bits in depths]
+        found = spark.createDataFrame(table).selectExpr(*keys).toArrow()
+        for bits in depths:
+            assert found[f"k{bits}"].to_numpy().tolist() == true_keys(tree, points, bits).tolist(), (box, bits)
+
+
+@pytest.mark.parametrize(("dimensions", "rule", "tree", "depth"), [
+    (2, "trim", "binary", None), (2, "trim", "quad", 2), (3, "all", "binary", 3),
+])  # fmt: skip
+def test_spark_gives_the_same_bytes_and_rows_as_memory(
+    spark: Any, dimensions: int, rule: Any, tree: Any, depth: int | None
+) -> None:
+    points, box = people(4000, dimensions), box_of(dimensions)
+    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule=rule, tree=tree)
+    found = compare(points, task, source_of(points, box, spark), depth=depth)
+    acting = [f"acting {axis}" for axis in range(dimensions)]
+    side = found.partition.boxes[:, 0, 0]
+    out = found.attach(region="where", keep=["row"], acting=acting, moves="moves", add={"west": side})
+    same_rows(points, task, attached(out, points))
+    seen = out.select("where", "west").toArrow()
+    assert np.array_equal(seen["west"].to_numpy(), side[seen["where"].to_numpy()])
+
+
+def test_bad_rows_are_counted_and_nothing_is_released(spark: Any) -> None:
+    bad = [None, float("nan"), float("inf"), 9.8, -10.2]
+    table = pyarrow.table({"x": pyarrow.array([0.0, 1.0, *bad], pyarrow.float64()), "y": [0.0] * 7})
+    source = SparkSource(spark.createDataFrame(table), ["x", "y"], box_of(2))
+    task = Task.build(box_of(2), epsilon=2.0, delta=0.05, k=20)
+    with pytest.raises(OutsideDomain, match=r"of 7 rows 1 have no value \(NULL\) and 2 are NaN .* and 2 lie outside"):
+        run_source(source, task, rng=np.random.default_rng(1))
+    with pytest.raises(OutsideDomain, match="of 7 rows"):
+        source.histogram(task.hierarchy, 3)
+
+
+@pytest.mark.parametrize(("columns", "message"), [
+    (["x"], "the box has 2 axes; got 1 columns"),
+    (["x", "z"], "there is no column 'z'; the columns are: x, y, name"),
+    (["x", "name"], "column 'name' holds string, not numbers"),
+])  # fmt: skip
+def test_columns_that_cannot_be_positions_are_refused(spark: Any, columns: list[str], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        SparkSource(spark.sql("SELECT 0.5 AS x, 1 AS y, 'ann' AS name"), columns, box_of(2))
