@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -110,11 +111,12 @@ class DuckDBSource(Grouping):
                 f"DuckDB finds regions of box trees; got a {type(hierarchy).__name__}. Use the engine 'arrow'"
             )
         wanted = Wanted.check(self.rows.columns, self.box, **options)
-        joined = self._joined(hierarchy, self.tables(hierarchy, lookup))
+        tables = self.tables(hierarchy, lookup)
+        joined = self._joined(hierarchy, tables)
         if not len(lookup.moved_regions):
             return self._chosen(joined, wanted)
         still = self._chosen(joined.filter(f'"{_REGION}" <> {MOVED}'), wanted)
-        moved = self._moved(hierarchy, lookup, joined.filter(f'"{_REGION}" = {MOVED}'), wanted)
+        moved = self._moved(hierarchy, lookup, self._in_moved_cells(hierarchy, tables), wanted)
         return still.union(self._chosen(moved, wanted, moved=True))
 
     def _joined(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:
@@ -132,6 +134,15 @@ class DuckDBSource(Grouping):
             rows = rows.project(f'"rows".*, {_of("side", name)}')
         tried = ", ".join(map(DUCKDB.name, found))
         return rows.project(f"{self._listed}, coalesce({tried}, error('{CHANGED}')) AS \"{_REGION}\"")
+
+    def _in_moved_cells(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:
+        """The rows that were moved. No row is in cells of two tables."""
+        parts = [
+            self._within(self.rows, key(tree, self.columns, table.bits, DUCKDB), table.keys[table.regions == MOVED])
+            for table in tables
+            if (table.regions == MOVED).any()
+        ]
+        return reduce(lambda one, other: one.union(other), parts)
 
     def _moved(self, tree: BoxTree, lookup: Lookup, rows: Any, wanted: Wanted) -> Any:
         """The rows that were moved, with the region of each and the position it acts from.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from .source import SAMPLE
 
 __all__ = ["SparkSource", "load_spark"]
 
-_REGION, _PLACE, _FIRST, _AMONG = (f"semilocal {what}" for what in ("region", "place", "first", "among"))
+_REGION, _PLACE, _FIRST, _AMONG, _CELL = (f"semilocal {what}" for what in ("region", "place", "first", "among", "cell"))
 
 
 class SparkSource(Grouping):
@@ -70,8 +71,8 @@ class SparkSource(Grouping):
         return self.rows.selectExpr(f"{expression} AS {SPARK.name(KEY)}")
 
     def _within(self, keyed: Any, expression: str, keys: Integers) -> Any:
-        rows = keyed.selectExpr("*", f"{expression} AS cell")
-        return rows.join(self._table({"cell": keys}), "cell", "left_semi")
+        rows = keyed.selectExpr("*", f"{expression} AS {SPARK.name(_CELL)}")
+        return rows.join(self._table({_CELL: keys}), _CELL, "left_semi").drop(_CELL)
 
     def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
         with _reporting_failures():
@@ -104,11 +105,12 @@ class SparkSource(Grouping):
         """
         tree = _box_tree(hierarchy)
         wanted = Wanted.check(self.rows.columns, self.box, **options)
-        joined = self._joined(tree, self.tables(tree, lookup))
+        tables = self.tables(tree, lookup)
+        joined = self._joined(tree, tables)
         if not len(lookup.moved_regions):
             return self._chosen(joined, wanted)
         still = self._chosen(joined.where(f"{SPARK.name(_REGION)} <> {MOVED}"), wanted)
-        moved = self._moved(tree, lookup, joined.where(f"{SPARK.name(_REGION)} = {MOVED}"), wanted)
+        moved = self._moved(tree, lookup, self._in_moved_cells(tree, tables), wanted)
         return still.unionByName(self._chosen(moved, wanted, moved=True))
 
     def _joined(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:
@@ -125,6 +127,15 @@ class SparkSource(Grouping):
             rows = rows.join(self._table({cell: table.keys, name: table.regions}), cell, "left")
         region = f"coalesce({_first_of(found)}, raise_error('{CHANGED}'))"
         return rows.selectExpr(*self._own, f"{region} AS {SPARK.name(_REGION)}")
+
+    def _in_moved_cells(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:
+        """The rows that were moved. No row is in cells of two tables."""
+        parts = [
+            self._within(self.rows, key(tree, self.columns, table.bits, SPARK), table.keys[table.regions == MOVED])
+            for table in tables
+            if (table.regions == MOVED).any()
+        ]
+        return reduce(lambda one, other: one.unionByName(other), parts)
 
     def _moved(self, tree: BoxTree, lookup: Lookup, rows: Any, wanted: Wanted) -> Any:
         """The rows that were moved, with the region of each and the position it acts from.

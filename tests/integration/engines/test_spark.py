@@ -51,7 +51,7 @@ def test_the_key_in_spark_is_the_hierarchys_own_at_every_edge(spark: Any) -> Non
 
 
 @pytest.mark.parametrize(("dimensions", "rule", "tree", "depth"), [
-    (2, "trim", "binary", None), (2, "trim", "quad", 2), (3, "all", "binary", 3),
+    (2, "trim", "binary", None), (2, "trim", "quad", 2),
 ])  # fmt: skip
 def test_spark_gives_the_same_bytes_and_rows_as_memory(
     spark: Any, dimensions: int, rule: Any, tree: Any, depth: int | None
