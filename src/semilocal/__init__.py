@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import functions, release
+    from . import duckdb, functions, release, spark
     from .accounting import Ledger
     from .geometry.box import Box
     from .hierarchy import BinaryTree, Quadtree, SphereTree
@@ -50,12 +50,14 @@ __all__ = [
     "cell_means",
     "counts",
     "draw_rows",
+    "duckdb",
     "functions",
     "mean",
     "partition",
     "points",
     "release",
     "simulate",
+    "spark",
     "values",
 ]
 

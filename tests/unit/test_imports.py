@@ -27,7 +27,7 @@ LAYERS = [
     {"sharing", "transcript", "simulation", "engines"},
     {"release", "io", "datasets"},
     {"service", "device"},
-    {"audit", "baselines", "planner", "sklearn", "testing"},
+    {"audit", "baselines", "duckdb", "planner", "sklearn", "spark", "testing"},
     {"experiments"},
     {"page"},
     {"cli"},

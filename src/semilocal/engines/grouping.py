@@ -44,6 +44,7 @@ class Grouping(Streamed):
     """
 
     dialect: Dialect
+    rows_per_person = 1
 
     def __init__(self, columns: Sequence[str], box: Box, types: dict[str, tuple[str, bool]]) -> None:
         super().__init__(box)

@@ -28,7 +28,7 @@ from .histogram import MOVED, Lookup
 from .joins import JoinTable, Wanted, moved_places
 from .source import SAMPLE
 
-__all__ = ["SparkSource", "load_spark"]
+__all__ = ["SparkSource", "load_spark", "reporting_failures"]
 
 _REGION, _PLACE, _FIRST, _AMONG, _CELL = (f"semilocal {what}" for what in ("region", "place", "first", "among", "cell"))
 
@@ -61,7 +61,7 @@ class SparkSource(Grouping):
         positions = self.rows.selectExpr(*(f"{x} AS axis{place}" for place, x in enumerate(self._numbers)))
         if self.count() > size:
             positions = positions.sample(fraction=size / self.count(), seed=1)
-        with _reporting_failures():
+        with reporting_failures():
             table = positions.limit(2 * size).toArrow()
         return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
@@ -75,7 +75,7 @@ class SparkSource(Grouping):
         return rows.join(self._table({_CELL: keys}), _CELL, "left_semi").drop(_CELL)
 
     def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
-        with _reporting_failures():
+        with reporting_failures():
             found = keyed.groupBy(SPARK.name(KEY)).count().toArrow()
         keys, people = (np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns)
         return keys, people
@@ -193,7 +193,7 @@ def load_spark() -> Any:
 
 
 @contextmanager
-def _reporting_failures() -> Iterator[None]:
+def reporting_failures() -> Iterator[None]:
     """Failures of Spark as errors that say what to do."""
     try:
         yield

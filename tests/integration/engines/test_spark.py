@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import semilocal as sl
 from semilocal import Task
 from semilocal.arrays import Floats
 from semilocal.engines.expressions import SPARK, key
@@ -15,6 +16,8 @@ from semilocal.engines.source import Attached
 from semilocal.engines.spark import SparkSource
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
+from semilocal.pooled.task import PooledTask
+from semilocal.release.pooled_counts import PooledCounts, run_pooled
 from tests.helpers.edges import BOXES, deepest_trees, edge_points, true_keys
 from tests.helpers.engine_runs import box_of, compare, people, same_rows
 
@@ -86,3 +89,20 @@ def test_bad_rows_are_counted_and_nothing_is_released(spark: Any) -> None:
 def test_columns_that_cannot_be_positions_are_refused(spark: Any, columns: list[str], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         SparkSource(spark.sql("SELECT 0.5 AS x, 1 AS y, 'ann' AS name"), columns, box_of(2))
+
+
+def test_the_whole_job_gives_what_memory_gives_and_chooses_rows_alike(spark: Any) -> None:
+    points, box = people(4000, 2), box_of(2)
+    task = PooledTask.build(box, epsilon=1.0, trust="curator")
+    table = pyarrow.table({"x": points[:, 0], "y": points[:, 1], "who": np.arange(4000) // 4})
+    frame = spark.createDataFrame(table)
+    found = sl.spark.run(frame, ["x", "y"], task, rng=np.random.default_rng(3))
+    assert isinstance(found.result, PooledCounts)
+    assert found.result.published.to_bytes() == run_pooled(task, points, rng=np.random.default_rng(3)).to_bytes()
+    again = spark.createDataFrame(table.take(np.random.default_rng(1).permutation(4000)))
+    chosen = [
+        sl.spark.source(rows, ["x", "y"], box, person="who", rng=np.random.default_rng(4)).rows.orderBy("who").toArrow()
+        for rows in (frame, again)
+    ]
+    assert chosen[0].equals(chosen[1])
+    assert chosen[0]["who"].to_pylist() == list(range(1000))

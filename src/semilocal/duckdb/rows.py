@@ -1,0 +1,205 @@
+"""Files, queries and relations as rows of DuckDB, checked before anything is counted.
+
+DuckDB itself takes the types of the first file for all of them, and the columns of CSV files by their place: a float
+becomes a whole number, x and y change places, and nobody is told. Files that do not agree are refused here.
+
+Knows files and relations. Knows no mechanisms.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..engines.duckdb import load_duckdb, reporting_failures
+from ..engines.expressions import DUCKDB
+from ..errors import InvalidInput
+from ..io.files import check_outputs
+
+__all__ = ["OpenRows", "choose_rows", "open_rows", "write_parquet"]
+
+_CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".csv.zst")
+_PARQUET = (".parquet", ".parq")
+_QUERY = ("select", "with", "from")
+_ROW, _RANK = "semilocal twin", "semilocal rank"
+
+
+@dataclass(frozen=True)
+class OpenRows:
+    """Rows that can be read, and what they come from.
+
+    Attributes
+    ----------
+    relation : duckdb.DuckDBPyRelation
+    connection : duckdb.DuckDBPyConnection
+    files : tuple of str
+        Files that are read, as far as they are known: no output may take their place.
+    folder : str
+        For temporary files; :meth:`remove` it in the end.
+    """
+
+    relation: Any
+    connection: Any
+    files: tuple[str, ...]
+    folder: str
+
+    def remove(self) -> None:
+        """Remove the temporary files."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def open_rows(data: Any, columns: Sequence[str], *, connection: Any = None, texts: Sequence[str] = ()) -> OpenRows:
+    """Open Parquet or CSV files, a query, or a relation.
+
+    Parameters
+    ----------
+    data : str, Path, sequence of them, or duckdb.DuckDBPyRelation
+        A file, a folder, a pattern such as ``"points/*.parquet"``, an address that DuckDB can read
+        (``"s3://..."``), or a query (``"SELECT x, y FROM ..."``).
+    columns : sequence of str
+        Columns that must be numbers in all files.
+    connection : duckdb.DuckDBPyConnection, optional
+        Where queries and relations belong to. Nothing is changed in it. Without it files are read by a connection of
+        their own, and a relation must belong to DuckDB's default connection.
+    texts : sequence of str
+        Further columns that must be in all files.
+    """
+    duckdb = load_duckdb()
+    folder = tempfile.mkdtemp(prefix="semilocal-")
+    try:
+        if isinstance(data, duckdb.DuckDBPyRelation):
+            return OpenRows(data, connection or duckdb.default_connection(), (), folder)
+        own = connection or duckdb.connect(config={"temp_directory": folder})
+        with reporting_failures():
+            if isinstance(data, str) and data.lstrip().lower().startswith(_QUERY) and " " in data.strip():
+                return OpenRows(own.sql(data), own, (), folder)
+            files = _files(data)
+            read = _read_parquet if _kind(files) == "parquet" else _read_csv
+            return OpenRows(read(own, files, columns, texts), own, tuple(files), folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def choose_rows(rows: OpenRows, person: str, *, rows_per_person: int, key: bytes) -> OpenRows:
+    """At most so many rows of every person, chosen inside the engine, each with the same chance.
+
+    A row's place is a keyed hash of its contents and, among equal rows, of its number; the smallest of each person
+    stay. So the same key chooses the same rows in whatever order they are stored, and nobody without the key can tell
+    which. The chosen rows are written to the temporary folder once.
+
+    Parameters
+    ----------
+    person : str
+        Column that says whose row it is.
+    rows_per_person : int
+    key : bytes
+        From the driver's randomness.
+    """
+    relation = rows.relation
+    if person not in relation.columns:
+        raise InvalidInput(f"there is no column {person!r}; the columns are: {', '.join(relation.columns)}")
+    who = DUCKDB.name(person)
+    every = [DUCKDB.name(column) for column in relation.columns]
+    texts = ", ".join(f"coalesce('=' || CAST({column} AS VARCHAR), '')" for column in every)
+    hashed = f"sha256(concat_ws(chr(31), '{key.hex()}', {texts}, CAST(\"{_ROW}\" AS VARCHAR)))"
+    path = os.path.join(rows.folder, "people.parquet")
+    with reporting_failures():
+        nobody = int(relation.filter(f"{who} IS NULL").aggregate("count(*)").fetchall()[0][0])
+        if nobody:
+            raise InvalidInput(
+                f"{nobody:,} rows have no value in column {person!r}, which says whose row it is; remove them first: "
+                "nothing was released"
+            )
+        numbered = relation.project(f'*, row_number() OVER (PARTITION BY {", ".join(every)}) AS "{_ROW}"')
+        ranked = numbered.project(f'*, row_number() OVER (PARTITION BY {who} ORDER BY {hashed}) AS "{_RANK}"')
+        chosen = ranked.filter(f'"{_RANK}" <= {int(rows_per_person)}').project(", ".join(every))
+        chosen.write_parquet(path)
+        return OpenRows(rows.connection.read_parquet(path), rows.connection, rows.files, rows.folder)
+
+
+def write_parquet(relation: Any, path: str | Path, *, inputs: Sequence[str] = ()) -> None:
+    """Write a relation; the file appears when it is complete, and after a failure nothing is there.
+
+    Parameters
+    ----------
+    inputs : sequence of str
+        Files that must not be overwritten.
+    """
+    target = Path(path)
+    check_outputs({"path": (target, (".parquet",))}, inputs=inputs)
+    part = target.with_name(f".{target.name}.part")
+    try:
+        with reporting_failures():
+            relation.write_parquet(str(part))
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _files(data: Any) -> list[str]:
+    given = [data] if isinstance(data, str | os.PathLike) else list(data)
+    found: list[str] = []
+    for entry in (os.fspath(one) for one in given):
+        if "://" in entry:
+            found.append(entry)
+        elif os.path.isdir(entry):
+            inside = sorted(glob.glob(os.path.join(glob.escape(entry), "**", "*"), recursive=True))
+            found += [path for path in inside if path.lower().endswith((*_PARQUET, *_CSV))]
+        else:
+            found += [path for path in sorted(glob.glob(entry, recursive=True)) if os.path.isfile(path)]
+    if not found:
+        raise InvalidInput(
+            f"there is no file {', '.join(map(str, given)) or 'given'}; give Parquet or CSV files, a folder, or "
+            "a pattern such as 'points/*.parquet'"
+        )
+    return found
+
+
+def _kind(files: Sequence[str]) -> str:
+    kinds = {
+        "parquet" if name.lower().endswith(_PARQUET) else "csv" if name.lower().endswith(_CSV) else "" for name in files
+    }
+    if len(kinds) > 1:
+        raise InvalidInput("the files are of different formats; give Parquet files or CSV files, not both")
+    if kinds == {""}:
+        raise InvalidInput(f"{files[0]}: cannot tell the format from the name; use .parquet or .csv")
+    return kinds.pop()
+
+
+def _read_parquet(connection: Any, files: list[str], columns: Sequence[str], texts: Sequence[str]) -> Any:
+    listed = ", ".join("'" + name.replace("'", "''") + "'" for name in files)
+    schema = connection.sql(
+        "SELECT file_name, name, concat_ws(' ', type, converted_type, logical_type) AS kind "
+        f"FROM parquet_schema([{listed}])"
+    ).fetchall()
+    kinds: dict[str, dict[str, str]] = {}
+    for file, name, kind in schema:
+        kinds.setdefault(file, {})[name] = kind
+    first = next(iter(kinds))
+    for name in (*columns, *texts):
+        for file, found in kinds.items():
+            if name not in found:
+                raise InvalidInput(f"{file}: there is no column {name!r}; all files need it")
+            if found[name] != kinds[first][name]:
+                raise InvalidInput(
+                    f"column {name!r} holds {found[name]} in {file} but {kinds[first][name]} in {first}; write the "
+                    "files with the same type, or give a query that casts it"
+                )
+    return connection.read_parquet(files)
+
+
+def _read_csv(connection: Any, files: list[str], columns: Sequence[str], texts: Sequence[str]) -> Any:
+    for file in files:
+        found = connection.read_csv(file, header=True).columns
+        for name in (*columns, *texts):
+            if name not in found:
+                raise InvalidInput(f"{file}: there is no column {name!r}; the columns are: {', '.join(found)}")
+    types = dict.fromkeys(columns, "DOUBLE") | dict.fromkeys(texts, "VARCHAR")
+    return connection.read_csv(files, header=True, dtype=types, union_by_name=True)

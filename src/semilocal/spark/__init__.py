@@ -1,0 +1,110 @@
+"""Where a crowd is, counted by Spark: a DataFrame in, a result and a DataFrame out.
+
+Who runs this holds the rows, and so is a curator; with ``trust="nobody"`` or ``"two-servers"`` it is a simulation of
+what devices and servers would do, and the result says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engines.expressions import SPARK
+from ..engines.spark import SparkSource, reporting_failures
+from ..errors import InvalidInput
+from ..geometry.box import Box
+from ..release.engine_run import AnyTask, EngineRun, choosing_key, planned_task, run_on
+
+__all__ = ["run", "source"]
+
+_TWIN, _RANK = "semilocal twin", "semilocal rank"
+
+
+def source(
+    frame: Any,
+    columns: Sequence[str],
+    box: Box,
+    *,
+    person: str | None = None,
+    rows_per_user: int = 1,
+    rng: np.random.Generator | None = None,
+) -> SparkSource:
+    """A DataFrame as a source, for :func:`semilocal.counts` and :func:`semilocal.partition`.
+
+    Parameters are those of :func:`run`.
+    """
+    key = choosing_key(person, rows_per_user, rng)
+    rows = frame if person is None else _choose_rows(frame, person, rows_per_user, key)
+    out = SparkSource(rows, columns, box)
+    out.rows_per_person = rows_per_user
+    return out
+
+
+def run(
+    frame: Any,
+    columns: Sequence[str] | None = None,
+    task: AnyTask | None = None,
+    *,
+    box: Box | None = None,
+    person: str | None = None,
+    rows_per_user: int = 1,
+    rng: np.random.Generator | None = None,
+    **options: Any,
+) -> EngineRun:
+    """Count a crowd whose rows are in a DataFrame of Spark.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        It is read several times: cache it if it is expensive to compute.
+    columns : sequence of str, optional
+        Numeric columns with the positions, one per axis; the names of the box's axes if left out.
+    task : Task or PooledTask, optional
+        What to play, instead of ``box`` and ``options``.
+    box : Box
+        The public domain. Left out with ``task``.
+    person : str, optional
+        Column that says whose row it is. At most ``rows_per_user`` rows of everybody are chosen inside the engine, each
+        with the same chance. Without it every row counts as another person.
+    rows_per_user : int
+    rng : numpy.random.Generator, optional
+        For simulation: seeded noise protects nobody, and the result says so.
+    **options
+        ``epsilon`` and ``trust``, and what :func:`semilocal.counts` takes for them.
+
+    Returns
+    -------
+    EngineRun
+        ``result`` is what :func:`semilocal.counts` gives; ``attach()`` every row with its region, as a DataFrame.
+    """
+    planned = planned_task(box, task, rows_per_user, options)
+    names = planned.box.names if columns is None else tuple(columns)
+    rows = source(frame, names, planned.box, person=person, rows_per_user=rows_per_user, rng=rng)
+    return run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)
+
+
+def _choose_rows(frame: Any, person: str, most: int, key: bytes) -> Any:
+    """At most so many rows of every person: those with the smallest keyed hashes of their contents.
+
+    Equal rows are numbered, and the number is hashed too, so that every row has the same chance. Computed again, the
+    same rows are chosen.
+    """
+    if person not in frame.columns:
+        raise InvalidInput(f"there is no column {person!r}; the columns are: {', '.join(frame.columns)}")
+    who, every = SPARK.name(person), [SPARK.name(column) for column in frame.columns]
+    with reporting_failures():
+        nobody = frame.where(f"{who} IS NULL").count()
+    if nobody:
+        raise InvalidInput(
+            f"{nobody:,} rows have no value in column {person!r}, which says whose row it is; remove them first: "
+            "nothing was released"
+        )
+    listed = ", ".join(every)
+    texts = ", ".join(f"coalesce(concat('=', CAST({column} AS STRING)), '')" for column in every)
+    hashed = f"sha2(concat_ws(char(31), '{key.hex()}', {texts}, CAST({SPARK.name(_TWIN)} AS STRING)), 256)"
+    twins = f"row_number() OVER (PARTITION BY {listed} ORDER BY {who}) AS {SPARK.name(_TWIN)}"
+    ranks = f"row_number() OVER (PARTITION BY {who} ORDER BY {hashed}) AS {SPARK.name(_RANK)}"
+    ranked = frame.selectExpr("*", twins).selectExpr("*", ranks)
+    return ranked.where(f"{SPARK.name(_RANK)} <= {int(most)}").selectExpr(*every)

@@ -1,0 +1,193 @@
+"""The whole job on files, queries and relations: same results as in memory, nothing left behind, clear refusals."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal.errors import EngineFailed, InvalidInput
+from semilocal.pooled.task import PooledTask
+from semilocal.release.pooled_counts import PooledCounts, run_pooled
+from tests.helpers.engine_runs import people
+
+duckdb = pytest.importorskip("duckdb")
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+BOX = sl.Box((-10.1, -10.1), (9.7, 9.7), names=("x", "y"))
+POINTS = people(6000, 2)
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three Parquet files; temporary files go to a folder that can be looked into."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    inside = tmp_path / "points"
+    inside.mkdir()
+    for part in range(3):
+        rows = slice(2000 * part, 2000 * (part + 1))
+        table = pyarrow.table({"x": POINTS[rows, 0], "y": POINTS[rows, 1], "row": np.arange(6000)[rows]})
+        parquet.write_table(table, inside / f"{part}.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator", "two-servers"])
+def test_files_give_what_memory_gives(folder: Path, trust: Any) -> None:
+    options: dict[str, Any] = {"k": 20, "delta": 0.05} if trust == "nobody" else {}
+    ours: Any = sl.counts(POINTS, BOX, epsilon=1.0, trust=trust, rng=np.random.default_rng(7), **options)
+    found = sl.duckdb.run(
+        f"{folder}/points/*.parquet", box=BOX, epsilon=1.0, trust=trust, rng=np.random.default_rng(7), **options
+    )
+    theirs: Any = found.result
+    assert np.array_equal(ours.partition.boxes, theirs.partition.boxes)
+    assert np.array_equal(ours.partition.crowds, theirs.partition.crowds)
+    assert theirs.guarantee.text() == ours.guarantee.text()
+    assert theirs.spent.epsilon == ours.spent.epsilon
+    rows = found.attach(keep=["row"]).order("row").fetchnumpy()
+    assert len(rows["region"]) == 6000
+    if trust == "nobody":
+        assert np.array_equal(np.bincount(rows["region"], minlength=len(ours.partition)), ours.partition.crowds)
+    else:
+        assert np.array_equal(rows["region"], ours.partition.locate(POINTS))
+
+
+def test_a_task_a_query_a_relation_and_a_csv_file_give_the_same_bytes(folder: Path) -> None:
+    task = PooledTask.build(BOX, epsilon=1.0, trust="curator")
+    expected = run_pooled(task, POINTS, rng=np.random.default_rng(3)).to_bytes()
+    pattern = f"{folder}/points/*.parquet"
+    with duckdb.connect() as connection:
+        connection.read_parquet(pattern).project("y, x").write_csv(str(folder / "points.csv"))
+        relation = connection.read_parquet(pattern)
+        for data in (Path(folder / "points"), f"SELECT * FROM '{pattern}'", relation, folder / "points.csv"):
+            found = sl.duckdb.run(data, task=task, connection=connection, rng=np.random.default_rng(3))
+            assert isinstance(found.result, PooledCounts)
+            assert found.result.published.to_bytes() == expected, data
+
+
+def test_one_row_of_every_person_is_chosen_inside_the_engine(folder: Path) -> None:
+    rng = np.random.default_rng(1)
+    who = rng.integers(0, 500, 6000)
+    table = pyarrow.table({"x": POINTS[:, 0], "y": POINTS[:, 1], "who": who})
+    parquet.write_table(table, folder / "a.parquet")
+    parquet.write_table(table.take(rng.permutation(6000)), folder / "b.parquet")
+    chosen = []
+    for name, seed in (("a", 1), ("b", 1), ("a", 2)):
+        found = sl.duckdb.run(
+            folder / f"{name}.parquet", box=BOX, epsilon=1.0, trust="curator", person="who",
+            rng=np.random.default_rng(seed),
+        )  # fmt: skip
+        rows = found.attach().order("who").fetchnumpy()
+        assert rows["who"].tolist() == sorted(set(who.tolist()))
+        assert found.result.total == len(rows["who"])
+        chosen.append(rows["x"].tolist())
+    assert chosen[0] == chosen[1], "the order of the rows must not matter"
+    assert chosen[0] != chosen[2], "the key must matter"
+
+
+def test_every_row_of_a_person_has_the_same_chance_also_equal_ones(folder: Path) -> None:
+    """Three equal rows and another: the other is chosen for a quarter of 20,000 people (false alarm below 1e-9)."""
+    who = np.repeat(np.arange(20_000), 4)
+    table = pyarrow.table({"x": np.where(np.arange(80_000) % 4 == 0, 1.0, 2.0), "y": np.zeros(80_000), "who": who})
+    parquet.write_table(table, folder / "a.parquet")
+    source = sl.duckdb.source(folder / "a.parquet", ["x", "y"], BOX, person="who", rng=np.random.default_rng(5))
+    others = int(np.count_nonzero(np.concatenate(list(source.batches()))[:, 0] == 1.0))
+    assert abs(others - 5000) < 6.5 * np.sqrt(20_000 * 0.25 * 0.75)
+
+
+def test_several_rows_per_person_are_paid_for(folder: Path) -> None:
+    table = pyarrow.table({"x": POINTS[:, 0], "y": POINTS[:, 1], "who": np.arange(6000) // 4})
+    parquet.write_table(table, folder / "a.parquet")
+    found = sl.duckdb.run(
+        folder / "a.parquet", box=BOX, epsilon=1.0, trust="nobody", k=20, delta=0.05, person="who", rows_per_user=3,
+        rng=np.random.default_rng(1),
+    )  # fmt: skip
+    assert found.result.total == 4500
+    once = sl.duckdb.run(
+        folder / "a.parquet", box=BOX, epsilon=1.0, trust="nobody", k=20, delta=0.05, rng=np.random.default_rng(1)
+    )
+    assert found.result.spent.epsilon == 3 * once.result.spent.epsilon
+
+
+def test_regions_are_written_when_they_are_complete_and_never_over_an_input(folder: Path) -> None:
+    pattern = f"{folder}/points/*.parquet"
+    found = sl.duckdb.run(pattern, box=BOX, epsilon=1.0, trust="curator", rng=np.random.default_rng(1))
+    found.write(folder / "out.parquet", keep=["row"])
+    assert parquet.read_table(folder / "out.parquet").num_rows == 6000
+    before = (folder / "points" / "0.parquet").read_bytes()
+    with pytest.raises(InvalidInput, match="is the same file as the input"):
+        found.write(folder / "points" / "0.parquet")
+    assert (folder / "points" / "0.parquet").read_bytes() == before
+
+
+def test_nothing_is_left_behind_when_the_run_is_gone(folder: Path) -> None:
+    found = sl.duckdb.run(f"{folder}/points", box=BOX, epsilon=1.0, trust="curator", person="row")
+    assert list((folder / "temporary").iterdir()) != []
+    del found
+    gc.collect()
+    assert list((folder / "temporary").iterdir()) == []
+
+
+def test_a_cancelled_query_leaves_nothing_behind(folder: Path) -> None:
+    with duckdb.connect() as connection:
+        endless = connection.sql("SELECT sin(i) AS x, cos(i) AS y, i AS who FROM range(1000000000000) t(i)")
+        stop = threading.Timer(1.0, connection.interrupt)
+        stop.start()
+        with pytest.raises(EngineFailed, match="cancelled"):
+            sl.duckdb.run(endless, box=BOX, epsilon=1.0, trust="curator", connection=connection)
+        stop.join()
+        assert connection.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
+        assert connection.execute("SELECT count(*) FROM duckdb_temporary_files()").fetchall() == [(0,)]
+    gc.collect()
+    assert list((folder / "temporary").iterdir()) == []
+
+
+def refused(message: str, data: Any, **options: Any) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        sl.duckdb.run(data, **{"box": BOX, "epsilon": 1.0, "trust": "curator", **options})
+
+
+def test_what_cannot_be_read_is_refused_before_anything_is_released(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    refused("there is no file .*empty", folder / "empty")
+    refused("there is no file .*nowhere", str(folder / "nowhere" / "*.parquet"))
+    refused("there is no column 'z'", folder / "points", columns=["x", "z"])
+    refused("there is no column 'who'; all files need it", folder / "points", person="who")
+    refused("rows_per_user needs person", folder / "points", rows_per_user=2)
+    (folder / "notes.txt").write_text("x")
+    refused("cannot tell the format", folder / "notes.txt")
+    (folder / "bad.csv").write_text("x,y\n1,2\none,2\n")
+    refused("cannot read the rows", folder / "bad.csv")
+    (folder / "hole.csv").write_text("x,y\n1,2\n,2\n")
+    refused(r"of 2 rows 1 have no value \(NULL\)", folder / "hole.csv")
+    (folder / "none.csv").write_text("x,y,who\n1,2,ann\n1,2,\n")
+    refused("1 rows have no value in column 'who'", folder / "none.csv", person="who")
+    refused("the files are of different formats", [folder / "none.csv", folder / "points" / "0.parquet"])
+    assert list((folder / "temporary").iterdir()) == []
+
+
+def test_files_that_do_not_agree_are_refused_where_duckdb_would_round_or_swap(folder: Path) -> None:
+    mixed = folder / "mixed"
+    mixed.mkdir()
+    parquet.write_table(pyarrow.table({"x": [1, 2], "y": [1.0, 2.0]}), mixed / "a.parquet")
+    parquet.write_table(pyarrow.table({"x": [1.5, 2.5], "y": [1.0, 2.0]}), mixed / "b.parquet")
+    assert duckdb.read_parquet(f"{mixed}/*.parquet").fetchall()[2][0] == 2, (
+        "the trap is gone: is the check still needed?"
+    )
+    refused("column 'x' holds DOUBLE in .*b.parquet but INT64 in .*a.parquet", mixed)
+    swapped = folder / "swapped"
+    swapped.mkdir()
+    (swapped / "a.csv").write_text("x,y\n" + "1,2\n" * 100)
+    (swapped / "b.csv").write_text("y,x\n" + "2,1\n" * 100)
+    source = sl.duckdb.source(swapped, ["x", "y"], BOX)
+    assert np.unique(np.concatenate(list(source.batches())), axis=0).tolist() == [[1.0, 2.0]]
+    (swapped / "c.csv").write_text("x,z\n1,2\n")
+    refused("c.csv: there is no column 'y'; the columns are: x, z", swapped)
