@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from . import duckdb, functions, release, spark
     from .accounting import Ledger
     from .geometry.box import Box
-    from .hierarchy import BinaryTree, Quadtree, SphereTree
+    from .hierarchy import BinaryTree, Quadtree, SphereTree, TableTree
     from .protocol.curator import Curator
     from .protocol.messages import Closed, Query, Report
     from .protocol.participant import Participant, Policy
@@ -45,6 +45,7 @@ __all__ = [
     "Report",
     "Run",
     "SphereTree",
+    "TableTree",
     "Task",
     "__version__",
     "cell_means",
@@ -65,7 +66,7 @@ __all__ = [
 _HOMES = {
     "accounting": ("Ledger",),
     "geometry.box": ("Box",),
-    "hierarchy": ("BinaryTree", "Quadtree", "SphereTree"),
+    "hierarchy": ("BinaryTree", "Quadtree", "SphereTree", "TableTree"),
     "protocol.curator": ("Curator",),
     "protocol.messages": ("Closed", "Query", "Report"),
     "protocol.participant": ("Participant", "Policy"),

@@ -1,4 +1,4 @@
-"""What every hierarchy promises (`semilocal.hierarchy.base`), on box trees and on a table of areas."""
+"""What every hierarchy promises (`semilocal.hierarchy.base`), on box trees, the sphere and tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 from semilocal import BinaryTree, Box, Quadtree
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy import ROOT, Cells, Hierarchy, SphereTree
-from tests.helpers.table_tree import TableTree
+from semilocal.hierarchy.tables import from_cuts, from_labels, in_twos
+from tests.helpers.areas import AREAS
 
 HIERARCHIES: dict[str, Hierarchy] = {
     "binary, one axis": BinaryTree(Box((0,), (1,)), 5),
@@ -17,7 +18,9 @@ HIERARCHIES: dict[str, Hierarchy] = {
     "quad, two axes": Quadtree(Box((0, 0), (1, 1)), 3),
     "quad, three axes": Quadtree(Box((0, 0, 0), (1, 2, 3)), 2),
     "sphere": SphereTree(8),
-    "table": TableTree(),
+    "table of cuts": from_cuts("x", AREAS),
+    "table in twos": in_twos(from_cuts("x", AREAS)),
+    "table of labels": from_labels("code", [("a", "a1", "a1x"), ("a", "a1", "a1y"), ("a", "a2"), ("b", "b1"), ("c",)]),
 }
 every = pytest.mark.parametrize("tree", HIERARCHIES.values(), ids=HIERARCHIES)
 
@@ -147,9 +150,9 @@ def test_what_is_no_cell_and_who_is_outside_is_refused(tree: Hierarchy) -> None:
 def test_digests_tell_hierarchies_apart_and_repeat() -> None:
     digests = {tree.digest() for tree in HIERARCHIES.values()}
     assert len(digests) == len(HIERARCHIES)
-    assert TableTree().digest() == TableTree().digest() != TableTree(levels=((1.0,), (0.5, 1.0))).digest()
+    assert from_cuts("x", AREAS).digest() == from_cuts("x", AREAS).digest() != from_cuts("y", AREAS).digest()
 
 
 def test_the_table_has_cells_with_different_numbers_of_children() -> None:
-    tree = TableTree()
+    tree = from_cuts("x", AREAS)
     assert set(np.concatenate([tree.fanouts(cells) for cells in levels(tree)[:-1]]).tolist()) == {1, 2, 3, 4, 5}

@@ -110,7 +110,7 @@ class FakeServer:
         if number == 1:
             return len(self.participants)
         before = [decode(body, Report) for body in self.bodies(number - 1)]
-        shift = np.uint64(self.task.hierarchy.level_bits)
+        shift = np.uint64(self.task.hierarchy.level_bits)  # type: ignore[union-attr]
         parents = set((np.array(query.cells, dtype=np.uint64) >> shift).tolist())
         return sum(report.cell in parents for report in before)
 

@@ -166,7 +166,7 @@ class DeviceMachine(RuleBasedStateMachine):
 
     def others(self, data: st.DataObject) -> set[int]:
         """A few cells of the open round's depth."""
-        bits = self.task.hierarchy.level_bits * (self.model.device.round - 1)
+        bits = self.task.hierarchy.level_bits * (self.model.device.round - 1)  # type: ignore[union-attr]
         return {2**bits + data.draw(st.integers(0, 2**bits - 1)) for _ in range(data.draw(st.integers(0, 2)))}
 
     def tally(self, data: st.DataObject) -> tuple[int, list[int]]:

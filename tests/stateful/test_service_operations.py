@@ -229,7 +229,7 @@ class Harness:
         if number > 1 and before is None:
             assert (await self.put(device, body, number)).status_code == 410
         elif (
-            number > 1 and before is not None and decode(before, Report).cell != cell >> self.task.hierarchy.level_bits
+            number > 1 and before is not None and decode(before, Report).cell != cell >> self.task.hierarchy.level_bits  # type: ignore[union-attr]
         ):
             assert (await self.put(device, body, number)).status_code == 422
 

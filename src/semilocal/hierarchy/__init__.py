@@ -7,7 +7,20 @@ from typing import TypeAlias
 from .base import ROOT, Cells, Hierarchy
 from .dyadic import MAX_BITS, BinaryTree, Quadtree
 from .sphere import SphereTree
+from .table import TableTree
 
-Halved: TypeAlias = BinaryTree | SphereTree  # every cell has two children: what a pooled tree refines
+AnyTree: TypeAlias = BinaryTree | Quadtree | SphereTree | TableTree  # what a task can name
+Halved: TypeAlias = BinaryTree | SphereTree | TableTree  # at most two children per cell: what a pooled tree refines
 
-__all__ = ["MAX_BITS", "ROOT", "BinaryTree", "Cells", "Halved", "Hierarchy", "Quadtree", "SphereTree"]
+__all__ = [
+    "MAX_BITS",
+    "ROOT",
+    "AnyTree",
+    "BinaryTree",
+    "Cells",
+    "Halved",
+    "Hierarchy",
+    "Quadtree",
+    "SphereTree",
+    "TableTree",
+]

@@ -12,11 +12,13 @@ position on a curve through the whole domain. What every hierarchy promises:
 4. Cells of one depth ascend along the curve. So a frontier can be searched, and the children of ascending cells,
    taken in order, ascend again.
 
-Box trees (:mod:`semilocal.hierarchy.dyadic`) do this with shifts. A table (administrative areas, a taxonomy) numbers
-its cells level by level and its leaves along the tree; a sphere tree has one root above its faces.
+Box trees (:mod:`semilocal.hierarchy.dyadic`) and the sphere (:mod:`semilocal.hierarchy.sphere`) do this with shifts. A
+table (:mod:`semilocal.hierarchy.table`: cuts, areas, a taxonomy) numbers its cells level by level and its leaves along
+the tree.
 
-The rule, the curator's steps and the simulation take any hierarchy. Messages do not yet: a task on the wire names a box
-tree, and one tally has one width, because a device must know every hierarchy that a server may send.
+Inside, tallies have one column per child of the widest cell, zero where a cell has no such child. In messages, the row
+of a cell has as many numbers as the cell has children. A device must know every hierarchy that a server may send, so a
+task on the wire names one of these four.
 
 Knows cells and codes. Knows no participants, reports or randomness.
 """
@@ -65,6 +67,11 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
     def fanout(self) -> int:
         """The largest number of children of any cell."""
         raise NotImplementedError
+
+    @property
+    def has_one_fanout(self) -> bool:
+        """Whether all cells above the deepest level have ``fanout`` children."""
+        return False
 
     def fanouts(self, cells: npt.ArrayLike) -> Integers:
         """Number of children of each cell: int64[m], 1 to ``fanout``, and 0 at the deepest level."""
@@ -166,6 +173,10 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
     def areas(self, cells: npt.ArrayLike) -> Floats:
         """Areas in km² on a map, else products of the sides in units of the axes: float64[m]."""
         return earth.areas(self.boxes(cells), geographic=earth.is_map(self.box))
+
+    def names(self, cells: npt.ArrayLike) -> list[str]:
+        """What cells are called; empty texts if they have no labels."""
+        return [""] * len(np.asarray(cells))
 
     def polygons(self, cells: npt.ArrayLike) -> list[Polygons]:
         """Outlines of cells in two dimensions: closed rings, counter-clockwise, one per part of a cell."""

@@ -36,6 +36,11 @@ class PrefixTree(Hierarchy, frozen=True):
         return 1 << self.level_bits
 
     @property
+    def has_one_fanout(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
     def path_bits(self) -> int:
         """Bits of the longest path."""
         return self.level_bits * self.max_depth

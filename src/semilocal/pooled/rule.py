@@ -128,7 +128,7 @@ def next_level(task: PooledTask, level: Level, differences: Integers) -> Level:
     return _priced(
         task,
         level.depth + 1,
-        _siblings(parents * np.uint64(2), parents * np.uint64(2) + np.uint64(1)),
+        task.hierarchy.children(parents) if len(parents) else parents,
         size=_siblings((size + kept) / 2, (size - kept) / 2),
         variance=np.repeat(after, 2),
         unevenness=np.repeat(unevenness, 2),
@@ -170,6 +170,8 @@ def _priced(
     opens = (_expected_difference(reach, unevenness) >= task.threshold) & (price < left)
     if depth == task.hierarchy.max_depth:
         opens[:] = False
+    if not task.hierarchy.has_one_fanout:
+        opens &= task.hierarchy.fanouts(cells) == 2
     return Level(depth, cells, size, variance, unevenness, weight, left, np.where(opens, price, 0))
 
 

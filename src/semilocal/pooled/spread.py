@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from ..hierarchy import Cells, Halved
+from ..hierarchy import BinaryTree, Cells, Halved, SphereTree, TableTree
 
 __all__ = ["HALVINGS", "Density", "spread_inside"]
 
@@ -45,6 +45,8 @@ def spread_inside(
     float64[m * 2^halvings]
         Counts: those of the parts of a cell add up to its own.
     """
+    if isinstance(tree, TableTree):  # its cells have no halves; evenly
+        return tree, cells, counts
     try:
         deeper = tree.deeper(halvings)
     except InvalidInput:  # floats cannot tell such narrow cells apart; evenly then
@@ -59,7 +61,7 @@ def spread_inside(
 class Density:
     """Counts of any cells, from those of disjoint cells in the order of the domain: each evenly spread."""
 
-    def __init__(self, tree: Halved, cells: Cells, counts: Floats) -> None:
+    def __init__(self, tree: BinaryTree | SphereTree, cells: Cells, counts: Floats) -> None:
         self._tree = tree
         self._first, last = tree.span(cells)
         self._width = (last - self._first + np.uint64(1)).astype(np.float64)

@@ -18,7 +18,8 @@ import msgspec
 
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy import BinaryTree, Halved, SphereTree
+from ..hierarchy import BinaryTree, Halved, SphereTree, TableTree
+from ..hierarchy.tables import in_twos
 from ..protocol.messages import read_canonical
 from ..protocol.task import check_alone
 
@@ -42,8 +43,8 @@ class PooledTask(
 
     Attributes
     ----------
-    hierarchy : BinaryTree or SphereTree
-        The public tree, two children per cell, at most 40 levels.
+    hierarchy : BinaryTree, SphereTree or TableTree
+        The public tree, at most two children per cell, at most 40 levels.
     epsilon : float
         The promise: the loss for any change of one person's position, anywhere in the domain (pure, delta = 0).
     trust : {"curator", "two-servers"}
@@ -68,8 +69,8 @@ class PooledTask(
     label: str = ""
 
     def __post_init__(self) -> None:
-        good = isinstance(self.hierarchy, BinaryTree | SphereTree)
-        _check(good, "hierarchy", "a BinaryTree or a SphereTree, with two children per cell", self.hierarchy)
+        good = isinstance(self.hierarchy, BinaryTree | SphereTree | TableTree) and self.hierarchy.fanout == 2
+        _check(good, "hierarchy", "a tree with at most two children per cell, such as BinaryTree", self.hierarchy)
         depth = self.hierarchy.max_depth
         _check(depth <= MAX_LEVELS, "max_depth", f"an integer from 1 to {MAX_LEVELS}", depth)
         _check_epsilon(self.epsilon)
@@ -113,8 +114,9 @@ class PooledTask(
         epsilon : float
             Loss for any change of one person's position anywhere in the domain, above 0.
         trust : {"curator", "two-servers"}
-        hierarchy : BinaryTree or SphereTree, optional
-            The public tree, instead of ``box``, ``resolution`` and ``max_depth``.
+        hierarchy : BinaryTree, SphereTree or TableTree, optional
+            The public tree, instead of ``box``, ``resolution`` and ``max_depth``. A table is taken in twos
+            (:func:`semilocal.hierarchy.tables.in_twos`).
         resolution : float or one per axis, optional
             No cell gets narrower than this, in units of the axes; at most half of the box. Without it, 2**-20 of the
             box or 40 levels, whichever is coarser.
@@ -138,6 +140,8 @@ class PooledTask(
             hierarchy = _tree_for(box, resolution, max_depth)
         else:
             check_alone(hierarchy, box=box, resolution=resolution, max_depth=max_depth)
+            if isinstance(hierarchy, TableTree) and hierarchy.fanout > 2:
+                hierarchy = in_twos(hierarchy)
         noise_scale = math.sqrt(2 if trust == "two-servers" else 1) * max_reports / (epsilon / 2)
         return cls(
             hierarchy=hierarchy,

@@ -9,6 +9,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats
@@ -135,11 +136,14 @@ class CellMap(WaysOut):
     def table_with(self, **columns: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
         """Columns, one row per region: cell, depth, the given ones, and lower and upper bound per axis.
 
-        Cells of a tree over the whole Earth also have their geohash, those over Web Mercator their quadkey.
+        Cells of a tree over the whole Earth also have their geohash, those over Web Mercator their quadkey,
+        those of a table of labels their label.
         """
         tree = self.task.hierarchy
         table: dict[str, npt.NDArray[Any]] = {"cell": self.cells, "depth": tree.depth(self.cells)}
         table |= cell_names(tree, self.cells) | columns
+        if any(names := tree.names(self.cells)):
+            table["label"] = np.array(names)
         for axis, name in enumerate(self.task.box.names):
             table[f"{name}_lower"], table[f"{name}_upper"] = self.boxes[:, 0, axis], self.boxes[:, 1, axis]
         return table

@@ -26,6 +26,8 @@ import numpy.typing as npt
 from ..arrays import Integers, as_integers
 from ..errors import DeviceViolation, InvalidInput
 from ..hierarchy.base import Cells
+from ..randomizer.base import Randomizer
+from ..randomizer.widths import with_fanout
 from .messages import (
     MAX_RESPONDERS,
     MAX_SUM,
@@ -44,7 +46,7 @@ from .rule import Frontier, Played, Ruling, decide, first_frontier, possible, ro
 from .tally import RoundTally
 from .task import Task
 
-__all__ = ["Curator", "Regions", "closing", "count_reports"]
+__all__ = ["Curator", "Regions", "closing", "count_reports", "padded"]
 
 
 class Regions(NamedTuple):
@@ -170,7 +172,13 @@ class Curator:
         release = self.release
         if release is not None:
             return RoundTally(self.regions.cells, release.mechanism)
-        return RoundTally(self.frontier.cells, None if self.roll_call else self.task.randomizer)
+        widths = None if self.task.hierarchy.has_one_fanout else self.widths
+        return RoundTally(self.frontier.cells, None if self.roll_call else self.task.randomizer, widths=widths)
+
+    @property
+    def widths(self) -> Integers:
+        """How many children the cells of the open round have: int64[m]."""
+        return self.task.hierarchy.fanouts(self.frontier.cells)
 
     def check(self, report: AnyReport) -> tuple[int, int]:
         """Refuse a report that does not belong to the open round.
@@ -196,10 +204,10 @@ class Curator:
         before = self.paths.get(report.cell)
         if before is None:
             raise DeviceViolation("unknown-cell", f"cell {report.cell} is not asked about in round {self.round}")
-        self._check_answer(report.answer)
+        self._check_answer(report.answer, report.cell)
         return before
 
-    def _check_answer(self, answer: int | tuple[int, ...] | None) -> None:
+    def _check_answer(self, answer: int | tuple[int, ...] | None, cell: int) -> None:
         release = self.release
         if release is not None:
             assert release.mechanism is not None
@@ -212,9 +220,15 @@ class Curator:
             raise DeviceViolation("bad-answer", f"round {self.round} takes {wanted}")
         if answer is not None:
             try:
-                self.task.randomizer.check_answer(answer)
+                self._randomizer(cell).check_answer(answer)
             except InvalidInput as error:
                 raise DeviceViolation("bad-answer", str(error)) from None
+
+    def _randomizer(self, cell: int) -> Randomizer:
+        task = self.task
+        if task.hierarchy.has_one_fanout:
+            return task.randomizer
+        return with_fanout(task.randomizer, int(task.hierarchy.fanouts(np.array([cell], dtype=np.uint64))[0]))
 
     @property
     def paths(self) -> dict[int, tuple[int, int]]:
@@ -291,7 +305,7 @@ class Curator:
                 raise InvalidInput(f"the closing of round {closed.round} does not follow from the partition and plan")
             self.values += 1
             return
-        played = self.judge(closed.responders, closed.tally)
+        played = self.judge(closed.responders, padded(self.task, closed))
         if closing(self.task, played) != closed:
             raise InvalidInput(f"the closing of round {closed.round} does not follow from its tally")
         self.take(played)
@@ -371,12 +385,31 @@ class Curator:
 
 
 def closing(task: Task, played: Played) -> Closed:
-    """The message that publishes a round of the partition."""
+    """The message that publishes a round of the partition: as many sums per cell as it has children."""
+    widths = task.hierarchy.fanouts(played.cells).tolist()
     return Closed(
         task.id, played.number, tuple(played.cells.tolist()), tuple(played.responders.tolist()),
-        tuple(tuple(row) for row in played.tally.tolist()),
+        tuple(tuple(row[:width]) for row, width in zip(played.tally.tolist(), widths, strict=True)),
         tuple(tuple(np.flatnonzero(row).tolist()) for row in played.kept),
     )  # fmt: skip
+
+
+def padded(task: Task, closed: Closed) -> Integers:
+    """The sums in a closing with one column per child of the widest cell: int64[m, fanout], int64[m, 0] (roll call).
+
+    Raises
+    ------
+    InvalidInput
+        If a cell has another number of sums than children, or is no cell.
+    """
+    asks = closed.round <= task.max_rounds
+    widths = task.hierarchy.fanouts(np.array(closed.cells, dtype=np.uint64)) if asks else [0] * len(closed.cells)
+    out = np.zeros((len(closed.cells), task.hierarchy.fanout if asks else 0), dtype=np.int64)
+    for row, (sums, width) in enumerate(zip(closed.tally, widths, strict=True)):
+        if len(sums) != width:
+            raise InvalidInput(f"cell {closed.cells[row]} has {width} children; its tally has {len(sums)} numbers")
+        out[row, :width] = sums
+    return out
 
 
 def count_reports(curator: Curator, reports: Sequence[AnyReport]) -> tuple[Integers, Integers]:

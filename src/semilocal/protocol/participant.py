@@ -37,6 +37,7 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput, ServerViolation
 from ..hierarchy.base import ROOT
+from ..randomizer.widths import with_fanout
 from .keys import SECRET_BYTES, move_entropy, pseudonym, report_entropy, value_entropy
 from .messages import (
     AnyClosed,
@@ -245,9 +246,15 @@ class Participant:
         answer = None
         if query.round <= task.max_rounds:
             child = int(task.hierarchy.child_of(np.array([self.state.code], dtype=np.uint64), query.round - 1)[0])
-            words = task.randomizer.words
-            answer = task.randomizer.respond(child, report_entropy(self._secret, task.id, query.round, cell, words))
+            randomizer = with_fanout(task.randomizer, self._children)
+            entropy = report_entropy(self._secret, task.id, query.round, cell, randomizer.words)
+            answer = randomizer.respond(child, entropy)
         return Report(task.id, query.round, self.pseudonym, cell, answer)
+
+    @property
+    def _children(self) -> int:
+        """How many children its cell has."""
+        return int(self.task.hierarchy.fanouts(np.array([self.state.cell], dtype=np.uint64))[0])
 
     def _follow(self, closed: Closed) -> None:
         state, task = self.state, self.task
@@ -273,11 +280,12 @@ class Participant:
     def next_state(self, closed: Closed, row: int, responders: int) -> State:
         """Check the verdict on this device's cell, a row of the closing, and find the state that follows from it."""
         state, task = self.state, self.task
-        size, tally = np.array([responders]), np.array([closed.tally[row]], dtype=np.int64)
-        if tally.shape != (1, task.randomizer.fanout):
+        size, sums, width = np.array([responders]), np.array([closed.tally[row]], dtype=np.int64), self._children
+        if sums.shape != (1, width):
             raise ServerViolation("impossible-tally", "the tally does not have one number per child")
-        if not task.randomizer.possible(tally, size)[0]:
+        if not with_fanout(task.randomizer, width).possible(sums, size)[0]:
             raise ServerViolation("impossible-tally", "no set of reports adds up to this tally")
+        tally = np.pad(sums, [(0, 0), (0, task.hierarchy.fanout - width)])
         cell = np.array([state.cell], dtype=np.uint64)
         expected = np.array([np.nan if state.expected is None else state.expected])
         ruling = decide(task, Frontier(cell, np.array([state.trims]), expected), size, tally)

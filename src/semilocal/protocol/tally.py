@@ -36,6 +36,8 @@ class RoundTally:
         The cells that are asked about, ascending; in a round of values, the regions.
     channel : Randomizer, Mechanism or None
         What answers come through: the task's randomizer, a release's mechanism, or nothing (a roll call).
+    widths : int64[m], optional
+        Number of children of each cell, where it differs from cell to cell; as the randomizer says if left out.
 
     Examples
     --------
@@ -48,9 +50,12 @@ class RoundTally:
     [[2, 2], [[1, 1], [0, 2]]]
     """
 
-    def __init__(self, cells: npt.ArrayLike, channel: Randomizer | Mechanism | None) -> None:
+    def __init__(
+        self, cells: npt.ArrayLike, channel: Randomizer | Mechanism | None, *, widths: Integers | None = None
+    ) -> None:
         self.cells: Cells = np.asarray(cells, dtype=np.uint64)
         self.channel = channel
+        self.widths = widths
         self.responders: Integers = np.zeros(len(self.cells), dtype=np.int64)
         width = channel.fanout if isinstance(channel, Randomizer) else 0
         self.sums: Integers = np.zeros((len(self.cells), width), dtype=np.int64)
@@ -70,8 +75,11 @@ class RoundTally:
         place = np.minimum(np.searchsorted(self.cells, named), len(self.cells) - 1)
         return np.where(self.cells[place] == named, place, -1)
 
-    def legal(self, answers: npt.ArrayLike) -> Flags:
-        """Which answers a participant can have given: bool[n] for int[n], int[n, fanout], or int[n, 0] (roll call)."""
+    def legal(self, answers: npt.ArrayLike, rows: Integers) -> Flags:
+        """Which answers a participant can have given for these rows: bool[n].
+
+        ``answers`` are int[n], int[n, fanout], or int[n, 0] in a roll call. Row -1 stands for no cell.
+        """
         array = np.asarray(answers)
         if array.shape != ((len(array),) if self.width is None else (len(array), self.width)):
             return np.zeros(len(array), dtype=bool)
@@ -80,7 +88,8 @@ class RoundTally:
         if isinstance(self.channel, Randomizer) and array.ndim == 2:
             return self.channel.possible(array, np.ones(len(array), dtype=np.int64))
         outputs = self.channel.alphabet if isinstance(self.channel, Mechanism) else range(self.channel.fanout)
-        return np.asarray((array >= outputs.start) & (array < outputs.stop))
+        stop = outputs.stop if self.widths is None else np.where(rows < 0, outputs.stop, self.widths[rows])
+        return np.asarray((array >= outputs.start) & (array < stop))
 
     def add(self, cells: npt.ArrayLike, answers: npt.ArrayLike) -> None:
         """Count reports.
@@ -102,7 +111,7 @@ class RoundTally:
             raise InvalidInput(f"there must be one answer per cell; got {len(rows)} cells and {len(array)} answers")
         if not len(rows):
             return
-        if not self.legal(array).all():
+        if not self.legal(array, rows).all():
             raise DeviceViolation("bad-answer", "a report has an answer that no participant can have given")
         self.count(rows, array)
 

@@ -18,7 +18,7 @@ from ..arrays import is_integer, is_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.sides import at_least, is_geographic, side_unit
-from ..hierarchy import MAX_BITS, ROOT, BinaryTree, Hierarchy, Quadtree, SphereTree
+from ..hierarchy import MAX_BITS, ROOT, AnyTree, BinaryTree, Hierarchy, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .promise import promise
 
@@ -80,7 +80,7 @@ class Task(
         At most 64 characters. It is part of the id, so that the same collection can be repeated under another label.
     """
 
-    hierarchy: BinaryTree | Quadtree | SphereTree
+    hierarchy: AnyTree
     randomizer: RandomizedResponse | DiscreteLaplace | PaperLaplace
     rule: Rule
     k: int
@@ -98,9 +98,7 @@ class Task(
     label: str = ""
 
     def __post_init__(self) -> None:
-        _check(
-            isinstance(self.hierarchy, Hierarchy), "hierarchy", "a BinaryTree, Quadtree or SphereTree", self.hierarchy
-        )
+        _check(isinstance(self.hierarchy, Hierarchy), "hierarchy", "a tree such as BinaryTree", self.hierarchy)
         _check(
             isinstance(self.randomizer, RandomizedResponse | DiscreteLaplace | PaperLaplace),
             "randomizer", "a RandomizedResponse, DiscreteLaplace or PaperLaplace", self.randomizer,
@@ -109,6 +107,11 @@ class Task(
             raise InvalidInput(
                 f"the randomizer answers for {self.randomizer.fanout} children, but cells of the hierarchy have "
                 f"{self.hierarchy.fanout}; use a randomizer with fanout={self.hierarchy.fanout}"
+            )
+        if not self.hierarchy.has_one_fanout and not isinstance(self.randomizer, RandomizedResponse):
+            raise InvalidInput(
+                "the cells of this hierarchy have different numbers of children, which only RandomizedResponse answers "
+                f"for; got {self.randomizer!r}"
             )
         _check(self.rule in ("all", "trim", "each"), "rule", "'all', 'trim' or 'each'", self.rule)
         _check(self.accounting in ("core", "uniform"), "accounting", "'core' or 'uniform'", self.accounting)
@@ -194,7 +197,7 @@ class Task(
         epsilon: float,
         delta: float,
         k: int,
-        hierarchy: BinaryTree | Quadtree | SphereTree | None = None,
+        hierarchy: AnyTree | None = None,
         rule: Rule = "trim",
         accounting: Accounting = "core",
         max_trims: int | None = None,

@@ -27,6 +27,7 @@ import numpy as np
 
 from ..arrays import Flags, Floats, Integers
 from ..geometry.polygons import Polygons
+from ..hierarchy import TableTree
 from ..pooled import noise
 from ..pooled.estimate import Estimates, final_places
 from ..pooled.rule import last_opened
@@ -335,6 +336,7 @@ def _fitted(estimates: Estimates, people: Floats, starts: Integers) -> Spread:
     Cells with a final child would not do: a child is final where the division, or its noise, made it small.
     """
     tree = estimates.tree
+    assert not isinstance(tree.task.hierarchy, TableTree)
     density = Density(tree.task.hierarchy, tree.cells, estimates.counts)
     sizes, children, noises, expected = [np.empty(0)], [np.empty((0, 2))], [np.empty(0)], [np.empty((0, 2))]
     for start, level, found in zip(starts[:-1], tree.levels, tree.differences, strict=False):

@@ -15,9 +15,11 @@ import numpy as np
 
 from ..arrays import Floats
 from ..functions import BoundedFunction
+from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import Column
 from ..protocol.partition import Partition
 from ._inside import Inside
+from ._shares import PublicShares
 from ._tree import NONE, Tree
 from ._visitors import Population, population
 
@@ -46,7 +48,7 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     parts = np.flatnonzero(tree.is_part)
     ends = np.flatnonzero(tree.children[:, 0] == NONE)
     mean, square = np.zeros((2, len(tree.cells)))
-    values = f(_places(tree.boxes[ends]).reshape(-1, tree.boxes.shape[2])).reshape(len(ends), _PROBES)
+    values = f(_places(partition.task.hierarchy, tree.cells[ends])).reshape(len(ends), _PROBES)
     mean[ends], square[ends] = values.mean(axis=1), (values**2).mean(axis=1)
     landing, landing_square = mean.copy(), square.copy()
     sent, sent_square = np.zeros((2, len(tree.cells)))  # of a part: where its people were sent
@@ -71,15 +73,17 @@ def _moved(partition: Partition) -> tuple[Tree, Population, float]:
     """Who may have been moved, and how clumped they are; the same for every function of one partition."""
     tree = Tree.of(partition)
     found = population(tree)
+    if not partition.task.hierarchy.cells_are_boxes:
+        return tree, found, PublicShares.of(partition).spread.clumped
     return tree, found, Inside.of(tree, found, np.zeros((len(tree.cells), tree.boxes.shape[2]))).spread.clumped
 
 
-def _places(boxes: Floats) -> Floats:
-    """Places spread over boxes, by a rule that fills them evenly in any dimension: float64[m, probes, d]."""
-    dimensions = boxes.shape[2]
+def _places(hierarchy: Hierarchy, cells: Cells) -> Floats:
+    """Places spread over cells, by a rule that fills them evenly in any dimension: float64[m * probes, d]."""
+    dimensions = hierarchy.box.dimensions
     ratio = 2.0
     for _ in range(32):  # the root of ratio ** (d + 1) = ratio + 1, which makes steps that never line up
         ratio = (1.0 + ratio) ** (1.0 / (dimensions + 1))
     steps = ratio ** -np.arange(1.0, dimensions + 1)
     share = (0.5 + np.arange(_PROBES)[:, None] * steps) % 1.0
-    return np.asarray(boxes[:, None, 0] + share * (boxes[:, None, 1] - boxes[:, None, 0]))
+    return hierarchy.places(np.repeat(cells, _PROBES), np.tile(share, (len(cells), 1)))

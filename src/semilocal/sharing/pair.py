@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy.dyadic import ROOT, BinaryTree
+from ..hierarchy import ROOT, BinaryTree, TableTree
 from ..pooled.asked import AskedValue
 from ..pooled.loss import Rung, guarantee
 from ..pooled.task import PooledTask
@@ -117,6 +117,14 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
     value: AskedValue | msgspec.UnsetType = msgspec.UNSET  # tasks without a value do not name it
 
     def __post_init__(self) -> None:
+        tree = self.pooled.hierarchy
+        if isinstance(tree, TableTree):
+            raise InvalidInput(
+                f"two servers count along paths of bits, and the table {tree.name!r} has none; take a box or the "
+                "sphere, or trust a curator"
+            )
+        if self.bucket_depth and not isinstance(tree, BinaryTree):
+            raise InvalidInput("public buckets are boxes: bucket_depth must be 0 for a sphere")
         if self.pooled.trust != "two-servers":
             raise InvalidInput(f"a pair plays tasks with trust 'two-servers'; got {self.pooled.trust!r}")
         _check_different(self.leader, self.helper)

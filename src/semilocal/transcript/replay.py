@@ -17,7 +17,7 @@ import numpy as np
 
 from ..arrays import Integers
 from ..errors import InvalidInput
-from ..protocol.curator import Curator, closing
+from ..protocol.curator import Curator, closing, padded
 from ..protocol.keys import pseudonym
 from ..protocol.messages import (
     Closed,
@@ -226,7 +226,8 @@ class Replay:
             return
         self._one_each(columns)
         who = self._who(curator, columns)
-        rows, legal = tally.rows(columns.cells), tally.legal(columns.answers)
+        rows = tally.rows(columns.cells)
+        legal = tally.legal(columns.answers, rows)
         if kind is Report:
             self._check_paths(curator, columns, who, rows)
         else:
@@ -293,10 +294,10 @@ class Replay:
             self.found.add("wrong-verdict", number, "the closing is not about the task, round and cells asked for")
             curator.step(*tally.close())
             return
-        for token, what, count in compare_counts(closed, *tally.close()):
+        for token, what, count in compare_counts(closed, *tally.close(), curator.widths):
             self.found.add(token, number, what, count)
         try:
-            played = curator.judge(closed.responders, closed.tally)
+            played = curator.judge(closed.responders, padded(curator.task, closed))
         except InvalidInput:  # no set of reports adds up to what was published: named above
             played = curator.judge(*tally.close())
         curator.take(self._compare_verdicts(curator.task, played, closed))

@@ -18,7 +18,9 @@ from .checkpoints import Seal, next_head, signature_fault
 __all__ = ["check_seal", "compare_counts", "compare_values", "not_ascending", "published"]
 
 
-def compare_counts(closed: Closed, responders: Integers, tally: Integers) -> Iterator[tuple[str, str, int]]:
+def compare_counts(
+    closed: Closed, responders: Integers, tally: Integers, widths: Integers
+) -> Iterator[tuple[str, str, int]]:
     """Differences between a closing and the count of its reports: token, words, how many.
 
     Parameters
@@ -26,6 +28,8 @@ def compare_counts(closed: Closed, responders: Integers, tally: Integers) -> Ite
     closed : Closed
     responders, tally : int64[m], int64[m, fanout]
         Counted again, for the same cells.
+    widths : int64[m]
+        How many children each cell has.
     """
     cells = closed.cells
     claimed = np.array(closed.responders, dtype=np.int64)
@@ -40,12 +44,13 @@ def compare_counts(closed: Closed, responders: Integers, tally: Integers) -> Ite
                 f"transcript has {int(responders[row])}"
             ), count  # fmt: skip
     same = np.flatnonzero(claimed == responders).tolist()
-    wrong = [row for row in same if tuple(tally[row].tolist()) != closed.tally[row]]
+    counted = [tuple(row[:width]) for row, width in zip(tally.tolist(), widths.tolist(), strict=True)]
+    wrong = [row for row in same if counted[row] != closed.tally[row]]
     if wrong:
         row = wrong[0]
         yield "wrong-tally", (
             f"{len(wrong)} tallies are not the sums of their reports: cell {cells[row]} was closed with "
-            f"{closed.tally[row]}, the reports add up to {tuple(tally[row].tolist())}"
+            f"{closed.tally[row]}, the reports add up to {counted[row]}"
         ), len(wrong)  # fmt: skip
 
 

@@ -35,9 +35,9 @@ def test_the_transcript_gives_the_same_tree_and_estimates(published: Published) 
 def test_final_cells_cover_the_domain_in_order(published: Published) -> None:
     tree = replay(published)
     first, last = tree.task.hierarchy.span(tree.cells)
-    assert first[0] == 1 << tree.task.hierarchy.path_bits
+    assert first[0] == 1 << tree.task.hierarchy.path_bits  # type: ignore[union-attr]
     assert (first[1:] == last[:-1] + np.uint64(1)).all()
-    assert last[-1] == (2 << tree.task.hierarchy.path_bits) - 1
+    assert last[-1] == (2 << tree.task.hierarchy.path_bits) - 1  # type: ignore[union-attr]
     inside = np.random.default_rng(0).random((500, 2))
     boxes = tree.task.hierarchy.boxes(tree.cells)[tree.find(inside)]
     assert ((inside >= boxes[:, 0]) & (inside <= boxes[:, 1])).all()

@@ -62,8 +62,8 @@ def test_regions_and_trimmed_parts_tile_the_domain(kind: str, d: int) -> None:
     partition, tree = run.partition, run.task.hierarchy
     first, last = tree.span(np.concatenate([partition.cells, partition.trimmed_cells]))
     order = np.argsort(first)
-    assert int(first[order[0]]) == 1 << tree.path_bits
-    assert int(last[order[-1]]) == (2 << tree.path_bits) - 1
+    assert int(first[order[0]]) == 1 << tree.path_bits  # type: ignore[union-attr]
+    assert int(last[order[-1]]) == (2 << tree.path_bits) - 1  # type: ignore[union-attr]
     assert (first[order[1:]] == last[order[:-1]] + np.uint64(1)).all()
     assert (np.diff(tree.span(partition.cells)[0].astype(object)) > 0).all()  # in the order of the curve
     if d == 2 and "trim" in kind:

@@ -112,7 +112,9 @@ def test_legal_agrees_with_the_check_of_a_single_answer(name: str) -> None:
             return False
         return True
 
-    assert RoundTally(CELLS, channel).legal(answers).tolist() == [legal(one) for one in answers]
+    assert RoundTally(CELLS, channel).legal(answers, np.zeros(len(answers), dtype=np.int64)).tolist() == [
+        legal(one) for one in answers
+    ]
     assert {legal(one) for one in answers} == {True, False}
 
 

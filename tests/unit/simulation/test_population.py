@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from semilocal import BinaryTree, Box, Curator, DiscreteLaplace, Quadtree, RandomizedResponse, Task
+from semilocal import BinaryTree, Box, Curator, Quadtree, RandomizedResponse, Task
 from semilocal.arrays import Floats
 from semilocal.hierarchy import Cells
+from semilocal.hierarchy.tables import from_cuts
 from semilocal.protocol.rule import Ruling, first_frontier, proceed
 from semilocal.randomizer import Randomizer
 from semilocal.simulation.population import Asked, Counted, SortedPopulation
 from semilocal.simulation.run import Moved
 from semilocal.simulation.simulate import play
 from semilocal.testing import secrets_of
-from tests.helpers.table_tree import TableTree
+from tests.helpers.areas import AREAS
 
-TREE = TableTree()
+TREE = from_cuts("x", AREAS)
 
 
 def table_task(rule: Any = "trim", randomizer: Randomizer | None = None, **options: Any) -> Task:
@@ -35,7 +36,7 @@ def crowd() -> Floats:
 
 @pytest.mark.parametrize("detail", ["tallies", "reports"])
 @pytest.mark.parametrize("rule", ["all", "trim", "each"])
-@pytest.mark.parametrize("noise", [RandomizedResponse(6.0, TREE.fanout), DiscreteLaplace(8.0, TREE.fanout)])
+@pytest.mark.parametrize("noise", [RandomizedResponse(6.0, TREE.fanout)])
 def test_a_table_with_other_fanouts_in_every_cell_is_played_to_the_end(
     noise: Randomizer, rule: Any, detail: Any
 ) -> None:

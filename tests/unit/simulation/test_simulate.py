@@ -163,7 +163,7 @@ def test_points_that_all_share_a_place_or_an_edge_are_fine(name: str, place: str
 @pytest.mark.parametrize("place", ["uniform", "cluster"])
 def test_paths_too_long_to_share_a_word_with_the_index_are_sorted_as_well(place: str) -> None:
     task = Task.build(SQUARE, epsilon=3.0, delta=0.05, k=10, max_depth=60, max_rounds=12)
-    assert task.hierarchy.path_bits + 9 > 64
+    assert task.hierarchy.path_bits + 9 > 64  # type: ignore[union-attr]
     check_run(simulate(shape(place), task, rng=np.random.default_rng(6)), shape(place))
 
 

@@ -1,0 +1,271 @@
+"""A public tree given as a table: cut points of one axis, or labels such as areas and codes of a taxonomy.
+
+The deepest cells, the *leaves*, lie side by side on one axis; leaf i reaches from ``edges[i]`` to ``edges[i + 1]``. A
+tree of labels has one unit of the axis per leaf, so that leaf i is the interval from i to i + 1 and a position in it is
+i + 0.5. The tree above the leaves is written as numbers of children, level by level, so a table on the wire has no
+gaps and no overlaps. :mod:`semilocal.hierarchy.tables` builds it from what people have.
+
+Cells are numbered level by level from the root, 1; codes are the numbers of the leaves from 0. A leaf that is reached
+early goes on with one child at a time. Intervals are half-open; the last one also holds the upper end.
+
+Knows numbers and labels. Knows no participants, reports or randomness.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats, Integers, is_integer
+from ..errors import InvalidInput, is_plain, printable
+from ..geometry.box import Box
+from .base import Cells, Hierarchy
+from .prefix import cell_array
+
+__all__ = ["MAX_LABEL", "MAX_LEAVES", "MAX_TABLE_DEPTH", "MAX_TABLE_FANOUT", "TableTree"]
+
+MAX_LEAVES = 20_000
+MAX_TABLE_DEPTH = 40
+MAX_TABLE_FANOUT = 256
+MAX_LABEL = 80  # characters
+
+
+class _Index(NamedTuple):
+    """The tree as arrays, by cell (row 0 is no cell): int64 each; and the first cell of each level and one more."""
+
+    starts: Integers
+    depth: Integers
+    parent: Integers
+    fanout: Integers
+    child: Integers  # the first
+    first: Integers  # leaf
+    last: Integers
+
+
+class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
+    """A tree over one axis with its own number of children in every cell.
+
+    Use :func:`semilocal.hierarchy.tables.from_cuts`, ``from_labels`` or ``balanced`` to build one.
+
+    Parameters
+    ----------
+    name : str
+        Of the axis.
+    edges : tuple of float
+        Ends of the leaves, ascending: 2 to 20,001.
+    widths : tuple of tuple of int
+        For every depth above the deepest, the number of children of each cell from left to right: 1 to 256.
+    labels : tuple of tuple of str
+        For every depth, the label of each cell; none for a tree of cuts.
+
+    Examples
+    --------
+    >>> tree = TableTree("income", (0.0, 1.0, 2.0, 5.0), ((2,), (2, 1)))
+    >>> tree.locate([[1.5], [4.0]], 1).tolist(), tree.boxes([2]).tolist()
+    ([2, 3], [[[0.0], [2.0]]])
+    """
+
+    name: str
+    edges: tuple[float, ...]
+    widths: tuple[tuple[int, ...], ...]
+    labels: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        leaves = len(self.edges) - 1
+        if not 2 <= leaves <= MAX_LEAVES:
+            raise InvalidInput(f"a table has 2 to {MAX_LEAVES} leaves; got {max(leaves, 0)}")
+        msgspec.structs.force_setattr(self, "edges", tuple(float(edge) for edge in self.edges))
+        for row, (low, high) in enumerate(zip(self.edges, self.edges[1:], strict=False)):
+            if not (low < high and math.isfinite(low) and math.isfinite(high)):
+                raise InvalidInput(f"edges must be finite and ascending; edge {row + 1} is {high} after {low}")
+        if not 1 <= len(self.widths) <= MAX_TABLE_DEPTH:
+            raise InvalidInput(f"a table has 1 to {MAX_TABLE_DEPTH} levels; got {len(self.widths)}")
+        size = 1
+        for depth, level in enumerate(self.widths):
+            if len(level) != size or not all(is_integer(n) and 1 <= n <= MAX_TABLE_FANOUT for n in level):
+                raise InvalidInput(
+                    f"level {depth} has {size} cells; give each its number of children, from 1 to {MAX_TABLE_FANOUT}"
+                )
+            size = sum(level)
+        if size != leaves:
+            raise InvalidInput(f"the deepest level has {size} cells, but there are {leaves} leaves")
+        if self.fanout < 2:
+            raise InvalidInput("no cell of the table has two children; there is nothing to divide")
+        self._check_labels()
+        Box(self.edges[:1], self.edges[-1:], names=(self.name,))  # refuses a name that is none
+
+    def _check_labels(self) -> None:
+        if not self.labels:
+            return
+        sizes = [1, *map(sum, self.widths)]
+        if [len(row) for row in self.labels] != sizes:
+            raise InvalidInput(f"labels must be one per cell, {sizes} on the levels; got {[*map(len, self.labels)]}")
+        for label in (label for row in self.labels for label in row):
+            if not isinstance(label, str) or not 0 < len(label) <= MAX_LABEL or not is_plain(label):
+                raise InvalidInput(f"a label has 1 to {MAX_LABEL} visible characters; got {printable(repr(label))}")
+        seen: set[str] = set()
+        for depth, row in enumerate(self.labels):
+            again = [label for label in row if label in seen and not self._goes_on(depth, label)]
+            again += [label for label, other in zip(sorted(row), sorted(row)[1:], strict=False) if label == other]
+            if again:
+                raise InvalidInput(f"label {again[0]!r} names two cells; labels must differ")
+            seen.update(row)
+        whole = tuple(float(edge) for edge in range(len(self.edges)))
+        if self.edges != whole:
+            raise InvalidInput("a table with labels has the edges 0, 1, 2 and so on, one unit per leaf")
+
+    def _goes_on(self, depth: int, label: str) -> bool:
+        """Whether a label repeats that of the parent, whose only child the cell is."""
+        above = self.labels[depth - 1]
+        if label not in above:
+            return False
+        place = above.index(label)
+        first = sum(self.widths[depth - 1][:place])
+        return self.widths[depth - 1][place] == 1 and self.labels[depth][first] == label
+
+    # -- shape ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def box(self) -> Box:
+        """The axis from the first edge to the last."""
+        return Box(self.edges[:1], self.edges[-1:], names=(self.name,))
+
+    @property
+    def max_depth(self) -> int:
+        """The deepest level."""
+        return len(self.widths)
+
+    @property
+    def fanout(self) -> int:
+        """The largest number of children of any cell."""
+        return max(map(max, self.widths))
+
+    @cached_property
+    def _index(self) -> _Index:
+        sizes = [1, *map(sum, self.widths)]
+        starts = 1 + np.cumsum([0, *sizes])
+        cells = int(starts[-1])
+        depth = np.repeat(np.arange(len(sizes)), sizes)
+        fanout = np.concatenate([*(np.array(row, dtype=np.int64) for row in self.widths), np.zeros(sizes[-1])])
+        fanout = np.append(0, fanout).astype(np.int64)
+        child = 2 + np.cumsum(fanout) - fanout  # children are numbered in the order of their parents
+        parent = np.zeros(cells, dtype=np.int64)
+        parent[2:] = np.repeat(np.arange(cells), fanout)
+        first, last = np.zeros((2, cells), dtype=np.int64)
+        first[starts[-2] :] = last[starts[-2] :] = np.arange(sizes[-1])
+        for level in range(len(sizes) - 2, -1, -1):
+            here = np.arange(starts[level], starts[level + 1])
+            first[here], last[here] = first[child[here]], last[child[here] + fanout[here] - 1]
+        return _Index(starts, np.append(-1, depth), parent, fanout, child, first, last)
+
+    def _rows(self, cells: npt.ArrayLike) -> Integers:
+        array = cell_array(cells)
+        if np.any((array == 0) | (array >= np.uint64(self._index.starts[-1]))):
+            raise InvalidInput(f"some numbers are no cells of a table of {self._index.starts[-1] - 1} cells")
+        return array.astype(np.int64)
+
+    def fanouts(self, cells: npt.ArrayLike) -> Integers:
+        """Number of children of each cell: int64[m]."""
+        return self._index.fanout[self._rows(cells)]
+
+    # -- cells ---------------------------------------------------------------------------------------------
+
+    def depth(self, cells: npt.ArrayLike) -> Integers:
+        """Depth of each cell: int64[m]."""
+        return self._index.depth[self._rows(cells)]
+
+    def parent(self, cells: npt.ArrayLike) -> Cells:
+        """Parent of each cell: uint64[m]. The root has none and is refused."""
+        rows = self._rows(cells)
+        if np.any(rows == 1):
+            raise InvalidInput("the root has no parent")
+        return self._index.parent[rows].astype(np.uint64)
+
+    def number(self, cells: npt.ArrayLike) -> Integers:
+        """Which child of its parent each cell is: int64[m]. The root is refused."""
+        above = self.parent(cells).astype(np.int64)
+        return self._rows(cells) - self._index.child[above]
+
+    def child(self, cells: npt.ArrayLike, numbers: npt.ArrayLike) -> Cells:
+        """The child with this number of each cell: uint64[m]."""
+        rows, chosen = self._rows(cells), np.asarray(numbers)
+        if np.any((chosen < 0) | (chosen >= self._index.fanout[rows])):
+            raise InvalidInput("some cells have no children with these numbers")
+        return np.asarray(self._index.child[rows] + chosen, dtype=np.uint64)
+
+    def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
+        """First and last leaf of each cell: uint64[m], uint64[m]."""
+        rows = self._rows(cells)
+        return self._index.first[rows].astype(np.uint64), self._index.last[rows].astype(np.uint64)
+
+    # -- positions -----------------------------------------------------------------------------------------
+
+    def codes(self, points: npt.ArrayLike) -> Cells:
+        """Leaves of positions: uint64[n]."""
+        found = np.searchsorted(np.array(self.edges[1:-1]), self.box.check(points)[:, 0], side="right")
+        return found.astype(np.uint64)
+
+    def ancestors(self, codes: Cells, depth: int) -> Cells:
+        """The cells of this depth that hold the leaves: uint64[n]."""
+        start, end = self._index.starts[depth : depth + 2]
+        place = np.searchsorted(self._index.first[start:end], codes.astype(np.int64), side="right") - 1
+        return np.asarray(start + place, dtype=np.uint64)
+
+    def child_of(self, codes: Cells, depth: int | Integers) -> Integers:
+        """Which child of its cell of this depth holds each leaf: int64[n]."""
+        depths = np.broadcast_to(np.asarray(depth), codes.shape)
+        out = np.zeros(len(codes), dtype=np.int64)
+        for level in np.unique(depths).tolist():
+            here = depths == level
+            out[here] = self.number(self.ancestors(codes[here], level + 1))
+        return out
+
+    def boxes(self, cells: npt.ArrayLike) -> Floats:
+        """Ends of each cell: float64[m, 2, 1]."""
+        rows, edges = self._rows(cells), np.array(self.edges)
+        ends = edges[self._index.first[rows]], edges[self._index.last[rows] + 1]
+        return np.stack(ends, axis=1)[:, :, None]
+
+    # -- labels --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _cell_of(self) -> dict[str, int]:
+        flat = [label for row in self.labels for label in row]
+        return {label: cell for cell, label in reversed(list(enumerate(flat, start=1)))}
+
+    def positions(self, labels: npt.ArrayLike) -> Floats:
+        """Positions that stand for leaves: float64[n, 1]. Labels that are none of them are refused, with the row.
+
+        Examples
+        --------
+        >>> from semilocal.hierarchy.tables import from_labels
+        >>> tree = from_labels("ICD", [("heart", "I21"), ("heart", "I25"), ("lung", "J18")])
+        >>> tree.positions(["J18", "I21"]).tolist()
+        [[2.5], [0.5]]
+        """
+        place = {label: number for number, label in enumerate(self.labels[-1])} if self.labels else {}
+        out = np.empty((len(np.asarray(labels)), 1))
+        for row, label in enumerate(np.asarray(labels).tolist()):
+            if label not in place:
+                known = "; it is not the deepest" if label in self._cell_of else ""
+                raise InvalidInput(f"row {row}: {label!r} is no leaf of {self.name!r}{known}; remove it or correct it")
+            out[row] = place[label] + 0.5
+        return out
+
+    def cells_of(self, labels: npt.ArrayLike) -> Cells:
+        """Cells by their labels, at any depth: uint64[m]; to ask ``counts.query(tree.boxes(cells))``."""
+        for label in np.asarray(labels).tolist():
+            if label not in self._cell_of:
+                raise InvalidInput(f"{label!r} is no label of {self.name!r}")
+        return np.array([self._cell_of[label] for label in np.asarray(labels).tolist()], dtype=np.uint64)
+
+    def names(self, cells: npt.ArrayLike) -> list[str]:
+        """What cells are called: their labels; empty texts for a tree of cuts."""
+        rows = self._rows(cells)
+        flat = [label for row in self.labels for label in row]
+        return [flat[row - 1] if flat else "" for row in rows.tolist()]
