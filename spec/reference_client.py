@@ -15,6 +15,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from functools import lru_cache
 from typing import Any
 
+from reference_trees import Sphere, Table
+
 WORD = 2**64
 QUANTILE = 1.6448536269514722
 LONGITUDE, LATITUDE = ("lon", "lng", "long", "longitude"), ("lat", "latitude")
@@ -112,6 +114,18 @@ class Tree:
             out.append((int(fixed.ljust(self.tick_bits, "0"), 2), int(fixed.ljust(self.tick_bits, "1"), 2)))
         return out
 
+    def code_of(self, point: list[float]) -> int:
+        """Deepest cell of a position."""
+        return self.code(self.ticks(point))
+
+    def width(self, cell: int) -> int:
+        """Number of children."""
+        return int(self.fanout)
+
+    def child_cell(self, cell: int, child: int) -> int:
+        """A child of a cell."""
+        return int(cell * self.fanout + child)
+
     def child(self, code: int, depth: int) -> int:
         """Which child of its ancestor of this depth a code lies in."""
         return int(code // self.fanout ** (self.max_depth - depth - 1) % self.fanout)
@@ -145,6 +159,15 @@ class Tree:
     def middle(self, code: int) -> list[float]:
         """The position that stands for a code (11)."""
         return [low + (high - low) * 0.5 for low, high in zip(*self.box(code), strict=True)]
+
+
+AnyTree = Tree | Sphere | Table
+
+
+def tree_of(hierarchy: dict[str, Any]) -> AnyTree:
+    """The hierarchy of a task."""
+    kinds: dict[str, type[AnyTree]] = {"sphere": Sphere, "table": Table}
+    return kinds.get(hierarchy["kind"], Tree)(hierarchy)
 
 
 # -- 7. entropy --------------------------------------------------------------------------------------------------
@@ -209,6 +232,11 @@ def laplace_weights(epsilon: float) -> dict[int, int]:
 
 def _floor(value: Decimal) -> int:
     return int(value.to_integral_value(ROUND_FLOOR))
+
+
+def for_width(randomizer: dict[str, Any], width: int) -> dict[str, Any]:
+    """The randomizer of a cell with so many children."""
+    return {**randomizer, "fanout": width}
 
 
 def word_count(randomizer: dict[str, Any]) -> int:
@@ -297,7 +325,7 @@ def sparse(task: dict[str, Any], n: int, tally: list[int], failing: list[int]) -
     """Whether the failing children together are surely at most a share tau."""
     randomizer, tau, m = task["randomizer"], task["tau"], len(failing)
     if randomizer["kind"] == "randomized-response":
-        p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], randomizer["fanout"]))
+        p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], len(tally)))
         total = sum((tally[child] - n * p0) / (p - p0) for child in failing)
         u, v = p + (m - 1) * p0, m * p0
         variance = (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / (p - p0) ** 2
@@ -311,9 +339,10 @@ def sparse(task: dict[str, Any], n: int, tally: list[int], failing: list[int]) -
 
 def too_small(task: dict[str, Any], cell: int) -> bool:
     """Whether a child of the cell has a side below the task's shortest."""
-    tree, least = Tree(task["hierarchy"]), task["min_side"]
-    lengths = [side for child in range(tree.fanout) for side in tree.sides(cell * tree.fanout + child)]
-    shortest = (least * tree.axes if len(least) == 1 else least) * tree.fanout
+    tree, least = tree_of(task["hierarchy"]), task["min_side"]
+    width = tree.width(cell)
+    lengths = [side for child in range(width) for side in tree.sides(tree.child_cell(cell, child))]
+    shortest = (least * tree.axes if len(least) == 1 else least) * width
     return bool(least) and any(a < b * (1 - 1e-9) for a, b in zip(lengths, shortest, strict=True))
 
 
@@ -321,11 +350,13 @@ def verdict(task: dict[str, Any], n: int, tally: list[int], trims: int, cell: in
     """Children that go on, and whether that is a TRIM."""
     if too_small(task, cell):
         return [], False
+    if len(tally) == 1:
+        return [0], False
     randomizer = task["randomizer"]
     children = randomizer["fanout"] if task["max_trims"] and randomizer["fanout"] > 2 else 1
     delta = task["delta"] / ((1 + task["max_trims"]) * children)
     liars = task["tolerate_liars"]
-    least = threshold(randomizer["kind"], randomizer["epsilon"], randomizer["fanout"], n - liars, task["k"], delta)
+    least = threshold(randomizer["kind"], randomizer["epsilon"], len(tally), n - liars, task["k"], delta)
     passing = [child for child, count in enumerate(tally) if n - liars >= task["k"] and count - liars >= least]
     if task["rule"] == "each" or len(passing) == len(tally):
         return passing, False
@@ -343,10 +374,10 @@ class Device:
 
     def __init__(self, task: dict[str, Any], point: list[float], secret: bytes) -> None:
         self.task, self.secret, self.point = task, secret, point
-        self.tree = Tree(task["hierarchy"])
+        self.tree = tree_of(task["hierarchy"])
         self.id = hashlib.sha256(pack(task)).digest()
         self.pseudonym = pseudonym(secret, self.id)
-        self.code = self.tree.code(self.tree.ticks(point))
+        self.code = self.tree.code_of(point)
         self.cell, self.round, self.trims, self.moves = 1, 1, 0, 0
         self.finished = self.lost = self.answered = False
         self.crowd: int | None = None
@@ -356,9 +387,10 @@ class Device:
         self.answered = True
         answer: Any = None
         if self.round <= self.task["max_rounds"]:
-            randomizer = self.task["randomizer"]
+            randomizer = for_width(self.task["randomizer"], self.tree.width(self.cell))
             words = report_words(self.secret, self.id, self.round, self.cell, word_count(randomizer))
-            answer = respond(randomizer, self.tree.child(self.code, self.round - 1), words)
+            child = self.tree.child(self.code, self.round - 1)
+            answer = 0 if randomizer["fanout"] == 1 else respond(randomizer, child, words)
         return ["report", self.id, self.round, self.pseudonym, self.cell, answer]
 
     def follow(self, cells: list[int], responders: list[int], tally: list[list[int]], kept: list[list[int]]) -> None:
@@ -376,7 +408,7 @@ class Device:
         assert found == kept[row], "a verdict that does not follow from the tally"
         child = self.tree.child(self.code, self.round - 1)
         if self.task["rule"] == "each" and child not in found:
-            self.finished, self.cell = True, self.cell * self.tree.fanout + child
+            self.finished, self.cell = True, self.tree.child_cell(self.cell, child)
         elif not found:
             self.finished, self.crowd = True, responders[row]
         else:
@@ -386,7 +418,7 @@ class Device:
                 self.point = self.tree.middle(self.code)
                 child = self.tree.child(self.code, self.round - 1)
                 self.moves += 1
-            self.cell = self.cell * self.tree.fanout + child
+            self.cell = self.tree.child_cell(self.cell, child)
             self.round, self.trims, self.answered = self.round + 1, self.trims + trimmed, False
 
 

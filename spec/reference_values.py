@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from reference_client import WORD, Device, Tree, derive, pack
+from reference_client import WORD, Device, derive, pack
 
 Point = list[float]
 GRID, BUCKETS = 2**20, 2**14
@@ -72,7 +72,7 @@ def _bump(square: float, sigma: float) -> float:
     return math.exp(-(square / (2 * sigma * sigma)))
 
 
-def scaled_value(tree: Tree, region: int, release: list[Any], point: Point) -> float:
+def scaled_value(tree: Any, region: int, release: list[Any], point: Point) -> float:
     """The number in [0, 1] that goes through the mechanism (15.4)."""
     _, _, name, numbers = release
     low, high = function_range(name, numbers, *tree.box(region))

@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from semilocal import BinaryTree, Box, Curator, PaperLaplace, Policy, Task
+from semilocal import BinaryTree, Box, Curator, PaperLaplace, Policy, SphereTree, Task
 from semilocal.errors import ProtocolError
+from semilocal.hierarchy.tables import from_cuts, from_labels
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import AnyReport
 
@@ -100,6 +101,11 @@ def refuse_report(curator: Curator, legal: AnyReport, bad: AnyReport) -> str:
     return token_of(take)
 
 
+CUTS = from_cuts("age", [[0, 18, 65, 120], [0, 6, 12, 18, 65, 80, 120], [0, 6, 9, 12, 18, 30, 40, 65, 80, 120]])
+CODES = from_labels("code", [
+    ("I", "I20-I25", "I21"), ("I", "I20-I25", "I25"), ("I", "I63"), ("J", "J18"), ("J", "J44"), ("J", "J45"), ("S",),
+])  # fmt: skip
+
 TASKS = {
     "all": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all", max_depth=4),
     "trim": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_trims=1, max_depth=4, tau=0.4),
@@ -109,6 +115,8 @@ TASKS = {
     "short": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_depth=3, max_rounds=1),
     "coarse": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_depth=4, resolution=0.3, label="a second time"),
     "each": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="each", max_depth=3),
+    "table": Task.build(hierarchy=CUTS, epsilon=3.0, delta=0.05, k=20, max_trims=2, tau=0.4),
+    "sphere": Task.build(hierarchy=SphereTree(12), epsilon=1.0, delta=0.05, k=20, max_trims=2, tau=0.4),
     "simulation": Task(
         hierarchy=BinaryTree(unit(1), 3), randomizer=PaperLaplace(1.0, 2), rule="all", k=20, delta=0.05, max_trims=0,
         tau=0.2, accounting="core", max_rounds=3,

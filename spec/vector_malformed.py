@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from vector_common import TASKS, Json
+from vector_common import CODES, TASKS, Json
 
 from semilocal import Closed, Query, Report, Task
 from semilocal.errors import InvalidInput
 from semilocal.protocol.messages import Message, decode, encode
 
 __all__ = ["make_malformed"]
+
+
+LABELLED = Task.build(hierarchy=CODES, epsilon=1.0, delta=0.05, k=20, rule="all")
 
 
 def make_malformed() -> Json:
@@ -96,6 +99,75 @@ def malformed_list() -> Iterator[tuple[str, str, str, bytes]]:
         ("label-with-a-line-break", fields | {"label": "a\nb"}),
     ):  # fmt: skip
         yield f"task-{why}", "task", why.replace("-", " "), msgspec.msgpack.encode(changed)
+    for kind, why, changes in (
+        ("sphere", "depth-three", {"max_depth": 3}),
+        ("sphere", "depth-fifty-three", {"max_depth": 53}),
+        ("sphere", "with-a-box", {"box": {"lower": [0.0], "upper": [1.0], "names": ["x"]}}),
+        ("table", "edges-that-descend", {"edges": [0.0, 6.0, 9.0, 12.0, 18.0, 30.0, 65.0, 40.0, 80.0, 120.0]}),
+        ("table", "edge-twice", {"edges": [0.0, 6.0, 9.0, 12.0, 18.0, 30.0, 40.0, 65.0, 65.0, 120.0]}),
+        ("table", "edges-as-integers", {"edges": [0, 6, 9, 12, 18, 30, 40, 65, 80, 120]}),
+        ("table", "an-edge-too-few", {"edges": [0.0, 6.0, 9.0, 12.0, 18.0, 30.0, 40.0, 65.0, 80.0]}),
+        ("table", "one-leaf", {"edges": [0.0, 1.0], "widths": [[1]]}),
+        ("table", "a-width-of-zero", {"widths": [[3], [3, 0, 3], [1, 2, 1, 3, 1, 1]]}),
+        ("table", "a-width-too-many", {"widths": [[3], [3, 1, 2, 1], [1, 2, 1, 3, 1, 1]]}),
+        ("table", "widths-for-other-leaves", {"widths": [[3], [3, 1, 2], [1, 2, 1, 3, 1, 2]]}),
+        ("table", "no-levels", {"widths": []}),
+        ("table", "without-a-name", {"name": ""}),
+        ("table", "labels-of-two-levels", {"labels": [["age"], ["a", "b", "c"]]}),
+        (
+            "labels",
+            "a-label-twice",
+            {
+                "labels": [
+                    ["code"],
+                    ["I", "J", "S"],
+                    ["I20-I25", "I63", "J18", "J44", "J45", "S"],
+                    ["I21", "I25", "I63", "J18", "J44", "J44", "S"],
+                ]
+            },
+        ),
+        (
+            "labels",
+            "a-label-in-two-branches",
+            {
+                "labels": [
+                    ["code"],
+                    ["I", "J", "S"],
+                    ["I20-I25", "I63", "J18", "J44", "J45", "S"],
+                    ["I21", "I25", "I63", "J18", "J44", "I20-I25", "S"],
+                ]
+            },
+        ),
+        (
+            "labels",
+            "an-invisible-label",
+            {
+                "labels": [
+                    ["code"],
+                    ["I", "J", "S"],
+                    ["I20-I25", "I63", "J18", "J44", "J45", "S"],
+                    ["I21", "I25", "I63", "J18", "J44", "J45", "\u202e"],
+                ]
+            },
+        ),
+        ("labels", "edges-of-labels-are-not-whole", {"edges": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.5]}),
+    ):
+        task = msgspec.msgpack.decode(encode(LABELLED if kind == "labels" else TASKS[kind]))
+        yield f"task-{kind}-{why}", "task", f"{kind}: {why.replace('-', ' ')}", msgspec.msgpack.encode(
+            task | {"hierarchy": task["hierarchy"] | changes})  # fmt: skip
+    table = msgspec.msgpack.decode(encode(TASKS["table"]))
+    yield (
+        "task-table-with-laplace",
+        "task",
+        "only randomized response answers for cells of different widths",
+        (msgspec.msgpack.encode(table | {"randomizer": table["randomizer"] | {"kind": "discrete-laplace"}})),
+    )
+    yield (
+        "task-table-with-the-fanout-of-another-cell",
+        "task",
+        "the randomizer has the fanout of the widest cell",
+        (msgspec.msgpack.encode(table | {"randomizer": table["randomizer"] | {"fanout": 2}})),
+    )
     yield "task-as-an-array", "task", "values without keys", _pack(*fields.values())
 
     yield "query-other-tag", "query", "the tag of a report", _pack("report", name, 2, [2, 3])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vector_common import OPEN, Json, cluster, plain, secret, unit
+from vector_common import CODES, CUTS, OPEN, Json, cluster, plain, secret, unit
 
-from semilocal import Box, Closed, Curator, Participant, Query, Task
+from semilocal import Box, Closed, Curator, Participant, Query, SphereTree, Task
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import Message, encode
 from semilocal.transcript.merkle import transcript_root
@@ -46,6 +46,17 @@ def play_list() -> list[tuple[str, str, Task, list[list[float]], dict[int, list[
         ("trim-quad-3d", "eight children; some devices miss a round and are lost", Task.build(
             unit(3), epsilon=6.0, tree="quad", max_depth=2, tau=0.45, **small),
             cluster("h", 24, 3, 2, centre=0.3, width=0.25), {1: [5], 2: [0, 7]}),
+        ("trim-sphere", "the whole Earth; positions at a pole and at the date line", Task.build(
+            hierarchy=SphereTree(14), epsilon=4.0, max_rounds=9, tau=0.4, resolution=20.0, **small),
+            [[179.98, 0.5], [-179.98, -0.5], [12.3, 89.9], [100.0, -88.0],
+             *([round(40 * x, 3), round(30 * y + 30, 3)]
+               for x, y in cluster("k", 22, 2, 3, centre=0.4, width=0.2))], {}),
+        ("trim-table", "a number of children per cell; leaves that are reached early go on with one", Task.build(
+            hierarchy=CUTS, epsilon=6.0, tau=0.4, **small),
+            [[round(120 * x, 3)] for x, in cluster("l", 26, 1, 5, centre=0.2, width=0.2)], {}),
+        ("each-labels", "a table of labels: positions are numbers of leaves and a half", Task.build(
+            hierarchy=CODES, epsilon=5.0, rule="each", **small),
+            [[int(7 * x) + 0.5] for x, in cluster("m", 26, 1, 5, centre=0.3, width=0.3)], {}),
         ("nobody-passes", "fewer participants than k: one region, the whole domain; all fields of a task", Task.build(
             unit(2), epsilon=1.0, delta=1e-6, k=20, quorum=0.75, window=86400, tolerate_liars=2,
             server_key=bytes(range(32)), resolution=0.01, label="2031-05-04"),

@@ -46,8 +46,13 @@ class Story:
             kept = ()
         elif kept is None:
             frontier = Frontier(np.array([state.cell], dtype=np.uint64), np.array([state.trims]), np.array([np.nan]))
-            kept = tuple(np.flatnonzero(decide(self.task, frontier, [responders], [tally]).kept[0]).tolist())
-        rows = [(responders, tally, kept) if cell == state.cell else (0, (0,) * len(tally), ()) for cell in last.cells]
+            wide = [*tally, *[0] * (self.task.hierarchy.fanout - len(tally))]
+            kept = tuple(np.flatnonzero(decide(self.task, frontier, [responders], [wide]).kept[0]).tolist())
+        widths = self.task.hierarchy.fanouts(np.array(last.cells, dtype=np.uint64)).tolist()
+        rows = [
+            (responders, tally, kept) if cell == state.cell else (0, (0,) * (width if tally else 0), ())
+            for cell, width in zip(last.cells, widths, strict=True)
+        ]
         sizes, tallies, keeps = zip(*rows, strict=True)
         return Closed(self.task.id, last.round, last.cells, sizes, tallies, keeps)
 
@@ -58,7 +63,7 @@ STRICT = Policy(max_epsilon=3.0, max_exposure=2.0, min_k=5, max_delta=0.2)
 
 def story(task: str, *, policy: Policy = OPEN) -> Story:
     """The device of the refusals."""
-    point = [0.3, 0.8] if task == "quad" else [0.3]
+    point = {"quad": [0.3, 0.8], "table": [20.0], "sphere": [12.0, 50.0]}.get(task, [0.3])
     return Story(TASKS[task], point, f"refused {task}", policy)
 
 
@@ -79,6 +84,7 @@ def second(task: str, **options: Any) -> Story:
 SPLIT = {
     "all": (500, 500), "trim": (500, 500), "quad": (250, 250, 250, 250), "laplace": (500, 500), "short": (500, 500),
     "each": (500, 500), "liars": (500, 500), "coarse": (500, 500),
+    "table": (330, 340, 330), "sphere": (500, 500),
 }  # fmt: skip
 
 
@@ -137,6 +143,27 @@ def refusal_list() -> Iterator[tuple[str, str, str, Callable[[], Made]]]:
         second("all"), cells=(2, 6))  # fmt: skip
     yield "query-of-another-tree-s-depth", "wrong-depth", "binary cells in a quadtree", queried(
         second("quad"), cells=(2, 5))  # fmt: skip
+    yield "query-of-no-cells-of-a-table", "wrong-depth", "the table has 20 cells", queried(
+        second("table"), cells=(3, 99))  # fmt: skip
+    yield "query-of-cells-of-a-table-s-next-level", "wrong-depth", "cell 5 has depth 2", queried(
+        second("table"), cells=(3, 5))  # fmt: skip
+    yield "query-of-deep-cells-of-the-sphere", "wrong-depth", "cell 4 has depth 2", queried(
+        second("sphere"), cells=(2, 4))  # fmt: skip
+    start = answered("table")
+    yield "closing-with-a-sum-too-few", "impossible-tally", "the root of the table has three children", closed(
+        start, start.close(1000, 330, 340, 330), tally=((500, 500),))  # fmt: skip
+    start = second("table")
+    start.tell(start.query(2))
+    yield "closing-with-the-width-of-another-cell", "impossible-tally", "the cell has one child, not three", closed(
+        start, start.close(1000, 1000), tally=((0, 0, 0), (400, 300, 300)))  # fmt: skip
+    start = second("table")
+    start.tell(start.query())
+    yield "only-child-that-does-not-hold-all", "impossible-tally", "999 of 1000 are in the only child", closed(
+        start, start.close(1000, 1000), tally=((999,),))  # fmt: skip
+    start = second("table")
+    start.tell(start.query())
+    yield "only-child-that-stops", "wrong-verdict", "a cell with one child always goes on", closed(
+        start, start.close(1000, 1000), kept=((),))  # fmt: skip
     yield "query-beyond-the-last-round", "beyond-depth", "later than the roll call", queried(
         story("short"), round=3, cells=(4, 5))  # fmt: skip
     yield "query-far-beyond-the-last-round", "beyond-depth", "the largest round there is", queried(
@@ -320,6 +347,8 @@ def report_list() -> Iterable[tuple[str, str, str, str, list[tuple[int, list[int
         ("laplace-answer-is-one-number", "bad-answer", "discrete Laplace is a vector", "laplace", [], change(answer=1)),
         ("laplace-answer-is-short", "bad-answer", "one entry for two children", "laplace", [], change(answer=(1,))),
         ("laplace-answer-beyond-the-alphabet", "bad-answer", "an entry of 999", "laplace", [], change(answer=(999, 0))),
+        ("answer-above-the-children-of-the-cell", "bad-answer", "cell 3 of the table has one child", "table",
+         [(1000, [330, 340, 330])], change(cell=3, answer=1)),
         ("report-twice", "reported-twice", "two reports under one pseudonym", "all", [], change()),
     ]  # fmt: skip
 

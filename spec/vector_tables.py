@@ -6,9 +6,9 @@ from itertools import accumulate
 
 import msgspec
 import numpy as np
-from vector_common import Json, plain, secret, unit
+from vector_common import CODES, CUTS, Json, plain, secret, unit
 
-from semilocal import BinaryTree, Box, DiscreteLaplace, Quadtree, RandomizedResponse, Task
+from semilocal import BinaryTree, Box, DiscreteLaplace, Quadtree, RandomizedResponse, SphereTree, Task
 from semilocal.protocol.keys import derive, move_entropy, pseudonym, report_entropy
 from semilocal.protocol.rule import Frontier, decide
 from semilocal.transcript.merkle import leaf_hash, merkle_root
@@ -24,6 +24,7 @@ def make_tables() -> Json:
         "floats": [[value, msgspec.msgpack.encode(value).hex()] for value in (0.0, 1.0, 0.05, -3.5, 1e-15)],
         "cells": [cell_table(tree, points) for tree, points in _cell_examples()],
         "moves": move_table(),
+        "trees": tree_table(),
         "response_weights": [
             {"epsilon": epsilon, "fanout": fanout, "true": str(true), "other": str(other)}
             for epsilon, fanout in ((0.001, 2), (0.1, 2), (1.0, 2), (1.0, 4), (2.5, 8), (4.0, 256), (40.0, 2))
@@ -94,6 +95,41 @@ def move_table() -> Json:
         out.append(
             {"hierarchy": plain(tree), "cell": cell, "kept": kept, "words": [str(word) for word in words.tolist()],
              "codes": [str(code) for code in codes.tolist()], "positions": tree.middles(codes).tolist()}
+        )  # fmt: skip
+    return out
+
+
+def tree_table() -> Json:
+    """Trees that are no boxes: codes of positions, what stands for them, the way down, and moves.
+
+    Middles of the sphere have nine decimals: sines need not be rounded correctly.
+    """
+    globe = [[13.4, 52.5], [-122.42, 37.77], [151.2, -33.87], [179.9999, 0.001], [-179.9999, -0.001], [0.5, 89.9999],
+             [-90.0001, -89.99], [44.0, 41.82], [90.0003, -0.0001], [180.0, 45.0], [-180.0, -45.0],
+             [0.0, 90.0]]  # fmt: skip
+    ages = [[0.0], [5.999], [6.0], [17.0], [18.0], [64.9], [65.0], [120.0]]
+    out = []
+    for tree, points, moves in (
+        (SphereTree(13), globe, [(1, [0]), (5, [1]), (21, [0, 1])]), (SphereTree(44), globe, [(1, [1]), (77, [0])]),
+        (CUTS, ages, [(1, [0, 2]), (2, [1]), (4, [0, 1])]), (CODES, [[leaf + 0.5] for leaf in range(7)], [(1, [1, 2])]),
+    ):  # fmt: skip
+        codes = tree.codes(points)
+        decimals = 9 if isinstance(tree, SphereTree) else 17
+        words = np.array([0, 1, 2**63, 6148914691236517205, 3 * 2**62 + 12345, 2**64 - 1], np.uint64)
+        moved = []
+        for cell, kept in moves:
+            rows = np.tile(np.isin(np.arange(tree.fanout), kept), (len(words), 1))
+            found = tree.spread(np.full(len(words), cell, dtype=np.uint64), rows, words)
+            moved.append({"cell": cell, "kept": kept, "codes": [str(code) for code in found.tolist()]})
+        depths = range(min(tree.max_depth, 12))
+        out.append(
+            {"hierarchy": plain(tree), "points": points, "codes": [str(code) for code in codes.tolist()],
+             "middles": np.round(tree.middles(codes), decimals).tolist(),
+             "children": [tree.child_of(codes, depth).tolist() for depth in depths],
+             "cells": [[str(cell) for cell in tree.ancestors(codes, depth).tolist()] for depth in depths],
+             "fanouts": [tree.fanouts(tree.ancestors(codes, depth)).tolist() for depth in depths],
+             "sides": tree.sides(tree.ancestors(codes, depths[-1])).tolist(),
+             "words": [str(word) for word in words.tolist()], "moves": moved}
         )  # fmt: skip
     return out
 

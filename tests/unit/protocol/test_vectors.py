@@ -14,7 +14,7 @@ import reference_client as reference
 
 from semilocal import Closed, Curator, Participant, Policy, Query, Report, Task
 from semilocal.errors import DeviceViolation, InvalidInput, ServerViolation
-from semilocal.hierarchy.dyadic import BinaryTree, Quadtree
+from semilocal.hierarchy import AnyTree, BinaryTree, Quadtree
 from semilocal.protocol import keys
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import Event, ValueQuery, decode, decode_closed, decode_event, decode_report, encode
@@ -115,6 +115,37 @@ def test_cells(entry: Json) -> None:
             assert lower[axis] <= point[axis] <= upper[axis]
 
 
+@pytest.mark.parametrize("entry", TABLES["trees"])
+def test_trees_that_are_no_boxes(entry: Json) -> None:
+    mine, theirs = msgspec.convert(entry["hierarchy"], AnyTree), reference.tree_of(entry["hierarchy"])
+    points, codes = entry["points"], [int(code) for code in entry["codes"]]
+    array = np.array(codes, dtype=np.uint64)
+    assert mine.codes(points).tolist() == [theirs.code_of(point) for point in points] == codes
+    assert mine.middles(array) == pytest.approx(np.array(entry["middles"]), abs=1e-8)
+    assert np.array([theirs.middle(code) for code in codes]) == pytest.approx(np.array(entry["middles"]), abs=1e-8)
+    for depth, (children, cells, fanouts) in enumerate(
+        zip(entry["children"], entry["cells"], entry["fanouts"], strict=True)
+    ):
+        named = [int(cell) for cell in cells]
+        assert mine.child_of(array, depth).tolist() == [theirs.child(code, depth) for code in codes] == children
+        assert mine.ancestors(array, depth).tolist() == named
+        assert [theirs.width(cell) for cell in named] == mine.fanouts(named).tolist() == fanouts
+        assert all(theirs.has_depth(cell, depth) and not theirs.has_depth(cell, depth + 1) for cell in named)
+        if depth:
+            above = [int(cell) for cell in entry["cells"][depth - 1]]
+            steps = zip(above, entry["children"][depth - 1], strict=True)
+            assert [theirs.child_cell(cell, child) for cell, child in steps] == named
+    deepest = [int(cell) for cell in entry["cells"][-1]]
+    assert mine.sides(deepest).tolist() == [theirs.sides(cell) for cell in deepest] == entry["sides"]
+    words = [int(word) for word in entry["words"]]
+    for row in entry["moves"]:
+        kept = np.tile(np.isin(np.arange(mine.fanout), row["kept"]), (len(words), 1))
+        cells = np.full(len(words), row["cell"], dtype=np.uint64)
+        moved = mine.spread(cells, kept, np.array(words, dtype=np.uint64)).tolist()
+        assert moved == [theirs.move(row["cell"], row["kept"], word) for word in words]
+        assert [str(code) for code in moved] == row["codes"]
+
+
 @pytest.mark.parametrize("entry", TABLES["moves"])
 def test_moves(entry: Json) -> None:
     mine, theirs = tree(entry["hierarchy"]), reference.Tree(entry["hierarchy"])
@@ -210,11 +241,12 @@ def test_the_plays_cover_rules_randomizers_trees_dimensions_and_events() -> None
         kept = [children for played in entry["rounds"] for children in played["kept"]]
         trims = [task["rule"] == "trim" and 0 < len(children) < task["randomizer"]["fanout"] for children in kept]
         seen |= {task["rule"], task["randomizer"]["kind"], task["hierarchy"]["kind"], task["accounting"]}
-        seen |= {f"{len(task['hierarchy']['box']['lower'])}d", "lost" if entry["missing"] else "all there"}
+        seen |= {f"{len(entry['participants'][0]['point'])}d", "lost" if entry["missing"] else "all there"}
         seen |= {"moved twice"} if any(person["moves"] > 1 for person in entry["participants"]) else set()
         seen |= {"trimmed"} if any(trims) else set()
         seen |= {"roll call"} if len(entry["rounds"]) > task["max_rounds"] else set()
     expected = {"all", "trim", "each", "randomized-response", "discrete-laplace", "binary", "quad", "core", "uniform"}
+    expected |= {"sphere", "table"}
     assert seen == expected | {"1d", "2d", "3d", "lost", "all there", "moved twice", "trimmed", "roll call"}
 
 
