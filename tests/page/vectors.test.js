@@ -6,6 +6,7 @@ import test from "node:test";
 import { fromBigEndian, hex, unhex } from "../../src/semilocal/page/static/device/bytes.js";
 import { InvalidInput, ServerViolation } from "../../src/semilocal/page/static/device/errors.js";
 import { Tree } from "../../src/semilocal/page/static/device/hierarchy.js";
+import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
 import * as keys from "../../src/semilocal/page/static/device/keys.js";
 import { alphabet, outputOf } from "../../src/semilocal/page/static/device/mechanisms.js";
 import { readMessage, readServerMessage } from "../../src/semilocal/page/static/device/messages.js";
@@ -23,7 +24,7 @@ const emptyPlan = (task) => readPlan(pack(["plan", task.id, []]));
 
 /** The value as the protocol has it: JSON knows no integers and no bytes. */
 function packed(value, name) {
-  const floats = ["lower", "upper", "epsilon", "scale", "delta", "tau", "quorum", "min_side"];
+  const floats = ["lower", "upper", "epsilon", "scale", "delta", "tau", "quorum", "min_side", "edges"];
   if (Array.isArray(value)) return value.map((item) => packed(item, name));
   if (value !== null && typeof value === "object") return new Map(Object.entries(value).map(([key, item]) => [key, packed(item, key)]));
   if (name === "server_key") return unhex(value);
@@ -62,6 +63,32 @@ test("a position outside the domain is refused, not clipped", () => {
   for (const x of [-1e-9, 1.0000001, NaN, Infinity]) assert.throws(() => tree.ticks([x]), InvalidInput);
   assert.throws(() => tree.ticks([0.5, 0.5]), InvalidInput);
 });
+
+for (const [i, entry] of TABLES.trees.entries()) {
+  test(`trees that are no boxes ${i}`, () => {
+    const tree = treeOf(entry.hierarchy);
+    entry.points.forEach((point, row) => {
+      const code = tree.codeOf(point);
+      assert.equal(String(code), entry.codes[row]);
+      tree.middle(code).forEach((x, axis) => assert.ok(Math.abs(x - entry.middles[row][axis]) < 1e-8));
+      entry.cells.forEach((cells, depth) => {
+        const cell = BigInt(cells[row]);
+        assert.equal(tree.ancestor(code, depth), cell);
+        assert.equal(tree.child(code, depth), entry.children[depth][row]);
+        assert.equal(tree.width(cell), entry.fanouts[depth][row]);
+        assert.ok(tree.hasDepth(cell, depth) && !tree.hasDepth(cell, depth + 1));
+        if (depth) assert.equal(tree.childCell(BigInt(entry.cells[depth - 1][row]), entry.children[depth - 1][row]), cell);
+        const { lower, upper } = tree.corners(cell);
+        assert.ok(point.every((x, axis) => lower[axis] <= x && x <= upper[axis]));
+      });
+      assert.deepEqual(tree.sides(BigInt(entry.cells.at(-1)[row])), entry.sides[row]);
+    });
+    for (const { cell, kept, codes } of entry.moves) {
+      const depth = entry.cells.findIndex((_, place) => tree.hasDepth(BigInt(cell), place));
+      assert.deepEqual(entry.words.map((word) => String(tree.move(BigInt(cell), depth, kept, BigInt(word)))), codes);
+    }
+  });
+}
 
 for (const [i, entry] of TABLES.moves.entries()) {
   test(`moves ${i}`, () => {

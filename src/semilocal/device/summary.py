@@ -86,9 +86,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return 0.0 if self.task is None else self.task.delta
 
     def place(self) -> str:
-        """The region as intervals per axis."""
+        """The region: its label if it has one, else intervals per axis."""
         assert self.task is not None
-        lower, upper = self.task.hierarchy.boxes(np.array([self.cell], dtype=np.uint64))[0]
+        cell = np.array([self.cell], dtype=np.uint64)
+        (label,) = self.task.hierarchy.names(cell)
+        if label:
+            return label
+        lower, upper = self.task.hierarchy.boxes(cell)[0]
         names = self.task.box.names
         return " × ".join(f"{name} [{a:.6g}, {b:.6g}]" for name, a, b in zip(names, lower, upper, strict=True))
 

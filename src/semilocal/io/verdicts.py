@@ -72,6 +72,9 @@ def part_names(hierarchy: Hierarchy, cells: Cells, numbers: Integers) -> list[st
     """
     if not len(cells):
         return []
+    labels = hierarchy.names(hierarchy.child(cells, numbers))
+    if any(labels):
+        return [f"part {label!r}" for label in labels]
     around, inside = hierarchy.boxes(cells), hierarchy.boxes(hierarchy.child(cells, numbers))
     whole = inside[:, 1] - inside[:, 0] > 0.75 * (around[:, 1] - around[:, 0])
     upper = inside.mean(axis=1) > around.mean(axis=1)

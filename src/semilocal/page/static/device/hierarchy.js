@@ -1,22 +1,20 @@
-// The tree of cells over the domain (spec/protocol.md, section 4). Knows geometry. Knows no participants and no noise.
+// The tree of boxes over the domain (spec/protocol.md, section 4.1). Knows geometry. Knows no participants and no noise.
 
+import { Hierarchy } from "#device/cells.js";
 import { InvalidInput, check } from "#device/errors.js";
 import { spacing } from "#device/bytes.js";
 
-/** @typedef {{lower: number[], upper: number[], names: string[]}} Box */
+/** @typedef {import("#device/cells.js").Box} Box */
 /** @typedef {{kind: "binary" | "quad", box: Box, max_depth: number}} Fields */
 
-const LONGITUDE = ["lon", "lng", "long", "longitude"];
-const LATITUDE = ["lat", "latitude"];
-const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/u;
 const KILOMETRES_PER_DEGREE = 111.32;
 
-export class Tree {
+export class Tree extends Hierarchy {
   /** @param {Fields} fields */
   constructor({ kind, box, max_depth }) {
+    super(box);
     this.kind = kind;
-    this.box = checkedBox(box);
-    this.axes = box.lower.length;
+    this.hasOneFanout = true;
     this.maxDepth = max_depth;
     this.levelBits = kind === "binary" ? 1 : this.axes;
     this.fanout = 2 ** this.levelBits;
@@ -38,7 +36,7 @@ export class Tree {
 
   /** Slice numbers of a position, by bisection on the edges. @param {number[]} point */
   ticks(point) {
-    if (point.length !== this.axes || !point.every((x, axis) => this.box.lower[axis] <= x && x <= this.box.upper[axis])) {
+    if (!this.holds(point)) {
       throw new InvalidInput(`the position must have ${this.axes} numbers inside the domain; it is never clipped`);
     }
     return point.map((x, axis) => {
@@ -60,6 +58,16 @@ export class Tree {
       code = (code << 1n) | ((BigInt(ticks[step % this.axes]) >> BigInt(shift)) & 1n);
     }
     return code;
+  }
+
+  /** The deepest cell of a position. @param {number[]} point @returns {bigint} */
+  codeOf(point) {
+    return this.code(this.ticks(point));
+  }
+
+  /** The cell of a depth that holds a code. @param {bigint} code @param {number} depth */
+  ancestor(code, depth) {
+    return code >> BigInt(this.levelBits * (this.maxDepth - depth));
   }
 
   /** First and last tick on each axis. @param {bigint} cell @returns {[number, number][]} */
@@ -86,7 +94,12 @@ export class Tree {
     return Number((code >> below) & BigInt(this.fanout - 1));
   }
 
-  /** @param {bigint} cell @param {number} child */
+  /** @override @param {bigint} _ */
+  width(_) {
+    return this.fanout;
+  }
+
+  /** @override @param {bigint} cell @param {number} child */
   childCell(cell, child) {
     return cell * BigInt(this.fanout) + BigInt(child);
   }
@@ -109,18 +122,7 @@ export class Tree {
     return lower.map((low, axis) => low + (upper[axis] - low) * 0.5);
   }
 
-  /** Whether the axes are degrees of longitude and latitude. */
-  get isGeographic() {
-    const names = this.box.names.map((name) => name.toLowerCase());
-    return names.length === 2 && names.some((name) => LONGITUDE.includes(name)) && names.some((name) => LATITUDE.includes(name));
-  }
-
-  /** Which axis is the latitude; -1 if none is. */
-  get latitudeAxis() {
-    return this.isGeographic ? this.box.names.findIndex((name) => LATITUDE.includes(name.toLowerCase())) : -1;
-  }
-
-  /** The lengths of a cell's sides: in kilometres where the axes are degrees, else in their units. @param {bigint} cell */
+  /** The lengths of a cell's sides: in kilometres where the axes are degrees, else in their units. @override @param {bigint} cell */
   sides(cell) {
     const { lower, upper } = this.corners(cell);
     const found = upper.map((high, axis) => high - lower[axis]);
@@ -134,26 +136,7 @@ export class Tree {
   smallestSides(depth) {
     const { lower, upper } = this.box;
     const corners = Array.from({ length: 2 ** this.axes }, (_, bits) => lower.map((low, axis) => ((bits >> axis) & 1 ? upper[axis] : low)));
-    const sides = corners.map((corner) => this.sides(this.code(this.ticks(corner)) >> BigInt(this.levelBits * (this.maxDepth - depth))));
+    const sides = corners.map((corner) => this.sides(this.ancestor(this.codeOf(corner), depth)));
     return lower.map((_, axis) => Math.min(...sides.map((row) => row[axis])));
   }
-
-  /** Whether no side of a cell is too short. @param {bigint} cell @param {number[]} least none, one for all axes, or one per axis */
-  isLongEnough(cell, least) {
-    return !least.length || this.sides(cell).every((side, axis) => side >= (least[axis] ?? least[0]) * (1 - 1e-9));
-  }
-
-  /** Whether no child of a cell is too short. @param {bigint} cell @param {number[]} least */
-  hasLongEnoughChildren(cell, least) {
-    return !least.length || Array.from({ length: this.fanout }, (_, child) => this.childCell(cell, child)).every((child) => this.isLongEnough(child, least));
-  }
-}
-
-/** @param {Box} box */
-function checkedBox(box) {
-  const { lower, upper, names } = box;
-  check(lower.length >= 1 && lower.length <= 8 && upper.length === lower.length && names.length === lower.length, "a box has 1 to 8 axes");
-  check(new Set(names).size === names.length && names.every((name) => name !== "" && [...name].length <= 200 && !INVISIBLE.test(name)), "axes have different visible names");
-  check(lower.every((low, axis) => low < upper[axis] && Number.isFinite(low) && Number.isFinite(upper[axis] - low)), "an axis needs finite lower < upper");
-  return box;
 }

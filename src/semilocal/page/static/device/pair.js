@@ -6,16 +6,16 @@ import { bigEndian, concat, equal, utf8 } from "#device/bytes.js";
 import { isSigned } from "#device/curve.js";
 import { seal } from "#device/envelope.js";
 import { bytes, float, integer, isPrintable, long, map, oneOf, tagged, text } from "#device/fields.js";
-import { Tree } from "#device/hierarchy.js";
 import { pseudonym, uploadEntropy } from "#device/keys.js";
 import { pack, unpack } from "#device/msgpack.js";
 import { makeReport, privateBytes } from "#device/sharing.js";
 import { sha256 } from "#device/sha256.js";
 import { readHierarchy } from "#device/task.js";
+import { treeOf } from "#device/trees.js";
 
 /** @typedef {import("#device/policy.js").Policy} Policy */
 /** @typedef {ReturnType<typeof readOperator>} Operator */
-/** @typedef {ReturnType<typeof readFields> & {id: Uint8Array, bytes: Uint8Array, tree: Tree, levels: number}} PairTask */
+/** @typedef {ReturnType<typeof readFields> & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree, levels: number}} PairTask */
 /** @typedef {ReturnType<typeof readReceiptFields>} Receipt */
 
 export const COLLUSION = "If both operators collude they have every position, to the resolution of the upload.";
@@ -50,8 +50,10 @@ export function readPairTask(data) {
   }
   const fields = readFields(found);
   const { pooled, leader, helper, bucket_depth: buckets } = fields;
-  check(pooled.hierarchy.kind === "binary", "two servers count in a binary tree");
-  const tree = new Tree(pooled.hierarchy);
+  const { kind } = pooled.hierarchy;
+  check(kind === "binary" || kind === "sphere", "two servers count in a binary tree or on the sphere");
+  check(kind === "binary" || buckets === 0, "public buckets are boxes: bucket_depth is 0 for a sphere");
+  const tree = treeOf(pooled.hierarchy);
   check(tree.maxDepth <= 40, `a report has at most 40 levels; got ${tree.maxDepth}`);
   check(pooled.epsilon >= 1e-6 && pooled.epsilon <= 100, `epsilon is from 1e-6 to 100; got ${pooled.epsilon}`);
   check(pooled.threshold > 0 && pooled.threshold <= 2 ** 53, `threshold is above 0; got ${pooled.threshold}`);
@@ -100,7 +102,7 @@ export function checkPair(pair, policy, allowBucket) {
 
 /** Bucket and path of a position, its report, and its id. @param {PairTask} pair @param {number[]} position @param {Uint8Array} secret */
 export function shareOf(pair, position, secret) {
-  const code = pair.tree.code(pair.tree.ticks(position));
+  const code = pair.tree.codeOf(position);
   const shape = { levels: pair.levels, valueBits: 0 };
   const path = Array.from({ length: pair.levels }, (_, i) => Number((code >> BigInt(pair.levels - 1 - i)) & 1n));
   const report = makeReport(pair.id, shape, path, uploadEntropy(secret, pair.id, code, 2 * privateBytes(shape)));

@@ -8,7 +8,7 @@ import { checkSecret, moveWord, pseudonym, reportWords, valueWords } from "#devi
 import { outputOf, valueWordCount } from "#device/mechanisms.js";
 import { queryBytes, reportBytes, valueQueryBytes } from "#device/messages.js";
 import { checkCell, checkTask } from "#device/policy.js";
-import { isPossible, respond, wordCount } from "#device/randomizer.js";
+import { forWidth, isPossible, respond, wordCount } from "#device/randomizer.js";
 import { verdict } from "#device/rule.js";
 import { sha256 } from "#device/sha256.js";
 import { epsilonOfTask } from "#device/task.js";
@@ -52,7 +52,7 @@ export class Participant {
       if (words) throw new ServerViolation("bad-plan", words);
     }
     checkTask(task, plan, policy);
-    const code = task.tree.code(task.tree.ticks(point));
+    const code = task.tree.codeOf(point);
     this.task = task;
     this.plan = plan;
     this.policy = policy;
@@ -138,8 +138,9 @@ export class Participant {
     const { task, state } = this;
     let answer = null;
     if (state.round <= task.max_rounds) {
-      const words = reportWords(this.secret, task.id, state.round, state.cell, wordCount(task.randomizer));
-      answer = respond(task.randomizer, task.tree.child(state.code, state.round - 1), words);
+      const randomizer = forWidth(task.randomizer, task.tree.width(state.cell));
+      const words = reportWords(this.secret, task.id, state.round, state.cell, wordCount(randomizer));
+      answer = respond(randomizer, task.tree.child(state.code, state.round - 1), words);
     }
     return reportBytes("report", task.id, state.round, this.pseudonym, state.cell, answer);
   }
@@ -165,8 +166,9 @@ export class Participant {
       this.state = { ...state, phase: "finished", crowd: responders };
       return;
     }
-    if (tally.length !== task.randomizer.fanout) throw new ServerViolation("impossible-tally", "the tally does not have one number per child");
-    if (!isPossible(task.randomizer, tally, responders)) throw new ServerViolation("impossible-tally", "no set of reports adds up to this tally");
+    const randomizer = forWidth(task.randomizer, task.tree.width(state.cell));
+    if (tally.length !== randomizer.fanout) throw new ServerViolation("impossible-tally", "the tally does not have one number per child");
+    if (!isPossible(randomizer, tally, responders)) throw new ServerViolation("impossible-tally", "no set of reports adds up to this tally");
     const found = verdict(task, state.cell, responders, tally, state.trims);
     if (found.kept.join() !== kept.join()) throw new ServerViolation("wrong-verdict", `children ${kept} go on, but the tally says ${found.kept}`);
     this.state = this.following(found, responders);

@@ -79,11 +79,15 @@ export function checkRandomizer(fields) {
 /** The loss of one report between any two children (delta = 0). @param {Fields} fields */
 export const epsilonOf = (fields) => (fields.kind === "paper-laplace" ? 2 / Number(fields.scale) : Number(fields.epsilon));
 
-/** Words that one report takes. @param {Fields} fields */
-export const wordCount = (fields) => (fields.kind === "randomized-response" ? 1 : fields.fanout);
+/** The same noise in a cell with so many children. @param {Fields} fields @param {number} width @returns {Fields} */
+export const forWidth = (fields, width) => (width === fields.fanout ? fields : { ...fields, fanout: width });
+
+/** Words that one report takes; none where there is one child. @param {Fields} fields */
+export const wordCount = (fields) => (fields.fanout === 1 ? 0 : fields.kind === "randomized-response" ? 1 : fields.fanout);
 
 /** One answer. @param {Fields} fields @param {number} child @param {bigint[]} words @returns {Answer} */
 export function respond(fields, child, words) {
+  if (fields.fanout === 1) return 0;
   if (fields.kind === "randomized-response") {
     const weights = responseWeights(epsilonOf(fields), fields.fanout);
     if (words[0] < weights.true) return child;

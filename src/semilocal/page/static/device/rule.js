@@ -3,7 +3,7 @@
 
 import { ServerViolation } from "#device/errors.js";
 import { WORD } from "#device/exact.js";
-import { epsilonOf, laplaceNoise, responseWeights } from "#device/randomizer.js";
+import { epsilonOf, forWidth, laplaceNoise, responseWeights } from "#device/randomizer.js";
 
 /** @typedef {import("#device/randomizer.js").Fields} Randomizer */
 /** @typedef {import("#device/task.js").Task} Task */
@@ -112,7 +112,7 @@ function isSparse({ randomizer, tau }, n, tally, failing) {
   const members = failing.length;
   let [total, variance] = [0, 0];
   if (randomizer.kind === "randomized-response") {
-    const weights = responseWeights(epsilon, randomizer.fanout);
+    const weights = responseWeights(epsilon, tally.length);
     const [p, p0] = [chance(weights.true), chance(weights.other)];
     for (const child of failing) total += (tally[child] - n * p0) / (p - p0);
     const [u, v] = [p + (members - 1) * p0, members * p0];
@@ -140,10 +140,12 @@ export function deltaTest({ delta, max_trims, randomizer }) {
 export function verdict(task, cell, n, tally, trims) {
   if (task.randomizer.kind === "paper-laplace") throw new ServerViolation("simulation-only", "the task's noise is in floats, for simulation only");
   if (!task.tree.hasLongEnoughChildren(cell, task.min_side)) return { kept: [], trimmed: false };
+  if (tally.length === 1) return { kept: [0], trimmed: false }; // everybody is in the only child
+  const randomizer = forWidth(task.randomizer, tally.length);
   const liars = task.tolerate_liars;
   const delta = deltaTest(task);
   const children = [...tally.keys()];
-  const kept = children.filter((child) => passes(task.randomizer, n - liars, task.k, delta, tally[child] - liars));
+  const kept = children.filter((child) => passes(randomizer, n - liars, task.k, delta, tally[child] - liars));
   if (task.rule === "each" || kept.length === tally.length) return { kept, trimmed: false };
   const failing = children.filter((child) => !kept.includes(child));
   const trimmed = task.rule === "trim" && kept.length > 0 && trims < task.max_trims && isSparse(task, n, tally, failing);

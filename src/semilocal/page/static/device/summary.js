@@ -44,6 +44,8 @@ export const short = (number) => String(Number(number.toPrecision(6)));
 
 /** A cell as intervals per axis. @param {Task["tree"]} tree @param {bigint} cell */
 export function placeWords(tree, cell) {
+  const label = "nameOf" in tree ? tree.nameOf(cell) : "";
+  if (label) return label;
   const { lower, upper } = tree.corners(cell);
   return tree.box.names.map((name, axis) => `${name} ${short(lower[axis])} to ${short(upper[axis])}`).join(", ");
 }
@@ -81,9 +83,9 @@ export function beforeLines(task, plan) {
 /** The regions that a position may end in, from the whole domain down. @param {Task} task @param {number[]} position */
 export function ladder(task, position) {
   const { tree } = task;
-  const code = tree.code(tree.ticks(position));
+  const code = tree.codeOf(position);
   return Array.from({ length: task.max_rounds + 1 }, (_, depth) => {
-    const cell = code >> BigInt(tree.levelBits * (tree.maxDepth - depth));
+    const cell = tree.ancestor(code, depth);
     return { depth, cell, place: placeWords(tree, cell), size: sidesWords(tree, tree.sides(cell)) };
   }).filter(({ cell, depth }) => depth === 0 || tree.isLongEnough(cell, task.min_side));
 }

@@ -3,22 +3,32 @@
 
 import { check } from "#device/errors.js";
 import { bytes, float, integer, isPrintable, list, map, oneOf, text } from "#device/fields.js";
-import { Tree } from "#device/hierarchy.js";
 import { unpack } from "#device/msgpack.js";
 import { checkRandomizer, epsilonOf } from "#device/randomizer.js";
 import { sha256 } from "#device/sha256.js";
+import { treeOf } from "#device/trees.js";
 
 /** @typedef {import("#device/msgpack.js").Value} Value */
 /** @typedef {ReturnType<typeof readFields>} Fields */
-/** @typedef {Fields & {id: Uint8Array, bytes: Uint8Array, tree: Tree}} Task */
+/** @typedef {Fields & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree}} Task */
 
 const MOST = 2 ** 53;
 
-export const readHierarchy = map({
+const readBoxTree = map({
   kind: oneOf("binary", "quad"),
   box: map({ lower: list(float), upper: list(float), names: list(text) }),
   max_depth: integer(1, 60),
 });
+const readSphere = map({ kind: oneOf("sphere"), max_depth: integer(4, 52) });
+const readTable = map({
+  kind: oneOf("table"), name: text, edges: list(float, 20001), widths: list(list(integer(1, 256)), 40), labels: list(list(text), 41),
+});
+
+/** The fields of any hierarchy. @param {Value} value @returns {import("#device/trees.js").HierarchyFields} */
+export function readHierarchy(value) {
+  const kind = value instanceof Map ? value.get("kind") : null;
+  return kind === "sphere" ? readSphere(value) : kind === "table" ? readTable(value) : readBoxTree(value);
+}
 
 const readNoise = map({ kind: oneOf("randomized-response", "discrete-laplace"), epsilon: float, fanout: integer(2, 256) });
 const readPaper = map({ kind: oneOf("paper-laplace"), scale: float, fanout: integer(2, 256), margin: oneOf("chernoff", "paper") });
@@ -55,8 +65,9 @@ const readFields = map({
 export function readTask(data) {
   const fields = readFields(unpack(data));
   const { randomizer, rule } = fields;
-  const tree = new Tree(fields.hierarchy);
+  const tree = treeOf(fields.hierarchy);
   check(randomizer.fanout === tree.fanout, `cells have ${tree.fanout} children, but the randomizer answers for ${randomizer.fanout}`);
+  check(tree.hasOneFanout || randomizer.kind === "randomized-response", "cells with different numbers of children take randomized response");
   check(fields.delta >= 1e-15 && fields.delta < 0.5, `delta is from 1e-15 to below 0.5; got ${fields.delta}`);
   check(fields.tau > 0 && fields.tau < 0.5, `tau is above 0 and below 0.5; got ${fields.tau}`);
   check(fields.quorum > 0 && fields.quorum <= 1, `quorum is above 0 and at most 1; got ${fields.quorum}`);
