@@ -122,6 +122,10 @@ class Tree:
         """Number of children."""
         return int(self.fanout)
 
+    def has_depth(self, cell: int, depth: int) -> bool:
+        """Whether a cell has this depth."""
+        return bool(cell >> self.level_bits * depth == 1)
+
     def child_cell(self, cell: int, child: int) -> int:
         """A child of a cell."""
         return int(cell * self.fanout + child)

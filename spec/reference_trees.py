@@ -18,7 +18,7 @@ class Sphere:
     fanout = 2
 
     def __init__(self, hierarchy: dict[str, Any]) -> None:
-        self.max_depth = hierarchy["max_depth"]
+        self.max_depth: int = hierarchy["max_depth"]
 
     def code_of(self, point: list[float]) -> int:
         """Deepest cell."""
@@ -74,7 +74,7 @@ class Sphere:
         """The code after a TRIM (11)."""
         below = 2 ** (self.max_depth - (len(bin(cell)) - 3) - 1)
         place, within = divmod(word * len(kept) * below >> 64, below)
-        return (2 * cell + kept[place]) * below + within
+        return int((2 * cell + kept[place]) * below + within)
 
     def middle(self, code: int) -> list[float]:
         """The position that stands for a code (11)."""
@@ -125,7 +125,8 @@ class Table:
     axes = 1
 
     def __init__(self, hierarchy: dict[str, Any]) -> None:
-        self.edges, self.widths = hierarchy["edges"], hierarchy["widths"]
+        self.edges: list[float] = hierarchy["edges"]
+        self.widths: list[list[int]] = hierarchy["widths"]
         self.max_depth = len(self.widths)
         self.fanout = max(max(row) for row in self.widths)
         # Level by level: first and last leaf of every cell.
@@ -186,7 +187,7 @@ class Table:
 
     def move(self, cell: int, kept: list[int], word: int) -> int:
         """The leaf after a TRIM (11)."""
-        leaves = []
+        leaves: list[int] = []
         for child in kept:
             depth, index = self.place(self.child_cell(cell, child))
             first, last = self.levels[depth][index]

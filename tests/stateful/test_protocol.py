@@ -77,8 +77,7 @@ class Model:
             return "refused", "beyond-depth"
         if query.round > device.round:
             return "refused", "skipped-round"
-        bits = device.tree.level_bits * (query.round - 1) + 1
-        if any(len(f"{cell:b}") != bits for cell in query.cells):
+        if not all(device.tree.has_depth(cell, query.round - 1) for cell in query.cells):
             return "refused", "wrong-depth"
         if device.cell not in query.cells:
             return "refused", "foreign-cells"
