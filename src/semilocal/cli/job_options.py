@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from ..engines import Engine
 from ..io.progress import Progress
 from ..release.whom import DELTA, TRUSTS, K
 from .arguments import BOX_HELP, number, whole
@@ -34,6 +35,9 @@ class Positions:
         column of the second axis (latitude)
     columns
         columns of positions with other than two dimensions
+    engine
+        what reads and counts the rows; auto reads files up to 512 MiB into memory and streams larger ones and folders
+        through Arrow. FILE may be a folder or a pattern such as 'points/*.parquet' for all but memory
     clip
         move positions outside the box to its edge, at most a tenth
     public_data
@@ -47,6 +51,7 @@ class Positions:
         str | None,
         option(metavar="BOX", help=f"the public domain, required: {BOX_HELP}; 'data' publishes the extremes"),
     ] = None
+    engine: Engine = "auto"
     clip: bool = False
     public_data: bool = False
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from .. import release
 from ..accounting import Ledger
-from ..arrays import Floats, exact
+from ..arrays import exact
+from ..engines.source import Source
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.places import LATITUDE, LONGITUDE
@@ -32,11 +33,13 @@ from ..protocol.task import Task
 from ..release import split
 from ..release.count_release import CountsRelease
 from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
+from ..release.streamed import AnyRun, Rows, play_rows
 from ..release.whom import TRUSTS, crowd_of, pooled_options
 from ..simulation.population import Detail
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from .arguments import parse_box
+from .engines import engine_of, open_rows
 from .exits import DONE
 from .job_options import JobOptions, MapFiles, Promise
 from .options import CellRule, task_options
@@ -71,7 +74,7 @@ class Job:
     options : JobOptions
     transcript : Path or None
         Where all that was published goes.
-    points : float64[n, d]
+    points : float64[n, d] or Source
         One row per participant.
     box : Box
     rng : numpy.random.Generator
@@ -82,7 +85,7 @@ class Job:
     file: Path
     options: JobOptions
     transcript: Path | None
-    points: Floats
+    points: Rows
     box: Box
     rng: np.random.Generator
     column: Column | None = None
@@ -100,6 +103,8 @@ class Job:
                 "--bounds -10,-10,10,10; it is never taken from the data in silence, because that would leak"
             )
         rng = np.random.default_rng(options.output.seed)  # without a seed it is drawn from the operating system
+        if (engine := engine_of(file, options, transcript)) != "memory":
+            return cls(file, options, transcript, *open_rows(file, options, engine, rng), rng)
         columns = data.columns.split(",") if data.columns else None
         names, labels = () if value is None else (value.name,), person_labels(people)
         with options.output.step(f"reading {file.name}"):
@@ -148,7 +153,7 @@ class Job:
             resolution=self.options.cells.resolution, max_reports=self.options.people.rows_per_user,
         )  # fmt: skip
 
-    def counted(self) -> tuple[Run | PooledCounts, CountsRelease | PooledCounts]:
+    def counted(self) -> tuple[AnyRun | PooledCounts, CountsRelease | PooledCounts]:
         """Counts, and what they come from; all of epsilon goes to the map."""
         if not self.pooled:
             run, ledger = self.partition()
@@ -159,16 +164,17 @@ class Job:
             result = pooled_counts(run_pooled(task, self.points, rng=self.noise_rng), ledger=cost)
         return result, result
 
-    def partition(self) -> tuple[Run, Ledger]:
+    def partition(self) -> tuple[AnyRun, Ledger]:
         """Find the regions; all of epsilon goes to them."""
         task = Task.build(self.box, **self.task_options)
         detail: Detail = "tallies" if self.transcript is None else "reports"  # a transcript has every report
         ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
         with self.options.output.step("rounds played") as step:
-            played = simulate(self.points, task, rng=self.rng, detail=detail, progress=lambda *_: step.advance())
-        return played, ledger
+            if isinstance(self.points, Source):
+                return play_rows(self.points, task, rng=self.rng, progress=lambda *_: step.advance()), ledger
+            return simulate(self.points, task, rng=self.rng, detail=detail, progress=lambda *_: step.advance()), ledger
 
-    def partition_for_values(self) -> tuple[Run, split.Split, Ledger]:
+    def partition_for_values(self) -> tuple[AnyRun, split.Split, Ledger]:
         """Find the regions with a part of epsilon; the rest is for values."""
         with self.options.output.step("rounds played") as step:
             return split.partition_for_values(
@@ -199,13 +205,13 @@ def run_job(
                 "write .csv"
             )
     outcome = work(job)
-    if isinstance(outcome.run, Run) and (advice := trim_limit_advice(outcome.run)):
+    if isinstance(outcome.run, AnyRun) and (advice := trim_limit_advice(outcome.run)):
         warnings.warn(advice, UserWarning, stacklevel=2)
     tell(command, options, outcome)
     return DONE
 
 
-def write_map(job: Job, files: MapFiles, run: Run | PooledCounts, result: CountsRelease | PooledCounts) -> list[str]:
+def write_map(job: Job, files: MapFiles, run: AnyRun | PooledCounts, result: CountsRelease | PooledCounts) -> list[str]:
     """Write the map of --html; the name of the file."""
     if files.html is None:
         if files.basemap is not None:
@@ -222,7 +228,7 @@ def write_map(job: Job, files: MapFiles, run: Run | PooledCounts, result: Counts
     return [str(files.html)]
 
 
-def write_transcript(path: Path | None, run: Run | PooledCounts) -> list[str]:
+def write_transcript(path: Path | None, run: AnyRun | PooledCounts) -> list[str]:
     """Write all that was published, for ``semilocal verify``; the name of the file."""
     if path is None:
         return []
@@ -231,7 +237,7 @@ def write_transcript(path: Path | None, run: Run | PooledCounts) -> list[str]:
             from ..transcript.file import write_events
 
             write_events(stream, run.events)
-        else:
+        elif isinstance(run, PooledCounts):
             stream.write(run.published.to_bytes())
     return [str(path)]
 

@@ -19,7 +19,7 @@ from ..protocol.rule import Frontier, decide
 from ..release.pooled_counts import PooledCounts
 from ..release.pooled_mean import PooledMean
 from ..release.pooled_points import PooledPoints
-from ..simulation.run import Run
+from ..release.streamed import AnyRun
 from .job_options import JobOptions
 
 __all__ = ["Outcome", "promise_to_people", "tell", "trim_limit_advice"]
@@ -31,7 +31,7 @@ class Outcome:
 
     Attributes
     ----------
-    run : Run, PooledCounts, PooledMean or PooledPoints
+    run : Run, SourceRun, PooledCounts, PooledMean or PooledPoints
         What it rests on.
     ledger : Ledger
         What one participant lost.
@@ -45,7 +45,7 @@ class Outcome:
         The participants' own value and its range, in words; empty if there is none.
     """
 
-    run: Run | PooledCounts | PooledMean | PooledPoints
+    run: AnyRun | PooledCounts | PooledMean | PooledPoints
     ledger: Ledger
     found: dict[str, Any]
     words: list[str]
@@ -58,14 +58,12 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
     run, ledger, shares = outcome.run, outcome.ledger, None
     promised = msgspec.structs.replace(promise_to_people(options, run, ledger), own=outcome.own)
     seed = options.output.seed
-    if isinstance(run, Run):
-        ledger, participants = ledger.settle(run.partition).times(options.people.rows_per_user), len(run.regions)
+    if isinstance(run, AnyRun):
+        ledger = ledger.settle(run.partition).times(options.people.rows_per_user)
         if options.data.public_data:
             shares = {str(moves): share for moves, share in run.move_shares.items()}
-    else:
-        participants = run.participants
     if options.output.json:
-        everything = {"command": command, "participants": participants, **outcome.found}
+        everything = {"command": command, "participants": run.participants, **outcome.found}
         everything |= {"privacy": promised.to_json(), "simulation": run.simulated, "seed": seed}
         print(json.dumps(everything if shares is None else {**everything, "move_shares": shares}))
         return
@@ -88,16 +86,16 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
 
 
 def promise_to_people(
-    options: JobOptions, run: Run | PooledCounts | PooledMean | PooledPoints, ledger: Ledger
+    options: JobOptions, run: AnyRun | PooledCounts | PooledMean | PooledPoints, ledger: Ledger
 ) -> Guarantee:
     """What is promised to a person, who may have several rows."""
-    if isinstance(run, Run):
+    if isinstance(run, AnyRun):
         settled = ledger.settle(run.partition).times(options.people.rows_per_user)
         return settled.guarantee(run.partition, simulated=run.simulated)
     return run.guarantee  # the noise already grew with the rows per person
 
 
-def trim_limit_advice(run: Run) -> str:
+def trim_limit_advice(run: AnyRun) -> str:
     """What to do if the limit of TRIM verdicts stopped a path; empty if it stopped none. From public tallies alone."""
     task = run.task
     if task.rule != "trim" or not run.rounds:

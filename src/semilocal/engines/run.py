@@ -71,6 +71,13 @@ class SourceRun:
 
     __repr__ = short_repr
 
+    @property
+    def move_shares(self) -> dict[int, float]:
+        """Share of the participants for each number of moves."""
+        counts = np.bincount(self.lookup.moves, minlength=1)
+        counts[0] = self.participants - len(self.lookup.moves)
+        return {moves: float(count / max(self.participants, 1)) for moves, count in enumerate(counts) if count}
+
     def attach(self, **options: Any) -> Any:
         """Every row with its region, in the engine's own form; see the source's ``attach``."""
         return self.source.attach(self.task.hierarchy, self.lookup, **options)

@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from ..geometry.places import LATITUDE, LONGITUDE
 from .sources import Source, open_source
 
-__all__ = ["Table", "read_points"]
+__all__ = ["Table", "choose_columns", "read_points"]
 
 X_NAMES = (*LONGITUDE, "x")
 Y_NAMES = (*LATITUDE, "y")
@@ -126,6 +126,19 @@ def read_points(
         points, tuple(names), path, MappingProxyType({name: read[name] for name in others}),
         MappingProxyType(dict(zip(coded, codes, strict=True))),
     )  # fmt: skip
+
+
+def choose_columns(
+    path: Path, *, x: str | None = None, y: str | None = None, columns: Sequence[str] | None = None
+) -> tuple[list[str], tuple[str, ...]]:
+    """The columns that hold the positions of a file, as it spells them, and all columns that it has.
+
+    Parameters are those of :func:`read_points`.
+    """
+    if columns is not None and (x is not None or y is not None):
+        raise InvalidInput("give either x and y, or columns; not both")
+    source = open_source(path)
+    return _choose(source, x=x, y=y, columns=columns), source.columns
 
 
 def _choose(source: Source, *, x: str | None, y: str | None, columns: Sequence[str] | None) -> list[str]:

@@ -90,6 +90,11 @@ class Run:
 
     __repr__ = short_repr
 
+    @property
+    def participants(self) -> int:
+        """How many took part."""
+        return len(self.regions)
+
     def acting(self, points: npt.ArrayLike) -> Floats:
         """The positions that participants act from in the end, inside their regions: float64[n, d].
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from ...engines.source import Source
 from ...io.plots import PICTURES, need_matplotlib, save_picture
 from ...io.regions import write_regions
 from ...protocol.partition import Partition
@@ -52,7 +53,8 @@ def _partition(job: jobs.Job, out: Path | None, plot: Path | None, files: MapFil
         if out is not None:
             write_regions(partition, out)
         if plot is not None:
-            save_picture(partition, plot, points=job.points if job.options.data.public_data else None)
+            shown = job.points if job.options.data.public_data and not isinstance(job.points, Source) else None
+            save_picture(partition, plot, points=shown)
         written = [str(path) for path in (out, plot) if path is not None]
         written += jobs.write_map(job, files, run, result)
         written += jobs.write_transcript(job.transcript, run)

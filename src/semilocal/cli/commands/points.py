@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
+from ...engines.run import SourceRun
+from ...engines.source import Source
+from ...errors import InvalidInput
 from ...io.files import write_text
 from ...io.regions import csv_text
-from ...release.point_release import PointsRelease, quantize
+from ...release.point_release import PointsRelease, centres, quantize
 from ...release.pooled_counts import PooledCounts
 from ...release.pooled_points import PooledPoints, pooled_points
+from ...release.streamed import AnyRun
 from ...simulation.run import Run
 from .. import jobs
 from ..job_options import JobFile, JobOptions
@@ -32,17 +36,25 @@ def run(
     Parameters
     ----------
     out
-        write the points: .csv (else stdout)
+        write the points: .csv (else stdout); .parquet with --engine arrow
     transcript
         write all that was published: .slt
     """
-    outputs = {"--out": (out, (".csv",))}
+    outputs = {"--out": (out, (".csv", ".parquet"))}
     return jobs.run_job("points", file, job, lambda job: _points(job, out), outputs=outputs, transcript=transcript)
 
 
 def _points(job: jobs.Job, out: Path | None) -> Outcome:
     names = job.box.names
-    run: Run | PooledPoints
+    streamed = isinstance(job.points, Source) and not job.pooled
+    if streamed != (out is not None and out.suffix.lower() == ".parquet"):
+        raise InvalidInput(
+            "rows that an engine streams are written with --out FILE.parquet, and nothing else is; with trust nobody "
+            "give --engine arrow and --out FILE.parquet, or neither"
+        )
+    if streamed:
+        return _streamed_points(job, cast(Path, out))
+    run: AnyRun | PooledPoints
     result: PointsRelease | PooledPoints
     if job.pooled:
         counted = job.counted()[1]
@@ -51,6 +63,8 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         words = [f"{len(result.points):,} synthetic points, drawn from {len(result.partition):,} cells"]
     else:
         run, ledger = job.partition()
+        assert isinstance(run, Run)
+        assert not isinstance(job.points, Source)
         result = quantize(run, job.points, ledger=ledger)
         words = [f"{len(result.points):,} points, each the middle of one of {len(result.partition):,} regions"]
     table = csv_text({name: result.points[:, axis].tolist() for axis, name in enumerate(names)})
@@ -65,3 +79,14 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
     if files:
         found["files"] = files
     return Outcome(run, result.spent, found, [*words, *(f"wrote {path}" for path in files)], table=table)
+
+
+def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
+    """The middle of everybody's region, written batch by batch in the order of the rows."""
+    run, ledger = job.partition()
+    assert isinstance(run, SourceRun)
+    middles = centres(run.partition.boxes)
+    run.attach(path=out, add={name: middles[:, axis] for axis, name in enumerate(job.box.names)})
+    spent = ledger.settle(run.partition)
+    words = [f"{run.participants:,} points, each the middle of one of {len(run.partition):,} regions", f"wrote {out}"]
+    return Outcome(run, spent, {"regions": len(run.partition), "files": [str(out)]}, words)

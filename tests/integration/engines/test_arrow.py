@@ -1,0 +1,186 @@
+"""Rows from Arrow: files with faults are refused, one row per person is taken, outputs are whole or not there."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal import Task
+from semilocal.arrays import Floats
+from semilocal.engines import open_source
+from semilocal.engines.arrow import ArrowSource
+from semilocal.engines.people import choose_rows
+from semilocal.engines.run import run_source
+from semilocal.errors import InvalidInput, OutsideDomain
+from tests.helpers.commands import refused, run_json
+from tests.helpers.engine_runs import SEED, box_of, compare, people, same_rows
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+BOX = box_of(2)
+TASK = Task.build(BOX, epsilon=2.0, delta=0.05, k=20)
+
+
+def write(path: Path, points: Floats, **others: Any) -> Path:
+    parquet.write_table(pyarrow.table({"x": points[:, 0], "y": points[:, 1], **others}), path, row_group_size=700)
+    return path
+
+
+def source_of(path: Any, **named: Any) -> ArrowSource:
+    found = open_source(path, ["x", "y"], BOX, **named)
+    assert isinstance(found, ArrowSource)
+    return found
+
+
+def test_every_row_is_written_with_its_region(tmp_path: Path) -> None:
+    points = people(5000, 2)
+    source = source_of(write(tmp_path / "in.parquet", points, row=np.arange(5000)))
+    found = compare(points, TASK, source)
+    assert len(found.lookup.moved_regions) > 20
+    area = np.arange(len(found.partition)) * 0.5
+    out = found.attach(path=tmp_path / "out.parquet", keep=["row"], add={"area": area})
+    table = parquet.read_table(out)
+    ours = sl.simulate(points, TASK, rng=np.random.default_rng(SEED))
+    assert table.column("row").to_pylist() == list(range(5000))
+    assert np.array_equal(table.column("region").to_numpy(), ours.regions)
+    assert np.array_equal(table.column("area").to_numpy(), area[ours.regions])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "out.parquet"]
+
+
+def test_an_input_or_another_file_is_never_overwritten(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.parquet", people(2000, 2))
+    before = path.read_bytes()
+    found = run_source(source_of(path), TASK, rng=np.random.default_rng(1))
+    with pytest.raises(InvalidInput, match="nothing is overwritten"):
+        found.attach(path=path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(("fault", "words"), [
+    (KeyboardInterrupt("stopped"), "stopped"), (OSError(errno.ENOSPC, "no space"), "the disk is full"),
+])  # fmt: skip
+def test_a_write_that_is_stopped_leaves_nothing_behind(tmp_path: Path, fault: BaseException, words: str) -> None:
+    path = write(tmp_path / "in.parquet", people(2000, 2))
+    found = run_source(source_of(path), TASK, rng=np.random.default_rng(1))
+
+    class Stopping(dict[str, Any]):
+        def items(self) -> Any:
+            raise fault
+
+    with pytest.raises((InvalidInput, KeyboardInterrupt), match=words):
+        found.attach(path=tmp_path / "out.parquet", add=Stopping())
+    assert [file.name for file in tmp_path.iterdir()] == ["in.parquet"]
+
+
+def test_one_row_of_every_person_is_chosen_by_key_and_row_alone(tmp_path: Path) -> None:
+    points = people(6000, 2)
+    users = [f"u{number}" for number in np.random.default_rng(2).integers(0, 2500, 6000)]
+    path = write(tmp_path / "in.parquet", points, user=users)
+    chosen = choose_rows(users, key=11)
+    assert len(chosen) == len(set(users))
+    assert len({users[row] for row in chosen}) == len(chosen)
+    source = source_of(path, person="user", key=11)
+    assert np.array_equal(np.concatenate(list(source.batches())), points[chosen])
+    compare(points[chosen], TASK, source)
+    assert not np.array_equal(choose_rows(users, key=12), chosen)
+    moved = write(tmp_path / "other.parquet", points[::-1], user=users)  # other positions, same people: same rows
+    assert np.array_equal(np.concatenate(list(source_of(moved, person="user", key=11).batches())), points[::-1][chosen])
+    several = choose_rows(users, key=11, rows_per_person=3)
+    assert set(chosen.tolist()) < set(several.tolist())
+    assert np.bincount(np.unique([users[row] for row in several], return_inverse=True)[1]).max() == 3
+
+
+def test_rows_without_a_person_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.parquet", people(3, 2), user=["a", None, "b"])
+    with pytest.raises(InvalidInput, match="row 1; every row needs a person"):
+        source_of(path, person="user").count()
+
+
+def test_missing_values_are_counted_apart(tmp_path: Path) -> None:
+    points = people(50, 2)
+    values = [None if row in (3, 9) else number for row, number in enumerate(points[:, 0].tolist())]
+    points[20, 1], points[30, 1] = np.nan, 50.0
+    table = pyarrow.table({"x": pyarrow.array(values), "y": points[:, 1]})
+    parquet.write_table(table, tmp_path / "in.parquet")
+    words = r"of 50 rows 2 have no value \(NULL\) and 1 are NaN or infinite and 1 lie outside .*first at row 3; remove"
+    with pytest.raises(OutsideDomain, match=words):
+        sl.counts(source_of(tmp_path / "in.parquet"), BOX, epsilon=1.0, trust="curator")
+
+
+@pytest.mark.parametrize(("files", "words"), [
+    ({}, "is an empty folder"),
+    ({"a.parquet": {"x": [0.1], "z": [0.2]}}, "has no column 'y'; the columns are 'x', 'z'"),
+    ({"a.parquet": {"x": [0.1], "y": ["north"]}}, "column 'y' holds string, not numbers"),
+    ({"a.parquet": {"x": [0.1], "y": [0.2]}, "b.parquet": {"x": [0.1]}}, "b.parquet: has no column 'y'"),
+    ({"a.parquet": {"x": [0.1], "y": [0.2]}, "b.parquet": {"x": [1.0], "y": ["1"]}}, "b.parquet: .*not numbers"),
+    ({"a.parquet": {"x": [0.1], "y": [0.2]}, "b.csv": None}, "must be all .parquet, or all .csv"),
+    ({"a.csv": None}, "cannot be read"),
+])  # fmt: skip
+def test_files_with_faults_are_refused_before_a_row_is_read(tmp_path: Path, files: dict[str, Any], words: str) -> None:
+    for name, columns in files.items():
+        if columns is None:
+            (tmp_path / name).write_text("x,y\n0.1,north\n")
+        else:
+            parquet.write_table(pyarrow.table(columns), tmp_path / name)
+    with pytest.raises(InvalidInput, match=words):
+        open_source(tmp_path, ["x", "y"], BOX).check()
+
+
+def test_a_reader_that_can_be_read_once_is_refused() -> None:
+    table = pyarrow.table({"x": [0.0], "y": [0.0]})
+    with pytest.raises(InvalidInput, match="once only"):
+        open_source(table.to_reader(), ["x", "y"], BOX)
+
+
+JOB = ("--bounds", "-10.1,-10.1,9.7,9.7", "--epsilon", "2", "--seed", "4")
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_every_engine_of_the_command_line_says_the_same(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trust: str
+) -> None:
+    path = write(tmp_path / "in.parquet", people(5000, 2))
+    for words in (("counts", path, "--grid", "3x3"), ("mean", path, "--function", "squared_norm")):
+        memory, arrow = (
+            run_json(capsys, *words, *JOB, "--trust", trust, "--engine", engine) for engine in ("memory", "arrow")
+        )
+        assert memory == arrow
+        assert memory["participants"] == 5000
+
+
+def test_the_command_line_writes_a_point_for_every_row_of_an_engine(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    points = people(4000, 2)
+    write(tmp_path / "in.parquet", points)
+    job = ("points", tmp_path / "in.parquet", *JOB, "--trust", "nobody", "--k", "20")
+    run_json(capsys, *job, "--engine", "arrow", "--out", tmp_path / "out.parquet")
+    memory = np.array(run_json(capsys, *job, "--engine", "memory")["points"])
+    table = parquet.read_table(tmp_path / "out.parquet")
+    assert np.array_equal(np.column_stack([table.column(name).to_numpy() for name in ("x", "y")]), memory)
+    assert "--out FILE.parquet" in refused(capsys, *job, "--engine", "arrow")
+    assert "needs all positions in memory" in refused(capsys, *job, "--engine", "arrow", "--clip")
+
+
+def test_a_file_with_a_person_column_needs_a_word_about_people(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "in.parquet", people(900, 2), user=np.arange(900) // 3)
+    job = ("counts", path, *JOB, "--grid", "2x2", "--trust", "curator", "--engine", "arrow")
+    assert "looks like a person" in refused(capsys, *job)
+    assert run_json(capsys, *job, "--user", "user")["participants"] == 300
+    assert run_json(capsys, *job, "--rows-are-people")["participants"] == 900
+
+
+def test_attached_batches_are_the_rows_of_memory(tmp_path: Path) -> None:
+    points = people(5000, 2, kind="rounded")
+    found = compare(points, TASK, source_of(write(tmp_path / "in.parquet", points)), depth=2)
+    parts = list(found.attach())
+    assert len(parts) > 1
+    same_rows(points, TASK, type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True))))
