@@ -23,11 +23,11 @@ import numpy as np
 
 from ..arrays import Floats, Integers
 from ..errors import InvalidInput, MissingExtra
+from .arrow import NOBODY, codes_of, read_csv
 
 __all__ = ["Source", "open_source"]
 
 LONGEST_HEADER = 1_000_000  # characters
-NOBODY = -1  # code of an empty label
 
 
 class Source:
@@ -75,6 +75,7 @@ class _CsvFile(Source):
         super().__init__(path)
         with self._rows() as rows:
             header = next(rows, None)
+            self._delimiter, self._header_line = rows.delimiter, rows.line_num
         if header is None:
             raise InvalidInput(f"{path}: is empty; the first line must name the columns")
         names = tuple(name.strip() for name in header)
@@ -88,6 +89,11 @@ class _CsvFile(Source):
         self.columns = names
 
     def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[list[Floats], list[Integers]]:
+        quick = read_csv(self.path, self.columns, wanted, labels, delimiter=self._delimiter, header=self._header_line)
+        return self._read_lines(wanted, labels) if quick is None else quick
+
+    def _read_lines(self, wanted: Sequence[str], labels: Sequence[str]) -> tuple[list[Floats], list[Integers]]:
+        """Line by line, which can name the line that is wrong."""
         width = len(self.columns)
         found = [array.array("d") for _ in wanted]
         numbers = [(store.append, self.columns.index(name)) for store, name in zip(found, wanted, strict=True)]
@@ -146,6 +152,7 @@ class _Rows:
     """csv.reader without the empty lines, with the number of the line it is at."""
 
     def __init__(self, stream: io.TextIOBase, delimiter: str) -> None:
+        self.delimiter = delimiter
         self._reader = csv.reader(stream, delimiter=delimiter, strict=True)
         self._filled = filter(None, self._reader)
 
@@ -167,7 +174,7 @@ class _ParquetFile(Source):
             import pyarrow
             import pyarrow.parquet
         except ImportError:
-            raise MissingExtra("pyarrow", "experiments") from None
+            raise MissingExtra("pyarrow", "parquet") from None
         self._arrow: Any = pyarrow
         try:
             self._file: Any = pyarrow.parquet.ParquetFile(path)
@@ -190,13 +197,7 @@ class _ParquetFile(Source):
                 row = int(np.argmax(column.is_null().to_numpy()))
                 self.refuse(row, f"column {name!r} is empty", "remove such rows first")
             found.append(np.array(column.cast("float64").to_numpy(), dtype=np.float64))
-        coded = []
-        for name in labels:
-            codes = _Codes()
-            for label in table.column(name).to_pylist():
-                codes.add("" if label is None else str(label))
-            coded.append(codes.column())
-        return found, coded
+        return found, [codes_of(table.column(name)) for name in labels]
 
     def texts(self, names: Sequence[str]) -> list[list[Any]]:
         table = self._file.read(columns=list(names))

@@ -181,7 +181,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatc
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtra, match=r"semilocal\[experiments\]"):
+    with pytest.raises(MissingExtra, match=r"semilocal\[parquet\]"):
         read_points(path)
 
 
