@@ -204,8 +204,8 @@ class Door(HttpToolsProtocol):
         self._refuse("malformed", msg)
 
     def on_message_begin(self) -> None:
-        # What uvicorn does here is done in _go_on, for requests that need it.
-        self.url, self.headers, self.expect_100_continue = b"", [], False
+        # What uvicorn does here, and with every header, is done in _go_on, for requests that need it.
+        self.url, self.headers = b"", []
         self._head, self._began, self._reading_head = 0, True, True
 
     def on_url(self, url: bytes) -> None:
@@ -214,7 +214,7 @@ class Door(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._refused:
-            HttpToolsProtocol.on_header(self, name, value)
+            self.headers.append((name, value))
             self._head += len(name) + len(value) + 4
             if self._head > self.limits.head_bytes:
                 self._check_head()
@@ -262,7 +262,7 @@ class Door(HttpToolsProtocol):
 
     def _look_at_head(self) -> Address | None:
         """What an intake is to be given; None for what takes the ordinary way."""
-        if self.parser.get_method() != b"PUT" or self.expect_100_continue:
+        if self.parser.get_method() != b"PUT":
             return None
         if (self.cycle is not None and not self.cycle.response_complete) or self.pipeline or self.flow.write_paused:
             return None
@@ -273,10 +273,11 @@ class Door(HttpToolsProtocol):
 
     def _go_on(self) -> None:
         """Let uvicorn have the request whose head was read."""
-        url, headers, expect = self.url, self.headers, self.expect_100_continue
+        url, headers = self.url, self.headers
         HttpToolsProtocol.on_message_begin(self)
-        self.url, self.expect_100_continue = url, expect
-        self.headers.extend(headers)
+        HttpToolsProtocol.on_url(self, url)
+        for name, value in headers:
+            HttpToolsProtocol.on_header(self, name, value)
         HttpToolsProtocol.on_headers_complete(self)
 
     def _give_to_intake(self, address: Address) -> bool:

@@ -54,16 +54,19 @@ class Intake:
         self._service, self._metrics, self._by_key = context.service, context.metrics, context.by_key
 
     def address(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> Address | None:
-        """Whether a PUT of this may take the short way; headers in lower case."""
+        """Whether a PUT of this may take the short way; headers as they came."""
         match = _PATH.match(url)
         if match is None:
             return None
         key, size = b"", b""
-        for name, value in headers:
+        for given, value in headers:
+            name = given.lower()
             if name == b"authorization":
                 key = value
             elif name == b"content-length":
                 size = value
+            elif name == b"expect":  # the sender waits to be asked for the body
+                return None
         if not size.isdigit() or len(size) > 4 or int(size) > REPORT_BYTES:
             return None
         task, round_, pseudonym = match.groups()
