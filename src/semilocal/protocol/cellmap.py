@@ -133,6 +133,14 @@ class CellMap(WaysOut):
         boxes.setflags(write=False)
         return boxes
 
+    @property
+    def middles(self) -> Floats:
+        """The middle of each region: float64[m, d]."""
+        tree = self.task.hierarchy
+        if tree.cells_are_boxes:
+            return np.asarray(self.boxes.mean(axis=1))
+        return tree.places(self.cells, np.full((len(self.cells), tree.box.dimensions), 0.5))
+
     def table_with(self, **columns: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
         """Columns, one row per region: cell, depth, the given ones, and lower and upper bound per axis.
 

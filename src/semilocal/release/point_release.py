@@ -73,7 +73,7 @@ def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -
     """Each position becomes the centre of its region (the paper's SLDP-Quantization)."""
     who, boxes = _regions(run, points)
     out = np.full((len(run.regions), run.task.box.dimensions), np.nan)
-    out[who] = centres(boxes)
+    out[who] = run.partition.middles[run.regions[who]]
     stderr = np.full(out.shape, np.nan)
     stderr[who] = (boxes[:, 1] - boxes[:, 0]) / np.sqrt(12.0)
     spent = (ledger or Ledger.of(run.task)).settle(run.partition)
@@ -95,6 +95,8 @@ def resample(
     epsilon : float
         The scale on an axis is the region's width divided by epsilon. It is a parameter of the spread, not a cost.
     """
+    if not run.task.hierarchy.cells_are_boxes:
+        raise InvalidInput("resample draws around the middles of boxes; on this hierarchy use quantize")
     who, boxes = _regions(run, points)
     widths = boxes[:, 1] - boxes[:, 0]
     drawn, clipped = draws(boxes, run.task.box, epsilon=epsilon, rng=rng)

@@ -146,7 +146,7 @@ class Findings:
             total = sum(region["crowd"] or 0 for region in self._regions)
             return {"kind": "counts", "epsilon": 0.0, "total": total, "counts": numbers}
         if release.kind == "points":
-            middles = self.partition.boxes.mean(axis=1).tolist()
+            middles = self.partition.middles.tolist()
             points = [
                 {"point": point, "weight": region["crowd"]}
                 for point, region in zip(middles, self._regions, strict=True)

@@ -111,3 +111,13 @@ def test_a_polygon_that_is_a_box_is_answered_as_the_box_and_regions_hold_their_c
     low, high = counted.interval(0.95).T
     crowds = counted.partition.crowds
     assert np.mean((low <= crowds + 0.5) & (crowds - 0.5 <= high)) > 0.9
+
+
+def test_a_region_across_the_date_line_is_replaced_by_a_place_inside_it() -> None:
+    rng = np.random.default_rng(6)
+    points = np.stack([179.0 + 2 * rng.random(3_000), rng.normal(0, 1, 3_000)], axis=1)
+    points[:, 0] = (points[:, 0] + 180) % 360 - 180
+    found = sl.points(points, hierarchy=TREE, epsilon=4.0, trust="nobody", k=500, rng=rng)
+    regions = found.partition.cells[found.partition.locate(found.points)]
+    assert regions.tolist() == found.partition.cells[found.regions].tolist()
+    assert np.abs(found.points[:, 0]).min() > 90
