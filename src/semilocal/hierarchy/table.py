@@ -110,10 +110,10 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
                 raise InvalidInput(f"a label has 1 to {MAX_LABEL} visible characters; got {printable(repr(label))}")
         seen: set[str] = set()
         for depth, row in enumerate(self.labels):
-            again = [label for label in row if label in seen and not self._goes_on(depth, label)]
-            again += [label for label, other in zip(sorted(row), sorted(row)[1:], strict=False) if label == other]
-            if again:
-                raise InvalidInput(f"label {again[0]!r} names two cells; labels must differ")
+            repeated = [label for label in row if label in seen and not self._goes_on(depth, label)]
+            repeated += [label for label, other in zip(sorted(row), sorted(row)[1:], strict=False) if label == other]
+            if repeated:
+                raise InvalidInput(f"label {repeated[0]!r} names two cells; labels must differ")
             seen.update(row)
         whole = tuple(float(edge) for edge in range(len(self.edges)))
         if self.edges != whole:
