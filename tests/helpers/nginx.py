@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,7 +69,7 @@ def running(home: Path, text: str, port: int) -> Iterator[int]:
         process.wait()
 
 
-def shipped(home: Path, upstream: int, port: int, **changes: str) -> str:
+def shipped(home: Path, upstreams: Sequence[int], port: int, **changes: str) -> str:
     """The configuration that ships, with the paths and addresses of a test; every change must be found in it."""
     pem = certificate(home)
     edits = {
@@ -79,7 +79,7 @@ def shipped(home: Path, upstream: int, port: int, **changes: str) -> str:
         "http {\n": "http {\n" + "".join(
             f"  {kind}_temp_path {home}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         ),
-        "server 127.0.0.1:8000;": f"server 127.0.0.1:{upstream};",
+        "server 127.0.0.1:8000;": " ".join(f"server 127.0.0.1:{upstream};" for upstream in upstreams),
         "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
         "ssl_certificate /etc/semilocal/certificate.pem;": f"ssl_certificate {pem};",
         "ssl_certificate_key /etc/semilocal/key.pem;": f"ssl_certificate_key {pem};",
@@ -93,9 +93,9 @@ def shipped(home: Path, upstream: int, port: int, **changes: str) -> str:
 
 
 @contextlib.contextmanager
-def shipped_nginx(home: Path, upstream: int, **changes: str) -> Iterator[Nginx]:
-    """The nginx that ships, before a server at a port; ``changes`` are ``name="old->new"``."""
+def shipped_nginx(home: Path, *upstreams: int, **changes: str) -> Iterator[Nginx]:
+    """The nginx that ships, before servers at ports; ``changes`` are ``name="old->new"``."""
     home.mkdir(exist_ok=True)
     port = free_port()
-    with running(home, shipped(home, upstream, port, **changes), port) as pid:
+    with running(home, shipped(home, upstreams, port, **changes), port) as pid:
         yield Nginx(port, f"https://127.0.0.1:{port}", home / "server.pem", pid)
