@@ -38,7 +38,11 @@ REPOSITORY = re.compile(
 )
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)|href=\"([^\"#]+)\"")
 PYTHON = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
-NEEDS = {"docs/howto/testing.md": ("starlette",)}  # extras that the Python of a page needs
+NEEDS = {  # extras that the Python of a page needs
+    "docs/howto/testing.md": ("starlette",),
+    "docs/howto/polygons.md": ("shapely", "h3"),
+    "docs/howto/frames.md": ("polars", "pandas", "geopandas", "narwhals"),
+}
 
 
 def name_of(path: Path) -> str:

@@ -33,13 +33,17 @@ def run(
     Parameters
     ----------
     out
-        write the regions: .geojson or .csv
+        write the regions: .geojson, .csv or .parquet (GeoParquet)
     plot
         draw the regions: .png, .svg or .pdf
     """
     if plot is not None:
         need_matplotlib()
-    outputs = {"--out": (out, jobs.REGIONS), "--plot": (plot, PICTURES), "--html": (files.html, jobs.HTML)}
+    outputs = {
+        "--out": (out, (*jobs.REGIONS, ".parquet")),
+        "--plot": (plot, PICTURES),
+        "--html": (files.html, jobs.HTML),
+    }
     return jobs.run_job(
         "partition", file, job, lambda job: _partition(job, out, plot, files), outputs=outputs,
         inputs=[files.basemap], transcript=files.transcript,
