@@ -39,7 +39,7 @@ def read_csv(
     header : int
         The line that names the columns; the first is 1.
     """
-    if path.suffix.lower() == ".gz" or path.stat().st_size < WORTH_IT or not _is_plain(path):
+    if path.suffix.lower() == ".gz" or path.stat().st_size < WORTH_IT or not _is_plain(path, header):
         return None
     try:
         from pyarrow import ArrowInvalid, csv, float64, string
@@ -78,10 +78,12 @@ def codes_of(column: Any) -> Integers:
     return found
 
 
-def _is_plain(path: Path) -> bool:
-    """UTF-8 without quotes: pyarrow reads quotes that we refuse, such as "1"2, and no text that nobody asks for."""
+def _is_plain(path: Path, header: int) -> bool:
+    """UTF-8 without quotes below the header: pyarrow reads quotes that we refuse, such as "1"2, and no text that nobody asks for."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
+        for _ in range(header):
+            file.readline()
         try:
             while chunk := file.read(CHUNK):
                 if b'"' in chunk:

@@ -22,6 +22,8 @@ PLAIN = {
     "a byte order mark": "\ufeffid,x,y\na,1,2\n",
     "other columns": "note,id,x,y\nNA,a,1,2\n,null,3,4\n",
     "letters": "id,x,y\nJosé,1,2\nÅsa,3,4\nJosé,5,6\n",
+    "a quoted header": '"id","x","y"\na,1.5,2\n',
+    "quoted cells": 'id,x,y\n"a",1.5,2\n"a","2.5",3\n',
     "spaces": "id,x,y\na, 1.5 ,2\n",
     "underscores": "id,x,y\na,1_000,2\n",
 }
@@ -71,7 +73,7 @@ def test_what_is_wrong_is_named_as_before(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_plain_files_really_take_the_quick_way(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
-    path.write_text(PLAIN["commas"])
+    path.write_text(PLAIN["commas"].replace("id,x,y", '"id","x","y"'))  # as many programs write it
     found = arrow.read_csv(path, ("id", "x", "y"), ["x", "y"], ["id"], delimiter=",", header=1)
     assert found is not None
     assert [column.tolist() for column in found[0]] == [[1.5, -0.25, 0.1], [2.0, 1000.0, 7.0]]
