@@ -79,7 +79,7 @@ def codes_of(column: Any) -> Integers:
 
 
 def _is_plain(path: Path, header: int) -> bool:
-    """UTF-8 without quotes below the header: pyarrow reads quotes that we refuse, such as "1"2, and no text that nobody asks for."""
+    """UTF-8, and no quotes below the header: pyarrow takes some that we refuse, such as "1"2, and checks less text."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
         for _ in range(header):
