@@ -6,8 +6,10 @@ answered with 503. No address or user agent is looked at. Knows HTTP. Knows no c
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from ..errors import MissingExtra, printable
@@ -15,7 +17,7 @@ from .admin import admin_hash
 from .http import Watched, no_such_route, problem_of, report_path, send_answer, task_of, upload_path
 from .intake import Intake
 from .limits import RateLimit
-from .metrics import Metrics
+from .metrics import FOLDER, SHARE_EVERY, Metrics
 from .openapi import describe
 from .problems import Problem
 from .results import Published
@@ -105,14 +107,26 @@ class App:
         """Answer all polls; the server is about to stop."""
         self.service.leave()
 
+    async def _share_metrics(self) -> None:
+        """Let the scrapes of other workers see this one's numbers."""
+        while FOLDER in os.environ:
+            self.context.share_metrics()
+            await asyncio.sleep(SHARE_EVERY)
+
     async def _lifespan(self, receive: Receive, send: Send) -> None:
+        sharing: asyncio.Task[None] | None = None
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 await self.service.start()
+                sharing = asyncio.create_task(self._share_metrics())
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
+                if sharing is not None:
+                    sharing.cancel()
                 await self.service.stop()
+                if FOLDER in os.environ:  # what this worker did still counts
+                    self.context.share_metrics()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 

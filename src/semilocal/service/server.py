@@ -15,6 +15,7 @@ import os
 import secrets
 import socket
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
 from .door import RESERVE, Door, Limits, raise_file_limit
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys
+from .metrics import FOLDER
 from .opening import Opening
 from .pair.form import PairSettings
 from .pair.service import Pairs
@@ -208,12 +210,11 @@ def serve(
                 _ACCESS_LOG: "1" if access_log else "0", _MORE: more,
                 ENVIRONMENT: ",".join(seed.hex() for seed in keys.private.values()),
             }  # fmt: skip
-            _run_workers(
-                uvicorn.Config(
-                    "semilocal.service.server:app_from_environment", factory=True, workers=workers, **options
-                ),
-                listener,
+            config = uvicorn.Config(
+                "semilocal.service.server:app_from_environment", factory=True, workers=workers, **options
             )
+            with tempfile.TemporaryDirectory(prefix="semilocal-metrics-") as os.environ[FOLDER]:
+                _run_workers(config, listener)
     finally:
         listener.close()
         if lock is not None:

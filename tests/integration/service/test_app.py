@@ -480,8 +480,8 @@ def test_health_metrics_and_description(sqlite: SQLiteStore) -> None:
         page = (await client.get("/metrics")).text
         lines = [line for line in page.splitlines() if not line.startswith("#")]
         assert all(len(line.rsplit(" ", 1)) == 2 and float(line.rsplit(" ", 1)[1]) >= 0 for line in lines)
-        assert any('outcome="stored"' in line and line.endswith(" 6") for line in lines)
-        assert 'semilocal_campaigns{phase="collecting"} 1' in lines
+        assert any('outcome="stored"' in line and line.endswith(" 6.0") for line in lines)
+        assert 'semilocal_campaigns{phase="collecting"} 1.0' in lines
         described = (await client.get("/openapi.json")).json()
         listed = {(method, path) for path, methods in described["paths"].items() for method in methods}
         routed = {

@@ -104,7 +104,7 @@ def test_one_broken_campaign_does_not_stop_the_other(
                 "task": WHOLE.id.hex(), "name": "test", "phase": "finished", "enrolled": 40, "fault": None,
             }  # fmt: skip
             page = (await client.get("/metrics")).text
-            assert "\nsemilocal_campaigns_at_fault 1\n" in page
+            assert "\nsemilocal_campaigns_at_fault 1.0\n" in page
             health = await client.get("/healthz")
             assert (health.status_code, health.json()["keeper"]) == (200, "runs")
             state = await client.get(f"{broken[0].base}/state")

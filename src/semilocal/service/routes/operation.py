@@ -29,12 +29,10 @@ async def show_health(context: Context, request: Request) -> Response:
 
 async def show_metrics(context: Context, request: Request) -> Response:
     """Numbers for monitoring."""
-    service, writer = context.service, context.service.writer
+    service = context.service
     statuses = await service.read(service.store.statuses)
-    text = context.metrics.text(
-        statuses.values(), waiting=writer.waiting, batches=writer.batches, written=writer.written,
-        closings=service.closings, at_fault=len(service.faults), faults=service.faults.total,
-    )  # fmt: skip
+    context.share_metrics()
+    text = context.metrics.text(statuses.values(), at_fault=len(service.faults))
     return Response(text, media_type="text/plain; version=0.0.4", headers={"Cache-Control": "no-store"})
 
 

@@ -44,6 +44,14 @@ class Context(NamedTuple):
     by_token: RateLimit
     description: dict[str, Any]
 
+    def share_metrics(self) -> None:
+        """Let every scrape, of any worker, see this worker's numbers."""
+        service, writer = self.service, self.service.writer
+        self.metrics.share(
+            waiting=writer.waiting, batches=writer.batches, written=writer.written, closings=service.closings,
+            faults=service.faults.total,
+        )  # fmt: skip
+
 
 Handler = Callable[[Context, Request], Awaitable[Response]]
 
