@@ -34,6 +34,18 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+def check_metrics_of_all_workers(url: str) -> None:
+    """Every scrape has the requests of both workers, whichever answers it."""
+    for _ in range(40):
+        assert httpx2.get(f"{url}/nothing-here", timeout=HANG).status_code == 404
+
+    def counted() -> bool:
+        return 'semilocal_responses_total{status="404"} 40.0' in httpx2.get(f"{url}/metrics", timeout=HANG).text
+
+    wait_for(counted)  # shared about once a second
+    assert all(counted() for _ in range(10))
+
+
 def test_a_dead_database_is_answered_for_and_fills_no_log(tmp_path: Path) -> None:
     try:
         cluster = Postgres()
@@ -47,6 +59,7 @@ def test_a_dead_database_is_answered_for_and_fills_no_log(tmp_path: Path) -> Non
         assert server.process is not None
         main = server.process.pid
         wait_for(lambda: len([one for one in workers_of(main) if is_connected(one, cluster.port)]) == 2)
+        check_metrics_of_all_workers(server.url)
         before = len(log.read_text().splitlines())
         cluster.kill()
         os.kill(workers_of(main)[-1], signal.SIGKILL)  # the one that starts in its place waits
