@@ -32,6 +32,7 @@ from ..protocol.plan import Release
 __all__ = [
     "BOX_HELP",
     "FUNCTION_HELP",
+    "TREE_HELP",
     "FunctionText",
     "ReleaseText",
     "describe_position",
@@ -46,6 +47,7 @@ __all__ = [
     "whole",
 ]
 
+TREE_HELP = "'sphere' for the whole Earth in cells of equal area, or a table in a .json file"
 BOX_HELP = "x0,y0,x1,y1 (the lower corner, then the upper one) or one of " + ", ".join(PLACES)
 FUNCTION_HELP = (
     "coordinate:AXIS, squared-norm[:CENTER], gaussian-bump:SIGMA[,CENTER], linear:[INTERCEPT,]WEIGHTS or "

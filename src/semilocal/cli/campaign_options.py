@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from .arguments import BOX_HELP, FUNCTION_HELP, number, whole
+from .arguments import BOX_HELP, FUNCTION_HELP, TREE_HELP, number, whole
 from .options import Accounting, Positive, Share, group, option
 
 __all__ = ["CampaignOptions"]
@@ -56,7 +56,7 @@ class CampaignOptions:
     """
 
     name: str
-    bounds: Annotated[str, option(metavar="BOX", help=f"the public domain: {BOX_HELP}")]
+    bounds: Annotated[str, option(metavar="BOX", help=f"the public domain: {BOX_HELP}; {TREE_HELP}")]
     names: Annotated[str, option(metavar="A,B")] = ""
     trust: Literal["nobody", "two-servers"] = "nobody"
     epsilon: Positive

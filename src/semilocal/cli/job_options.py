@@ -12,7 +12,7 @@ from typing import Annotated
 from ..engines import Engine
 from ..io.progress import Progress
 from ..release.whom import DELTA, TRUSTS, K
-from .arguments import BOX_HELP, number, whole
+from .arguments import BOX_HELP, TREE_HELP, number, whole
 from .options import FILE, Accounting, CellRule, Positive, Seed, Share, group, option
 from .people import PeopleWithRows
 
@@ -49,7 +49,9 @@ class Positions:
     columns: Annotated[str | None, option(metavar="A,B,C")] = None
     bounds: Annotated[
         str | None,
-        option(metavar="BOX", help=f"the public domain, required: {BOX_HELP}; 'data' publishes the extremes"),
+        option(
+            metavar="BOX", help=f"the public domain, required: {BOX_HELP}; {TREE_HELP}; 'data' publishes the extremes"
+        ),
     ] = None
     engine: Engine = "auto"
     clip: bool = False

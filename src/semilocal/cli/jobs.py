@@ -22,9 +22,11 @@ from ..engines.source import Source
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.places import LATITUDE, LONGITUDE
+from ..hierarchy import AnyTree, SphereTree
 from ..io.files import check_outputs, replacing
 from ..io.points import Table, read_points
 from ..io.positions import fit
+from ..io.trees import read_tree
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column
@@ -89,6 +91,7 @@ class Job:
     box: Box
     rng: np.random.Generator
     column: Column | None = None
+    tree: AnyTree | None = None
 
     @classmethod
     def read(
@@ -110,13 +113,20 @@ class Job:
         with options.output.step(f"reading {file.name}"):
             table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels)
         column = None if value is None else _column(value, table)
-        box = _domain(data.bounds, table)
+        tree = read_tree(data.bounds)
+        box = _domain(data.bounds, table) if tree is None else _tree_domain(tree, table)
         points, clipped = fit(table, box, clip=data.clip)
         if clipped:
             count = f"{clipped:,} of {len(table):,}" if data.public_data else "some"
             warnings.warn(f"--clip moved {count} positions to the edge of {box}", UserWarning, stacklevel=2)
         rows = chosen_rows(people, table, rng)
-        return cls(file, options, transcript, points[rows], box, rng, None if column is None else column.rows(rows))
+        kept = None if column is None else column.rows(rows)
+        return cls(file, options, transcript, points[rows], box, rng, kept, tree)
+
+    @property
+    def domain(self) -> dict[str, Any]:
+        """What every task takes: the box, or the tree over it."""
+        return {"box": self.box} if self.tree is None else {"hierarchy": self.tree}
 
     @property
     def pooled(self) -> bool:
@@ -149,7 +159,7 @@ class Job:
         """The task where somebody is trusted."""
         promise = self.options.promise
         return PooledTask.build(
-            self.box, epsilon=promise.epsilon, trust=cast(PooledTrust, promise.trust),
+            **self.domain, epsilon=promise.epsilon, trust=cast(PooledTrust, promise.trust),
             resolution=self.options.cells.resolution, max_reports=self.options.people.rows_per_user,
         )  # fmt: skip
 
@@ -166,7 +176,7 @@ class Job:
 
     def partition(self) -> tuple[AnyRun, Ledger]:
         """Find the regions; all of epsilon goes to them."""
-        task = Task.build(self.box, **self.task_options)
+        task = Task.build(**self.domain, **self.task_options)
         detail: Detail = "tallies" if self.transcript is None else "reports"  # a transcript has every report
         ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
         with self.options.output.step("rounds played") as step:
@@ -178,8 +188,8 @@ class Job:
         """Find the regions with a part of epsilon; the rest is for values."""
         with self.options.output.step("rounds played") as step:
             return split.partition_for_values(
-                self.points, self.box, rng=self.rng, cap=self.cap, progress=lambda *_: step.advance(),
-                values_only=self.column is not None, **self.task_options,
+                self.points, **({"box": None} | self.domain), rng=self.rng, cap=self.cap,
+                progress=lambda *_: step.advance(), values_only=self.column is not None, **self.task_options,
             )  # fmt: skip
 
 
@@ -270,6 +280,19 @@ def _column(value: OwnValue, table: Table) -> Column:
             "grows with it)"
         )
     return Column(name, numbers, value.low, value.high)
+
+
+def _tree_domain(tree: AnyTree, table: Table) -> Box:
+    """The box of a tree; refuses a file with other axes."""
+    names = [name.lower() for name in table.names]
+    if len(names) != tree.box.dimensions:
+        raise InvalidInput(
+            f"the tree has {tree.box.dimensions} axes, {', '.join(tree.box.names)}, and the positions {len(names)}; "
+            "name the columns with --x and --y, or --columns"
+        )
+    if isinstance(tree, SphereTree) and names[0] in LATITUDE and names[1] in LONGITUDE:
+        raise InvalidInput(f"the axes are swapped: a sphere has longitude first; {table.names[0]!r} comes first here")
+    return tree.box
 
 
 def _domain(bounds: str, table: Table) -> Box:

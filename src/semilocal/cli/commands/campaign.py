@@ -5,12 +5,14 @@ from __future__ import annotations
 import json as formats
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from cyclopts import App
 
+from ...errors import InvalidInput
 from ...io.progress import duration
+from ...io.trees import read_tree
 from ...protocol.policy import Policy, refusals, stops_early
 from ...protocol.task import Task
 from .. import pairs, server
@@ -49,7 +51,11 @@ def create(
     """Create a campaign."""
     from ...service.campaign import CAMPAIGN_TRIMS, CampaignForm, ReleaseForm
 
-    box = parse_box(options.bounds, names=[name.strip() for name in options.names.split(",") if name.strip()])
+    tree = read_tree(options.bounds)
+    names = [name.strip() for name in options.names.split(",") if name.strip()]
+    box = parse_box(options.bounds, names=names) if tree is None else tree.box
+    if tree is not None and options.trust == "two-servers":
+        raise InvalidInput("--bounds: campaign create with two servers takes a box; build the pair in Python")
     if options.trust == "two-servers":
         return pairs.create(options, cells, pair, office, box)
     pairs.refuse_options(options, pair)
@@ -57,9 +63,12 @@ def create(
     numbers = task_options(options, cells)
     if cells.rule in (None, "trim") and options.accounting == "core":
         numbers.setdefault("max_trims", CAMPAIGN_TRIMS)
+    domain: dict[str, Any] = {"hierarchy": tree}
+    if tree is None:
+        domain = {"box": box, "tree": options.tree, "max_depth": options.max_depth}
     with server.connect(office) as client:
         task = Task.build(
-            box, tree=options.tree, max_depth=options.max_depth, quorum=options.quorum, window=options.window,
+            **domain, quorum=options.quorum, window=options.window,
             server_key=b"" if options.unsigned else client.key(), **numbers,
         )  # fmt: skip
         forms = tuple(ReleaseForm(r.kind, r.function.name, r.function.parameters, r.epsilon) for r in releases)  # type: ignore[arg-type]
