@@ -6,6 +6,7 @@ that was acknowledged takes part, and the published numbers follow from the secr
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -123,6 +124,18 @@ def test_servers_that_are_killed_again_and_again_give_the_result_that_follows_fr
         if firing.ident is not None:
             firing.join()
         servers.stop()
+
+
+def test_a_server_can_be_killed_as_soon_as_it_was_started(tmp_path: Path) -> None:
+    """A kill that reached nobody would leave the killer waiting for ever, and the test above with it."""
+    server = ForkedServer(f"sqlite:///{tmp_path / 'one.db'}", log=tmp_path / "one.log")
+    for _ in range(10):
+        server.start(wait=False)
+        process = server.process
+        assert process is not None
+        assert os.getpgid(process.pid) == process.pid
+        server.kill()
+        assert process.poll() is not None
 
 
 def confirmed(servers: Servers, number: int) -> PairTask:

@@ -6,6 +6,7 @@ Each of these is a process like any other: it has its own group, dies by ``kill 
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import sys
@@ -46,6 +47,13 @@ class Forked:
         self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
+        self._wait_for_group()
+
+    def _wait_for_group(self) -> None:
+        """Until it leads its own group: a kill of the group before that would reach nobody."""
+        with contextlib.suppress(ProcessLookupError):
+            while os.getpgid(self.pid) != self.pid and self._process.is_alive():
+                time.sleep(0.001)
 
     @property
     def returncode(self) -> int | None:
