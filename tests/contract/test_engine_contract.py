@@ -145,11 +145,20 @@ def test_every_job_gives_the_same_numbers_in_every_mode_of_trust(opens: Opens, t
     named: dict[str, Any] = {"trust": trust, "epsilon": 2.0}
     if trust == "nobody":
         named |= {"delta": 0.05, "k": 20}
+    here: Any
+    there: Any
     for job in (sl.mean, sl.cell_means):
         here, there = (job(rows, f, box, **named, rng=np.random.default_rng(4)) for rows in (points, source))
         assert np.array_equal(here.value, there.value)
         assert np.array_equal(here.stderr, there.stderr)
         assert here.guarantee == there.guarantee
+    if trust == "nobody":
+        here, there = (
+            sl.values(rows, f, box, epsilon=2.0, delta=0.05, k=20, rng=np.random.default_rng(4))
+            for rows in (points, source)
+        )
+        assert np.array_equal(here.value, there.value)
+        assert np.array_equal(here.stderr, there.stderr)
     here, there = (sl.counts(rows, box, **named, rng=np.random.default_rng(4)) for rows in (points, source))
     query = [[[-1.0, -2.0], [0.3, 1.5]]]
     assert here.query(query).value.tolist() == there.query(query).value.tolist()

@@ -328,6 +328,11 @@ def points(
     points, named = _read_columns(points, None, box, named)
     asked = _asked(box, epsilon, trust, **named)
     if asked.trust == "nobody":
+        if isinstance(points, Source):
+            raise InvalidInput(
+                "a source has no array of points to replace: play the task with semilocal.engines.run.run_source, and "
+                "write one row each with its attach(path=..., add=...)"
+            )
         run, chosen, spent = asked.run(points)
         result = release.quantize(run, chosen, ledger=spent)
         return replace(result, spent=result.spent.times(asked.rows))

@@ -11,14 +11,14 @@ Knows partitions, runs, functions and mechanisms.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, Integers, Words, short_repr
+from ..arrays import Floats, Integers, short_repr
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
 from ..protocol.column import own_value
@@ -27,14 +27,22 @@ from ..protocol.partition import Partition
 from ..protocol.plan import Release
 from ..protocol.values import unit_values
 from ..randomizer.values.mechanisms import AnyMechanism, best
-from ..simulation.run import Run
-from ..simulation.values import Given, give_values
+from ..simulation.run import LOST, Run
 from ._shift import Shift, shift_of
 from .intervals import standard_errors
 from .promised import Promised
 from .streamed import AnyRun, Rows, run_batches
 
-__all__ = ["MeanRelease", "RegionMeans", "ValuesRelease", "collected_mean", "mean", "region_values", "values"]
+__all__ = [
+    "MeanRelease",
+    "RegionMeans",
+    "ValuesRelease",
+    "collected_mean",
+    "mean",
+    "region_values",
+    "value_batches",
+    "values",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +78,13 @@ class ValuesRelease(Promised):
         """Interval for each value: float64[n, 2]."""
         half = standard_errors(level) * self.stderr
         return np.stack([self.value - half, self.value + half], axis=-1)
+
+
+class ValueBatch(NamedTuple):
+    """Noisy values of some rows, and their largest standard errors: float64[b] each."""
+
+    value: Floats
+    stderr: Floats
 
 
 class RegionMeans(NamedTuple):
@@ -153,8 +168,8 @@ class MeanRelease(Promised):
 
 
 def values(
-    run: Run,
-    points: npt.ArrayLike,
+    run: AnyRun,
+    points: Rows,
     f: Any,
     *,
     epsilon: float,
@@ -182,10 +197,13 @@ def values(
     """
     spent = (ledger or Ledger.of(run.task)).settle(run.partition).spend(f"values of {as_function(f).name}", epsilon)
     chosen = _mechanism(epsilon, mechanism)
-    given = _give(run, points, f, chosen, rng)
-    value, stderr = np.full((2, len(run.regions)), np.nan)
-    value[given.who] = given.low + chosen.decode(given.outputs) * given.width
-    stderr[given.who] = given.width * math.sqrt(chosen.worst_variance)
+    value, stderr = np.full((2, run.participants), np.nan)
+    who = np.flatnonzero(run.regions != LOST) if isinstance(run, Run) else np.arange(run.participants)
+    start = 0
+    for part in value_batches(run, points, as_function(f), chosen, rng):
+        here = who[start : start + len(part.value)]
+        value[here], stderr[here] = part
+        start += len(here)
     return ValuesRelease(value, stderr, run.partition, spent, chosen, run.simulated, own_value(f))
 
 
@@ -303,26 +321,41 @@ def _mechanism(epsilon: float, mechanism: AnyMechanism | None) -> AnyMechanism:
     return chosen
 
 
+def value_batches(
+    run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, rng: np.random.Generator
+) -> Iterator[ValueBatch]:
+    """Noisy values of everybody with a region, batch by batch, in the order of the rows.
+
+    Each row loses ``mechanism.epsilon`` inside its region, on top of the run: :func:`values` counts that, and is what
+    to use unless the values do not fit into memory.
+    """
+    worst = math.sqrt(mechanism.worst_variance)
+    for unit, _ in _sent_values(run, points, f, mechanism, rng):
+        low, width, outputs = unit
+        yield ValueBatch(low + mechanism.decode(outputs) * width, width * worst)
+
+
+def _sent_values(
+    run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, rng: np.random.Generator
+) -> Iterator[tuple[tuple[Floats, Floats, Integers], Integers]]:
+    """Per batch: low, width and output of everybody with a region, and their regions."""
+    boxes = run.partition.boxes
+    for acting, regions, part in run_batches(run, points, f):
+        unit, low, width = unit_values(part, acting, boxes, of=regions)
+        words = rng.integers(0, 2**64, size=(len(unit), mechanism.words), dtype=np.uint64)
+        yield (low, width, mechanism.release(unit, words)), regions.astype(np.int64)
+
+
 def _outputs(
     run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, rng: np.random.Generator
 ) -> tuple[Integers, Integers, Integers]:
     """What everybody sends: the region's row, the output, and how often. int64[r] each."""
-    alphabet, boxes = mechanism.alphabet, run.partition.boxes
+    alphabet = mechanism.alphabet
     sent, counts = np.empty((2, 0), dtype=np.int64)
-    for acting, regions, part in run_batches(run, points, f):
-        unit = unit_values(part, acting, boxes, of=regions).unit
-        words = rng.integers(0, 2**64, size=(len(unit), mechanism.words), dtype=np.uint64)
-        outputs = regions.astype(np.int64) * len(alphabet) + mechanism.release(unit, words) - alphabet.start
-        here, times = np.unique(outputs, return_counts=True)
+    for (_, _, given), regions in _sent_values(run, points, f, mechanism, rng):
+        here, times = np.unique(regions * len(alphabet) + given - alphabet.start, return_counts=True)
         both, places = np.unique(np.concatenate([sent, here]), return_inverse=True)
         counts = np.bincount(places, np.concatenate([counts, times]), minlength=len(both)).astype(np.int64)
         sent = both
     rows, outputs = np.divmod(sent, len(alphabet))
     return rows, outputs + alphabet.start, counts
-
-
-def _give(run: Run, points: npt.ArrayLike, f: Any, mechanism: AnyMechanism, rng: np.random.Generator) -> Given:
-    def words(who: Integers) -> Words:
-        return rng.integers(0, 2**64, size=(len(who), mechanism.words), dtype=np.uint64)
-
-    return give_values(run, points, as_function(f), mechanism, words)

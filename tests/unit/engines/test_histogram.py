@@ -1,0 +1,70 @@
+"""Histograms add up, coarsen and refine; lookups cover the domain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from semilocal import BinaryTree
+from semilocal.engines.histogram import Histogram, HistogramRanks, Lookup
+from semilocal.errors import InvalidInput
+from semilocal.hierarchy.ranks import SortedCodes, people_in
+from tests.helpers.engine_runs import box_of, people
+
+TREE = BinaryTree(box_of(2), 30)
+CODES = np.sort(TREE.codes(people(2000, 2)))
+
+
+def at(depth: int, codes: np.ndarray[tuple[int], np.dtype[np.uint64]] = CODES) -> Histogram:
+    return Histogram.of(depth, TREE.ancestors(codes, depth))
+
+
+def test_how_people_are_divided_changes_no_sum() -> None:
+    whole = at(12)
+    for cuts in ([], [7], [0, 3, 1500]):
+        merged = Histogram.merge(12, [at(12, part) for part in np.split(CODES, cuts)])
+        assert merged.cells.tolist() == whole.cells.tolist()
+        assert merged.counts.tolist() == whole.counts.tolist()
+    assert Histogram.merge(12, []).total == 0
+
+
+def test_coarse_cells_hold_what_their_parts_hold() -> None:
+    coarse, direct = at(20).coarsen(TREE, 9), at(9)
+    assert coarse.cells.tolist() == direct.cells.tolist()
+    assert coarse.counts.tolist() == direct.counts.tolist()
+    with pytest.raises(InvalidInput, match="no cells of depth 10"):
+        direct.coarsen(TREE, 10)
+
+
+def test_ranks_of_a_histogram_are_those_of_sorted_codes_after_one_refinement() -> None:
+    asked = []
+
+    def refine(cells: np.ndarray, depth: int, deeper: int) -> Histogram:
+        asked.append((depth, deeper))
+        return at(deeper, CODES[np.isin(TREE.ancestors(CODES, depth), cells)])
+
+    ranks, exact = HistogramRanks(TREE, at(8), refine), SortedCodes(CODES)
+    cells = np.array([1], dtype=np.uint64)
+    for _ in range(20):
+        ranks.open(cells)
+        children = TREE.children(cells)
+        assert people_in(TREE, ranks, children).tolist() == people_in(TREE, exact, children).tolist()
+        cells = children[people_in(TREE, exact, children) > 10]
+    assert asked == [(8, 30)]
+    assert len(ranks) == 2000
+
+
+@pytest.mark.parametrize(("cells", "counts"), [([3, 2], [1, 1]), ([2, 2], [1, 1]), ([2, 3], [1, 0]), ([2], [1, 1])])
+def test_a_histogram_refuses_what_is_none(cells: list[int], counts: list[int]) -> None:
+    with pytest.raises(InvalidInput, match="histogram"):
+        Histogram(1, np.array(cells, dtype=np.uint64), np.array(counts, dtype=np.int64))
+
+
+def test_a_lookup_without_moves_covers_the_domain() -> None:
+    cells = np.array([4, 5, 3], dtype=np.uint64)
+    lookup = Lookup.plain(TREE, cells)
+    found = lookup.regions[lookup.interval(CODES)]
+    first, last = TREE.span(cells)
+    assert ((first[found] <= CODES) & (last[found] >= CODES)).all()
+    with pytest.raises(InvalidInput, match="cover the domain"):
+        Lookup.plain(TREE, cells[1:])
