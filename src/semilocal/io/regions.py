@@ -85,7 +85,8 @@ def regions_json(partition: AnyPartition) -> bytes:
         named.get("geohash", unset), named.get("quadkey", unset),
     )  # fmt: skip
     properties = chain(map(_Properties, *columns), (_Properties("trimmed", str(cell)) for cell in trimmed.tolist()))
-    features = list(map(_Feature, _geometries(tree, np.concatenate([cells, trimmed])), properties))
+    geometries = chain(_geometries(tree, cells, partition.boxes), _geometries(tree, trimmed, tree.boxes(trimmed)))
+    features = list(map(_Feature, geometries, properties))
     document = {"type": "FeatureCollection", "features": features}
     return msgspec.json.encode(document if pooled else document | {"note": UNPROTECTED})
 
@@ -96,10 +97,10 @@ def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
     return document
 
 
-def _geometries(hierarchy: Hierarchy, cells: Cells) -> Iterable[Any]:
+def _geometries(hierarchy: Hierarchy, cells: Cells, boxes: Floats) -> Iterable[Any]:
     """Cells as polygons; those of several parts, as across the date line, as multipolygons."""
     if hierarchy.cells_are_boxes or hierarchy.box.dimensions != 2:
-        return map(_Polygon, map(msgspec.Raw, _rings(map_boxes(hierarchy.boxes(cells), hierarchy.box))))
+        return map(_Polygon, map(msgspec.Raw, _rings(map_boxes(boxes, hierarchy.box))))
     return map(_geometry, hierarchy.polygons(cells))
 
 
@@ -109,7 +110,7 @@ def _geometry(rings: Polygons) -> dict[str, Any]:
     return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
 
 
-def _rings(boxes: Floats) -> list[bytes]:
+def _rings(boxes: Floats) -> list[str]:
     """Coordinates of rectangles float64[m, 2, 2] in GeoJSON, counter-clockwise from the lower corner.
 
     Neighbours share their sides, so every number is written as text once.
@@ -119,7 +120,7 @@ def _rings(boxes: Floats) -> list[bytes]:
     rows = place.reshape(-1, 4).tolist()
     return [
         f"[[[{(x0 := texts[a])},{(y0 := texts[b])}],[{(x1 := texts[c])},{y0}],[{x1},{(y1 := texts[d])}],[{x0},{y1}],"
-        f"[{x0},{y0}]]]".encode()
+        f"[{x0},{y0}]]]"
         for a, b, c, d in rows
     ]
 

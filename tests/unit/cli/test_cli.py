@@ -167,6 +167,27 @@ def test_counts_on_a_grid_add_up(capsys: pytest.CaptureFixture[str], table: Path
         assert feature["geometry"]["coordinates"][0][0] == [float(row["x0"]), float(row["y0"])]
 
 
+def test_counts_in_polygons_come_back_with_their_names_and_shapes(
+    capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("shapely")
+    ring = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    other = [[1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    features = [
+        {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [one]}, "properties": {"name": name}}
+        for name, one in (("south-west", ring), ("north-east", other))
+    ]
+    queries, out = tmp_path / "q.geojson", tmp_path / "answers.geojson"
+    queries.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    answers = run_json(capsys, "counts", table, *UNIT, *COMMON, "--queries", queries)["answers"]
+    assert [answer["name"] for answer in answers] == ["south-west", "north-east"]
+    assert "x0" not in answers[0]  # a box would be another area
+    run_json(capsys, "counts", table, *UNIT, *COMMON, "--queries", queries, "--out", out)
+    written = json.loads(out.read_text())["features"]
+    assert [feature["geometry"] for feature in written] == [feature["geometry"] for feature in features]
+    assert [feature["properties"]["count"] for feature in written] == [answer["count"] for answer in answers]
+
+
 def test_counts_answer_queries_from_csv_and_geojson_alike(
     capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path
 ) -> None:
