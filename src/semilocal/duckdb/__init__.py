@@ -6,8 +6,7 @@ what devices and servers would do, and the result says so.
 
 from __future__ import annotations
 
-import shutil
-import weakref
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.duckdb import DuckDBSource
+from ..engines.duckdb import DuckDBSource, reporting_failures
+from ..engines.duckdb_rows import open_rows
 from ..geometry.box import Box
+from ..io.files import check_outputs
 from ..release.engine_run import AnyTask, EngineRun, choosing_key, planned_task, run_on
-from .rows import OpenRows, choose_rows, open_rows, write_parquet
 
 __all__ = ["DuckDBRun", "run", "source"]
 
@@ -40,7 +40,15 @@ class DuckDBRun(EngineRun):
 
         The engine writes it; the file appears when it is complete. It is as private as the rows.
         """
-        write_parquet(self.attach(**options), path, inputs=self.files)
+        target = Path(path)
+        check_outputs({"path": (target, (".parquet",))}, inputs=self.files)
+        part = target.with_name(f".{target.name}.part")
+        try:
+            with reporting_failures():
+                self.attach(**options).write_parquet(str(part))
+            os.replace(part, target)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def source(
@@ -57,7 +65,8 @@ def source(
 
     Parameters are those of :func:`run`.
     """
-    return _source(_rows(data, columns, person, rows_per_user, connection, rng), columns, box, rows_per_user)
+    key = choosing_key(person, rows_per_user, rng)
+    return open_rows(data, columns, box, person=person, rows_per_person=rows_per_user, key=key, connection=connection)
 
 
 def run(
@@ -114,29 +123,6 @@ def run(
     """
     planned = planned_task(box, task, rows_per_user, options)
     names = planned.box.names if columns is None else tuple(columns)
-    rows = _rows(data, names, person, rows_per_user, connection, rng)
-    done = run_on(_source(rows, names, planned.box, rows_per_user), planned, rows_per_person=rows_per_user, rng=rng)
+    rows = source(data, names, planned.box, person=person, rows_per_user=rows_per_user, connection=connection, rng=rng)
+    done = run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)
     return DuckDBRun(done.result, done.hierarchy, done.lookup, done.source, rows.files)
-
-
-def _rows(
-    data: Any, columns: Sequence[str], person: str | None, most: int, connection: Any, rng: np.random.Generator | None
-) -> OpenRows:
-    key = choosing_key(person, most, rng)
-    rows = open_rows(data, columns, connection=connection, texts=() if person is None else (person,))
-    try:
-        return rows if person is None else choose_rows(rows, person, rows_per_person=most, key=key)
-    except BaseException:
-        rows.remove()
-        raise
-
-
-def _source(rows: OpenRows, columns: Sequence[str], box: Box, most: int) -> DuckDBSource:
-    try:
-        out = DuckDBSource(rows.relation, columns, box, connection=rows.connection)
-    except BaseException:
-        rows.remove()
-        raise
-    out.rows_per_person = most
-    weakref.finalize(out, shutil.rmtree, rows.folder, True)
-    return out

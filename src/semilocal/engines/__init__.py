@@ -39,7 +39,7 @@ def open_source(
     Parameters
     ----------
     rows : path, sequence of paths, pyarrow object, callable, Spark frame, or array
-        Files, folders and patterns are Parquet or CSV (not Spark's). A ``pyarrow.Table`` or ``Dataset``; a callable
+        Files, folders and patterns are Parquet or CSV. A ``pyarrow.Table`` or ``Dataset``; a callable
         that gives a new ``RecordBatchReader`` each time it is called; or what the engine calls its rows.
     columns : sequence of str
         One column per axis of the box.
@@ -48,9 +48,9 @@ def open_source(
     engine : {"auto", "memory", "arrow", "duckdb", "spark"}
         "auto" takes what the rows are: Arrow for files.
     person : str, optional
-        The column that says whose row it is; with Arrow. Without it every row counts as another person.
+        The column that says whose row it is. Without it every row counts as another person.
     rows_per_person : int
-        How many rows of a person are taken; a keyed hash of the row's number decides which.
+        How many rows of a person are taken; a keyed hash of the row's number (Arrow) or contents decides which.
     key : int
         Of that choice. The same key takes the same rows.
 
@@ -69,34 +69,28 @@ def open_source(
     kind = type(rows).__module__.split(".")[0]
     if engine == "auto":
         engine = {"duckdb": "duckdb", "_duckdb": "duckdb", "pyspark": "spark"}.get(kind, "arrow")  # type: ignore[assignment]
-    if person is not None and engine in ("duckdb", "spark"):
-        raise InvalidInput(f"person: choose one row of every person in {engine} itself first, or use engine='arrow'")
     if isinstance(rows, np.ndarray):
         return PointsSource(box.check(rows), box)
+    chosen: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
     if engine == "spark":
-        from .spark import SparkSource
-
-        return SparkSource(rows, columns, box)
+        return _from_spark(rows, columns, box, key=key.to_bytes(8, "big"), **chosen)
     if engine == "duckdb":
-        return _from_duckdb(rows, columns, box)
+        from .duckdb_rows import open_rows
+
+        return open_rows(rows, columns, box, key=key.to_bytes(8, "big"), **chosen)
     return _from_arrow(rows, columns, box, person=person, rows_per_person=rows_per_person, key=key)
 
 
-def _from_duckdb(rows: Any, columns: Sequence[str], box: Box) -> Source:
+def _from_spark(
+    rows: Any, columns: Sequence[str], box: Box, *, person: str | None, rows_per_person: int, key: bytes
+) -> Source:
     from .arrow import list_files
-    from .duckdb import DuckDBSource, load_duckdb, reporting_failures
+    from .spark_rows import choose_source, open_files
 
-    if not isinstance(rows, str | Path | Sequence):
-        raise InvalidInput(
-            "a relation of DuckDB belongs to a connection: give both to "
-            "semilocal.engines.duckdb.DuckDBSource(relation, columns, box, connection=...)"
-        )
-    files = [str(path) for path in list_files(rows)]
-    connection = load_duckdb().connect()
-    with reporting_failures():
-        parquet = all(name.endswith((".parquet", ".pq")) for name in files)
-        relation = connection.read_parquet(files) if parquet else connection.read_csv(files)
-        return DuckDBSource(relation, columns, box, connection=connection)
+    if isinstance(rows, str | Path | list | tuple):
+        texts = () if person is None else (person,)
+        rows = open_files([str(path) for path in list_files(rows)], columns, texts=texts)
+    return choose_source(rows, columns, box, person=person, rows_per_person=rows_per_person, key=key)
 
 
 def _from_arrow(rows: Any, columns: Sequence[str], box: Box, **named: Any) -> Source:

@@ -50,6 +50,7 @@ class DuckDBSource(Grouping):
     """
 
     dialect = DUCKDB
+    files: tuple[str, ...] = ()  # that the rows come from, as far as they are known
 
     def __init__(self, rows: Any, columns: Sequence[str], box: Box, *, connection: Any) -> None:
         kinds = {name: str(kind) for name, kind in zip(rows.columns, rows.types, strict=True)}

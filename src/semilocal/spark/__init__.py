@@ -11,15 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.expressions import SPARK
-from ..engines.spark import SparkSource, reporting_failures
-from ..errors import InvalidInput
+from ..engines.spark import SparkSource
+from ..engines.spark_rows import choose_source
 from ..geometry.box import Box
 from ..release.engine_run import AnyTask, EngineRun, choosing_key, planned_task, run_on
 
 __all__ = ["run", "source"]
-
-_TWIN, _RANK = "semilocal twin", "semilocal rank"
 
 
 def source(
@@ -36,10 +33,7 @@ def source(
     Parameters are those of :func:`run`.
     """
     key = choosing_key(person, rows_per_user, rng)
-    rows = frame if person is None else _choose_rows(frame, person, rows_per_user, key)
-    out = SparkSource(rows, columns, box)
-    out.rows_per_person = rows_per_user
-    return out
+    return choose_source(frame, columns, box, person=person, rows_per_person=rows_per_user, key=key)
 
 
 def run(
@@ -83,28 +77,3 @@ def run(
     names = planned.box.names if columns is None else tuple(columns)
     rows = source(frame, names, planned.box, person=person, rows_per_user=rows_per_user, rng=rng)
     return run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)
-
-
-def _choose_rows(frame: Any, person: str, most: int, key: bytes) -> Any:
-    """At most so many rows of every person: those with the smallest keyed hashes of their contents.
-
-    Equal rows are numbered, and the number is hashed too, so that every row has the same chance. Computed again, the
-    same rows are chosen.
-    """
-    if person not in frame.columns:
-        raise InvalidInput(f"there is no column {person!r}; the columns are: {', '.join(frame.columns)}")
-    who, every = SPARK.name(person), [SPARK.name(column) for column in frame.columns]
-    with reporting_failures():
-        nobody = frame.where(f"{who} IS NULL").count()
-    if nobody:
-        raise InvalidInput(
-            f"{nobody:,} rows have no value in column {person!r}, which says whose row it is; remove them first: "
-            "nothing was released"
-        )
-    listed = ", ".join(every)
-    texts = ", ".join(f"coalesce(concat('=', CAST({column} AS STRING)), '')" for column in every)
-    hashed = f"sha2(concat_ws(char(31), '{key.hex()}', {texts}, CAST({SPARK.name(_TWIN)} AS STRING)), 256)"
-    twins = f"row_number() OVER (PARTITION BY {listed} ORDER BY {who}) AS {SPARK.name(_TWIN)}"
-    ranks = f"row_number() OVER (PARTITION BY {who} ORDER BY {hashed}) AS {SPARK.name(_RANK)}"
-    ranked = frame.selectExpr("*", twins).selectExpr("*", ranks)
-    return ranked.where(f"{SPARK.name(_RANK)} <= {int(most)}").selectExpr(*every)

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import semilocal as sl
+from semilocal.engines import open_source
+from semilocal.engines.spark_rows import session
 from semilocal.errors import EngineFailed, InvalidInput
 from semilocal.pooled.task import PooledTask
 from semilocal.release.pooled_counts import PooledCounts, run_pooled
@@ -191,3 +193,26 @@ def test_files_that_do_not_agree_are_refused_where_duckdb_would_round_or_swap(fo
     assert np.unique(np.concatenate(list(source.batches())), axis=0).tolist() == [[1.0, 2.0]]
     (swapped / "c.csv").write_text("x,z\n1,2\n")
     refused("c.csv: there is no column 'y'; the columns are: x, z", swapped)
+
+
+def test_open_source_takes_files_and_people_in_duckdb(folder: Path) -> None:
+    table = pyarrow.table({"x": POINTS[:, 0], "y": POINTS[:, 1], "who": np.arange(6000) // 4})
+    parquet.write_table(table, folder / "a.parquet")
+    source = open_source(folder / "a.parquet", ["x", "y"], BOX, engine="duckdb", person="who", key=3)
+    counted = sl.counts(source, BOX, epsilon=1.0, trust="curator", rng=np.random.default_rng(1))
+    assert counted.total == 1500
+    bad = pyarrow.table({"x": [0.0, float("nan")], "y": [0.0, 0.0], "who": ["ann", "ann"]})
+    parquet.write_table(bad, folder / "bad.parquet")
+    with pytest.raises(InvalidInput, match="of 2 rows 1 are NaN"):  # whichever row would be chosen
+        open_source(folder / "bad.parquet", ["x", "y"], BOX, engine="duckdb", person="who", key=3)
+
+
+def test_spark_without_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    with pytest.raises(EngineFailed, match="Spark needs Java 17 or later, and there is no java on the path; install"):
+        session()

@@ -12,50 +12,34 @@ import glob
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ..engines.duckdb import load_duckdb, reporting_failures
-from ..engines.expressions import DUCKDB
 from ..errors import InvalidInput
-from ..io.files import check_outputs
+from ..geometry.box import Box
+from .duckdb import DuckDBSource, load_duckdb, reporting_failures
+from .expressions import DUCKDB
 
-__all__ = ["OpenRows", "choose_rows", "open_rows", "write_parquet"]
+__all__ = ["choose_rows", "open_rows"]
 
 _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".csv.zst")
-_PARQUET = (".parquet", ".parq")
+_PARQUET = (".parquet", ".parq", ".pq")
 _QUERY = ("select", "with", "from")
 _ROW, _RANK = "semilocal twin", "semilocal rank"
 
 
-@dataclass(frozen=True)
-class OpenRows:
-    """Rows that can be read, and what they come from.
-
-    Attributes
-    ----------
-    relation : duckdb.DuckDBPyRelation
-    connection : duckdb.DuckDBPyConnection
-    files : tuple of str
-        Files that are read, as far as they are known: no output may take their place.
-    folder : str
-        For temporary files; :meth:`remove` it in the end.
-    """
-
-    relation: Any
-    connection: Any
-    files: tuple[str, ...]
-    folder: str
-
-    def remove(self) -> None:
-        """Remove the temporary files."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def open_rows(data: Any, columns: Sequence[str], *, connection: Any = None, texts: Sequence[str] = ()) -> OpenRows:
-    """Open Parquet or CSV files, a query, or a relation.
+def open_rows(
+    data: Any,
+    columns: Sequence[str],
+    box: Box,
+    *,
+    person: str | None = None,
+    rows_per_person: int = 1,
+    key: bytes = b"",
+    connection: Any = None,
+) -> DuckDBSource:
+    """Open Parquet or CSV files, a query, or a relation as a source.
 
     Parameters
     ----------
@@ -63,53 +47,72 @@ def open_rows(data: Any, columns: Sequence[str], *, connection: Any = None, text
         A file, a folder, a pattern such as ``"points/*.parquet"``, an address that DuckDB can read
         (``"s3://..."``), or a query (``"SELECT x, y FROM ..."``).
     columns : sequence of str
-        Columns that must be numbers in all files.
+        Columns with the positions, one per axis of the box.
+    box : Box
+    person : str, optional
+        Column that says whose row it is; see :func:`choose_rows`.
+    rows_per_person : int
+    key : bytes
+        From the driver's randomness: which rows of a person are chosen.
     connection : duckdb.DuckDBPyConnection, optional
         Where queries and relations belong to. Nothing is changed in it. Without it files are read by a connection of
         their own, and a relation must belong to DuckDB's default connection.
-    texts : sequence of str
-        Further columns that must be in all files.
     """
-    duckdb = load_duckdb()
     folder = tempfile.mkdtemp(prefix="semilocal-")
     try:
-        if isinstance(data, duckdb.DuckDBPyRelation):
-            return OpenRows(data, connection or duckdb.default_connection(), (), folder)
-        own = connection or duckdb.connect(config={"temp_directory": folder})
-        with reporting_failures():
-            if isinstance(data, str) and data.lstrip().lower().startswith(_QUERY) and " " in data.strip():
-                return OpenRows(own.sql(data), own, (), folder)
-            files = _files(data)
-            read = _read_parquet if _kind(files) == "parquet" else _read_csv
-            return OpenRows(read(own, files, columns, texts), own, tuple(files), folder)
+        texts = () if person is None else (person,)
+        relation, own, files = _open(data, columns, texts, connection, folder)
+        if person is not None:
+            DuckDBSource(relation, columns, box, connection=own).check()  # also the rows that are not chosen
+            path = os.path.join(folder, "people.parquet")
+            relation = choose_rows(relation, own, person, path, rows_per_person=rows_per_person, key=key)
+        source = DuckDBSource(relation, columns, box, connection=own)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    source.files, source.rows_per_person = tuple(files), rows_per_person
+    weakref.finalize(source, shutil.rmtree, folder, True)
+    return source
 
 
-def choose_rows(rows: OpenRows, person: str, *, rows_per_person: int, key: bytes) -> OpenRows:
+def _open(
+    data: Any, columns: Sequence[str], texts: Sequence[str], connection: Any, folder: str
+) -> tuple[Any, Any, list[str]]:
+    duckdb = load_duckdb()
+    if isinstance(data, duckdb.DuckDBPyRelation):
+        return data, connection or duckdb.default_connection(), []
+    own = connection or duckdb.connect(config={"temp_directory": folder})
+    with reporting_failures():
+        if isinstance(data, str) and data.lstrip().lower().startswith(_QUERY) and " " in data.strip():
+            return own.sql(data), own, []
+        files = _files(data)
+        read = _read_parquet if _kind(files) == "parquet" else _read_csv
+        return read(own, files, columns, texts), own, files
+
+
+def choose_rows(relation: Any, connection: Any, person: str, path: str, *, rows_per_person: int, key: bytes) -> Any:
     """At most so many rows of every person, chosen inside the engine, each with the same chance.
 
     A row's place is a keyed hash of its contents and, among equal rows, of its number; the smallest of each person
     stay. So the same key chooses the same rows in whatever order they are stored, and nobody without the key can tell
-    which. The chosen rows are written to the temporary folder once.
+    which.
 
     Parameters
     ----------
     person : str
         Column that says whose row it is.
+    path : str
+        A Parquet file that the chosen rows are written to, so that they are chosen once.
     rows_per_person : int
     key : bytes
         From the driver's randomness.
     """
-    relation = rows.relation
     if person not in relation.columns:
         raise InvalidInput(f"there is no column {person!r}; the columns are: {', '.join(relation.columns)}")
     who = DUCKDB.name(person)
     every = [DUCKDB.name(column) for column in relation.columns]
     texts = ", ".join(f"coalesce('=' || CAST({column} AS VARCHAR), '')" for column in every)
     hashed = f"sha256(concat_ws(chr(31), '{key.hex()}', {texts}, CAST(\"{_ROW}\" AS VARCHAR)))"
-    path = os.path.join(rows.folder, "people.parquet")
     with reporting_failures():
         nobody = int(relation.filter(f"{who} IS NULL").aggregate("count(*)").fetchall()[0][0])
         if nobody:
@@ -121,26 +124,7 @@ def choose_rows(rows: OpenRows, person: str, *, rows_per_person: int, key: bytes
         ranked = numbered.project(f'*, row_number() OVER (PARTITION BY {who} ORDER BY {hashed}) AS "{_RANK}"')
         chosen = ranked.filter(f'"{_RANK}" <= {int(rows_per_person)}').project(", ".join(every))
         chosen.write_parquet(path)
-        return OpenRows(rows.connection.read_parquet(path), rows.connection, rows.files, rows.folder)
-
-
-def write_parquet(relation: Any, path: str | Path, *, inputs: Sequence[str] = ()) -> None:
-    """Write a relation; the file appears when it is complete, and after a failure nothing is there.
-
-    Parameters
-    ----------
-    inputs : sequence of str
-        Files that must not be overwritten.
-    """
-    target = Path(path)
-    check_outputs({"path": (target, (".parquet",))}, inputs=inputs)
-    part = target.with_name(f".{target.name}.part")
-    try:
-        with reporting_failures():
-            relation.write_parquet(str(part))
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+        return connection.read_parquet(path)
 
 
 def _files(data: Any) -> list[str]:
