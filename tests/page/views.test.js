@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { boxOf, csvOf, geojsonOf } from "../../src/semilocal/page/static/views/answers.js";
+import { boxOf, csvOf, geojsonOf, questionOf } from "../../src/semilocal/page/static/views/answers.js";
 import { count, digits, duration, interval, people } from "../../src/semilocal/page/static/views/format.js";
 
 const domain = { lower: [0, 0], upper: [1, 1], names: ["x", "y"], geographic: false, unit: "unit area" };
-const answer = { name: 'a "b", c', rect: { x0: 0, y0: 0.25, x1: 0.5, y1: 1 }, value: 12.5, stderr: 2, low: 8, high: 17 };
+const answer = { name: 'a "b", c', area: { x0: 0, y0: 0.25, x1: 0.5, y1: 1 }, value: 12.5, stderr: 2, low: 8, high: 17 };
 
 test("numbers and times are words a person reads", () => {
   assert.deepEqual([count(1234.4), count(null), count(NaN)], ["1,234", "not known", "not known"]);
@@ -25,7 +25,18 @@ test("answers on a map are closed rings with their numbers and the promise", () 
   assert.equal(note, "promised");
 });
 
+test("a polygon is asked about and saved with its own corners", () => {
+  const drawn = { ...answer, name: "drawn", area: { x0: 0, y0: 0, x1: 1, y1: 1, ring: /** @type {[number, number][]} */ ([[0, 0], [1, 0], [0.5, 1]]) } };
+  const coordinates = [[[0, 0], [1, 0], [0.5, 1], [0, 0]]];
+  assert.deepEqual(questionOf(drawn.area, domain), { polygons: [{ type: "Polygon", coordinates }] });
+  assert.deepEqual(questionOf(answer.area, domain), { boxes: [[[0, 0.25], [0.5, 1]]] });
+  assert.deepEqual(JSON.parse(geojsonOf([drawn], "promised")).features[0].geometry.coordinates, coordinates);
+  const [head, , line] = csvOf([answer, drawn], domain).split("\n");
+  assert.ok(head.endsWith(",high,polygon"));
+  assert.ok(line.endsWith(',17,"POLYGON ((0 0, 1 0, 0.5 1, 0 0))"'));
+});
+
 test("one dimension is asked about with one number per corner", () => {
-  assert.deepEqual(boxOf(answer.rect, { ...domain, lower: [0], upper: [1], names: ["x"] }), [[0], [0.5]]);
-  assert.deepEqual(boxOf(answer.rect, domain), [[0, 0.25], [0.5, 1]]);
+  assert.deepEqual(boxOf(answer.area, { ...domain, lower: [0], upper: [1], names: ["x"] }), [[0], [0.5]]);
+  assert.deepEqual(boxOf(answer.area, domain), [[0, 0.25], [0.5, 1]]);
 });

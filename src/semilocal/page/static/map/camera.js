@@ -7,6 +7,7 @@
  *   places?: Record<string, [number, number, number, number]>}} Domain
  * @typedef {{x: number, y: number, scale: number, aspect: number, width: number, height: number}} Camera
  * @typedef {{x0: number, y0: number, x1: number, y1: number}} Rect
+ * @typedef {Rect & {ring?: [number, number][]}} Area a rectangle, or the one around a polygon
  */
 
 const CLOSEST = 1e6; // times the whole domain

@@ -4,11 +4,13 @@
 import * as cameras from "#map/camera.js";
 import { Frame } from "#map/cells.js";
 import { label, lines, scaleBar } from "#map/measure.js";
+import { Pen } from "#map/pen.js";
 import { NOTHING, locate, paint } from "#map/raster.js";
 import { pixel, position, ramp, robustScale } from "#map/scale.js";
 
 /**
- * @typedef {import("#map/camera.js").Rect} Rect
+ * @typedef {import("#map/camera.js").Area} Area
+ * @typedef {"" | "rectangle" | "polygon"} Asking
  * @typedef {import("#map/cells.js").Colour} Colour
  * @typedef {import("#map/scale.js").Scale} Scale
  */
@@ -31,7 +33,7 @@ const STEP = 60; // pixels that an arrow key moves
 export class MapView {
   /**
    * @param {import("#map/camera.js").Domain} domain
-   * @param {{theme?: "light" | "dark", onHover?: (row: number) => void, onSelect?: (rect: Rect) => void}} [options]
+   * @param {{theme?: "light" | "dark", onHover?: (row: number) => void, onSelect?: (area: Area) => void}} [options]
    */
   constructor(domain, { theme = "light", onHover = () => {}, onSelect = () => {} } = {}) {
     this.domain = domain;
@@ -43,15 +45,17 @@ export class MapView {
     this.top = this.element.appendChild(document.createElement("canvas"));
     this.top.tabIndex = 0;
     this.top.setAttribute("role", "application");
-    this.top.setAttribute("aria-label", "Map. Arrow keys move, plus and minus zoom, 0 shows everything.");
+    this.top.setAttribute("aria-label", "Map. Arrow keys move, plus and minus zoom, 0 shows everything. While a polygon is drawn, space sets a corner, Enter closes it.");
     this.frame = new Frame([]);
     /** @type {Colour} */
     this.colour = "density";
     /** @type {Scale} */
     this.scale = robustScale([]);
-    this.asking = false;
+    /** @type {Asking} */
+    this.asking = "";
+    this.pen = new Pen();
     this.hovered = NOTHING;
-    /** @type {Rect[]} */
+    /** @type {Area[]} */
     this.marks = [];
     this.index = new Int32Array(0);
     this.coast = new Path2D();
@@ -103,16 +107,18 @@ export class MapView {
     this.#draw({ colours: true });
   }
 
-  /** Rectangles that were asked about. @param {Rect[]} marks */
+  /** Areas that were asked about. @param {Area[]} marks */
   setMarks(marks) {
     this.marks = marks;
     this.#draw({ top: true });
   }
 
-  /** Whether dragging draws a rectangle instead of moving the map. @param {boolean} asking */
+  /** What is drawn: dragging draws a rectangle, clicks or keys set the corners of a polygon. @param {Asking} asking */
   setAsking(asking) {
     this.asking = asking;
-    this.top.classList.toggle("asking", asking);
+    this.pen.clear();
+    this.top.classList.toggle("asking", asking !== "");
+    this.#draw({ top: true });
   }
 
   /** @param {Scale} [scale] */
@@ -171,12 +177,17 @@ export class MapView {
       event.preventDefault();
       this.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), event.offsetX, event.offsetY);
     }, { passive: false });
-    top.addEventListener("dblclick", (event) => this.zoom(2, event.offsetX, event.offsetY));
+    top.addEventListener("dblclick", (event) => {
+      if (this.asking === "polygon") this.#polygon(this.pen.close());
+      else this.zoom(2, event.offsetX, event.offsetY);
+    });
     top.addEventListener("pointerdown", (event) => {
       top.setPointerCapture(event.pointerId);
       this.pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
       this.#hoverAt(event.offsetX, event.offsetY); // a finger does not hover: it touches
-      this.corner = this.asking && this.pointers.size === 1 ? [event.offsetX, event.offsetY] : null;
+      const alone = this.pointers.size === 1;
+      this.corner = this.asking === "rectangle" && alone ? [event.offsetX, event.offsetY] : null;
+      this.pressed = this.asking === "polygon" && alone ? [event.offsetX, event.offsetY] : undefined;
     });
     top.addEventListener("pointermove", (event) => this.#moved(event));
     for (const name of ["pointerup", "pointercancel"]) {
@@ -221,10 +232,32 @@ export class MapView {
     this.corner = null;
     this.dragged = undefined;
     this.#draw({ top: true });
+    const { pressed } = this;
+    this.pressed = undefined;
+    if (done && pressed && Math.hypot(event.offsetX - pressed[0], event.offsetY - pressed[1]) <= 4) {
+      this.#polygon(this.pen.add(this.camera, this.domain, [event.offsetX, event.offsetY]));
+    }
     if (!done || !from) return;
     const far = to && Math.hypot(to[0] - from[0], to[1] - from[1]) > 4;
     const rect = far && to ? cameras.selection(this.camera, this.domain, from, to) : null;
     if (rect) this.onSelect(rect);
+  }
+
+  /** Ask about a polygon that was closed, and draw what there is of one. @param {Area | null} area */
+  #polygon(area) {
+    this.#draw({ top: true });
+    if (area) this.onSelect(area);
+  }
+
+  /** Keys that draw a polygon with the cross in the middle of the map. @returns {Record<string, () => void>} */
+  #drawing() {
+    const { camera, domain, pen } = this;
+    return {
+      " ": () => this.#polygon(pen.add(camera, domain, [camera.width / 2, camera.height / 2])),
+      Enter: () => this.#polygon(pen.close()),
+      Backspace: () => this.#polygon(pen.undo()),
+      Escape: () => this.#polygon(pen.clear()),
+    };
   }
 
   /** @param {KeyboardEvent} event */
@@ -240,6 +273,7 @@ export class MapView {
       "=": () => this.zoom(1.5),
       "-": () => this.zoom(1 / 1.5),
       0: () => this.home(),
+      ...(this.asking === "polygon" ? this.#drawing() : {}),
     };
     const action = event.ctrlKey || event.metaKey || event.altKey ? undefined : actions[event.key];
     if (!action) return;
@@ -424,6 +458,7 @@ export class MapView {
       const rect = cameras.selection(this.camera, this.domain, this.corner, this.dragged);
       if (rect) this.#outline(context, rect, style.mark, "");
     }
+    this.#drawPen(context, style.mark);
     if (this.hovered !== NOTHING && this.hovered < this.frame.size) {
       const { x0, y0, x1, y1 } = this.frame.row(this.hovered);
       this.#outline(context, { x0, y0, x1, y1 }, style.text, "");
@@ -441,16 +476,34 @@ export class MapView {
     }
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {Rect} rect @param {string} colour @param {string} name */
-  #outline(context, rect, colour, name) {
-    const [left, top] = cameras.toScreen(this.camera, rect.x0, rect.y1);
-    const [right, bottom] = cameras.toScreen(this.camera, rect.x1, rect.y0);
-    context.strokeStyle = STYLES[this.theme].halo;
-    context.lineWidth = 4;
-    context.strokeRect(left, top, right - left, bottom - top);
-    context.strokeStyle = colour;
-    context.lineWidth = 2;
-    context.strokeRect(left, top, right - left, bottom - top);
+  /** The corners of a polygon that is not closed yet. @param {CanvasRenderingContext2D} context @param {string} colour */
+  #drawPen(context, colour) {
+    const corners = this.pen.corners.map(([x, y]) => cameras.toScreen(this.camera, x, y));
+    if (!corners.length) return;
+    const line = new Path2D();
+    for (const [left, top] of corners) line.lineTo(left, top);
+    this.#stroke(context, line, colour);
+    context.fillStyle = colour;
+    for (const [left, top] of corners) context.fillRect(left - 3.5, top - 3.5, 7, 7);
+  }
+
+  /** A line with a halo. @param {CanvasRenderingContext2D} context @param {Path2D} line @param {string} colour */
+  #stroke(context, line, colour) {
+    for (const [style, width] of /** @type {[string, number][]} */ ([[STYLES[this.theme].halo, 4], [colour, 2]])) {
+      context.strokeStyle = style;
+      context.lineWidth = width;
+      context.stroke(line);
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Area} area @param {string} colour @param {string} name */
+  #outline(context, area, colour, name) {
+    const { x0, y0, x1, y1 } = area;
+    const line = new Path2D();
+    for (const [x, y] of area.ring ?? [[x0, y0], [x1, y0], [x1, y1], [x0, y1]]) line.lineTo(...cameras.toScreen(this.camera, x, y));
+    line.closePath();
+    this.#stroke(context, line, colour);
+    const [left, top] = cameras.toScreen(this.camera, x0, y1);
     if (!name) return;
     context.font = "600 12px system-ui, sans-serif";
     context.textAlign = "left";

@@ -1,14 +1,14 @@
-// Ask the map: rectangles, the server's counts with intervals, a list with names, files to save.
+// Ask the map: rectangles and polygons, the server's counts with intervals, a list with names, files to save.
 // The server answers; nothing is counted here.
 
 import { html } from "#vendor/lit-html.js";
-import { boxOf, csvOf, geojsonOf } from "#views/answers.js";
+import { csvOf, geojsonOf, questionOf } from "#views/answers.js";
 import * as api from "#views/api.js";
 import { corners, count, interval } from "#views/format.js";
 import { save } from "#views/save.js";
 
 /**
- * @typedef {import("#map/camera.js").Rect} Rect
+ * @typedef {import("#map/camera.js").Area} Area
  * @typedef {import("#views/answers.js").Answer} Answer
  */
 
@@ -27,13 +27,13 @@ export class Ask {
     this.milliseconds = 0;
   }
 
-  /** @param {Rect} rect @param {string} [name] */
-  async ask(rect, name) {
+  /** @param {Area} area @param {string} [name] */
+  async ask(area, name) {
     const began = performance.now();
     try {
-      const answer = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: { boxes: [boxOf(rect, this.domain)] } });
+      const answer = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: questionOf(area, this.domain) });
       const [{ value, stderr, interval: [low, high] }] = answer.counts;
-      this.answers = [...this.answers, { name: name || "rectangle", rect, value, stderr, low, high }];
+      this.answers = [...this.answers, { name: name || (area.ring ? "polygon" : "rectangle"), area, value, stderr, low, high }];
       this.note = answer.note;
       this.promise = answer.privacy.sentence;
       this.error = "";
@@ -85,7 +85,7 @@ export class Ask {
     return html`<section class=${`card ask ${first ? "first" : ""}`} aria-labelledby="ask-title">
       <h2 id="ask-title">Ask the map</h2>
       ${ready ? html`
-        <p class="quiet">Choose “Ask” above the map and drag a rectangle, or type one:</p>
+        <p class="quiet">Choose “Ask” above the map and drag a rectangle, or “Polygon” and set its corners, or type a rectangle:</p>
         ${places.length ? html`<label class="pick">or pick a place <select @change=${(/** @type {Event} */ event) => this.#pick(/** @type {HTMLSelectElement} */ (event.target))}>
           <option value="">choose…</option>${places.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>` : ""}
         <form @submit=${(/** @type {Event} */ event) => this.submit(event)}>
@@ -99,8 +99,8 @@ export class Ask {
       ${answers.length ? html`
         <div class="scroll"><table>
           <thead><tr><th>place</th><th class="number">count</th><th class="number">95 % interval</th><th><span class="hidden">remove</span></th></tr></thead>
-          <tbody>${answers.map(({ name, rect, value, low, high }, place) => html`<tr>
-            <td title=${corners(rect, domain)}>${place + 1}. ${name}</td><td class="number"><strong>${count(value)}</strong></td>
+          <tbody>${answers.map(({ name, area, value, low, high }, place) => html`<tr>
+            <td title=${corners(area, domain)}>${place + 1}. ${name}</td><td class="number"><strong>${count(value)}</strong></td>
             <td class="number">${interval(low, high)}</td>
             <td><button class="plain" aria-label=${`remove ${name}`} @click=${() => this.remove(place)}>×</button></td></tr>`)}
           </tbody></table></div>

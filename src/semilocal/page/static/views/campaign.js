@@ -52,11 +52,11 @@ export class CampaignView {
     const { domain } = this.about;
     /** @type {Ask} */
     this.ask = new Ask(this.task, domain, () => {
-      this.panel?.map.setMarks(this.ask?.answers.map((one) => one.rect) ?? []);
+      this.panel?.map.setMarks(this.ask?.answers.map((one) => one.area) ?? []);
       this.changed();
     });
     if (domain.lower.length <= 2) {
-      this.panel = new MapPanel(domain, this.theme(), this.changed, (rect) => void this.ask?.ask(rect));
+      this.panel = new MapPanel(domain, this.theme(), this.changed, (area) => void this.ask?.ask(area));
       if (domain.geographic) void api.json(`/tasks/${this.task}/coast`).then((lines) => this.panel?.map.setCoast(lines)).catch(() => {});
     }
     this.timeline = this.panel?.timeline ?? new Timeline(domain);
@@ -163,7 +163,7 @@ export class CampaignView {
           ${!state ? "" : this.#pair ? pairStatus(/** @type {any} */ (state), Date.now() / 1000 + this.offset) : this.#status(state)}
           ${this.#pair ? operatorsCard(about) : ""}
           ${promiseCard(this.results?.privacy ?? about.promise, about.public)}
-          ${this.ask?.card(this.#ready, this.panel?.asking ?? false)}
+          ${this.ask?.card(this.#ready, Boolean(this.panel?.map.asking))}
           ${this.#rounds()}
           ${state ? this.admin.card(state.phase, about.enrolment, /** @type {any} */ (state).confirmed) : ""}
           ${this.#files(state)}

@@ -13,13 +13,12 @@ const COLOURS = /** @type {const} */ (["density", "crowd", "depth", "uncertainty
 export class MapPanel {
   /**
    * @param {import("#map/camera.js").Domain} domain @param {"light" | "dark"} theme @param {() => void} changed
-   * @param {(rect: import("#map/camera.js").Rect) => void} [onSelect] what to do with a rectangle; without it none is drawn
+   * @param {(area: import("#map/camera.js").Area) => void} [onSelect] what to do with an area; without it none is drawn
    */
   constructor(domain, theme, changed, onSelect) {
     this.domain = domain;
     this.changed = changed;
     this.askable = onSelect !== undefined;
-    this.asking = false;
     this.timeline = new Timeline(domain);
     this.shown = 0;
     this.following = true;
@@ -39,6 +38,15 @@ export class MapPanel {
     if (this.following) this.show(this.timeline.last);
   }
 
+  /** A button that lets the pointer draw. @param {import("#map/view.js").Asking} what @param {string} word @param {boolean} ready */
+  #toggle(what, word, ready) {
+    const on = this.map.asking === what;
+    return html`<button class="toggle" aria-pressed=${on} ?disabled=${!ready} @click=${() => {
+      this.map.setAsking(on ? "" : what);
+      this.changed();
+    }}>${word}</button>`;
+  }
+
   /** @param {boolean} ready whether questions can be asked */
   render(ready) {
     const { map, domain } = this;
@@ -52,13 +60,10 @@ export class MapPanel {
         <span class="group">
           <button aria-label="zoom in" @click=${() => map.zoom(1.5)}>+</button><button aria-label="zoom out" @click=${() => map.zoom(1 / 1.5)}>−</button>
           <button @click=${() => map.home()}>All</button></span>
-        ${this.askable ? html`<button class="toggle" aria-pressed=${this.asking} ?disabled=${!ready} @click=${() => {
-          this.asking = !this.asking;
-          map.setAsking(this.asking);
-          this.changed();
-        }}>Ask</button>` : ""}
+        ${this.askable ? html`<span class="group">${this.#toggle("rectangle", "Ask", ready)}${domain.lower.length === 2 ? this.#toggle("polygon", "Polygon", ready) : ""}</span>` : ""}
         <button @click=${() => void map.picture().then((blob) => save("map.png", blob))}>PNG</button>
       </div>
+      ${map.asking === "polygon" ? html`<p class="quiet" role="status">Click the corners; click the first one again to close. By keys: space sets a corner at the cross, Backspace takes it back, Enter closes, Escape begins again.</p>` : ""}
       <div class="over">${map.element}${cellCard(map, domain)}</div>
       <div class="under">
         ${legend(map, domain.unit)}
