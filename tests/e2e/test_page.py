@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import geopandas
 import httpx2
 import numpy as np
 import pytest
@@ -139,9 +140,68 @@ def test_a_dragged_rectangle_is_answered_by_the_server_and_can_be_saved(
         assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_polygon_is_drawn_by_clicks_or_keys_and_answered_by_the_server(
+    browser: Browser, server: Server, finished: str
+) -> None:
+    with looking(browser, f"{server.url}/#/campaign/{finished}") as look:
+        page = look.page
+        page.locator(".phase.finished").wait_for()
+        page.get_by_role("button", name="Polygon", exact=True).click()
+        box = page.locator(".map").bounding_box()
+        assert box is not None
+        corners = [(0.35, 0.3), (0.6, 0.35), (0.55, 0.7), (0.4, 0.6)]
+        with page.expect_request(is_one_question) as asked:
+            for right, down in [*corners, corners[0]]:
+                page.mouse.click(box["x"] + box["width"] * right, box["y"] + box["height"] * down)
+        page.locator(".ask tbody tr").wait_for()
+        question = json.loads(asked.value.post_data or "")
+        (ring,) = question["polygons"][0]["coordinates"]
+        assert len(ring) == len(corners) + 1
+        assert ring[0] == ring[-1]
+        answer = httpx2.post(f"{server.url}/tasks/{finished}/counts", json=question).json()["counts"][0]
+        row = page.locator(".ask tbody tr").inner_text()
+        assert "polygon" in row
+        assert f"{answer['value']:,.0f}" in row
+        with page.expect_download() as download:
+            page.locator(".ask").get_by_role("button", name="GeoJSON").click()
+        document = json.loads(Path(download.value.path()).read_text("utf-8"))
+        assert document["features"][0]["geometry"]["coordinates"] == [ring]
+        # by keys: the cross in the middle of the map sets the corners
+        page.locator("canvas").last.focus()
+        with page.expect_request(is_one_question) as typed:
+            for keys in [
+                ["+", " "],
+                ["ArrowRight", " "],
+                ["ArrowDown", " "],
+                ["ArrowLeft", " ", "Backspace"],
+                ["Enter"],
+            ]:
+                for key in keys:
+                    page.keyboard.press(key)
+        page.locator(".ask tbody tr:nth-child(2)").wait_for()
+        assert len(json.loads(typed.value.post_data or "")["polygons"][0]["coordinates"][0]) == 4
+        # a line that crosses itself is refused in words
+        for right, down in [(0.4, 0.4), (0.5, 0.5), (0.4, 0.5), (0.5, 0.4), (0.4, 0.4)]:
+            page.mouse.click(box["x"] + box["width"] * right, box["y"] + box["height"] * down)
+        page.locator(".ask .error").wait_for()
+        look.errors.clear()  # the browser itself notes that the server refused
+
+
+def test_regions_are_saved_as_geoparquet(browser: Browser, server: Server, finished: str) -> None:
+    with looking(browser, f"{server.url}/#/campaign/{finished}") as look:
+        with look.page.expect_download() as download:
+            look.page.get_by_role("link", name="GeoParquet").click()
+        frame = geopandas.read_parquet(download.value.path())
+    regions = httpx2.get(f"{server.url}/tasks/{finished}/regions.geojson").json()["features"]
+    assert len(frame) == sum(one["properties"]["kind"] == "region" for one in regions)
+    assert frame.crs.to_epsg() == 4326 or frame.crs.to_string() == "OGC:CRS84"
+    assert frame["crowd"].sum() == AGENTS
+
+
 def is_one_question(request: Any) -> bool:
-    """Whether a request asks about one box; the page also asks about all regions, by itself."""
-    return bool(request.url.endswith("/counts")) and len(json.loads(request.post_data or "{}").get("boxes", ())) == 1
+    """Whether a request asks about one area; the page also asks about all regions, by itself."""
+    asked = json.loads(request.post_data or "{}")
+    return bool(request.url.endswith("/counts")) and len(asked.get("boxes", ())) + len(asked.get("polygons", ())) == 1
 
 
 def csv_is_good(text: str, answer: dict[str, Any]) -> None:

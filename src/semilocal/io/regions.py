@@ -23,7 +23,7 @@ from ..hierarchy.codes import cell_names
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import UNPROTECTED, Partition
 from .files import replacing, write_text
-from .tables import map_boxes, write_geoparquet
+from .tables import geoparquet, map_boxes
 
 __all__ = [
     "AnyPartition",
@@ -31,6 +31,7 @@ __all__ = [
     "csv_text",
     "feature_collection",
     "regions_geojson",
+    "regions_geoparquet",
     "regions_json",
     "ring",
     "write_geojson",
@@ -146,6 +147,11 @@ def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
     return text.getvalue()
 
 
+def regions_geoparquet(partition: AnyPartition) -> bytes:
+    """The regions as a GeoParquet file."""
+    return geoparquet(partition.to_table(), partition.task.hierarchy, partition.cells)
+
+
 def write_geojson(partition: AnyPartition, path: str | Path) -> None:
     """Write the regions as GeoJSON."""
     with replacing(Path(path)) as stream:
@@ -155,7 +161,8 @@ def write_geojson(partition: AnyPartition, path: str | Path) -> None:
 def write_regions(partition: AnyPartition, path: Path) -> None:
     """Write the regions as GeoJSON, GeoParquet or CSV, by the ending of the name."""
     if path.suffix.lower() == ".parquet":
-        write_geoparquet(partition.to_table(), partition.task.hierarchy, partition.cells, path)
+        with replacing(path) as stream:
+            stream.write(regions_geoparquet(partition))
     elif path.suffix.lower() == ".csv":
         write_text(path, csv_text({name: column.tolist() for name, column in partition.to_table().items()}))
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from importlib import import_module
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from .files import replacing
 __all__ = [
     "Columns",
     "box_wkb",
+    "geoparquet",
     "map_boxes",
     "to_arrow",
     "to_geodataframe",
@@ -74,7 +76,14 @@ def to_geodataframe(columns: Columns, hierarchy: Hierarchy, cells: Cells) -> Any
 
 
 def write_geoparquet(columns: Columns, hierarchy: Hierarchy, cells: Cells, path: str | PathLike[str]) -> None:
-    """Write the outlines of cells and columns as GeoParquet 1.1, in one step.
+    """Write :func:`geoparquet` to a file, in one step."""
+    content = geoparquet(columns, hierarchy, cells)
+    with replacing(Path(path)) as stream:
+        stream.write(content)
+
+
+def geoparquet(columns: Columns, hierarchy: Hierarchy, cells: Cells) -> bytes:
+    """The outlines of cells and columns as a GeoParquet 1.1 file.
 
     Bounds are in the geometry and nowhere else. Estimates are rounded to 0.01 people.
     """
@@ -93,10 +102,11 @@ def write_geoparquet(columns: Columns, hierarchy: Hierarchy, cells: Cells, path:
     table = table.replace_schema_metadata({"geo": json.dumps(geo)})
     small = [name for name, column in kept.items() if column.dtype.kind != "u"]
     encodings = {name: "BYTE_STREAM_SPLIT" for name in kept if name not in small} | {"geometry": "DELTA_BYTE_ARRAY"}
-    with replacing(Path(path)) as stream:
-        parquet.write_table(
-            table, stream, compression="zstd", compression_level=19, use_dictionary=small, column_encoding=encodings
-        )
+    stream = BytesIO()
+    parquet.write_table(
+        table, stream, compression="zstd", compression_level=19, use_dictionary=small, column_encoding=encodings
+    )
+    return stream.getvalue()
 
 
 def map_boxes(boxes: Floats, box: Box) -> Floats:

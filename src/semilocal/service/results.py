@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidInput
-from ..io.regions import regions_json
+from ..io.regions import regions_geoparquet, regions_json
 from ..protocol.curator import Curator
 from ..protocol.messages import Checkpoint, Closed, ValueClosed, decode, decode_closed
 from ..protocol.partition import UNPROTECTED, Partition
@@ -119,6 +119,17 @@ class Findings:
     def geojson(self) -> bytes:
         """The regions (two dimensions, rules "all" and "trim"), as GeoJSON."""
         return regions_json(self.partition)
+
+    @cached_property
+    def geoparquet(self) -> bytes:
+        """The same as a GeoParquet file.
+
+        Raises
+        ------
+        MissingExtra
+            Without pyarrow.
+        """
+        return regions_geoparquet(self.partition)
 
     def count(self, areas: Any, level: float) -> dict[str, Any]:
         """Numbers of participants in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""

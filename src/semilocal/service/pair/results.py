@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ...io.regions import regions_json
+from ...io.regions import regions_geoparquet, regions_json
 from ...release.pair_counts import PairResult, pair_counts, pair_document
 from ...sharing.pair import EXPERIMENTAL, PairTask
 from ...sharing.wire import SignedTree
@@ -44,6 +44,17 @@ class PairFindings:
     def geojson(self) -> bytes:
         """The final cells (two dimensions), as GeoJSON."""
         return regions_json(self.counts.partition)
+
+    @cached_property
+    def geoparquet(self) -> bytes:
+        """The same as a GeoParquet file.
+
+        Raises
+        ------
+        MissingExtra
+            Without pyarrow.
+        """
+        return regions_geoparquet(self.counts.partition)
 
     def count(self, areas: Any, level: float) -> dict[str, Any]:
         """Numbers of reports in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""

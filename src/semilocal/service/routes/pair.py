@@ -10,10 +10,11 @@ import hmac
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import msgspec
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, MissingExtra
 from ...sharing.wire import MAX_BODY, MAX_UPLOAD
 from ..http import (
     Receive,
@@ -35,14 +36,17 @@ from ..pair.peer import ANSWER_HEADER, answer_signature, check_request
 from ..pair.results import PairFindings, read_findings
 from ..pair.service import Pairs
 from ..problems import Problem
+from ..results import Findings
 from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
 
 __all__ = [
-    "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens", "pair_findings", "put_upload",
-    "show_pair_geojson", "show_pair_results", "show_pair_state", "show_pair_statement", "show_pair_task",
+    "GEOJSON", "GEOPARQUET", "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens",
+    "map_response", "pair_findings", "put_upload", "show_pair_geojson", "show_pair_geoparquet", "show_pair_results",
+    "show_pair_state", "show_pair_statement", "show_pair_task",
 ]  # fmt: skip
 
 FORM_BYTES = 65_536
+GEOJSON, GEOPARQUET = "application/geo+json", "application/vnd.apache.parquet"
 _STEPS = ("propose", "forward", "close", "finish", "sign")
 _LEVEL = re.compile(r"0|[1-9][0-9]?")
 
@@ -143,13 +147,32 @@ async def show_pair_results(context: Context, request: Request) -> Response:
     return immutable_response(request, document, media_type="application/json")
 
 
-async def show_pair_geojson(context: Context, request: Request) -> Response:
-    """The final cells of a finished pair on a map."""
+async def map_response(
+    context: Context, request: Request, found: Findings | PairFindings, form: Literal["geojson", "geoparquet"]
+) -> Response:
+    """The regions of a campaign or a pair as a file."""
+    try:
+        document = await context.service.compute(lambda: getattr(found, form))
+    except MissingExtra as error:
+        raise Problem("no-such-route", f"this server cannot write GeoParquet: {error}") from None
+    return immutable_response(request, document, media_type=GEOJSON if form == "geojson" else GEOPARQUET)
+
+
+async def _drawable_pair(context: Context, request: Request) -> PairFindings:
     found = await pair_findings(context, request)
     if found.pair.pooled.box.dimensions != 2:
-        raise Problem("no-such-route", "GeoJSON needs two dimensions")
-    document = await context.service.compute(lambda: found.geojson)
-    return immutable_response(request, document, media_type="application/geo+json")
+        raise Problem("no-such-route", "a map needs two dimensions")
+    return found
+
+
+async def show_pair_geojson(context: Context, request: Request) -> Response:
+    """The final cells of a finished pair on a map."""
+    return await map_response(context, request, await _drawable_pair(context, request), "geojson")
+
+
+async def show_pair_geoparquet(context: Context, request: Request) -> Response:
+    """The same as a GeoParquet file."""
+    return await map_response(context, request, await _drawable_pair(context, request), "geoparquet")
 
 
 async def show_operator(context: Context, request: Request) -> Response:

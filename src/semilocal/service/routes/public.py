@@ -27,7 +27,17 @@ from ..problems import Problem
 from ..results import Findings
 from ..stores.base import What
 from ..worker import poll_after
-from .pair import pair_findings, show_pair_geojson, show_pair_results, show_pair_statement, show_pair_task
+from .pair import (
+    GEOJSON,
+    GEOPARQUET,
+    map_response,
+    pair_findings,
+    show_pair_geojson,
+    show_pair_geoparquet,
+    show_pair_results,
+    show_pair_statement,
+    show_pair_task,
+)
 from .table import BYTES, JSON, TASK_PROBLEMS, TEXT, Context, Handler, Operation
 
 __all__ = ["OPERATIONS"]
@@ -130,14 +140,22 @@ async def show_results(context: Context, request: Request) -> Response:
     return immutable_response(request, document, media_type="application/json")
 
 
-async def show_geojson(context: Context, request: Request) -> Response:
-    """The regions of a finished campaign on a map."""
+async def _drawable(context: Context, request: Request) -> Findings:
+    """What a campaign found, if it can be drawn on a map."""
     live = await context.service.campaign(task_of(request.path_params))
     if live.campaign.task.box.dimensions != 2 or live.campaign.task.rule == "each":
-        raise Problem("no-such-route", 'GeoJSON needs two dimensions and rule "all" or "trim"')
-    found = await _findings(context, request, phases=("finished",))
-    document = await context.service.compute(lambda: found.geojson)
-    return immutable_response(request, document, media_type="application/geo+json")
+        raise Problem("no-such-route", 'a map needs two dimensions and rule "all" or "trim"')
+    return await _findings(context, request, phases=("finished",))
+
+
+async def show_geojson(context: Context, request: Request) -> Response:
+    """The regions of a finished campaign on a map."""
+    return await map_response(context, request, await _drawable(context, request), "geojson")
+
+
+async def show_geoparquet(context: Context, request: Request) -> Response:
+    """The same as a GeoParquet file."""
+    return await map_response(context, request, await _drawable(context, request), "geoparquet")
 
 
 async def count_box(context: Context, request: Request) -> Response:
@@ -247,7 +265,11 @@ OPERATIONS = (
     ),
     Operation(
         "get", f"{_TASK}/regions.geojson", show_geojson, "The regions (two dimensions); immutable", _GOOD,
-        "application/geo+json", _OF_RESULTS, of_pair=show_pair_geojson,
+        GEOJSON, _OF_RESULTS, of_pair=show_pair_geojson,
+    ),
+    Operation(
+        "get", f"{_TASK}/regions.parquet", show_geoparquet, "The regions as GeoParquet; immutable", _GOOD, GEOPARQUET,
+        _OF_RESULTS, of_pair=show_pair_geoparquet,
     ),
     Operation(
         "get", f"{_TASK}/counts", count_box, "Participants in a box, with an interval", (200,), JSON,

@@ -211,7 +211,10 @@ export class CampaignView {
   #files(state) {
     const base = `/tasks/${this.task}`;
     if (state?.phase === "done") {
-      return html`<section class="card results"><h2>Results</h2><p class="buttons"><a class="button" href=${`${base}/transcript`} download="transcript.slt">Transcript</a>
+      return html`<section class="card results"><h2>Results</h2><p class="buttons">
+        ${this.about.domain.lower.length === 2 ? html`<a class="button" href=${`${base}/regions.geojson`} download="regions.geojson">GeoJSON</a>
+          <a class="button" href=${`${base}/regions.parquet`} download="regions.parquet">GeoParquet</a>` : ""}
+        <a class="button" href=${`${base}/transcript`} download="transcript.slt">Transcript</a>
         <a class="button" href=${`${base}/statement`} download="statement.txt">Statement</a></p></section>`;
     }
     if (state?.phase !== "finished") return "";
@@ -220,7 +223,8 @@ export class CampaignView {
       ${means.map((/** @type {any} */ one) => html`<p>mean of ${one.function}: <strong>${one.mean.toPrecision(5)}</strong>
         <small>${one.interval.map((/** @type {number} */ end) => end.toPrecision(5)).join(" to ")}, 95 %; epsilon = ${one.epsilon}, delta = 0 between ${one.adjacency}</small></p>`)}
       <p class="buttons"><a class="button" href=${`${base}/results`} download="results.json">JSON</a>
-        ${this.about.domain.lower.length === 2 && this.about.rule !== "each" ? html`<a class="button" href=${`${base}/regions.geojson`} download="regions.geojson">GeoJSON</a>` : ""}
+        ${this.about.domain.lower.length === 2 && this.about.rule !== "each" ? html`<a class="button" href=${`${base}/regions.geojson`} download="regions.geojson">GeoJSON</a>
+          <a class="button" href=${`${base}/regions.parquet`} download="regions.parquet">GeoParquet</a>` : ""}
         <a class="button" href=${`${base}/statement`} download="statement.txt">Statement</a></p></section>`;
   }
 }
