@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from .problems import PROBLEMS
 from .routes.table import BYTES, Operation
 
 __all__ = ["describe"]
 
+_REFERENCE = "#/components/schemas/{name}"
 _PARAMETERS = {
     "task": ("path", {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "SHA-256 of the task's canonical bytes"),
     "pseudonym": ("path", {"type": "string", "pattern": "^[0-9a-f]{32}$"}, "a participant's name in the task"),
@@ -31,7 +34,10 @@ _PARAMETERS = {
 def describe(operations: Iterable[Operation]) -> dict[str, Any]:
     """The OpenAPI document."""
     paths: dict[str, dict[str, Any]] = {}
-    for operation in operations:
+    rows = list(operations)
+    forms = {row.form for row in rows if row.form is not None}
+    _, schemas = msgspec.json.schema_components(forms, ref_template=_REFERENCE)
+    for operation in rows:
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
     return {
         "openapi": "3.1.0",
@@ -47,6 +53,7 @@ def describe(operations: Iterable[Operation]) -> dict[str, Any]:
                 "peer": {"type": "http", "scheme": "Semilocal-Peer", "description": "signed by the leader of the pair"},
             },
             "schemas": {
+                **{name: _short(schema) for name, schema in schemas.items()},
                 "Problem": {
                     "type": "object",
                     "required": ["type", "token", "title", "status", "detail"],
@@ -70,11 +77,19 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if parameters:
         out["parameters"] = parameters
     if operation.body:
-        kind = "string" if operation.body == BYTES else "object"
-        out["requestBody"] = {"required": True, "content": {operation.body: {"schema": {"type": kind}}}}
+        schema = {"type": "string"} if operation.body == BYTES else {"type": "object"}
+        if operation.form is not None:
+            schema = {"$ref": _REFERENCE.format(name=operation.form.__name__)}
+        out["requestBody"] = {"required": True, "content": {operation.body: {"schema": schema}}}
     if operation.auth:
         out["security"] = [{operation.auth: []}]
     return out
+
+
+def _short(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with the first line of its words: the rest is for readers of the source."""
+    words = schema.get("description", "").splitlines()[:1]
+    return {**schema, "description": words[0]} if words else schema
 
 
 def _parameter(name: str) -> dict[str, Any]:

@@ -93,10 +93,13 @@ _ADMIN = ("unauthorized", "malformed", "too-large", "unavailable")
 _OF_TASK = (*_ADMIN, *TASK_PROBLEMS)
 
 OPERATIONS = (
-    Operation("post", "/tasks", create, "Create a campaign", (201,), JSON, (*_ADMIN, "task-exists"), JSON, "admin"),
+    Operation(
+        "post", "/tasks", create, "Create a campaign", (201,), JSON, (*_ADMIN, "task-exists"), JSON, "admin",
+        form=CampaignForm,
+    ),
     Operation(
         "post", "/tasks/{task}/tokens", make_tokens, "New enrolment tokens, shown once", (201,), JSON, _OF_TASK, JSON,
-        "admin", of_pair=make_pair_tokens,
+        "admin", of_pair=make_pair_tokens, form=TokensForm,
     ),
     Operation(
         "get", "/tasks/{task}/progress", show_progress, "Reports in the open round", (200,), JSON, _OF_TASK, "",

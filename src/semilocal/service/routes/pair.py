@@ -277,7 +277,7 @@ OPERATIONS = (
     Operation(
         "post", "/pairs", create_pair, "Create a pair of two servers (experimental)", (201,), JSON,
         ("unauthorized", "malformed", "too-large", "unavailable", "wrong-role", "task-exists", "peer-away"), JSON,
-        "admin",
+        "admin", form=PairForm,
     ),
     Operation(
         "post", f"{_TASK}/confirm", confirm_pair, "Agree to a pair", (200,), JSON, _ADMIN, "", "admin",

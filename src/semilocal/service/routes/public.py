@@ -277,6 +277,6 @@ OPERATIONS = (
     ),
     Operation(
         "post", f"{_TASK}/counts", count_areas, "Participants in many boxes or polygons, with intervals", (200,), JSON,
-        (*_OF_RESULTS, "malformed", "too-large"), body=JSON, of_pair=count_areas,
+        (*_OF_RESULTS, "malformed", "too-large"), body=JSON, of_pair=count_areas, form=CountsForm,
     ),
 )  # fmt: skip

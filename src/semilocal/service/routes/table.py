@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ..http import Request, Response
 from ..limits import RateLimit
 from ..metrics import Metrics
@@ -79,6 +81,8 @@ class Operation(NamedTuple):
         Names in the query string.
     of_pair : callable, optional
         How it is handled for a task of two servers; without one there is no such route for them.
+    form : type, optional
+        What a JSON body is read as; the description has its schema.
     """
 
     method: str
@@ -92,3 +96,4 @@ class Operation(NamedTuple):
     auth: str = ""
     query: tuple[str, ...] = ()
     of_pair: Handler | None = None
+    form: type[msgspec.Struct] | None = None
