@@ -23,7 +23,8 @@ _PARAMETERS = {
     "step": ("path", {"type": "string"}, "a step between two servers; see spec/http.md, section 11"),
     "depth": ("path", {"type": "integer", "minimum": 0}, "a level of the tree"),
     "round": ("path", {"type": "integer", "minimum": 1}, "number of the round"),
-    "after": ("query", {"type": "string"}, "where to go on; see spec/http.md"),
+    "after": ("query", {"type": "string", "pattern": "^[0-9a-f]{32}$"}, "the last pseudonym of the page before"),
+    "state after": ("query", {"type": "integer", "minimum": -1, "maximum": 10**6}, "the round that is known already"),
     "wait": ("query", {"type": "integer", "minimum": 0, "maximum": 25}, "seconds"),
     "limit": ("query", {"type": "integer", "minimum": 1, "maximum": 1000}, "most reports of a page"),
     "box": ("query", {"type": "string"}, "all lower ends, then all upper ends, with commas"),
@@ -73,7 +74,7 @@ def describe(operations: Iterable[Operation]) -> dict[str, Any]:
 def _operation(operation: Operation) -> dict[str, Any]:
     names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
     out: dict[str, Any] = {"summary": operation.summary, "responses": _responses(operation)}
-    parameters = [_parameter(name) for name in (*names, *operation.query)]
+    parameters = [_parameter(name, operation.path) for name in (*names, *operation.query)]
     if parameters:
         out["parameters"] = parameters
     if operation.body:
@@ -92,9 +93,15 @@ def _short(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "description": words[0]} if words else schema
 
 
-def _parameter(name: str) -> dict[str, Any]:
-    place, schema, text = _PARAMETERS[name]
-    return {"name": name, "in": place, "required": place == "path", "schema": schema, "description": text}
+def _parameter(name: str, path: str) -> dict[str, Any]:
+    place, schema, text = _PARAMETERS.get(f"{path.rpartition('/')[2]} {name}", _PARAMETERS[name])
+    return {
+        "name": name,
+        "in": place,
+        "required": place == "path" or name == "box",
+        "schema": schema,
+        "description": text,
+    }
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
