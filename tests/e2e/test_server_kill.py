@@ -129,7 +129,11 @@ async def under_fire(url: str, store: Store, kill: Callable[[], Any]) -> int:
         while not firing.done() or not campaigns:
             campaign = Campaign(url, store, len(campaigns))
             create_campaign(store, open_campaign(campaign.task, capacity=DEVICES), now=0)
-            await campaign.run()
+            running = asyncio.create_task(campaign.run())
+            await asyncio.wait({running, firing}, return_when=asyncio.FIRST_COMPLETED)
+            if firing.done():
+                firing.result()  # if nothing came back after a kill, that is the fault to show
+            await running
             campaigns.append(campaign)
         await firing
     finally:

@@ -92,7 +92,9 @@ class Server:
                 if httpx2.get(f"{self.url}/healthz", timeout=_START_SECONDS).status_code == 200:
                     return
             if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the server did not start: {self.log.read_text()[-3000:] if self.log else ''}")
+                code = None if self.process is None else self.process.poll()
+                said = self.log.read_text()[-3000:] if self.log else ""
+                raise RuntimeError(f"the server did not start (exit code {code}): {said}")
             time.sleep(0.05)
 
     def kill(self) -> None:

@@ -41,6 +41,9 @@ C = TypeVar("C")
 FoundReport = tuple[bytes | None, int | None, bytes | None, int | None]
 FoundParticipant = tuple[bytes | None, tuple[bytes | None] | None]
 
+# Made here, before there are threads: msgspec builds what it knows about a type at its first use, and crashes the
+# process if two threads do so at the same moment.
+_read_campaign = msgspec.msgpack.Decoder(Campaign).decode
 _RECEIVED = "(SELECT CAST(coalesce(sum(received), 0) AS BIGINT) FROM counters n WHERE n.campaign = c.id AND n.round = "
 _STATUS = (
     f"SELECT c.task, c.phase, c.round, c.closed, {_RECEIVED} c.round), c.needed, c.deadline, {_RECEIVED} 0) "
@@ -263,7 +266,7 @@ class SQLStore(ABC, Generic[C]):
     def campaign(self, task: bytes) -> Campaign | None:
         """The campaign of a task."""
         rows = self._read("SELECT body FROM campaigns WHERE task = ?", task)
-        return msgspec.msgpack.decode(rows[0][0], type=Campaign) if rows else None
+        return _read_campaign(rows[0][0]) if rows else None
 
     def status(self, task: bytes) -> Status | None:
         """Where a campaign stands."""
@@ -355,7 +358,7 @@ class SQLStore(ABC, Generic[C]):
 
     def _campaign(self, connection: C, number: int) -> Campaign:
         (body,) = self._run(connection, "SELECT body FROM campaigns WHERE id = ?", number).fetchone()
-        return msgspec.msgpack.decode(body, type=Campaign)
+        return _read_campaign(body)
 
     def _add_reports(
         self, connection: C, number: int, phase: Phase, closed: int, items: list[Incoming]
