@@ -70,11 +70,14 @@ class Histogram:
         if counts is None:
             found, sums = _runs(np.sort(cells))
             return cls(depth, found, sums)
+        numbers = np.asarray(counts, dtype=np.int64)
         order = np.argsort(cells, kind="stable")
-        ordered, numbers = cells[order], np.asarray(counts, dtype=np.int64)[order]
-        found, sizes = _runs(ordered)
-        sums = np.add.reduceat(numbers, np.cumsum(sizes) - sizes) if len(sizes) else np.empty(0, dtype=np.int64)
-        return cls(depth, found[sums > 0], sums[sums > 0])
+        cells, numbers = cells[order], numbers[order]
+        del order  # large histograms: what is not needed any more goes at once
+        starts = _starts(cells)
+        sums = np.add.reduceat(numbers, starts) if len(starts) else numbers
+        cells = cells[starts]
+        return cls(depth, cells, sums) if np.all(sums > 0) else cls(depth, cells[sums > 0], sums[sums > 0])
 
     @classmethod
     def merge(cls, depth: int, parts: Iterable[Histogram]) -> Histogram:
@@ -84,9 +87,11 @@ class Histogram:
             raise InvalidInput(f"histograms of depths {sorted({part.depth for part in every})} cannot be added up")
         if len(every) == 1:
             return every[0]
-        empty = np.empty(0, dtype=np.uint64)
-        cells = np.concatenate([empty, *(part.cells for part in every)])
-        return cls.of(depth, cells, np.concatenate([empty.astype(np.int64), *(part.counts for part in every)]))
+        none = np.empty(0, dtype=np.uint64)
+        return cls.of(
+            depth, np.concatenate([none, *(part.cells for part in every)]),
+            np.concatenate([none.astype(np.int64), *(part.counts for part in every)]),
+        )  # fmt: skip
 
     def coarsen(self, hierarchy: Hierarchy, depth: int) -> Histogram:
         """The same people in the cells of a smaller depth."""
@@ -98,11 +103,15 @@ class Histogram:
 
 def _runs(ordered: Cells) -> tuple[Cells, Integers]:
     """The different numbers of an ascending array, and how often each is there."""
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else _NOTHING
+    starts = _starts(ordered)
     return ordered[starts], np.diff(starts, append=len(ordered))
 
 
-_NOTHING = np.empty(0, dtype=np.int64)
+def _starts(ordered: Cells) -> Integers:
+    """Where each different number of an ascending array begins."""
+    if not len(ordered):
+        return np.empty(0, dtype=np.int64)
+    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
 class HistogramRanks:

@@ -308,7 +308,7 @@ def _is_in(values: Cells, ascending: Cells) -> Flags:
 
 
 class _Merged:
-    """A histogram that grows batch by batch; merges when as many cells wait as are merged already."""
+    """A histogram that grows batch by batch; merges when half as many cells wait as are merged already."""
 
     def __init__(self, depth: int) -> None:
         self._depth, self._waiting, self._size = depth, 0, 0
@@ -318,7 +318,7 @@ class _Merged:
         part = Histogram.of(self._depth, cells)
         self._parts.append(part)
         self._waiting += len(part.cells)
-        if self._waiting > max(self._size, _PENDING):
+        if self._waiting > max(self._size // 2, _PENDING):
             self.close()
 
     def close(self) -> Histogram:
