@@ -9,13 +9,15 @@ import numpy.typing as npt
 import pytest
 from sharing_forgeries import second_node
 
-from semilocal import Box
+from semilocal import Box, SphereTree
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy import Cells
+from semilocal.hierarchy.tables import from_cuts
 from semilocal.pooled import PooledTask, play, replay
+from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Party, accepted_digest, derived_noise
 from semilocal.sharing.report import Shape, SharedReport, make_report
-from tests.helpers.pairs import SimulatedPair, publish
+from tests.helpers.pairs import SimulatedPair, operator, publish
 
 TASK = PooledTask.build(Box((0, 0), (1, 1)), epsilon=40.0, trust="two-servers", max_depth=9)
 SECRETS = (b"0" * 32, b"1" * 32)
@@ -59,6 +61,25 @@ def test_shares_give_the_numbers_of_the_simulation(n: int) -> None:
     assert replay(first).people == n
     if n == 400:
         assert len(first.cells) > 5
+
+
+def test_shares_count_on_the_sphere_as_the_simulation_does() -> None:
+    task = PooledTask.build(hierarchy=SphereTree(11), epsilon=40.0, trust="two-servers")
+    codes = task.hierarchy.codes(points(200) * [60, 60] + [150, -30] - [360, 0] * (points(200)[:, :1] > 0.5))
+    first, second = publish(parties(task, reports(task, codes)))
+    simulated = play(task, SimulatedPair(task, codes, accepted_digest(ids(200)), SECRETS))
+    assert first.to_bytes() == second.to_bytes() == simulated.to_bytes()
+    assert len(first.cells) > 5
+
+
+def test_a_pair_refuses_tables_and_buckets_on_the_sphere() -> None:
+    sphere = PooledTask.build(hierarchy=SphereTree(11), epsilon=1.0, trust="two-servers")
+    assert PairTask(sphere, operator(0), operator(1)).shape.levels == 11
+    with pytest.raises(InvalidInput, match="bucket_depth must be 0"):
+        PairTask(sphere, operator(0), operator(1), 2)
+    table = PooledTask.build(hierarchy=from_cuts("x", [[0, 1, 2, 3]]), epsilon=1.0, trust="two-servers")
+    with pytest.raises(InvalidInput, match="paths of bits"):
+        PairTask(table, operator(0), operator(1))
 
 
 def test_a_report_that_is_rejected_on_the_way_counts_from_then_on_for_nobody() -> None:
