@@ -105,8 +105,10 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         """Cells of depth ``max_depth`` that hold the positions: uint64[n]."""
         face, x, y = on_face(self.box.check(points))
         bits = -(-(self.max_depth - 3) // 2)
-        ticks = [np.minimum(side * 2.0**bits, 2.0**bits - 1.0).astype(np.uint64) for side in (y, x)]
-        return self._cells(face, ticks, np.full(len(face), bits), self.max_depth)
+        north, east = (_apart(np.minimum(side * 2.0**bits, 2.0**bits - 1.0).astype(np.uint64)) for side in (y, x))
+        start, used = _starts()
+        path = (start[face] << np.uint64(2 * bits)) | (north << np.uint64(1)) | east
+        return path >> (used[face] + 2 * bits - self.max_depth).astype(np.uint64)
 
     def _cells(self, face: Integers, ticks: list[Cells], bits: Integers, depth: int | Integers) -> Cells:
         """The cells of a depth that begin with a face and the given bits of y and x."""
@@ -318,6 +320,16 @@ def _starts() -> tuple[Cells, Integers]:
     quarter = 4 + np.arange(4, dtype=np.uint64)  # a leading one and two bits
     north, south = quarter << np.uint64(2), (quarter << np.uint64(1)) + np.uint64(1)
     return np.concatenate([north, north + np.uint64(1), south]), np.array([4, 4, 3]).repeat(4)
+
+
+def _apart(numbers: Cells) -> Cells:
+    """Move bit i of numbers of at most 32 bits to bit 2 i."""
+    for shift, mask in (
+        (16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333),
+        (1, 0x5555555555555555),
+    ):  # fmt: skip
+        numbers = (numbers | (numbers << np.uint64(shift))) & np.uint64(mask)
+    return numbers
 
 
 def _outline(face: int, lower: Floats, upper: Floats) -> Polygons:

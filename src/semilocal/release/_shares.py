@@ -243,7 +243,9 @@ class PooledShares:
     def _answer(self, shares_of: _Question) -> Floats:
         found = self.estimates
         taken = shares_of(found.tree.cells)
-        inside = self.spread.variance(found.counts, taken, found.variances).sum(axis=1)
+        query, cell = np.nonzero((taken > 0.0) & (taken < 1.0))  # nothing is unsure about cells that are held whole
+        cut = self.spread.variance(found.counts[cell], taken[query, cell], found.variances[cell])
+        inside = np.bincount(query, cut, minlength=len(taken))
         return np.stack([taken @ found.counts, found.variance_of(taken) + inside, taken @ found.unbiased])
 
 
