@@ -38,13 +38,15 @@ def everything(folder: Path) -> list[Any]:
     long = sl.Ledger.of(task)
     for number in range(50):
         long = long.spend(f"release {number}", 0.1)
+    table = sl.TableTree("income", tuple(range(2_001)), ((2_000 // 8,), (8,) * (2_000 // 8)))
     return [
         BOX, task, run, run.partition, run.partition.trims, *run.rounds, run.rounds[0].reports, *run.events,
         counts, counts.query(np.tile([[0, 0], [0.5, 0.5]], (1_000, 1, 1))), counts.spent, counts.guarantee, long,
         sl.mean(POINTS, F, BOX, **whom), sl.values(POINTS, F, BOX, **options), sl.points(POINTS, BOX, **whom),
         drawn, drawn.partition, drawn.published, drawn.guarantee, drawn.spent, sl.mean(POINTS, F, BOX, **pooled),
         sl.points(POINTS, BOX, **pooled),
-        task.hierarchy, sl.Quadtree(BOX, max_depth=10), F, Plan(task.id, releases), sl.Policy(max_epsilon=3.0),
+        task.hierarchy, sl.Quadtree(BOX, max_depth=10), sl.SphereTree(20), table, F,
+        Plan(task.id, releases), sl.Policy(max_epsilon=3.0),
         sl.Participant(task, POINTS[0], b"s" * 32, sl.Policy(max_epsilon=100.0, min_k=1, max_delta=1.0)),
         sl.Curator(task), sl.RandomizedResponse(1.0, 2), sl.DiscreteLaplace(1.0, 2), sl.PaperLaplace(1.0, 2),
         read_points(path), grid_queries("100x100", BOX), contents,

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, is_integer
+from ..arrays import Floats, Integers, is_integer, short_repr
 from ..errors import InvalidInput, is_plain, printable
 from ..geometry.box import Box
 from .base import Cells, Hierarchy
@@ -74,6 +74,8 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
     edges: tuple[float, ...]
     widths: tuple[tuple[int, ...], ...]
     labels: tuple[tuple[str, ...], ...] = ()
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         leaves = len(self.edges) - 1
