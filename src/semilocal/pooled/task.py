@@ -249,3 +249,7 @@ def _check_reports(reports: Any) -> None:
 def _check(good: bool, name: str, allowed: str, got: Any) -> None:
     if not good:
         raise InvalidInput(f"{name} must be {allowed}; got {got!r}")
+
+
+# msgspec builds what it knows of a type at its first use, and two threads that do so at once crash: do it here.
+msgspec.msgpack.Decoder(PooledTask)

@@ -299,3 +299,7 @@ def _check_different(leader: Operator, helper: Operator) -> None:
             raise InvalidInput(
                 f"the two operators have the same {word}; the promise needs two operators who do not work together"
             )
+
+
+# msgspec builds what it knows of a type at its first use, and two threads that do so at once crash: do it here.
+msgspec.msgpack.Decoder(PairTask)

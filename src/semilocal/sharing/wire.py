@@ -476,3 +476,8 @@ def _check_count(count: int, least: int, most: int, what: str) -> None:
 def _check_ascending(ids: Sequence[bytes]) -> None:
     if any(first >= second for first, second in pairwise(ids)):
         raise InvalidInput("report ids must be ascending and different")
+
+
+# msgspec builds what it knows of a type at its first use, and two threads that do so at once crash: do it here.
+for _kind in _Message.__subclasses__():
+    msgspec.msgpack.Decoder(_kind)
