@@ -113,7 +113,7 @@ class Progress:
         self._show = False
         elapsed = self._clock() - self._start
         counted = self._counted()
-        if not counted and not failed and elapsed < SHORT:
+        if not counted and (failed or elapsed < SHORT):  # a failure is told by its own message
             return
         line = f"stopped at {counted}" if failed else f"{counted} done"
         self._write(f"{self._prefix()}{line.strip()} in {duration(elapsed)}")

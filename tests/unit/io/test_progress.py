@@ -95,6 +95,18 @@ def test_a_failure_says_where_it_stopped() -> None:
     assert "cells: stopped at 1 of 3" in log.getvalue()
 
 
+def test_a_step_without_a_count_that_fails_leaves_the_message_to_the_failure() -> None:
+    log = io.StringIO()
+
+    def fail() -> None:
+        with Progress(None, "reading none.csv", stream=log):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert log.getvalue() == ""
+
+
 def test_silence_writes_nothing() -> None:
     screen = Terminal()
     assert list(track(range(3), show=False, stream=screen)) == [0, 1, 2]
