@@ -71,6 +71,8 @@ def join_tables(tree: BoxTree, lookup: Lookup, groups: Groups, finer: Groups | N
     finer : Groups, optional
         Where ``unclear_cells`` are, at a depth at which every cell lies in one interval.
     """
+    if not len(groups.cells):  # no rows
+        return [JoinTable(0, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32))]
     clear = _clear(tree, lookup, groups)
     known = Groups(groups.bits, groups.cells[clear], groups.keys[clear])
     tables = _coarse_and_fine(tree, lookup, known)

@@ -216,3 +216,9 @@ def test_spark_without_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     with pytest.raises(EngineFailed, match="Spark needs Java 17 or later, and there is no java on the path; install"):
         session()
+
+
+def test_no_rows_are_a_result_without_people() -> None:
+    found = sl.duckdb.run("SELECT 0.5 AS x, 0.5 AS y WHERE false", box=BOX, epsilon=1.0, trust="curator")
+    assert found.result.total == 0
+    assert found.attach().fetchall() == []
