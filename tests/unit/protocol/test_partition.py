@@ -263,7 +263,7 @@ def test_a_partition_of_one_empty_region_can_be_drawn() -> None:
 @pytest.mark.parametrize("d", [1, 3])
 def test_maps_need_two_dimensions(d: int) -> None:
     run, _ = run_of(d)
-    with pytest.raises(InvalidInput, match=f"GeoJSON needs two dimensions; these boxes have {d}"):
+    with pytest.raises(InvalidInput, match=f"a map needs two dimensions; these regions have {d}"):
         run.partition.to_geojson()
     with pytest.raises(InvalidInput, match=f"a picture needs two dimensions; this partition has {d}"):
         run.partition.plot()
