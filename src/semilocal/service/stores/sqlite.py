@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InvalidInput, StoreUnavailable
+from ...errors import InvalidInput, StoreUnavailable, UnsoundBatch
 from .base import Applied, Enrolment, Incoming
 from .judge import judge_round
 from .sql import FoundParticipant, FoundReport, SQLStore, check_version, migrations
@@ -85,10 +85,6 @@ _USE_TOKENS = """
 UPDATE tokens SET used_by = substr(:marks, j.key * 32 + 1, 32)
 FROM json_each(:rows) AS j WHERE hash = substr(:tokens, j.key * 32 + 1, 32) AND campaign = :id
 """
-
-
-class _NotSound(Exception):
-    """Not all reports of a batch are new and valid."""
 
 
 class SQLiteStore(SQLStore[sqlite3.Connection]):
@@ -239,11 +235,11 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
                 if number is None:
                     return None
                 return Applied(["stored"] * len(items), self._insert_sound(connection, number, items))
-        except _NotSound:
+        except UnsoundBatch:
             return None
 
     def _insert_sound(self, connection: sqlite3.Connection, number: int, items: list[Incoming]) -> set[bytes]:
-        """Store and count the reports; the task, if its round may be full. Raises ``_NotSound``, to be rolled back."""
+        """Store and count the reports; the task, if its round may be full. Raises ``UnsoundBatch`` to roll back."""
         first, values = items[0], _report_columns(number, items)
         values |= {"before": first.before, "before_cells": _json([item.before_cell for item in items])}
         phase, closed, needed, received, verifiers, following = connection.execute(_LOOK_AT_ALL, values).fetchone()
@@ -255,7 +251,7 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
             and connection.execute(f"{_ADD_REPORTS} WHERE true ON CONFLICT DO NOTHING", values).rowcount == len(items)
         )
         if not sound:
-            raise _NotSound
+            raise UnsoundBatch
         self._count(connection, number, first.round, len(items))
         return {first.task} if needed is not None and received + len(items) >= needed else set()
 
