@@ -38,7 +38,7 @@ from .source import SAMPLE, Source
 __all__ = ["SourceRun", "choose_depth", "count_source", "rank_source", "run_source"]
 
 _RARE = 1e-3  # share of the people who may need the refining scan
-_ENOUGH = 4  # sampled rows that show how dense a cell is
+_ENOUGH = 32  # sampled rows that show how dense a cell is: fewer would let chance choose the depth
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ def choose_depth(hierarchy: Hierarchy, sample: Any, people: int, *, crowd: int) 
     >>> from semilocal import BinaryTree, Box
     >>> sample = np.random.default_rng(1).random((20_000, 2))
     >>> choose_depth(BinaryTree(Box((0, 0), (1, 1)), 40), sample, 1_000_000, crowd=40)
-    16
+    17
     """
     size = len(sample)
     if not size:

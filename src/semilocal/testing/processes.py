@@ -93,8 +93,8 @@ class Server:
                     return
             if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
                 code = None if self.process is None else self.process.poll()
-                said = self.log.read_text()[-3000:] if self.log else ""
-                raise RuntimeError(f"the server did not start (exit code {code}): {said}")
+                printed = self.log.read_text()[-3000:] if self.log else ""
+                raise RuntimeError(f"the server did not start (exit code {code}): {printed}")
             time.sleep(0.05)
 
     def kill(self) -> None:

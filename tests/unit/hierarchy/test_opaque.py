@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.sources import MODULES, tree
 
 # An engine computes cells in its own language, so these modules know how a box tree builds them.
-SPEAKERS = {f"engines.{name}" for name in ("duckdb", "expressions", "joins", "keys", "spark")}
+SPEAKERS = {f"engines.{name}" for name in ("duckdb", "expressions", "grouping", "joins", "keys", "spark")}
 OUTSIDE = [name for name in MODULES if name.split(".")[0] != "hierarchy" and name not in SPEAKERS]
 INSIDES = {"level_bits", "path_bits", "tick_bits", "tick_bounds", "interleave"}  # of box trees
 SHIFTS = (ast.LShift, ast.RShift)

@@ -83,8 +83,7 @@ def test_a_spent_budget_refuses_before_anything_is_computed(
         raise AssertionError("something was computed")
 
     monkeypatch.setattr(MemoryCounter, "__init__", never)
-    monkeypatch.setattr("semilocal.release.onecall.simulate", never)
-    monkeypatch.setattr("semilocal.release.split.simulate", never)
+    monkeypatch.setattr("semilocal.release.streamed.simulate", never)
     monkeypatch.setattr("semilocal.release.pooled_mean.pooled_mean", never)
     ledger = sl.Ledger(cap=sl.Ledger().spend("before", 1.5).epsilon).spend("before", 1.0)
     rng = generator()
@@ -103,7 +102,7 @@ def test_a_cap_that_the_map_alone_would_fit_refuses_before_the_map_is_made(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("something was computed")
 
-    monkeypatch.setattr("semilocal.release.split.simulate", never)
+    monkeypatch.setattr("semilocal.release.streamed.simulate", never)
     whom = {} if job is sl.values else {"trust": "nobody"}
     given: dict[str, Any] = {"epsilon": 12.0, "accounting": "uniform", "rng": generator(), **whom}
     with pytest.raises(BudgetExceeded, match=r"of .*: 5\.4 is spent and the cap is 6"):
