@@ -1,14 +1,15 @@
 """Durable, acknowledged reports per second, against the same HTTP server with a handler that only checks the body.
 
-    python bench/bench_service.py [--seconds 4] [--repeat 5] [--connections 256 1024] [--postgres URL]
+    python bench/bench_service.py [--seconds 3] [--repeat 5] [--connections 256 1024] [--postgres URL URL]
 
 The client is wrk (``make system`` installs it), on this machine's loopback interface; every request is a report of
 another participant. A report counts when its 201 has arrived: it is then committed to disk (SQLite: WAL with
 synchronous=FULL; PostgreSQL: synchronous_commit=on), and afterwards the database is asked how many it holds. The bare
-server is uvicorn with the same settings and one route that reads the body, decodes the report, compares it with the
-path and answers 201. Turns are interleaved and ratios are taken within a turn, so that both sides see the same machine;
-the server's processor time per report depends less on what else the machine does. Without --postgres a private cluster
-is started, if PostgreSQL is installed.
+server is uvicorn with the same settings, as many processes, and one route that reads the body, decodes the report,
+compares it with the path and answers 201. All servers are started once and run side by side; one at a time has work.
+Turns are interleaved and ratios are taken within a turn, so that both sides see the same machine; processor time per
+report depends less on what else the machine does. Without --postgres a private cluster is started, if PostgreSQL is
+installed; only then its processor time is known.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ import os
 import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 
@@ -43,7 +45,6 @@ from load import Measured  # isort: skip
 
 ROOT = Path(__file__).resolve().parent.parent
 WARM_UP = 3.0  # seconds for a second worker to start
-THREADS = 1  # of wrk: this machine's processors are for the server
 SHARE = 0.8  # of the bare server
 
 
@@ -72,32 +73,31 @@ def bare_app() -> Any:
     return Router([Route("/tasks/{task}/rounds/{round}/reports/{pseudonym}", Bare(), methods=["PUT"])])
 
 
-def run_bare(port: int) -> None:
-    """Serve the bare application; called in a process of its own."""
+def run_bare(port: int, workers: int) -> None:
+    """Serve the bare application from that many processes; called in a process group of its own."""
     import uvicorn
 
-    uvicorn.run(
-        bare_app(), host="127.0.0.1", port=port, access_log=False, log_level="warning", server_header=False,
-        proxy_headers=False, timeout_keep_alive=65, backlog=4096, ws="none", lifespan="off",
+    config = uvicorn.Config(
+        bare_app(), access_log=False, log_level="warning", server_header=False, proxy_headers=False,
+        timeout_keep_alive=65, backlog=4096, ws="none", lifespan="off",
     )  # fmt: skip
+    with socket.create_server(("127.0.0.1", port), backlog=4096) as listening:
+        for _ in range(workers - 1):
+            if os.fork() == 0:
+                break
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 # -- the load --------------------------------------------------------------------------------------------------------
 
 WRK = """
-local counter = 0
-function setup(thread) thread:set("id", counter); counter = counter + 1 end
 function init(args)
   requests, place = {}, 0
-  local number = 0
-  for line in io.lines(args[1]) do
-    if number % tonumber(args[2]) == id then
-      local path, key, body = line:match("(%S+) (%S+) (%S+)")
-      local bytes = body:gsub("..", function(pair) return string.char(tonumber(pair, 16)) end)
-      local headers = {["Authorization"] = "Bearer " .. key, ["Content-Type"] = "application/msgpack"}
-      requests[#requests + 1] = wrk.format("PUT", path, headers, bytes)
-    end
-    number = number + 1
+  local file = io.open(args[1], "rb")
+  local size = file:read("*n", 1)
+  while size do
+    requests[#requests + 1] = file:read(size)
+    size = file:read("*n", 1)
   end
 end
 function request()
@@ -107,18 +107,15 @@ end
 """
 
 
-def measure(port: int, requests: list[str], *, connections: int, seconds: int, folder: Path) -> Measured:
-    """Let wrk send the requests, each once, over that many connections for that long."""
+def measure(port: int, requests: list[bytes], *, connections: int, seconds: int, folder: Path, once: bool) -> Measured:
+    """Let wrk send the requests over that many connections for that long; each at most once if ``once``."""
     (folder / "load.lua").write_text(WRK)
-    (folder / "requests.txt").write_text("\n".join(requests) + "\n")
-    command = ["wrk", "-t", str(THREADS), "-c", str(connections), "-d", f"{seconds}s", "--latency", "--timeout", "30s"]
-    command += ["-s", str(folder / "load.lua"), f"http://127.0.0.1:{port}", "--"]
-    done = subprocess.run(
-        [*command, str(folder / "requests.txt"), str(THREADS)], capture_output=True, text=True, check=True
-    )
-    text = done.stdout
+    (folder / "requests.bin").write_bytes(b"".join(b"%d %b" % (len(request), request) for request in requests))
+    command = ["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "--latency", "--timeout", "30s"]
+    command += ["-s", str(folder / "load.lua"), f"http://127.0.0.1:{port}", "--", str(folder / "requests.bin")]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     total, took = int(_found(r"(\d+) requests in", text)), _seconds(_found(r"requests in ([\d.]+\w+)", text))
-    if total > len(requests):
+    if once and total > len(requests):
         raise SystemExit(f"{total} requests in {took:.1f} s: more participants are needed (--count)")
     refused = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
     return Measured(
@@ -143,25 +140,41 @@ def _seconds(text: str) -> float:
     return float(number) * units[text[len(number) :]]
 
 
-def prepare(database: str, count: int) -> tuple[bytes, list[str]]:
-    """A campaign whose first round is open for ``count`` participants: its task, and path, key and body of each."""
-    store = open_store(database, worker="bench")
-    # A name of its own makes a task of its own, so that a database can be used again.
-    box = Box((0, 0), (1, 1), (f"x{secrets.token_hex(8)}", "y"))
+class Crowd(NamedTuple):
+    """A task, its participants, and the request with which each of them reports in round 1."""
+
+    task: Task
+    enrolments: list[Enrolment]
+    requests: list[bytes]
+
+
+def new_crowd(count: int) -> Crowd:
+    """That many participants of a task that no database has yet."""
+    box = Box((0, 0), (1, 1), (f"x{secrets.token_hex(8)}", "y"))  # a name of its own makes a task of its own
     task = Task.build(box, epsilon=1.0, delta=1e-6, k=50, window=10**6)
-    create_campaign(store, Campaign("bench", task, (), "open"), now=time.time())
-    requests, batch = [], []
-    for number in range(count + 1):  # one more than will report, so that the round stays open
+    enrolments, requests = [], []
+    for number in range(count):
         key, pseudonym = secrets.token_bytes(32), secrets.token_bytes(16)
-        batch.append(Enrolment(task.id, pseudonym, hashlib.sha256(key).digest(), None, None))
+        enrolments.append(Enrolment(task.id, pseudonym, hashlib.sha256(key).digest(), None, None))
         body = encode(Report(task.id, 1, pseudonym, 1, number & 1))
-        path = f"/tasks/{task.id.hex()}/rounds/1/reports/{pseudonym.hex()}"
-        requests.append(f"{path} {key.hex()} {body.hex()}")
-    for first in range(0, len(batch), 2000):
-        assert set(store.apply(batch[first : first + 2000]).outcomes) == {"stored"}
-    rounds.start(store, task.id, time.time())
+        requests.append(
+            b"PUT /tasks/%b/rounds/1/reports/%b HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %b\r\n"
+            b"Content-Type: application/msgpack\r\nContent-Length: %d\r\n\r\n%b"
+            % (task.id.hex().encode(), pseudonym.hex().encode(), key.hex().encode(), len(body), body)
+        )
+    return Crowd(task, enrolments, requests)
+
+
+def prepare(database: str, crowd: Crowd) -> None:
+    """Open round 1 of the crowd's campaign in a database."""
+    store = open_store(database, worker="bench")
+    create_campaign(store, Campaign("bench", crowd.task, (), "open"), now=time.time())
+    # One more than will report, so that the round stays open.
+    batch = [*crowd.enrolments, Enrolment(crowd.task.id, secrets.token_bytes(16), bytes(32), None, None)]
+    for first in range(0, len(batch), 10_000):
+        assert set(store.apply(batch[first : first + 10_000]).outcomes) == {"stored"}
+    rounds.start(store, crowd.task.id, time.time())
     store.close()
-    return task.id, requests[:-1]
 
 
 def stored(database: str, task: bytes) -> int:
@@ -199,95 +212,143 @@ def process(port: int, *arguments: str) -> Iterator[int]:
 
 def processor_time(group: int) -> float:
     """Seconds of processor time of all processes of a group."""
+    return _time_of(lambda _, fields: int(fields[2]) == group)
+
+
+def _time_of(wanted: Callable[[str, list[str]], bool]) -> float:
+    """Seconds of processor time of processes, chosen by their id and the fields of /proc/…/stat after the name."""
     total = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             fields = path.read_text().rsplit(")", 1)[1].split()
-            if int(fields[2]) == group:
+            if wanted(path.parent.name, fields):
                 total += int(fields[11]) + int(fields[12])
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def bench(database: str | None, *, workers: int, connections: int, seconds: int, count: int) -> Measured:
-    """Start a server, measure it, stop it; ``database`` None is the bare one."""
-    port = free_port()
-    with tempfile.TemporaryDirectory(dir=ROOT / "bench") as name:
-        folder = Path(name)
-        url = f"sqlite:///{folder}/bench.db" if database in (None, "sqlite") else str(database)
-        task, requests = prepare(url, count)
-        if database is None:
-            arguments = [str(Path(__file__).resolve()), "--bare", str(port)]
-        else:
-            arguments = ["-m", "semilocal", "serve", "--db", url, "--port", str(port), "--workers", str(workers)]
-        with process(port, *arguments) as group:
-            before = processor_time(group)
-            one = measure(port, requests, connections=connections, seconds=seconds, folder=folder)
-            spent = processor_time(group) - before
-        if database is not None and (kept := stored(url, task)) < one.rate * one.took - 0.5:
-            raise SystemExit(f"{one.rate * one.took:.0f} reports were acknowledged, {kept} are in the database")
-        return one._replace(processor=1e6 * spent / (one.rate * one.took))
+def cluster_time(cluster: Postgres | None) -> float:
+    """Seconds of processor time of the living processes of a private cluster."""
+    if cluster is None:
+        return 0.0
+    first = (cluster.data / "postmaster.pid").read_text().split()[0]
+    return _time_of(lambda pid, fields: first in (pid, fields[1]))
+
+
+class Subject(NamedTuple):
+    """A running server that is measured."""
+
+    name: str
+    port: int
+    group: int
+    database: str | None
+    against: str
+
+
+@contextlib.contextmanager
+def subjects(crowd: Crowd, postgres: list[str], folder: Path) -> Iterator[list[Subject]]:
+    """All servers, started: bare ones, SQLite, and PostgreSQL on each of two databases with one and two workers."""
+    kinds: list[tuple[str, str | None, int]] = [("bare server", None, 1), ("SQLite", f"sqlite:///{folder}/bench.db", 1)]
+    if postgres:
+        kinds += [("PostgreSQL", postgres[0], 1), ("bare server, 2 workers", None, 2)]
+        kinds += [("PostgreSQL, 2 workers", postgres[1], 2)]
+    with contextlib.ExitStack() as running:
+        found = []
+        for name, database, workers in kinds:
+            port = free_port()
+            arguments = [str(Path(__file__).resolve()), "--bare", str(port), "--bare-workers", str(workers)]
+            if database is not None:
+                prepare(database, crowd)
+                arguments = ["-m", "semilocal", "serve", "--db", database, "--port", str(port)]
+                arguments += ["--workers", str(workers)]
+            against = "bare server" if workers == 1 else "bare server, 2 workers"
+            found.append(Subject(name, port, running.enter_context(process(port, *arguments)), database, against))
+        yield found
 
 
 def main() -> int:
     """Print rates, latencies and ratios; exit code 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--repeat", type=int, default=5, help="interleaved turns; the median counts")
     parser.add_argument("--connections", type=int, nargs="+", default=[256, 1024])
-    parser.add_argument("--count", type=int, default=60_000, help="participants at most")
-    parser.add_argument("--postgres", help="postgresql://…; a private cluster if left out")
+    parser.add_argument("--count", type=int, default=20_000, help="participants at most, for every second of a turn")
+    parser.add_argument("--postgres", nargs=2, help="two empty databases, postgresql://…; else a private cluster")
     parser.add_argument("--bare", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--bare-workers", type=int, default=1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.bare:
-        run_bare(arguments.bare)
+        run_bare(arguments.bare, arguments.bare_workers)
         return 0
-    cluster: Any = None
-    database = arguments.postgres
-    if database is None:
+    cluster: Postgres | None = None
+    databases = list(arguments.postgres or [])
+    if not databases:
         try:
             cluster = Postgres()
-            database = cluster.new_database()
+            databases = [cluster.new_database(), cluster.new_database()]
         except (RuntimeError, ImportError, KeyError, OSError) as error:
             print(f"without PostgreSQL: {error}")
-    kinds: list[tuple[str, str | None, int]] = [("bare server", None, 1), ("SQLite", "sqlite", 1)]
-    if database is not None:
-        kinds += [("PostgreSQL", database, 1), ("PostgreSQL, 2 workers", database, 2)]
     good = True
     try:
-        for connections in arguments.connections:
-            good &= compare(kinds, connections, arguments)
+        with tempfile.TemporaryDirectory(dir=ROOT / "bench") as name:
+            part = arguments.count * arguments.seconds
+            crowd = new_crowd(part * arguments.repeat * len(arguments.connections))
+            with subjects(crowd, databases, Path(name)) as servers:
+                for number, connections in enumerate(arguments.connections):
+                    first = number * arguments.repeat * part
+                    parts = [slice(first + turn * part, first + (turn + 1) * part) for turn in range(arguments.repeat)]
+                    turns = [crowd.requests[one] for one in parts]
+                    good &= compare(servers, crowd.task.id, turns, connections, arguments.seconds, cluster, Path(name))
     finally:
         if cluster is not None:
             cluster.stop()
     return 0 if good else 1
 
 
-def compare(kinds: list[tuple[str, str | None, int]], connections: int, arguments: argparse.Namespace) -> bool:
+def compare(
+    servers: list[Subject], task: bytes, turns: list[list[bytes]], connections: int, seconds: int,
+    cluster: Postgres | None, folder: Path,
+) -> bool:  # fmt: skip
     """Measure all servers in turns, print medians, and say whether the targets are reached."""
-    found: dict[str, list[Measured]] = {name: [] for name, _, _ in kinds}
-    for turn in range(arguments.repeat):
-        for name, where, workers in kinds:
-            one = bench(
-                where, workers=workers, connections=connections, seconds=arguments.seconds, count=arguments.count
-            )
-            found[name].append(one)
+    found: dict[str, list[Measured]] = {server.name: [] for server in servers}
+    for turn, requests in enumerate(turns):
+        for server in servers:
+            one, others = bench(server, task, requests, connections, seconds, cluster, folder)
+            found[server.name].append(one)
             print(
-                f"{turn + 1}  {connections:5}  {name:<22} {one.rate:8.0f} reports/s  p50 {one.p50:6.1f} ms  "
-                f"p99 {one.p99:6.1f} ms  server {one.processor:5.0f} us/report  refused {one.refused}  "
-                f"load {os.getloadavg()[0]:.1f}",
+                f"{turn + 1}  {connections:5}  {server.name:<22} {one.rate:8.0f} reports/s  p50 {one.p50:6.1f} ms  "
+                f"p99 {one.p99:6.1f} ms  server {one.processor:5.0f} us/report  PostgreSQL {others:4.0f} us/report  "
+                f"refused {one.refused}  load {os.getloadavg()[0]:.1f}",
                 flush=True,
             )
     good, longest = True, 300 if connections <= 256 else 1000
-    for name, runs in found.items():
-        ratio = median(one.rate / bare.rate for one, bare in zip(runs, found["bare server"], strict=True))
-        late = median(one.p99 for one in runs)
-        lost = sum(one.refused for one in runs)
+    for name, _, _, database, against in servers:
+        ratio = median(one.rate / bare.rate for one, bare in zip(found[name], found[against], strict=True))
+        late = median(one.p99 for one in found[name])
+        lost = sum(one.refused for one in found[name])
+        rate = median(one.rate for one in found[name])
         print(
-            f"{connections} connections, {name}: {ratio:.2f} of the bare server (target {SHARE}), p99 {late:.0f} ms "
-            f"(target {longest}), {lost} refused"
+            f"{connections} connections, {name}: {rate:.0f} reports/s, {ratio:.2f} of the {against} "
+            f"(target {SHARE}), p99 {late:.0f} ms (target {longest}), {lost} refused"
         )
-        good &= name == "bare server" or (ratio >= SHARE and late < longest and not lost)
+        good &= database is None or (ratio >= SHARE and late < longest and not lost)
     return good
+
+
+def bench(
+    server: Subject, task: bytes, requests: list[bytes], connections: int, seconds: int, cluster: Postgres | None,
+    folder: Path,
+) -> tuple[Measured, float]:  # fmt: skip
+    """Measure a server; also the processor time of PostgreSQL per report in microseconds."""
+    kept = 0 if server.database is None else stored(server.database, task)
+    before, others = processor_time(server.group), cluster_time(cluster)
+    one = measure(
+        server.port, requests, connections=connections, seconds=seconds, folder=folder, once=server.database is not None
+    )
+    spent, others = processor_time(server.group) - before, cluster_time(cluster) - others
+    reports = one.rate * one.took
+    if server.database is not None and (added := stored(server.database, task) - kept) < reports - 0.5:
+        raise SystemExit(f"{reports:.0f} reports were acknowledged, {added} are in the database")
+    return one._replace(processor=1e6 * spent / reports), 1e6 * others / reports
 
 
 if __name__ == "__main__":

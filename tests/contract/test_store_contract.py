@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from semilocal.service.admin import create_campaign, first_admin_token, new_toke
 from semilocal.service.campaign import Campaign, token_hash, used_by
 from semilocal.service.rounds import advance, cancel, start
 from semilocal.service.stores.base import Enrolment, Incoming, Store, What, open_store
+from semilocal.service.stores.sql import SQLStore
 from semilocal.testing import Postgres
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
@@ -358,6 +361,27 @@ def test_reports_and_closings_at_once_count_everybody_once(store: Store, databas
     assert len(stored) == len(set(stored))
     assert sorted(stored) == [row.pseudonym for row in store.reports(TASK.id, 1, after=b"", limit=1000)]
     verify(store, TASK.id)
+
+
+def test_a_report_that_another_worker_is_just_storing_is_stored_once(postgres: Postgres) -> None:
+    """The second one sees no row yet, waits for the first at the key, and judges its batch anew."""
+    database = postgres.new_database()
+    first, second = (open_store(database, worker=name) for name in ("first", "second"))
+    assert isinstance(first, SQLStore)
+    create_campaign(first, open_campaign(TASK), now=1000)
+    first.apply([enrol(name) for name in NAMES[:10]])
+    start(first, TASK.id, 1000.5)
+    with ThreadPoolExecutor(1) as other:
+        with first._writing() as connection:
+            first._insert_reports(connection, 1, [report(NAMES[1])])
+            later = other.submit(second.apply, [report(name) for name in NAMES[:3]])
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            while not later.done() and first._run(connection, waits).fetchone() == (0,):
+                first._run(connection, "SELECT pg_stat_clear_snapshot()")
+                time.sleep(0.01)
+        assert later.result().outcomes == ["stored", "again", "stored"]
+    first.close()
+    second.close()
 
 
 def test_a_newer_schema_is_refused_with_a_sentence(store: Store, database: str) -> None:

@@ -20,6 +20,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from ...errors import MissingExtra, StoreUnavailable, printable
@@ -47,6 +48,7 @@ _WORDS = {
     "by_key": "", "by_row": "",
 }  # fmt: skip
 Connection = psycopg.Connection[TupleRow]
+_by_pseudonym = attrgetter("pseudonym")
 
 # Sub-selects and not joins: each is one step down a primary key, whatever the planner believes.
 _LOOK = """
@@ -58,15 +60,18 @@ FROM unnest(%(pseudonyms)b::bytea[], %(rounds)b::int[], %(before)b::int[])
      WITH ORDINALITY AS i (pseudonym, round, before, n)
 ORDER BY i.n
 """
-# One row for a whole batch. The verifiers come as one string, to be compared in constant time.
+# One row for a whole batch, given in the order of pseudonyms: two workers with the same ones wait for each other in one
+# direction only. The verifiers come as one string in that order, to be compared in constant time. To look for a stored
+# report first and then insert costs half of what ON CONFLICT costs.
 _STORE_ALL = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(pseudonyms)s::bytea[], %(cells)s::bigint[], %(answers)s::bytea[], %(before_cells)s::bigint[])
-                  WITH ORDINALITY AS i (pseudonym, cell, answer, before_cell, n)
+                  AS i (pseudonym, cell, answer, before_cell)
 ), added AS (
     INSERT INTO reports (campaign, round, pseudonym, cell, answer)
-    SELECT %(id)s, %(round)s, i.pseudonym, i.cell, i.answer FROM given i ORDER BY i.pseudonym
-    ON CONFLICT DO NOTHING
+    SELECT %(id)s, %(round)s, i.pseudonym, i.cell, i.answer FROM given i
+    WHERE (SELECT cell FROM reports r
+           WHERE r.campaign = %(id)s AND r.round = %(round)s AND r.pseudonym = i.pseudonym) IS NULL
     RETURNING 1
 ), counted AS (
     INSERT INTO counters (campaign, round, worker, received) VALUES (%(id)s, %(round)s, %(worker)s, %(count)s)
@@ -77,8 +82,8 @@ SELECT c.phase, c.closed, c.needed,
        (SELECT count(*) FROM added),
        looked.verifiers, looked.following
 FROM campaigns c, (
-    SELECT string_agg((SELECT verifier FROM participants p WHERE p.campaign = %(id)s AND p.pseudonym = i.pseudonym), ''
-                      ORDER BY i.n) AS verifiers,
+    SELECT string_agg((SELECT verifier FROM participants p WHERE p.campaign = %(id)s AND p.pseudonym = i.pseudonym), '')
+               AS verifiers,
            count(*) FILTER (WHERE %(before)s = 0 OR i.before_cell = (
                SELECT cell FROM reports b
                WHERE b.campaign = %(id)s AND b.round = %(before)s AND b.pseudonym = i.pseudonym
@@ -199,6 +204,9 @@ class PostgresStore(SQLStore[Connection]):
                 connection.execute(f"BEGIN; SELECT pg_advisory_xact_lock_shared({_LOCKS}, {number})")
                 full = self._insert_sound(connection, number, items)
                 connection.execute("ROLLBACK" if full is None else "COMMIT")
+            except psycopg.errors.UniqueViolation:  # another worker has just stored one of them
+                connection.execute("ROLLBACK")
+                return None
             except BaseException:  # whatever it was, the connection must not stay inside the transaction
                 if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
                     connection.execute("ROLLBACK")
@@ -212,7 +220,7 @@ class PostgresStore(SQLStore[Connection]):
 
         Returns None if not all of them are new and valid: then the caller must roll back and judge each by itself.
         """
-        first = items[0]
+        first, items = items[0], sorted(items, key=_by_pseudonym)
         values = {
             "id": number, "round": first.round, "before": first.before, "worker": self._worker, "count": len(items),
             "pseudonyms": _byte_strings(item.pseudonym for item in items),
