@@ -21,6 +21,7 @@ from semilocal.service.rounds import advance
 from semilocal.service.stores.base import Enrolment, Incoming, open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secrets_of
 from tests.helpers import HANG
+from tests.helpers.pages import data_of
 from tests.helpers.service import Device, follow_campaign
 
 CREATE = [
@@ -104,9 +105,24 @@ def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[s
     named = {f["properties"]["name"]: f["properties"]["count"] for f in json.loads(target.read_text())["features"]}
     assert named == {"everywhere": pytest.approx(60), "beyond": 0}
     assert picture.read_bytes()[:4] == b"\x89PNG"
+    lines = folder / "lines.geojson"
+    lines.write_text(json.dumps({"type": "LineString", "coordinates": [[0.25, 0.5], [0.75, 0.5]]}))
+    drawn = folder / "map.html"
+    assert main([*words, "--html", str(drawn), "--basemap", str(lines)]) == 0
+    assert f"wrote {drawn}" in capsys.readouterr().err
+    data = data_of(drawn.read_text("utf-8"))
+    assert data["title"] == "walkers"
+    assert data["numbers"]["answered in round 1"] == "60"
+    assert "95 % interval" in data["numbers"]["mean of coordinate(0)"]
+    assert data["promise"]["epsilon"] == 6.0  # the partition and the mean
+    assert data["coast"] == [[0.25, 0.5, 0.75, 0.5]]
+    assert len(data["rounds"]) > 2
     for wrong, sentence in (
         ((), "say what to write"),
         (("--queries", str(queries), "--out", str(queries)), "same file as the input"),
+        (("--html", str(folder / "map.txt")), "must end in .html"),
+        (("--basemap", str(queries)), "give both"),
+        (("--basemap", str(queries), "--html", str(folder / "map.html")), "is no GeoJSON"),
         (("--grid", "2x2", "--out", str(folder / "a.txt")), "must end in .geojson or .csv"),
     ):
         assert main([*words, *wrong]) == 2

@@ -179,6 +179,10 @@ class AdminClient:
         known = ", ".join(f"{row.task[:12]} ({row.name})" for row in rows[:20]) or "none"
         raise InvalidInput(f"{len(found)} campaigns match {name!r}; there are: {known}{', …' * (len(rows) > 20)}")
 
+    def name(self, task: str) -> str:
+        """The name of a campaign, for people."""
+        return next((row.name for row in self.campaigns() if row.task == task), task[:12])
+
     def state(self, task: str) -> State | PairState:
         """Where a campaign stands, with the reports of the open round for who has the admin token."""
         what = "progress" if self._token else "state"
@@ -212,8 +216,11 @@ class AdminClient:
         data = self.task(task)
         if is_pair_task(data):
             return PairTask.from_bytes(data).statement()
-        plan = decode(self.request("GET", f"/tasks/{task}/plan", accept=MSGPACK), Plan)
-        return promise(decode(data, Task), plan).text()
+        return promise(decode(data, Task), self.plan(task)).text()
+
+    def plan(self, task: str) -> Plan:
+        """The plan of releases."""
+        return decode(self.request("GET", f"/tasks/{task}/plan", accept=MSGPACK), Plan)
 
     def start(self, task: str) -> None:
         """End enrolment and open round 1."""

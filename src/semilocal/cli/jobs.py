@@ -49,7 +49,8 @@ from .output import Outcome, promise_to_people, tell, trim_limit_advice
 from .people import chosen_rows, person_labels
 
 __all__ = [
-    "HTML", "REGIONS", "TRANSCRIPT", "Job", "OwnValue", "run_job", "without", "write_map", "write_transcript",
+    "HTML", "REGIONS", "TRANSCRIPT", "Job", "OwnValue", "check_basemap", "run_job", "without", "write_map",
+    "write_transcript",
 ]  # fmt: skip
 
 REGIONS = (".geojson", ".csv")
@@ -221,11 +222,16 @@ def run_job(
     return DONE
 
 
+def check_basemap(html: Path | None, basemap: Path | None) -> None:
+    """Refuse a base map that nothing is drawn on."""
+    if basemap is not None and html is None:
+        raise InvalidInput("--basemap: is drawn behind the map of --html; give both")
+
+
 def write_map(job: Job, files: MapFiles, run: AnyRun | PooledCounts, result: CountsRelease | PooledCounts) -> list[str]:
     """Write the map of --html; the name of the file."""
+    check_basemap(files.html, files.basemap)
     if files.html is None:
-        if files.basemap is not None:
-            raise InvalidInput("--basemap: is drawn behind the map of --html; give both")
         return []
     from ..page.single import write_html
 

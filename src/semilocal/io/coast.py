@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +21,7 @@ from ..geometry.box import Box
 from ..geometry.earth import is_map
 from .files import read_text
 
-__all__ = ["Lines", "coast", "lines_json", "read_basemap"]
+__all__ = ["Lines", "coast", "inside", "lines_json", "read_basemap"]
 
 Lines = list[Floats]  # each float64[n, 2]
 
@@ -43,7 +44,7 @@ def coast(box: Box, basemap: Path | None = None) -> Lines:
         A GeoJSON file whose lines and outlines are taken instead of the coast.
     """
     if basemap is not None:
-        return [piece for line in read_basemap(basemap) for piece in _inside(line, box)]
+        return inside(read_basemap(basemap), box)
     if not is_map(box):
         return []
     return list(_coast(box))
@@ -51,14 +52,20 @@ def coast(box: Box, basemap: Path | None = None) -> Lines:
 
 @lru_cache(maxsize=16)
 def _coast(box: Box) -> tuple[Floats, ...]:
-    return tuple(piece for arc in _world() for piece in _inside(arc, box))
+    return tuple(inside(_world(), box))
 
 
-def _inside(line: Floats, box: Box) -> Lines:
+def inside(lines: Iterable[Floats], box: Box) -> Lines:
+    """The pieces of lines that a map of a domain shows; none unless it has two dimensions."""
+    return [piece for line in lines for piece in _pieces(line, box)] if box.dimensions == 2 else []
+
+
+def _pieces(line: Floats, box: Box) -> Lines:
     """The pieces of a line whose segments touch the box, with the first point outside at either end."""
     low, high = np.minimum(line[:-1], line[1:]), np.maximum(line[:-1], line[1:])
     near = ((high >= box.lower) & (low <= box.upper)).all(axis=1)
-    near &= np.abs(line[1:, 0] - line[:-1, 0]) < 180  # not across the date line
+    if is_map(box):
+        near &= np.abs(line[1:, 0] - line[:-1, 0]) < 180  # not across the date line
     edges = np.flatnonzero(np.diff(np.concatenate([[False], near, [False]])))
     return [line[start : stop + 1] for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
 
@@ -72,6 +79,8 @@ def read_basemap(path: Path) -> Lines:
         raise InvalidInput(f"{path}: is no GeoJSON with lines or polygons ({error})") from None
     if not found:
         raise InvalidInput(f"{path}: holds no lines and no polygons; a base map is made of them")
+    if not all(np.isfinite(line).all() for line in found):
+        raise InvalidInput(f"{path}: has coordinates that are no finite numbers; write them as plain decimals")
     return found
 
 

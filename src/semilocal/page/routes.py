@@ -10,6 +10,8 @@ import contextlib
 import gzip
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,7 +19,7 @@ import msgspec
 
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
-from ..io.coast import coast, lines_json
+from ..io.coast import Lines, coast, inside, lines_json, read_basemap
 from ..service.http import Request, Response, decode_form, immutable_response, json_response, read_request, round_of
 from ..service.http import task_of as task_in
 from ..service.keys import registered_key
@@ -36,7 +38,7 @@ try:
 except ImportError:
     raise MissingExtra("starlette", "service") from None
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "with_basemap"]
 
 DRAFT_BYTES = 4096
 VIEWERS = 500  # streams of events at the same time, per worker
@@ -118,19 +120,29 @@ async def show_pair_cells(context: Context, request: Request) -> Response:
     return _compressed(request, packed)
 
 
-async def show_pair_coast(context: Context, request: Request) -> Response:
-    """Coastlines inside the domain."""
-    return await _coast(context, request, (await pair_of(context, request)).pair.pooled.box)
+def _lines_behind(lines_in: Callable[[Box], Lines]) -> Operation:
+    """The route of the lines behind maps, from a function that gives those in a domain."""
 
+    @lru_cache(maxsize=16)
+    def packed(box: Box) -> bytes:
+        return _packed(lines_json(lines_in(box), box))
 
-async def show_coast(context: Context, request: Request) -> Response:
-    """Coastlines inside the domain."""
-    live = await context.service.campaign(task_in(request.path_params))
-    return await _coast(context, request, live.campaign.task.box)
+    async def answer(context: Context, request: Request, box: Box) -> Response:
+        found = _compressed(request, await context.service.work(packed, box))
+        found.headers["Cache-Control"] = "no-cache"  # the server may be started with another base map
+        return found
 
+    async def show(context: Context, request: Request) -> Response:
+        live = await context.service.campaign(task_in(request.path_params))
+        return await answer(context, request, live.campaign.task.box)
 
-async def _coast(context: Context, request: Request, box: Box) -> Response:
-    return _compressed(request, await context.service.work(lambda: _packed(lines_json(coast(box), box))))
+    async def show_of_pair(context: Context, request: Request) -> Response:
+        return await answer(context, request, (await pair_of(context, request)).pair.pooled.box)
+
+    return Operation(
+        "get", "/tasks/{task}/coast", show, "Lines behind maps of the domain", (200, 304), JSON, TASK_PROBLEMS,
+        of_pair=show_of_pair,
+    )  # fmt: skip
 
 
 def _packed(document: Any) -> bytes:
@@ -214,7 +226,7 @@ async def make_draft(context: Context, request: Request) -> Response:
 
 _OF_ROUND = (*TASK_PROBLEMS, "no-such-round", "not-closed-yet", "unavailable")
 
-OPERATIONS = (
+_ALWAYS = (
     Operation("get", "/", show_page, "The page", (200,), HTML),
     Operation(
         "get", "/join/{task}", show_join, "The page of a participant", (200,), HTML, TASK_PROBLEMS,
@@ -230,10 +242,6 @@ OPERATIONS = (
         _OF_ROUND, of_pair=show_pair_cells,
     ),
     Operation(
-        "get", "/tasks/{task}/coast", show_coast, "Coastlines in the domain", (200, 304), JSON, TASK_PROBLEMS,
-        of_pair=show_pair_coast,
-    ),
-    Operation(
         "get", "/tasks/{task}/events", stream_events, "Where the campaign stands, whenever that changes", (200,),
         EVENTS, (*TASK_PROBLEMS, "overloaded", "unavailable"), of_pair=stream_pair_events,
     ),
@@ -242,3 +250,10 @@ OPERATIONS = (
         ("unauthorized", "malformed", "too-large", "unavailable"), JSON, "admin",
     ),
 )  # fmt: skip
+OPERATIONS = (*_ALWAYS, _lines_behind(coast))
+
+
+def with_basemap(path: str) -> tuple[Operation, ...]:
+    """The same routes with the lines of a GeoJSON file in the place of the coast."""
+    lines = read_basemap(Path(path))
+    return (*_ALWAYS, _lines_behind(lambda box: inside(lines, box)))

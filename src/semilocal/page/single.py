@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..io.coast import coast, lines_json
 from ..io.files import write_text
@@ -54,6 +55,8 @@ def map_html(
     basemap : Path, optional
         GeoJSON whose lines are drawn instead of the coast.
     """
+    if box.dimensions > 2:
+        raise InvalidInput(f"a map needs one or two dimensions; this domain has {box.dimensions}")
     data = {
         "title": title, "domain": domain_json(box), "numbers": dict(numbers), "promise": promise.to_json(),
         "public": UNPROTECTED if promise.adjacency == "inside" else "",

@@ -18,13 +18,14 @@ from ..io.regions import regions_geoparquet, regions_json
 from ..protocol.curator import Curator
 from ..protocol.messages import Checkpoint, Closed, ValueClosed, decode, decode_closed
 from ..protocol.partition import UNPROTECTED, Partition
+from ..protocol.plan import Plan
 from ..protocol.promise import INSIDE, Guarantee, promise
 from ..release import CountsRelease, collected_mean, counts, region_values
 from ..release.promised import Mapped
 from .campaign import Campaign, Status
 from .stores.base import Store
 
-__all__ = ["Findings", "Published", "counts_document"]
+__all__ = ["Findings", "Published", "campaign_promise", "counts_document"]
 
 MOST_REGIONS = 250_000  # whose findings stay in memory; about 1 kB each, with all documents
 _LEVEL = 0.95
@@ -92,10 +93,7 @@ class Findings:
     @cached_property
     def promise(self) -> Guarantee:
         """What the campaign promised, with the TRIMs that its paths had."""
-        trims = int(self.partition.path_trims.max(initial=0))
-        if self.campaign.task.rule != "trim":
-            return promise(self.campaign.task, self.campaign.plan)
-        return promise(self.campaign.task, self.campaign.plan, trims=trims, counted="run")
+        return campaign_promise(self.partition, self.campaign.plan)
 
     @cached_property
     def document(self) -> bytes:
@@ -191,6 +189,13 @@ class Findings:
                 if responders
             ],
         }  # fmt: skip
+
+
+def campaign_promise(partition: Partition, plan: Plan) -> Guarantee:
+    """What a campaign promised, with the TRIMs that its paths had."""
+    if partition.task.rule != "trim":
+        return promise(partition.task, plan)
+    return promise(partition.task, plan, trims=int(partition.path_trims.max(initial=0)), counted="run")
 
 
 def counts_document(

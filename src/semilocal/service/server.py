@@ -71,7 +71,7 @@ def build_app(
     gc.set_threshold(*GARBAGE)
     most = max(raise_file_limit() - RESERVE, RESERVE)
     Door.limits = Limits(connections=most)
-    operations = _operations(more)
+    operations = find_routes(more)
 
     def open_app() -> App:
         store = open_store(database, worker=worker)
@@ -92,10 +92,15 @@ def app_from_environment() -> Opening:
     )  # fmt: skip
 
 
-def _operations(name: str) -> tuple[Operation, ...]:
-    """Routes by their name, "package.module:NAME"; workers are started with names, not with objects."""
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute) if name else ()
+def find_routes(name: str) -> tuple[Operation, ...]:
+    """Routes by their name; workers are started with names, not with objects."""
+    if not name:
+        return ()
+    where, _, argument = name.partition("=")
+    module, _, attribute = where.partition(":")
+    found: Any = getattr(importlib.import_module(module), attribute)
+    operations: tuple[Operation, ...] = found(argument) if argument else found
+    return operations
 
 
 def serve(
@@ -124,7 +129,8 @@ def serve(
     new_key : bool
         Make a new signing key for campaigns that are created from now on.
     more : str
-        Routes of other parts, as "package.module:NAME" of a tuple of operations.
+        Routes of other parts: "package.module:NAME" of a tuple of operations, or "package.module:NAME=TEXT" of a
+        function that makes it from a text.
     pair : PairSettings, optional
         Take part in pairs of two servers as leader or helper (experimental). An empty origin is where it listens.
 

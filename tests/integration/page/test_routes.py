@@ -22,6 +22,8 @@ from semilocal.service.admin import admin_hash, create_campaign
 from semilocal.service.app import App, create_app
 from semilocal.service.campaign import Campaign
 from semilocal.service.routes.device import state_document
+from semilocal.service.routes.table import Operation
+from semilocal.service.server import find_routes
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.worker import Service
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
@@ -38,9 +40,11 @@ def sqlite(tmp_path: Path) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def running(store: Store) -> AsyncIterator[tuple[httpx2.AsyncClient, Service, App]]:
+async def running(
+    store: Store, operations: tuple[Operation, ...] = OPERATIONS
+) -> AsyncIterator[tuple[httpx2.AsyncClient, Service, App]]:
     _, service = build_app(store, MockClock())
-    app = create_app(service, admin=admin_hash(ADMIN_TOKEN), more=OPERATIONS)
+    app = create_app(service, admin=admin_hash(ADMIN_TOKEN), more=operations)
     await service.start()
     try:
         async with client_of(app) as client:
@@ -211,8 +215,29 @@ def test_a_draft_needs_the_token_says_the_promise_and_creates_the_campaign_it_de
             about = (await client.get(f"/tasks/{created.json()['task']}/overview")).json()
             assert about["promise"] == draft["promise"]
             assert about["name"] == "<b>x</b>"
-            coast = (await client.get(f"/tasks/{created.json()['task']}/coast")).json()
+            answer = await client.get(f"/tasks/{created.json()['task']}/coast")
+            coast = answer.json()
             assert np.shape(coast[0])[0] >= 4
+            assert "immutable" not in answer.headers["cache-control"]  # another base map may come
+
+    asyncio.run(body())
+
+
+def test_a_base_map_takes_the_place_of_the_coast(sqlite: Store, tmp_path: Path) -> None:
+    lines = tmp_path / "a=b.geojson"
+    lines.write_text(json.dumps({"type": "LineString", "coordinates": [[0.25, 0.5], [0.75, 0.5]]}))
+    routes = find_routes(f"semilocal.page.routes:with_basemap={lines}")
+    assert [one.path for one in routes] == [one.path for one in OPERATIONS]
+
+    async def body() -> None:
+        async with running(sqlite, routes) as (client, _, _):
+            campaign = open_campaign(sample_task())
+            assert create_campaign(sqlite, campaign, now=0.0)
+            path = f"/tasks/{campaign.task.id.hex()}/coast"
+            answer = await client.get(path)
+            assert answer.json() == [[0.25, 0.5, 0.75, 0.5]]
+            again = await client.get(path, headers={"if-none-match": answer.headers["etag"]})
+            assert again.status_code == 304
 
     asyncio.run(body())
 

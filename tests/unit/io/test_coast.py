@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
+from semilocal.geometry.box import Box
 from semilocal.geometry.places import named_box
 from semilocal.io.coast import coast, lines_json, read_basemap
 from semilocal.testing import unit_box
@@ -41,8 +42,23 @@ def test_a_file_takes_the_place_of_the_coast(tmp_path: Path) -> None:
     assert lines_json(coast(unit_box(), path), unit_box())[0][:2] == [0.1, 0.1]
 
 
+def test_lines_of_a_file_may_be_long_where_axes_are_no_degrees(tmp_path: Path) -> None:
+    path = tmp_path / "floor.geojson"
+    path.write_text(json.dumps({"type": "LineString", "coordinates": [[0, 5], [1000, 5]]}))
+    assert [line.tolist() for line in coast(Box((0, 0), (1000, 10)), path)] == [[[0, 5], [1000, 5]]]
+    assert coast(unit_box(3), path) == []
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"type": "Point", "coordinates": [0, 0]}', '{"type": "LineString", "coordinates": 3}']
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"type": "Point", "coordinates": [0, 0]}',
+        '{"type": "LineString", "coordinates": 3}',
+        '{"type": "LineString", "coordinates": [[0, 1], [NaN, 2]]}',
+    ],
 )
 def test_a_file_without_lines_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.geojson"

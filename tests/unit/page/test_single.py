@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,18 @@ import pytest
 import semilocal as sl
 from semilocal import Task, simulate
 from semilocal.cli.main import main
+from semilocal.errors import InvalidInput
 from semilocal.page.single import map_html, rounds_of
+from semilocal.protocol.promise import promise
 from semilocal.release import counts
 from semilocal.simulation.run import Run
 from semilocal.testing import cluster, unit_box
+from tests.helpers.pages import data_of
 
 
 @pytest.fixture(scope="module")
 def run() -> Run:
     return simulate(cluster(2000), Task.build(unit_box(), epsilon=2.0, delta=1e-3, k=20), rng=np.random.default_rng(1))
-
-
-def data_of(document: str) -> Any:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', document, flags=re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
 
 
 def test_the_file_holds_every_round_and_the_promise(run: Run) -> None:
@@ -77,6 +73,8 @@ def test_three_dimensions_have_numbers_and_promise_but_no_map() -> None:
     text = simulate(cluster(500, 3), task, rng=np.random.default_rng(1))._repr_html_()
     assert "no map" in text
     assert "iframe" not in text
+    with pytest.raises(InvalidInput, match="one or two dimensions"):
+        map_html([], task.box, promise(task), title="t", numbers={})
 
 
 @pytest.mark.parametrize("trust", ["nobody", "curator"])

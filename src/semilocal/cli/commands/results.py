@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from ...errors import InvalidInput
 from ...io.files import check_folder, check_outputs, write_text
-from ...io.plots import PICTURES, need_matplotlib, save_picture
-from ...io.regions import AnyPartition
+from ...io.frames import partition_rows, round_rows
+from ...protocol.curator import Curator
 from ...protocol.messages import Closed, decode
 from ...protocol.partition import Partition
 from ...protocol.task import Task
@@ -21,12 +21,14 @@ from .. import server
 from ..answers import answer_columns, write_answers
 from ..exits import DONE
 from ..jobs import REGIONS
-from ..options import FILE, option
+from ..options import option
+from ..result_maps import Drawings
 from .counts import QueryOptions, queries_of
 
 if TYPE_CHECKING:
     from ...release.pair_counts import PairResult
     from ..admin_client import AdminClient
+    from ..documents import Results
 
 __all__ = ["run"]
 
@@ -36,7 +38,7 @@ def run(
     /,
     *,
     out: Annotated[Path | None, option(metavar="PATH")] = None,
-    plot: Annotated[Path | None, FILE] = None,
+    maps: Drawings = Drawings(),
     queries: QueryOptions = QueryOptions(),
     office: server.Office = server.Office(),
 ) -> int:
@@ -47,36 +49,65 @@ def run(
     out
         folder for results.json, regions.geojson and statement.txt; with --grid or --queries a .csv or .geojson file
         for the counts
-    plot
-        draw the regions: .png, .svg or .pdf
     """
     asked = queries.asked
-    if plot is not None:
-        need_matplotlib()
-    outputs = {"--plot": (plot, PICTURES), **({"--out": (out, REGIONS)} if asked else {})}
-    check_outputs(outputs, inputs=[queries.queries])
+    check_outputs(maps.outputs | ({"--out": (out, REGIONS)} if asked else {}), inputs=[queries.queries, maps.basemap])
     if not asked:
-        if out is None and plot is None:
-            raise InvalidInput("say what to write: --out FOLDER for everything, --grid or --queries, or --plot FILE")
+        if out is None and not maps.asked:
+            raise InvalidInput(
+                "say what to write: --out FOLDER for everything, --grid or --queries, --plot FILE or --html FILE"
+            )
         if out is not None:
             check_folder("--out", out)
     with server.connect(office) as client:
         task = client.find(campaign)
         definition = client.task(task)
         if is_pair_task(definition):
-            _pair(client, task, queries, out, plot)
+            _pair(client, task, queries, out, maps)
             return DONE
-        if asked or plot is not None:
-            partition = _partition(client, task, decode(definition, Task))
-            _plot(partition, plot)
-            if asked:
-                _count(counts(partition), queries, out, client.statement(task))
+        if asked or maps.asked:
+            _draw_and_count(client, task, decode(definition, Task), queries, out, maps)
         if not asked and out is not None:
             _write(client, task, out)
     return DONE
 
 
-def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | None, plot: Path | None) -> None:
+def _draw_and_count(
+    client: AdminClient, task: str, definition: Task, queries: QueryOptions, out: Path | None, maps: Drawings
+) -> None:
+    """Everything that needs the regions of a campaign in rounds; they come from its closings."""
+    _, found = client.results(task)  # refuses unless the campaign is finished
+    values = sum(release.kind in ("mean", "values") for release in found.releases)
+    closings = client.closings(task)
+    closed = [decode(data, Closed) for data in closings[: len(closings) - values]]
+    if maps.html is not None:
+        _map(client, task, Curator.replay(definition, closed), found, maps)
+    if queries.asked or maps.plot is not None:
+        partition = Partition.from_closings(definition, closed)
+        maps.draw(partition)
+        if queries.asked:
+            _count(counts(partition), queries, out, client.statement(task))
+
+
+def _map(client: AdminClient, task: str, curator: Curator, found: Results, maps: Drawings) -> None:
+    """The interactive map of a campaign in rounds, with all of them."""
+    from ...service.results import campaign_promise
+
+    partition = Partition.from_rounds(curator.task, curator.rounds)
+    numbers = {"answered in round 1": f"{int(curator.rounds[0].responders.sum()):,}"}
+    for release in found.releases:
+        if release.mean is not None and release.interval is not None:
+            numbers[f"mean of {release.function}"] = _mean_words(release.mean, release.interval)
+    rows = [round_rows(curator.task, played) for played in curator.rounds]
+    maps.write_map(client.name(task), rows, curator.task.box, campaign_promise(partition, client.plan(task)), numbers)
+
+
+def _mean_words(value: float, interval: tuple[float, float]) -> str:
+    low, high = interval
+    return f"{value:.6g}, 95 % interval {low:.6g} to {high:.6g}"
+
+
+def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | None, maps: Drawings) -> None:
     """The same for a task of two servers, from its transcript."""
     from ...release.pooled_mean import PooledMean
     from ...sharing.wire import SignedTree
@@ -84,34 +115,20 @@ def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | Non
 
     data, found = read_result(client, task)
     pair = SignedTree.from_bytes(data).task
-    _plot(found.partition, plot)
+    maps.draw(found.partition)
+    mean = _mean_words(found.value, found.interval()) if isinstance(found, PooledMean) else ""
+    if maps.html is not None:
+        numbers = {"reports": f"{found.total:,}"} | ({found.spent.entries[0].what: mean} if mean else {})
+        rows = [partition_rows(found.partition)]
+        maps.write_map(client.name(task), rows, pair.pooled.box, found.guarantee, numbers)
     if queries.asked:
         _count(found, queries, out, pair.statement(found.guarantee))
     elif out is not None:
         files = write_folder(data, found, out)
         print(f"{len(found.partition)} final cells, {found.total} reports; {found.guarantee.sentence()}")
         if isinstance(found, PooledMean):
-            low, high = found.interval()
-            print(
-                f"{found.spent.entries[0].what} = {found.value:.6g} ± {found.stderr:.2g}, 95 % interval {low:.6g} to "
-                f"{high:.6g}"
-            )
+            print(f"{found.spent.entries[0].what} = {mean}, standard error {found.stderr:.2g}")
         print("wrote " + ", ".join(str(path) for path in files))
-
-
-def _plot(partition: AnyPartition, path: Path | None) -> None:
-    if path is not None:
-        save_picture(partition, path)
-        print(f"wrote {path}", file=sys.stderr)
-
-
-def _partition(client: AdminClient, task: str, definition: Task) -> Partition:
-    _, found = client.results(task)  # refuses unless the campaign is finished
-    asked = [release for release in found.releases if release.kind in ("mean", "values")]
-    closings = client.closings(task)
-    return Partition.from_closings(
-        definition, [decode(data, Closed) for data in closings[: len(closings) - len(asked)]]
-    )
 
 
 def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | None, statement: str) -> None:

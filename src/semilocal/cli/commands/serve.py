@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from ...errors import InvalidInput
+from ...io.coast import read_basemap
 from ..arguments import whole
 from ..exits import DONE
-from ..options import group, option
+from ..options import FILE, group, option
 
 __all__ = ["DEFAULT_DB", "PairServer", "run"]
 
 DEFAULT_DB = "sqlite:///semilocal.db"
 PAGE = "semilocal.page.routes:OPERATIONS"
+PAGE_WITH_BASEMAP = "semilocal.page.routes:with_basemap"
 
 
 @group("Two servers", more=" (experimental: not reviewed independently)")
@@ -53,6 +56,7 @@ def run(
     access_log: bool = False,
     key_file: Annotated[str | None, option(metavar="FILE")] = None,
     new_key: bool = False,
+    basemap: Annotated[Path | None, FILE] = None,
     part: PairServer = PairServer(),
 ) -> int:
     """Serve until stopped.
@@ -75,6 +79,8 @@ def run(
         the signing keys, one per line; beside the database if left out
     new_key
         make a new signing key for campaigns from now on
+    basemap
+        lines behind the maps of the page, GeoJSON; else the coast
     """
     from ...service.pair.form import PairSettings
     from ...service.server import serve
@@ -87,8 +93,12 @@ def run(
         pair = PairSettings(part.role, part.operator, (part.origin or "").rstrip("/"), part.peer or "", cores)
     elif part.operator or part.origin or part.peer or part.processes:
         raise InvalidInput("--operator, --origin, --peer and --processes belong to --role leader or --role helper")
+    more = PAGE
+    if basemap is not None:
+        read_basemap(basemap)  # refused before anything is opened
+        more = f"{PAGE_WITH_BASEMAP}={basemap.resolve()}"
     serve(
         db, host=host, port=port, workers=workers, log_level=log_level, access_log=access_log, keys_in=key_file,
-        new_key=new_key, more=PAGE, pair=pair,
+        new_key=new_key, more=more, pair=pair,
     )  # fmt: skip
     return DONE

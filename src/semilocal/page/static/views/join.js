@@ -83,7 +83,7 @@ class JoinView {
     const { domain } = this.about;
     const map = new MapView(domain, { theme: this.theme() });
     this.map = map;
-    if (domain.geographic) void api.json(`/tasks/${this.name}/coast`).then((lines) => map.setCoast(lines)).catch(() => {});
+    if (domain.lower.length === 2) void api.json(`/tasks/${this.name}/coast`).then((lines) => map.setCoast(lines)).catch(() => {});
     /** @type {[number, number] | null} */
     let down = null;
     map.top.addEventListener("pointerdown", (event) => (down = [event.offsetX, event.offsetY]));
