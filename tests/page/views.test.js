@@ -4,7 +4,7 @@ import { boxOf, csvOf, geojsonOf, questionOf } from "../../src/semilocal/page/st
 import { count, digits, duration, interval, people } from "../../src/semilocal/page/static/views/format.js";
 
 const domain = { lower: [0, 0], upper: [1, 1], names: ["x", "y"], geographic: false, unit: "unit area" };
-const answer = { name: 'a "b", c', area: { x0: 0, y0: 0.25, x1: 0.5, y1: 1 }, value: 12.5, stderr: 2, low: 8, high: 17 };
+const answer = { name: 'a "b", c', area: { x0: 0, y0: 0.25, x1: 0.5, y1: 1 }, value: 12.5, stderr: 2, low: 8, high: 17, means: [] };
 
 test("numbers and times are words a person reads", () => {
   assert.deepEqual([count(1234.4), count(null), count(NaN)], ["1,234", "not known", "not known"]);

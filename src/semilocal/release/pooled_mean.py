@@ -22,6 +22,7 @@ from ..accounting import Ledger
 from ..arrays import Floats, Integers, exact, short_repr
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function, check_values
+from ..geometry.polygons import Polygons
 from ..pooled import noise
 from ..pooled.estimate import estimate
 from ..pooled.partition import PooledPartition
@@ -31,6 +32,7 @@ from ..pooled.values import SCALE, VALUE_BITS, Grid, add_up, cell_grids, means_o
 from ..protocol.column import own_value
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
+from ._areas import Areas, Boxes, as_areas
 from .intervals import standard_errors
 from .pooled_counts import PooledCounts, is_simulated, words_from
 from .promised import Mapped, promise_of
@@ -46,6 +48,8 @@ __all__ = [
     "pooled_mean",
     "region_means",
 ]
+
+_CELLS_AT_ONCE = 256  # a polygon is copied for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +151,27 @@ class CellMeans(Mapped):
         half = standard_errors(level) * self.stderr
         ends = np.stack([self.value - half, self.value + half], axis=1)
         return np.clip(ends, self.ranges[:, :1], self.ranges[:, 1:])
+
+    def meeting(self, areas: Any) -> list[Integers]:
+        """Rows of the regions that meet each area; of regions that are no boxes, those whose bounding box does.
+
+        Parameters
+        ----------
+        areas : array_like of shape (q, 2, d), or polygons
+            As for :meth:`query`.
+        """
+        asked, boxes = as_areas(areas, self.partition.task.box), self.partition.boxes
+        shapes: Areas = asked if isinstance(asked, Polygons) else Boxes.of(asked)
+        every = np.arange(len(boxes))
+        return [
+            np.concatenate(
+                [
+                    some[shapes.take(np.full(len(some), number)).within(boxes[some])[1]]
+                    for some in np.split(every, every[_CELLS_AT_ONCE::_CELLS_AT_ONCE])
+                ]
+            )
+            for number in range(len(shapes))
+        ]
 
     def to_table(self) -> dict[str, npt.NDArray[Any]]:
         """The regions as columns, one row each, with ``mean`` and ``mean_stderr``."""

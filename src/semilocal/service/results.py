@@ -20,9 +20,11 @@ from ..protocol.messages import Checkpoint, Closed, ValueClosed, decode, decode_
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.plan import Plan
 from ..protocol.promise import INSIDE, Guarantee, promise
-from ..release import CountsRelease, collected_mean, counts, region_values
+from ..release import CountsRelease, MeanRelease, collected_mean, counts, region_values
+from ..release.pooled_mean import region_means
 from ..release.promised import Mapped
 from .campaign import Campaign, Status
+from .means import mean_document
 from .stores.base import Store
 
 __all__ = ["Findings", "Published", "campaign_promise", "counts_document"]
@@ -133,6 +135,24 @@ class Findings:
         """Numbers of participants in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""
         return counts_document(self.campaign.task.id, self.counts, areas, level, note=UNPROTECTED, promise=self.promise)
 
+    def means_in(self, areas: Any, level: float) -> list[dict[str, Any]]:
+        """All means that were released so far, for boxes float[q, 2, d] or polygons, ready for JSON."""
+        return [
+            mean_document(f"mean of {function.name}", found, region_means(found, function), areas, level)
+            for index, found in self.means.items()
+            for function in [self.campaign.releases[index].build()]
+        ]
+
+    @cached_property
+    def means(self) -> dict[int, MeanRelease]:
+        """Means of closed rounds by the index of their release, where anybody answered."""
+        releases = self.campaign.releases
+        return {
+            index: collected_mean(self.partition, closed, releases[index])
+            for index, closed in self.values.items()
+            if releases[index].kind == "mean" and sum(closed.responders) > 0
+        }
+
     @cached_property
     def _regions(self) -> list[dict[str, Any]]:
         table = self.partition.to_table()
@@ -176,9 +196,9 @@ class Findings:
                     )
                 ]
             }
-        if not sum(closed.responders):
+        found = self.means.get(index)
+        if found is None:
             return out | {"mean": None, "stderr": None, "interval": None, "responders": 0, "regions": []}
-        found = collected_mean(self.partition, closed, release)
         rows = zip(self.partition.cells.tolist(), *(column.tolist() for column in found.regions), strict=True)
         return out | {
             "mean": found.value, "stderr": found.stderr, "interval": list(found.interval(_LEVEL)), "level": _LEVEL,

@@ -67,6 +67,32 @@ def test_counts_are_those_that_everybody_computes_from_the_transcript(sqlite: SQ
     run(sqlite, scenario)
 
 
+def test_means_that_were_released_come_along_and_say_whom_they_are_about(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
+        release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=(0.0,))
+        await finished(client, service, sqlite, releases=(release, Release("counts")))
+        document = (await client.get(f"{BASE}/results")).json()
+        mean, own = document["releases"][0], {row["cell"]: row for row in document["releases"][0]["regions"]}
+        assert "means" not in (await client.post(f"{BASE}/counts", json={"boxes": BOXES})).json()
+        (found,) = (await client.post(f"{BASE}/counts", json={"boxes": BOXES, "means": True})).json()["means"]
+        assert found["what"] == f"mean of {mean['function']}"
+        everybody = found["everybody"]
+        assert (everybody["value"], everybody["interval"]) == (mean["mean"], mean["interval"])
+        assert (everybody["about"], everybody["people"]) == ("everybody who answered", 60)
+        whole = found["regions"]["areas"][1]
+        assert len(whole["regions"]) + whole["more"] == len(own)
+        for (lower, upper), area in zip(BOXES, found["regions"]["areas"], strict=True):
+            crowds = [row["people"] for row in area["regions"]]
+            assert crowds == sorted(crowds, reverse=True)
+            for row in area["regions"]:
+                assert row["stderr"] == own[row["cell"]]["stderr"]
+                assert all(low < end for low, end in zip(lower, row["upper"], strict=True))
+                assert all(high > start for high, start in zip(upper, row["lower"], strict=True))
+        problem(await client.post(f"{BASE}/counts", json={"boxes": BOXES * 7, "means": True}), "malformed")
+
+    run(sqlite, scenario)
+
+
 def test_polygons_are_counted_like_the_boxes_that_they_are(sqlite: SQLiteStore) -> None:
     pytest.importorskip("shapely")
 

@@ -140,6 +140,23 @@ def test_means_per_cell_add_their_cost_and_hold_the_truth() -> None:
     assert ((ends[:, 0] <= found.value) & (found.value <= ends[:, 1])).all()
 
 
+def test_the_regions_that_an_area_meets_are_those_that_overlap_it() -> None:
+    rng = np.random.default_rng(8)
+    points = rng.beta(2, 5, (5_000, 2)) * [2, 1]
+    found = cell_means(sl.counts(points, BOX, epsilon=2.0, trust="curator", rng=rng), points, F, epsilon=2.0, rng=rng)
+    boxes = found.partition.boxes
+    asked = np.array([[[0.3, 0.1], [0.6, 0.4]], [[0.0, 0.0], [2.0, 1.0]], [[5.0, 5.0], [6.0, 6.0]]])
+    first, whole, nothing = found.meeting(asked)
+    assert len(whole) == len(boxes)
+    assert len(nothing) == 0
+    overlap = np.minimum(asked[0, 1], boxes[:, 1]) - np.maximum(asked[0, 0], boxes[:, 0])
+    assert first.tolist() == np.flatnonzero((overlap > 0).all(axis=1)).tolist()
+    ring = [[0.3, 0.1], [0.6, 0.1], [0.3, 0.4], [0.3, 0.1]]
+    (triangle,) = found.meeting([{"type": "Polygon", "coordinates": [ring]}])
+    assert set(triangle) < set(first)
+    assert len(triangle)
+
+
 def test_synthetic_points_keep_totals_and_stay_inside() -> None:
     rng = np.random.default_rng(7)
     points = rng.beta(2, 5, (5_000, 2)) * [2, 1]

@@ -13,8 +13,10 @@ import msgspec
 
 from ...io.regions import regions_geoparquet, regions_json
 from ...release.pair_counts import PairResult, pair_counts, pair_document
+from ...release.pooled_mean import CellMeans, PooledMean
 from ...sharing.pair import EXPERIMENTAL, PairTask
 from ...sharing.wire import SignedTree
+from ..means import mean_document
 from ..results import counts_document
 
 __all__ = ["PairFindings", "read_findings"]
@@ -61,6 +63,14 @@ class PairFindings:
         return counts_document(
             self.pair.id, self.counts, areas, level, note=EXPERIMENTAL, promise=self.counts.guarantee
         )
+
+    def means_in(self, areas: Any, level: float) -> list[dict[str, Any]]:
+        """The mean that was released, if there is one, for boxes float[q, 2, d] or polygons, ready for JSON."""
+        asked, found = self.pair.asked, self.counts
+        if asked is None:
+            return []
+        everybody = found if isinstance(found, PooledMean) else None
+        return [mean_document(asked.what, everybody, found if isinstance(found, CellMeans) else None, areas, level)]
 
 
 @lru_cache(maxsize=16)

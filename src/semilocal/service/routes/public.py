@@ -47,6 +47,7 @@ LEVEL = 0.95
 MOST_BOXES = 10_000
 MOST_POLYGONS = 1_000
 MOST_POSITIONS = 20_000  # corners of all polygons together: each may cut many cells
+MOST_WITH_MEANS, MOST_POSITIONS_WITH_MEANS = 20, 1_000  # every region is compared with every area
 COUNTS_BYTES = 4 << 20
 
 
@@ -67,11 +68,15 @@ class MultiPolygonForm(Geometry, frozen=True, tag="MultiPolygon"):
 
 
 class CountsForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a request for counts: boxes as lower and upper corners or GeoJSON polygons, and the intervals' level."""
+    """Body of a request for counts: boxes as lower and upper corners or GeoJSON polygons, and the intervals' level.
+
+    With ``means``, the means that were released come along.
+    """
 
     boxes: list[list[list[float]]] = []
     polygons: list[PolygonForm | MultiPolygonForm] = []
     level: float = LEVEL
+    means: bool = False
 
 
 async def list_tasks(context: Context, request: Request) -> Response:
@@ -180,19 +185,24 @@ async def _count(context: Context, request: Request, form: CountsForm) -> Respon
         raise Problem("malformed", "ask for boxes or for polygons, not for both at once")
     if not form.polygons and not 0 < len(form.boxes) <= MOST_BOXES:
         raise Problem("malformed", f"ask for 1 to {MOST_BOXES:,} boxes at once; got {len(form.boxes):,}")
+    if form.means and len(form.boxes) + len(form.polygons) > MOST_WITH_MEANS:
+        raise Problem("malformed", f"ask for means of 1 to {MOST_WITH_MEANS} areas at once")
     if form.polygons:
-        _check_size(form.polygons)
+        _check_size(form.polygons, MOST_POSITIONS if not form.means else MOST_POSITIONS_WITH_MEANS)
     areas = form.boxes or msgspec.to_builtins(form.polygons)
     found = await _countable(context, request)
     try:
-        return json_response(await context.service.compute(found.count, areas, form.level))
+        answer = await context.service.compute(found.count, areas, form.level)
+        if form.means:
+            answer["means"] = await context.service.compute(found.means_in, areas, form.level)
+        return json_response(answer)
     except InvalidInput as error:
         raise Problem("malformed", str(error)) from None
     except MissingExtra as error:
         raise Problem("no-such-route", f"this server cannot count in polygons: {error}") from None
 
 
-def _check_size(polygons: Sequence[PolygonForm | MultiPolygonForm]) -> None:
+def _check_size(polygons: Sequence[PolygonForm | MultiPolygonForm], most: int) -> None:
     """Refuse more than a server should compute for one request."""
     if len(polygons) > MOST_POLYGONS:
         raise Problem("malformed", f"ask for 1 to {MOST_POLYGONS:,} polygons at once; got {len(polygons):,}")
@@ -200,10 +210,10 @@ def _check_size(polygons: Sequence[PolygonForm | MultiPolygonForm]) -> None:
         part for one in polygons for part in ([one.coordinates] if isinstance(one, PolygonForm) else one.coordinates)
     ]
     positions = sum(len(ring) for part in parts for ring in part)
-    if positions > MOST_POSITIONS:
+    if positions > most:
         raise Problem(
             "malformed",
-            f"the polygons have {positions:,} positions; at most {MOST_POSITIONS:,} are answered at once; simplify "
+            f"the polygons have {positions:,} positions; at most {most:,} are answered at once; simplify "
             "them or ask in several requests",
         )
 

@@ -3,7 +3,8 @@
 /**
  * @typedef {import("#map/camera.js").Rect} Rect
  * @typedef {import("#map/camera.js").Area} Area
- * @typedef {{name: string, area: Area, value: number, stderr: number, low: number, high: number}} Answer
+ * @typedef {{name: string, area: Area, value: number, stderr: number, low: number, high: number,
+ *   means: import("#views/means.js").Released[]}} Answer
  */
 
 /** A box as the server takes it. @param {Rect} rect @param {import("#map/camera.js").Domain} domain */

@@ -1,10 +1,11 @@
 // Ask the map: rectangles and polygons, the server's counts with intervals, a list with names, files to save.
-// The server answers; nothing is counted here.
+// Means that were released come along. The server answers; nothing is counted here.
 
 import { html } from "#vendor/lit-html.js";
 import { csvOf, geojsonOf, questionOf } from "#views/answers.js";
 import * as api from "#views/api.js";
 import { corners, count, interval } from "#views/format.js";
+import { meansOf } from "#views/means.js";
 import { save } from "#views/save.js";
 
 /**
@@ -31,9 +32,9 @@ export class Ask {
   async ask(area, name) {
     const began = performance.now();
     try {
-      const answer = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: questionOf(area, this.domain) });
+      const answer = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: { ...questionOf(area, this.domain), means: true } });
       const [{ value, stderr, interval: [low, high] }] = answer.counts;
-      this.answers = [...this.answers, { name: name || (area.ring ? "polygon" : "rectangle"), area, value, stderr, low, high }];
+      this.answers = [...this.answers, { name: name || (area.ring ? "polygon" : "rectangle"), area, value, stderr, low, high, means: answer.means }];
       this.note = answer.note;
       this.promise = answer.privacy.sentence;
       this.error = "";
@@ -104,6 +105,7 @@ export class Ask {
             <td class="number">${interval(low, high)}</td>
             <td><button class="plain" aria-label=${`remove ${name}`} @click=${() => this.remove(place)}>×</button></td></tr>`)}
           </tbody></table></div>
+        ${meansOf(answers, domain)}
         <p class="note">${this.note}</p>
         <p class="buttons">
           <button @click=${() => save("counts.csv", csvOf(answers, domain), "text/csv")}>CSV</button>
