@@ -54,10 +54,10 @@ def _by_area(found: CellMeans, areas: Any, level: float) -> list[dict[str, Any]]
     ends, partition = found.interval(level), found.partition
     answers = []
     for met in found.meeting(areas):
-        rows = met[np.isfinite(found.value[met])]
-        told = rows[np.argsort(-partition.crowds[rows], kind="stable")][:MOST_REGIONS]
+        known = met[np.isfinite(found.value[met])]
+        rows = known[np.argsort(-partition.crowds[known], kind="stable")][:MOST_REGIONS]
         columns = (partition.cells, partition.crowds, found.value, found.stderr, ends, partition.boxes)
-        numbers = zip(*(column[told].tolist() for column in columns), strict=True)
+        numbers = zip(*(column[rows].tolist() for column in columns), strict=True)
         regions = [
             {
                 "cell": str(cell), "people": people, "value": value, "stderr": stderr, "interval": pair,
@@ -65,5 +65,5 @@ def _by_area(found: CellMeans, areas: Any, level: float) -> list[dict[str, Any]]
             }
             for cell, people, value, stderr, pair, (lower, upper) in numbers
         ]  # fmt: skip
-        answers.append({"regions": regions, "more": len(rows) - len(told)})
+        answers.append({"regions": regions, "more": len(known) - len(rows)})
     return answers
