@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from semilocal.service.stores.base import Store
+from semilocal.service.stores.base import Store, open_store
 from semilocal.service.stores.pairs import SEED, UploadRow
+from semilocal.testing import Postgres
 from tests.helpers.service import database, postgres, store  # noqa: F401
 
 TASK = hashlib.sha256(b"pair").digest()
@@ -144,3 +145,31 @@ def test_cleaning_deletes_everything_but_the_last_step(store: Store, end: Any) -
     assert [step.step for step in pairs.steps(TASK)] == ["sign"]
     assert pairs.seed(TASK) is None
     assert pairs.transcript(TASK) == b"public"
+
+
+def test_postgresql_keeps_deleted_shares_in_its_log_only(postgres: Postgres) -> None:  # noqa: F811
+    """The tables are rewritten. The write-ahead log is the server's: the documentation says what it still holds."""
+    import psycopg
+
+    url = postgres.new_database()
+    store = open_store(url, worker="test")  # noqa: F811
+    opened(store)
+    rows = [upload(number, public=hashlib.shake_256(b"%d" % number).digest(1500)) for number in range(40)]
+    store.pairs.add(TASK, rows)
+    secret = [KEY, *(row.private for row in rows), *(row.public[:64] for row in rows)]
+
+    with psycopg.connect(url) as connection:
+        (own,) = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone() or (0,)
+
+    def found(folder: str) -> int:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+        data = b"".join(path.read_bytes() for path in (postgres.data / folder).rglob("*") if path.is_file())
+        return sum(part in data for part in secret)
+
+    assert found(f"base/{own}") == len(secret)
+    assert store.pairs.move(TASK, "open", "done", transcript=b"public")
+    store.pairs.clean(TASK)
+    assert found(f"base/{own}") == 0
+    assert found("pg_wal") > 0
+    store.close()
