@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 CORE := */hierarchy/*,*/randomizer/*,*/protocol/*,*/pooled/*,*/accounting.py,*/geometry/*
 FLOOR := 96
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# Compiled files are kept: hundreds of tests start a process, and each would compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test unit lowest lint format bench vectors docs coverage lock vendor screenshots system clean
 
