@@ -141,16 +141,16 @@ class PairWorld:
         self.disk = MemoryDisk()
         self._rng = np.random.default_rng(seed)
         self._retry = Retry() if retry is None else retry
-        self._channels: dict[str, Channel] = {}
+        self.channels: dict[str, Channel] = {}
 
     def connect(self, origin: str) -> Channel:
         """The channel to an origin."""
-        if origin not in self._channels:
+        if origin not in self.channels:
             client = httpx2.AsyncClient(transport=self.network)
-            self._channels[origin] = Channel(
+            self.channels[origin] = Channel(
                 origin, client, clock=self.clock, jitter=lambda: float(self._rng.random()), retry=self._retry
             )
-        return self._channels[origin]
+        return self.channels[origin]
 
     def vault(self, name: str = "device") -> Vault:
         """The vault of a device, in memory; the same secret whenever it is opened."""

@@ -113,7 +113,7 @@ class LeanWire:
         self._port = parts.port or (443 if self._tls else 80)
         lines = "".join(f"{name}: {value}\r\n" for name, value in {"Host": parts.netloc, **HEADERS}.items())
         self._fixed = lines.encode()
-        self._idle: list[_Connection] = []
+        self.idle: list[_Connection] = []
 
     async def request(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]) -> Response:
         """Send one request; raise :class:`Lost` if nothing comes back."""
@@ -125,19 +125,19 @@ class LeanWire:
         connection = await self._connection()
         response = await connection.exchange(head + (content or b""))
         if connection.reusable:
-            self._idle.append(connection)
+            self.idle.append(connection)
         else:
             connection.close()
         return response
 
     async def aclose(self) -> None:
         """Close the connections."""
-        while self._idle:
-            self._idle.pop().close()
+        while self.idle:
+            self.idle.pop().close()
 
     async def _connection(self) -> _Connection:
-        while self._idle:
-            connection = self._idle.pop()
+        while self.idle:
+            connection = self.idle.pop()
             if connection.reusable:
                 return connection
             connection.close()

@@ -22,7 +22,7 @@ from ..hierarchy import MAX_BITS, ROOT, AnyTree, BinaryTree, Hierarchy, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .promise import promise
 
-__all__ = ["ID_BYTES", "KEY_BYTES", "Accounting", "Rule", "Task", "check_alone"]
+__all__ = ["ID_BYTES", "KEY_BYTES", "MAX_TRIMS", "Accounting", "Rule", "Task", "check_alone"]
 
 Rule = Literal["all", "trim", "each"]
 Accounting = Literal["core", "uniform"]
@@ -33,7 +33,7 @@ ID_BYTES = 32
 _TICK_BITS = 20  # 2**20 slices per axis unless max_depth says otherwise
 _MAX_LABEL = 64
 _KILOMETRES = 0.01  # default resolution of a map: a phone does not know its position better than to about 10 metres
-_MAX_TRIMS = {"core": 16, "uniform": 3}
+MAX_TRIMS = {"core": 16, "uniform": 3}
 
 
 class Task(
@@ -248,7 +248,7 @@ class Task(
         else:
             check_alone(hierarchy, box=box, tree=tree, max_depth=max_depth)
         if max_trims is None:
-            max_trims = _MAX_TRIMS.get(accounting, 0) if rule == "trim" else 0
+            max_trims = MAX_TRIMS.get(accounting, 0) if rule == "trim" else 0
         _check(randomizer in ("randomized-response", "discrete-laplace"), "randomizer",
                "'randomized-response' or 'discrete-laplace'", randomizer)  # fmt: skip
         _check(is_number(epsilon) and math.isfinite(epsilon), "epsilon", "a number", epsilon)

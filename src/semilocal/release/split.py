@@ -27,9 +27,9 @@ from ..randomizer.values.mechanisms import MAX_EPSILON
 from ..simulation.run import Run
 from .streamed import AnyRun, Rows, count_rows, play_rows
 
-__all__ = ["Split", "partition_for_values", "plan_split", "plan_values"]
+__all__ = ["TREE_SHARE", "Split", "partition_for_values", "plan_split", "plan_values"]
 
-_TREE_SHARE = 0.45
+TREE_SHARE = 0.45
 _SMALLEST_EPSILON = 0.01  # least budget worth giving to a part
 _TRIM_LEVELS = 16  # a TRIM should still be possible in a cell that holds this part of the crowd
 _TRIM_SLACK = 2.5  # tau over the width of its own confidence bound
@@ -69,7 +69,7 @@ def plan_split(
     >>> plan_split(2_000, epsilon=0.5).tree
     0.0
     """
-    tree = _TREE_SHARE * epsilon
+    tree = TREE_SHARE * epsilon
     trims = (max_trims if max_trims is not None else 3) if accounting == "uniform" else 0
     report = tree / (1 + trims)
     if participants < 1 or report < _SMALLEST_EPSILON:

@@ -59,7 +59,7 @@ class App:
     def __init__(
         self, service: Service, *, admin: bytes, access_log: bool = False, more: Sequence[Operation] = ()
     ) -> None:
-        self.service, self._access_log = service, access_log
+        self.service, self.access_log = service, access_log
         self.context = Context(
             service, Metrics(), Published(service.store), admin, RateLimit(rate=20.0, burst=60),
             RateLimit(rate=2.0, burst=20), describe(OPERATIONS),
@@ -100,7 +100,7 @@ class App:
                 self.context.metrics.refused(report[0], problem.token)
             if not watched.status:
                 await send_answer(watched, problem.status, problem.headers, problem.body, scope["method"])
-        if self._access_log:
+        if self.access_log:
             log.info("%s %s %d", scope["method"], printable(scope["path"]), watched.status)
 
     def leave(self) -> None:

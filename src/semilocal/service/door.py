@@ -107,15 +107,15 @@ class Door(HttpToolsProtocol):
         self._write_timer: asyncio.TimerHandle | None = None
         self._head = 0  # bytes of the head that is being read
         self._began = False  # whether a head began with the bytes that came last
-        self._reading_head = False
-        self._reading_body = False
+        self.reading_head = False
+        self.reading_body = False
         self._refused = False
         self._intake: Intake | None = None  # of the request that is being read
         self._address: Address | None = None  # of the report that is being read
         self._body = b""
         self._answering = _Answering()
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._answered = 0.0  # when the last report was
+        self.answered = 0.0  # when the last report was
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -188,13 +188,13 @@ class Door(HttpToolsProtocol):
             return
         self._began = False
         super().data_received(data)
-        if self._refused or not (self._reading_head or self._reading_body):
+        if self._refused or not (self.reading_head or self.reading_body):
             return
-        if self._timer is None and self._reading_body:
+        if self._timer is None and self.reading_body:
             self._start(self.limits.body_seconds, "the body took too long")
         elif self._timer is None:
             self._start(self.limits.head_seconds, "the head of a request took too long")
-        if self._reading_head and not self._began:
+        if self.reading_head and not self._began:
             # What is not yet parsed is not yet told to us: count what came since the bytes in which the head began.
             self._head += len(data)
             self._check_head()
@@ -206,7 +206,7 @@ class Door(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         # What uvicorn does here, and with every header, is done in _go_on, for requests that need it.
         self.url, self.headers = b"", []
-        self._head, self._began, self._reading_head = 0, True, True
+        self._head, self._began, self.reading_head = 0, True, True
 
     def on_url(self, url: bytes) -> None:
         self.url += url
@@ -226,7 +226,7 @@ class Door(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._refused:
             return
-        self._reading_head, self._reading_body = False, True
+        self.reading_head, self.reading_body = False, True
         self._stop()
         if len(self.pipeline) >= self.limits.pipelined:
             self._refuse("too-fast", f"more than {self.limits.pipelined} requests before an answer")
@@ -247,7 +247,7 @@ class Door(HttpToolsProtocol):
         if self._refused:
             return
         self._stop()
-        self._reading_body = False
+        self.reading_body = False
         self.waiting.pop(self, None)
         if self._address is not None and self._give_to_intake(self._address):
             return
@@ -310,9 +310,9 @@ class Door(HttpToolsProtocol):
             return
         self.server_state.total_requests += 1
         self.waiting[self] = None
-        self._answered = self.loop.time()
+        self.answered = self.loop.time()
         if self._idle_timer is None:
-            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._check_idle)
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self.check_idle)
 
     def _default_lines(self) -> bytes:
         """uvicorn's own headers (the date) as lines; it makes a new list every second."""
@@ -322,17 +322,17 @@ class Door(HttpToolsProtocol):
             Door._rendered = (headers, lines)
         return Door._rendered[1]
 
-    def _check_idle(self) -> None:
+    def check_idle(self) -> None:
         """Close a connection on which nothing came for long; one timer for many reports."""
         self._idle_timer = None
         if self.transport.is_closing() or self.timeout_keep_alive_task is not None:
             return  # uvicorn looks after it
-        busy = self._reading_head or self._reading_body or not self.cycle.response_complete
-        left = self.timeout_keep_alive - (0.0 if busy else self.loop.time() - self._answered)
+        busy = self.reading_head or self.reading_body or not self.cycle.response_complete
+        left = self.timeout_keep_alive - (0.0 if busy else self.loop.time() - self.answered)
         if left <= 0:
             self.timeout_keep_alive_handler()
         else:
-            self._idle_timer = self.loop.call_later(left, self._check_idle)
+            self._idle_timer = self.loop.call_later(left, self.check_idle)
 
     # -- refusals ----------------------------------------------------------------------------------------------
 

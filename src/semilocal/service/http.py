@@ -28,7 +28,7 @@ except ImportError:
     raise MissingExtra("starlette", "service") from None
 
 __all__ = [
-    "TASK", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form", "from_http",
+    "SELDOM", "TASK", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form", "from_http",
     "immutable_response", "json_response", "no_such_route", "number_of", "problem_of", "pseudonym_of", "read_body",
     "read_request", "refused_by_store", "report_path", "round_of", "send_answer", "size_of", "task_of", "upload_path",
     "while_connected",
@@ -36,7 +36,7 @@ __all__ = [
 
 T = TypeVar("T")
 log = logging.getLogger("semilocal.service")
-_SELDOM = Seldom()  # the same fault is logged once a minute
+SELDOM = Seldom()  # the same fault is logged once a minute
 MSGPACK = "application/msgpack"
 TASK = re.compile(r"[0-9a-f]{64}\Z")
 _PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
@@ -218,10 +218,10 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, Overloaded):
         return Problem("overloaded", str(error))
     if isinstance(error, StoreUnavailable):
-        if _SELDOM.allow("database"):
+        if SELDOM.allow("database"):
             log.warning("the database is away: %s", error)
         return Problem("unavailable", "the database does not answer now")
-    if _SELDOM.allow(type(error)):
+    if SELDOM.allow(type(error)):
         log.error("unexpected fault", exc_info=error)
     return Problem("unavailable", "an unexpected fault; it was logged")
 

@@ -74,6 +74,9 @@ class Sound:
         self._head, self._most = b"", most
         self._tails: dict[bytes, tuple[int, bytes, int, int]] = {}
 
+    def __len__(self) -> int:
+        return len(self._tails)
+
     def check(
         self, body: bytes, task: bytes, round_: int, pseudonym: bytes, verifier: bytes, curator: Curator
     ) -> Incoming:

@@ -40,7 +40,7 @@ from .campaign import Campaign, Phase, Status
 from .keys import NO_KEYS, Keyring
 from .stores.base import Locked, ReportRow, Store
 
-__all__ = ["advance", "cancel", "catch_up", "expected_reports", "report_bytes", "start"]
+__all__ = ["advance", "cancel", "catch_up", "expected_reports", "report_bytes", "reports_needed", "start"]
 
 _CHUNK = 4096
 _answers = msgspec.msgpack.Decoder(int | tuple[int, ...] | None)
@@ -124,7 +124,7 @@ def _open_first(locked: Locked, now: float) -> None:
     locked.open_round(1, encode(query))
     expected = locked.status.enrolled
     locked.move(
-        "collecting", round_=1, closed=0, needed=_needed(task, expected), deadline=_deadline(task, now),
+        "collecting", round_=1, closed=0, needed=reports_needed(task, expected), deadline=_deadline(task, now),
         fold=fold.to_bytes(),
     )  # fmt: skip
 
@@ -157,7 +157,7 @@ def _close(locked: Locked, now: float, key: bytes | None) -> None:
     locked.open_round(following.round, encode(following))
     phase: Phase = "releasing" if curator.partitioned else "collecting"
     locked.move(
-        phase, round_=following.round, closed=status.round, needed=_needed(task, curator.expected or 0),
+        phase, round_=following.round, closed=status.round, needed=reports_needed(task, curator.expected or 0),
         deadline=_deadline(task, now), fold=fold.to_bytes(),
     )  # fmt: skip
 
@@ -176,7 +176,8 @@ def _chunks(rows: Iterable[ReportRow]) -> Iterator[list[ReportRow]]:
         yield chunk
 
 
-def _needed(task: Task, expected: int) -> int:
+def reports_needed(task: Task, expected: int) -> int:
+    """How many reports close a round before its deadline."""
     # Rounded down by a hair first: 0.7 * 10 is a little more than 7 in floats.
     return max(1, math.ceil(task.quorum * expected - 1e-9))
 

@@ -97,7 +97,7 @@ class Service:
         self.pairs = pairs
         self._interval, self._patience = interval, patience
         self.writer = Writer(store, self._full, max_queue=max_queue, gather=store.gather, patience=patience)
-        self._live: dict[bytes, LiveCampaign] = {}
+        self.live_campaigns: dict[bytes, LiveCampaign] = {}
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="semilocal-reader")
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="semilocal-closer")
         self._computer = ThreadPoolExecutor(1, thread_name_prefix="semilocal-computer")
@@ -107,7 +107,7 @@ class Service:
         self._waiters, self._max_waiters = 0, max_waiters
         self._cache: OrderedDict[tuple[bytes, int, str], bytes] = OrderedDict()
         self._cached = 0
-        self._keeper: asyncio.Task[None] | None = None
+        self.keeper: asyncio.Task[None] | None = None
         self._beat = 0.0
         self._seldom = Seldom()
         self.faults = Faults()
@@ -124,14 +124,14 @@ class Service:
             await self.pairs.start()
         if self._interval is not None:
             self._beat = time.monotonic()
-            self._keeper = self._spawn(self._keep(self._interval))
+            self.keeper = self._spawn(self._keep(self._interval))
 
     def leave(self) -> None:
         """Answer all who wait for a campaign to move: the worker is about to stop."""
         if not self.stopping:
             self.stopping = True
             log.info("stopping; %d polls are answered", self._waiters)
-            for live in self._live.values():
+            for live in self.live_campaigns.values():
                 live.changed.set()
 
     async def stop(self) -> None:
@@ -195,13 +195,14 @@ class Service:
         """Look at all active campaigns once; close what is due. The fault of one campaign touches no other."""
         statuses = await self.read(self.store.statuses, active=True)
         for task, status in statuses.items():
-            await self._look_at(task, self.advance(task) if status.due(self.clock()) else self._follow(task, status))
+            await self.look_at(task, self.advance(task) if status.due(self.clock()) else self._follow(task, status))
             self._beat = time.monotonic()
-        for task, live in list(self._live.items()):
+        for task, live in list(self.live_campaigns.items()):
             if task not in statuses and not live.status.ended:
-                await self._look_at(task, self.refresh(task))
+                await self.look_at(task, self.refresh(task))
 
-    async def _look_at(self, task: bytes, work: Awaitable[Any]) -> None:
+    async def look_at(self, task: bytes, work: Awaitable[Any]) -> None:
+        """Do something for one campaign; its fault is noted and stops no other."""
         try:
             await work
         except Exception as error:
@@ -238,24 +239,24 @@ class Service:
     def _keeper_state(self) -> str:
         if self._interval is None:
             return "runs"  # called from outside
-        if self._keeper is None or self._keeper.done():
+        if self.keeper is None or self.keeper.done():
             return "ended"
         return "stalled" if time.monotonic() - self._beat > STALLED_SECONDS else "runs"
 
     def _full(self, tasks: set[bytes]) -> None:
         if self._interval is not None and not self.stopping:
             for task in tasks:
-                self._spawn(self._look_at(task, self.advance(task)))
+                self._spawn(self.look_at(task, self.advance(task)))
 
     # -- what this worker knows --------------------------------------------------------------------------------
 
     def known(self, task: bytes) -> LiveCampaign | None:
         """The copy of a campaign, however old; None if this worker has none yet."""
-        return self._live.get(task)
+        return self.live_campaigns.get(task)
 
     async def campaign(self, task: bytes) -> LiveCampaign:
         """The copy of a campaign, however old."""
-        return self._live.get(task) or await self.refresh(task)
+        return self.live_campaigns.get(task) or await self.refresh(task)
 
     async def name(self, task: bytes) -> str:
         """Name of a campaign; empty if it cannot be read."""
@@ -269,7 +270,7 @@ class Service:
 
     async def fresh(self, task: bytes) -> LiveCampaign:
         """The copy of a campaign; as it is now where nobody looks after it."""
-        live = self._live.get(task)
+        live = self.live_campaigns.get(task)
         return live if live is not None and self._interval is not None else await self.refresh(task)
 
     async def refresh(self, task: bytes) -> LiveCampaign:
@@ -280,7 +281,7 @@ class Service:
         return await self._follow(task, status)
 
     async def _follow(self, task: bytes, status: Status) -> LiveCampaign:
-        live = self._live.get(task)
+        live = self.live_campaigns.get(task)
         if live is not None and live.status == status:
             return live
         if live is not None and (live.status.round, live.status.phase) == (status.round, status.phase):
@@ -291,9 +292,9 @@ class Service:
         known = None if live is None else live.curator
         closed = 0 if status.ended else status.closed  # nothing is checked after the end
         curator = await self.read(rounds.catch_up, self.store, campaign, closed, known)
-        live = self._live.get(task)  # somebody else may have been faster, and further
+        live = self.live_campaigns.get(task)  # somebody else may have been faster, and further
         if live is None:
-            live = self._live[task] = LiveCampaign(campaign, status, curator)
+            live = self.live_campaigns[task] = LiveCampaign(campaign, status, curator)
         elif (status.closed, status.ended, status.round) >= (live.status.closed, live.status.ended, live.status.round):
             live.follow(status, curator)
         return live

@@ -61,7 +61,7 @@ class Writer:
         self._waiters: list[Done] = []
         self._wake: asyncio.Event | None = None
         self._pool: ThreadPoolExecutor | None = None
-        self._task: asyncio.Task[None] | None = None
+        self.running: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._flying: list[Done] = []  # waiters of the batch that is being written
         self._since: float | None = None  # when writing it began; None if none is being written
@@ -76,25 +76,25 @@ class Writer:
     @property
     def full(self) -> bool:
         """Whether the next item would be refused."""
-        return self._task is None or self._task.done() or len(self._items) >= self._max_queue
+        return self.running is None or self.running.done() or len(self._items) >= self._max_queue
 
     def state(self) -> str:
         """A word for the task that writes: "runs" or "ended"."""
-        return "runs" if self._task is not None and not self._task.done() else "ended"
+        return "runs" if self.running is not None and not self.running.done() else "ended"
 
     def start(self) -> None:
         """Begin to write; needs a running event loop."""
-        if self._task is None:
+        if self.running is None:
             self._wake = asyncio.Event()
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="semilocal-writer")
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self.running = asyncio.get_running_loop().create_task(self._run())
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     async def stop(self) -> None:
         """Write what is queued, then stop."""
-        if self._task is None or self._wake is None or self._pool is None:
+        if self.running is None or self._wake is None or self._pool is None:
             return
-        task, self._task = self._task, None
+        task, self.running = self.running, None
         self._wake.set()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -120,7 +120,7 @@ class Writer:
         ------
         Overloaded
         """
-        if self._task is None or self._task.done() or self._wake is None:
+        if self.running is None or self.running.done() or self._wake is None:
             raise Overloaded("reports are not written now")
         if len(self._items) >= self._max_queue:
             raise Overloaded("the queue of reports is full")
@@ -131,12 +131,12 @@ class Writer:
     async def _run(self) -> None:
         assert self._wake is not None
         loop = asyncio.get_running_loop()
-        while self._task is not None or self._items:
+        while self.running is not None or self._items:
             if not self._items:
                 await self._wake.wait()
                 self._wake.clear()
                 continue
-            if self._gather and len(self._items) < SHORT_QUEUE and self._task is not None:
+            if self._gather and len(self._items) < SHORT_QUEUE and self.running is not None:
                 await asyncio.sleep(self._gather)
             items, self._items = self._items[: self._max_batch], self._items[self._max_batch :]
             waiters, self._waiters = self._waiters[: self._max_batch], self._waiters[self._max_batch :]

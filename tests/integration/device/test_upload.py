@@ -295,7 +295,7 @@ def test_the_cap_of_the_vault_counts_all_tasks() -> None:
         vault.set_caps(max_epsilon="3", max_exposure=None)
     assert run(world).outcome == "uploaded"
     world.network = PairWorld(second).network
-    world._channels.clear()
+    world.channels.clear()
     with pytest.raises(BudgetExceeded, match="cap of this vault is 3"):
         run(world, url=second.url)
     assert not second.stored
@@ -329,7 +329,7 @@ def test_an_operator_with_another_key_than_before_is_refused_until_the_owner_mea
     second = FakePair(msgspec.structs.replace(world.servers.pair, **{role: changed}))
     second.signing = SIGNING[0] if role == "helper" else secret(8)
     world.network = PairWorld(second).network
-    world._channels.clear()
+    world.channels.clear()
     with pytest.raises(InvalidInput, match=f"{role}.test signs with another key"):
         run(world, url=second.url)
     assert not second.stored

@@ -114,7 +114,7 @@ def test_an_idle_connection_that_the_server_closed_is_not_used_again() -> None:
     async def client(wire: LeanWire, url: str) -> None:
         for _ in range(3):
             assert (await wire.request("GET", url, None, {})).status == 200
-            while any(connection.reusable for connection in wire._idle):  # until the news has come
+            while any(connection.reusable for connection in wire.idle):  # until the news has come
                 await asyncio.sleep(0.01)
 
     assert asyncio.run(with_server(answering(OK, rounds=1), client)) == 3

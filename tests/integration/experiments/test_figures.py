@@ -216,9 +216,9 @@ def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.
     assert "moved (1 + 0.45 T) ε, T ≤ 16" in before[0]
     assert "0.25 ε inside, moved (0.25 + 0.25 T) ε, T ≤ 3" in before[1]
     assert "1.5 ε" in before[2]
-    monkeypatch.setattr(split, "_TREE_SHARE", 0.3)
-    monkeypatch.setitem(task_module._MAX_TRIMS, "uniform", 4)
-    monkeypatch.setitem(task_module._MAX_TRIMS, "core", 6)
+    monkeypatch.setattr(split, "TREE_SHARE", 0.3)
+    monkeypatch.setitem(task_module.MAX_TRIMS, "uniform", 4)
+    monkeypatch.setitem(task_module.MAX_TRIMS, "core", 6)
     monkeypatch.setattr(ways, "PAPER_SHARE", 0.25)
     monkeypatch.setattr(ways, "DELTA", 0.01)
     after = costs()

@@ -238,17 +238,17 @@ def test_one_timer_for_many_reports_runs_out_after_the_last_of_them() -> None:
     """The timer of the first report looks when the last one was answered, and waits on if that is not long ago."""
     now, timers, closed = [100.0], list[float](), list[float]()
     door: Any = object.__new__(Door)
-    door.timeout_keep_alive, door.timeout_keep_alive_task, door._answered = 65, None, 100.0
-    door._reading_head = door._reading_body = False
+    door.timeout_keep_alive, door.timeout_keep_alive_task, door.answered = 65, None, 100.0
+    door.reading_head = door.reading_body = False
     door.cycle = SimpleNamespace(response_complete=True)
     door.transport = SimpleNamespace(is_closing=lambda: False, close=lambda: closed.append(now[0]))
     door.loop = SimpleNamespace(time=lambda: now[0], call_later=lambda seconds, _: timers.append(now[0] + seconds))
-    door._answered, now[0] = 150.0, 165.0
-    door._check_idle()
+    door.answered, now[0] = 150.0, 165.0
+    door.check_idle()
     assert (timers, closed) == ([215.0], [])
     now[0], door.cycle.response_complete = 215.0, False  # a report is being written
-    door._check_idle()
+    door.check_idle()
     assert (timers, closed) == ([215.0, 280.0], [])
-    now[0], door.cycle.response_complete, door._answered = 280.0, True, 215.0
-    door._check_idle()
+    now[0], door.cycle.response_complete, door.answered = 280.0, True, 215.0
+    door.check_idle()
     assert closed == [280.0]

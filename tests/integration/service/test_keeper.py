@@ -32,7 +32,7 @@ def damage(sql: str) -> Breaker:
     """Damage a row of the broken campaign behind the service's back."""
 
     def breaker(store: SQLiteStore) -> None:
-        connection = sqlite3.connect(store._path)
+        connection = sqlite3.connect(store.path)
         with connection:
             changed = connection.execute(sql, (BROKEN.id,)).rowcount
         connection.close()
@@ -92,7 +92,7 @@ def test_one_broken_campaign_does_not_stop_the_other(
             for device in broken[:3]:
                 assert (await device.answer(query)) is not None
             BREAKERS[name](store)
-            service._live.clear()  # as after a restart
+            service.live_campaigns.clear()  # as after a restart
             clock.advance(3600)
             while not service.faults:
                 await asyncio.sleep(0.01)
@@ -161,13 +161,13 @@ def health(store: SQLiteStore, spoil: Callable[[Any, Any], Any]) -> httpx2.Respo
 
 
 async def end_keeper(service: Any, store: Any) -> None:
-    service._keeper.cancel()
-    await asyncio.wait([service._keeper])
+    service.keeper.cancel()
+    await asyncio.wait([service.keeper])
 
 
 async def end_writer(service: Any, store: Any) -> None:
-    service.writer._task.cancel()
-    await asyncio.wait([service.writer._task])
+    service.writer.running.cancel()
+    await asyncio.wait([service.writer.running])
 
 
 def full_disk(service: Any, store: SQLiteStore) -> None:

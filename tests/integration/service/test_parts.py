@@ -13,7 +13,7 @@ from semilocal.errors import InvalidInput, Overloaded, StoreUnavailable
 from semilocal.service.campaign import Campaign, Status, new_token, token_hash, used_by
 from semilocal.service.limits import RateLimit
 from semilocal.service.problems import PROBLEMS, Problem
-from semilocal.service.rounds import _needed
+from semilocal.service.rounds import reports_needed
 from semilocal.service.stores.base import Applied, Enrolment
 from semilocal.service.writer import Writer
 from semilocal.transcript.merkle import leaf_hash, merkle_root
@@ -117,7 +117,7 @@ def test_whoever_gives_up_waiting_disturbs_nobody() -> None:
     ("quorum", "expected", "needed"), [(1.0, 10, 10), (0.7, 10, 7), (0.71, 10, 8), (0.5, 1, 1), (1.0, 0, 1)]
 )
 def test_a_quorum_is_rounded_up(quorum: float, expected: int, needed: int) -> None:
-    assert _needed(sample_task(quorum=quorum), expected) == needed
+    assert reports_needed(sample_task(quorum=quorum), expected) == needed
 
 
 def test_tokens_do_not_lead_from_the_database_to_a_pseudonym() -> None:

@@ -29,7 +29,7 @@ ALWAYS = ("gather", "close", "interrupt")
 
 @pytest.fixture(autouse=True)
 def fresh_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_module, "_SELDOM", Seldom())
+    monkeypatch.setattr(http_module, "SELDOM", Seldom())
 
 
 class Away:
@@ -65,8 +65,8 @@ async def everything(client: httpx2.AsyncClient, service: Service) -> None:
     assert {answer.status_code for answer in answers} <= {404, 422, 429, 503}
     assert answers[1].status_code == 503
     service.health.forget()
-    for known in list(service._live):
-        await service._look_at(known, service.refresh(known))
+    for known in list(service.live_campaigns):
+        await service.look_at(known, service.refresh(known))
 
 
 def records_while_away(sqlite: SQLiteStore, caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
@@ -83,7 +83,7 @@ def records_while_away(sqlite: SQLiteStore, caplog: pytest.LogCaptureFixture) ->
             for number in range(CAMPAIGNS):
                 sqlite.create(open_campaign(sample_task(delta=0.01 + number / 1e4)), needed=None, deadline=None)
             await service.tick()
-            assert len(service._live) == CAMPAIGNS
+            assert len(service.live_campaigns) == CAMPAIGNS
             caplog.clear()
             store.away = True
             for _ in range(TURNS):
@@ -117,7 +117,7 @@ def test_without_the_limit_the_same_requests_write_hundreds_of_lines(
 def test_the_access_log_cannot_be_forged(sqlite: SQLiteStore, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with running_app(sqlite, lambda: 0.0) as (client, _, app):
-            app._access_log = True
+            app.access_log = True
             await client.get("/a%0A2026-01-01 ERROR forged%1B[2J%E2%80%AE")
 
     with caplog.at_level(logging.INFO):

@@ -156,7 +156,7 @@ def test_the_public_number_of_trims_replaces_the_limit() -> None:
 
 def test_words_follow_the_constants_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     before = promise(build())
-    monkeypatch.setitem(task_module._MAX_TRIMS, "core", 5)
+    monkeypatch.setitem(task_module.MAX_TRIMS, "core", 5)
     after = promise(build())
     assert "at most 16 in this task" in before.text()
     assert "at most 5 in this task" in after.text()

@@ -148,7 +148,7 @@ class Truncated(TwoPoint, frozen=True):
 
 
 def rounded_down(epsilon: float) -> Mechanism:
-    return RoundedDown(epsilon, *SlidingWindow.tuned(epsilon)._layout)
+    return RoundedDown(epsilon, *SlidingWindow.tuned(epsilon).layout)
 
 
 @pytest.mark.parametrize("planted", [rounded_down, TooQuiet, Truncated])
@@ -193,11 +193,11 @@ class DecodesLikeAnother(SlidingWindow, frozen=True):
 
     @cached_property
     def _values(self) -> npt.NDArray[np.float64]:
-        return SlidingWindow(self.epsilon * 0.999, *self._layout)._values
+        return SlidingWindow(self.epsilon * 0.999, *self.layout)._values
 
 
 def test_the_bias_check_catches_a_planted_scale() -> None:
-    wrong = DecodesLikeAnother(1.0, *SlidingWindow.tuned(1.0)._layout)
+    wrong = DecodesLikeAnother(1.0, *SlidingWindow.tuned(1.0).layout)
     with pytest.raises(AssertionError):
         assert_unbiased(wrong, [0.0, 0.3])
 
@@ -359,7 +359,7 @@ class OffByOne(SlidingWindow, frozen=True):
 
 
 def test_the_count_catches_a_planted_threshold_that_is_one_word_off() -> None:
-    mechanism = OffByOne(2.0, *SlidingWindow.tuned(2.0)._layout)
+    mechanism = OffByOne(2.0, *SlidingWindow.tuned(2.0).layout)
     assert counted(mechanism, 0.3) != mechanism.probabilities(0.3)
 
 

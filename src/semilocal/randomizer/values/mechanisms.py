@@ -170,7 +170,7 @@ class SlidingWindow(Windows, frozen=True, tag="sliding-window"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (
-            all(type(value) is int for value in self._layout)
+            all(type(value) is int for value in self.layout)
             and 1 <= self.window <= self.outputs // 2 <= 1024
             and self.outputs % 2 == 0
             and 0 <= self.end <= 10_000
@@ -179,10 +179,10 @@ class SlidingWindow(Windows, frozen=True, tag="sliding-window"):
         ):
             raise InvalidInput(
                 "a layout has integers: outputs even and at most 2048, window in [1, outputs / 2], end in [0, 10000], "
-                f"gap in [1, 10000], bend in [0, 99]; got {self._layout}; SlidingWindow.tuned(epsilon) chooses for you"
+                f"gap in [1, 10000], bend in [0, 99]; got {self.layout}; SlidingWindow.tuned(epsilon) chooses for you"
             )
         if np.diff(self._knots).min() < 1:
-            raise InvalidInput(f"{self._layout} is finer than {BUCKETS} buckets allow; take fewer outputs")
+            raise InvalidInput(f"{self.layout} is finer than {BUCKETS} buckets allow; take fewer outputs")
 
     @classmethod
     def tuned(cls, epsilon: float) -> SlidingWindow:
@@ -196,19 +196,20 @@ class SlidingWindow(Windows, frozen=True, tag="sliding-window"):
         return cls(epsilon, *suited(TwoPoint(epsilon).epsilon))
 
     @property
-    def _layout(self) -> Layout:
+    def layout(self) -> Layout:
+        """What places the outputs."""
         return Layout(self.outputs, self.window, self.end, self.gap, self.bend)
 
     @property
     def _knots(self) -> Integers:
         """The buckets at which the window starts at 0, 1, 2, … whole outputs; symmetric."""
-        sums = window_sums(outputs_of(self._layout), self.window)
+        sums = window_sums(outputs_of(self.layout), self.window)
         lower = np.rint((1 + sums[: len(sums) // 2]) * (BUCKETS / 2)).astype(np.int64)
         return np.concatenate([lower, [BUCKETS // 2] * (len(sums) % 2), BUCKETS - lower[::-1]])
 
     @cached_property
     def parts(self) -> tuple[Window, ...]:
-        pattern, knots = outputs_of(self._layout), self._knots
+        pattern, knots = outputs_of(self.layout), self._knots
         # Whole starts were put at whole buckets. Moving the outputs a little puts the means exactly there again:
         # outputs a window apart form a chain, its differences follow from the knots, its middle stays.
         steps = (knots[1:] - knots[:-1]) * (2 / BUCKETS)

@@ -46,7 +46,7 @@ from ...sharing.wire import (
     split_ids,
 )
 
-__all__ = ["NO_BUCKET", "Exchange", "Play", "Step", "check_step", "sums_step"]
+__all__ = ["NO_BUCKET", "Exchange", "Play", "Step", "check_step", "level_tags", "sums_step"]
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -159,7 +159,7 @@ class Play:
     def prepare(self) -> None:
         """Do now what the next step needs, while the other server does the same."""
         if self._waiting and self._waiting[0].kind == "check":
-            _tags(self._party())
+            level_tags(self._party())
 
     def signed_tree(self) -> SignedTree:
         """The transcript."""
@@ -175,7 +175,7 @@ class Play:
             return Signature(SignedTree.signature_by(self._signing, self._body, self.trees)).to_bytes()
         tree, party = self._waiting[0], self._party()
         if tree.kind == "check":
-            return LevelCheck(tree.bucket, tree.level, b"".join(digests(_tags(party)))).to_bytes()
+            return LevelCheck(tree.bucket, tree.level, b"".join(digests(level_tags(party)))).to_bytes()
         if tree.kind == "sums":
             assert self._rejected is not None
             rejected = join_ids(tree.ids[place] for place in np.flatnonzero(self._rejected))
@@ -211,7 +211,7 @@ class Play:
 
     def _answer_check(self, tree: _Tree, party: Party, message: LevelCheck) -> bytes:
         self._same_place(tree, message.bucket, message.level)
-        tags = _tags(party)
+        tags = level_tags(party)
         own = digests(tags)
         if len(message.digests) != 32 * len(own):
             raise InvalidInput(f"there are {len(own)} chunks of reports; got {len(message.digests) // 32} digests")
@@ -291,7 +291,7 @@ class Play:
         self._rejected = self._suspects = None
 
     def _take_check(self, tree: _Tree, party: Party, answer: LevelCheckAnswer) -> None:
-        own = _tags(party)
+        own = level_tags(party)
         parts = chunks(len(own))
         suspects = np.zeros(len(own), dtype=bool)
         for number in answer.chunks:
@@ -351,7 +351,7 @@ class Play:
             )
 
 
-def _tags(party: Party) -> npt.NDArray[np.uint8]:
+def level_tags(party: Party) -> npt.NDArray[np.uint8]:
     """Tags of the level: uint8[n, b]. Reports that were rejected before have zeros: they are not named again."""
     tags, counts = party.tags(), party.counts
     return tags if counts.all() else np.where(counts[:, None], tags, np.uint8(0))

@@ -25,7 +25,7 @@ from ...errors import InvalidInput
 from ...sharing.evaluate import Half, LevelShare
 from ...sharing.report import Shape
 
-__all__ = ["BLOCK", "BlockEvaluator", "Workers"]
+__all__ = ["BLOCK", "BlockEvaluator", "Workers", "expand_level"]
 
 BLOCK = 4096  # reports; their states at a level with 600 opened cells take 40 MB
 MEMORY = 1 << 30  # bytes of states that all workers together keep; what is above is computed again at every level
@@ -112,7 +112,7 @@ class BlockEvaluator:
 
     def expand(self) -> LevelShare:
         """Sums and tags of the level below."""
-        shares = self._all(_expand)
+        shares = self._all(expand_level)
         if not shares:
             cells = Half(bytes(32), self._shape, 0, [], []).expand()
             return LevelShare(cells.sums, cells.tags)
@@ -203,7 +203,8 @@ def _value_digests(key: tuple[int, int]) -> npt.NDArray[np.uint8]:
     return _HALVES[key].value_digests
 
 
-def _expand(key: tuple[int, int]) -> LevelShare:
+def expand_level(key: tuple[int, int]) -> LevelShare:
+    """In a worker: the shares of the next level of a block that it keeps."""
     return _HALVES[key].expand()
 
 

@@ -100,7 +100,7 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
     gather = 0.0  # a transaction costs next to nothing: write at once
 
     def __init__(self, path: str, *, worker: str = "0") -> None:
-        self._path = path
+        self.path = path
         _make_private(Path(path))
         super().__init__(worker=worker)
 
@@ -108,14 +108,14 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         connection = None
         try:
             connection = sqlite3.connect(
-                self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
+                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
             )
             for setting in _SETTINGS:
                 connection.execute(f"PRAGMA {setting}")
         except sqlite3.Error as error:
             if connection is not None:
                 connection.close()
-            raise StoreUnavailable(f"cannot open {self._path}: {error}") from error
+            raise StoreUnavailable(f"cannot open {self.path}: {error}") from error
         return connection
 
     def _usable(self, connection: sqlite3.Connection) -> bool:
@@ -141,13 +141,13 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         except sqlite3.Error as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            raise StoreUnavailable(f"{self._path}: {error}") from error
+            raise StoreUnavailable(f"{self.path}: {error}") from error
 
     def _read(self, sql: str, *values: Any) -> list[Any]:
         try:
             return self._connection().execute(sql, values).fetchall()
         except sqlite3.Error as error:
-            raise StoreUnavailable(f"{self._path}: {error}") from error
+            raise StoreUnavailable(f"{self.path}: {error}") from error
 
     def _run(self, connection: sqlite3.Connection, sql: str, *values: Any) -> sqlite3.Cursor:
         return connection.execute(sql, values)
@@ -161,9 +161,9 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
     def _migrate(self) -> None:
         steps = migrations(_WORDS)
         version = self._read("PRAGMA user_version")[0][0]
-        check_version(version, newest=len(steps), where=self._path)
+        check_version(version, newest=len(steps), where=self.path)
         if version == 0 and self._read("SELECT count(*) FROM sqlite_schema")[0][0]:
-            raise InvalidInput(f"{self._path} is a database of another program; name a new file")
+            raise InvalidInput(f"{self.path} is a database of another program; name a new file")
         for number, script in steps[version:]:
             with self._writing() as connection:
                 if connection.execute("PRAGMA user_version").fetchone()[0] >= number:
@@ -178,9 +178,9 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
             connection.execute("VACUUM")
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
-            raise StoreUnavailable(f"{self._path}: {error}") from error
+            raise StoreUnavailable(f"{self.path}: {error}") from error
         if busy:
-            raise StoreUnavailable(f"{self._path}: the write-ahead log is in use; it is emptied later")
+            raise StoreUnavailable(f"{self.path}: the write-ahead log is in use; it is emptied later")
 
     # -- batches -----------------------------------------------------------------------------------------------
 

@@ -150,7 +150,7 @@ def test_a_worker_process_that_dies_changes_nothing(
     source, pair = filled
     shutil.copytree(source, tmp_path / "whole")
     expected, _ = play(tmp_path / "whole", pair, side=0, at=-1, after=False)
-    honest, calls = work._expand, 0
+    honest, calls = work.expand_level, 0
 
     def dying(key: tuple[int, int]) -> LevelShare:
         nonlocal calls
@@ -159,7 +159,7 @@ def test_a_worker_process_that_dies_changes_nothing(
             raise BrokenProcessPool("a worker died")
         return honest(key)
 
-    monkeypatch.setattr(work, "_expand", dying)
+    monkeypatch.setattr(work, "expand_level", dying)
     shutil.copytree(source, tmp_path / "dying")
     found, _ = play(tmp_path / "dying", pair, side=0, at=-1, after=False)
     assert calls > at

@@ -274,7 +274,7 @@ def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted fault that the test above must catch."""
-    whole = pair_play._tags
+    whole = pair_play.level_tags
 
     def without_values(party: Party) -> npt.NDArray[np.uint8]:
         tags = whole(party).copy()
@@ -282,7 +282,7 @@ def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
             tags[:, :32] = 0
         return tags
 
-    monkeypatch.setattr(pair_play, "_tags", without_values)
+    monkeypatch.setattr(pair_play, "level_tags", without_values)
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
@@ -310,14 +310,14 @@ def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted fault that the test above must catch."""
-    whole = pair_play._tags
+    whole = pair_play.level_tags
 
     def sums_alone(party: Party) -> npt.NDArray[np.uint8]:
         tags = whole(party).copy()
         tags[:, :64] = 0
         return tags
 
-    monkeypatch.setattr(pair_play, "_tags", sums_alone)
+    monkeypatch.setattr(pair_play, "level_tags", sums_alone)
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened(TASK)
