@@ -75,7 +75,8 @@ class Inside:
         regions = np.flatnonzero(tree.is_region)
         boxes = np.repeat(tree.boxes[:, None], fanout, axis=1)
         halved = regions[hierarchy.depth(tree.cells[regions]) < hierarchy.max_depth]
-        boxes[halved] = hierarchy.boxes(hierarchy.children(tree.cells[halved])).reshape(boxes[halved].shape)
+        below = hierarchy.boxes(hierarchy.children(tree.cells[halved]))
+        boxes[halved] = tree.lattice.measure(below).reshape(boxes[halved].shape)
         known, estimates, noise = _last_round(tree, found)
         total, even = found.people[known], 1.0 / fanout
         doubt = noise + total**2 * even * (1.0 - even) / (fanout + 1.0)  # if all divisions were equally likely

@@ -33,6 +33,7 @@ from ..pooled.estimate import Estimates, final_places
 from ..pooled.rule import last_opened
 from ..pooled.spread import Density, spread_inside
 from ._areas import Asked
+from ._lattice import NOT_ROUNDED, Lattice
 from ._walk import Counted
 from .spread import Spread, fit
 
@@ -66,7 +67,7 @@ class PooledWalk:
     Attributes
     ----------
     lower, upper : float64[d, n]
-        Corners of the cells; the root comes first.
+        Corners of the cells, as the lattice measures them; the root comes first.
     people : float64[n]
         Estimates, not negative; children add up to their parent.
     shift : float64[n]
@@ -98,13 +99,13 @@ class PooledWalk:
     spread: Spread
 
     @classmethod
-    def of(cls, estimates: Estimates) -> PooledWalk:
+    def of(cls, estimates: Estimates, lattice: Lattice = NOT_ROUNDED) -> PooledWalk:
         """Lay the tree out, divide the people of final cells, and learn how unevenly people lie."""
         tree = estimates.tree
         hierarchy, levels = tree.task.hierarchy, tree.levels
         starts = np.cumsum([0, *(len(level.cells) for level in levels)])
         total = int(starts[-1])
-        boxes = hierarchy.boxes(np.concatenate([level.cells for level in levels]))
+        boxes = lattice.measure(hierarchy.boxes(np.concatenate([level.cells for level in levels])))
         lower, upper = np.ascontiguousarray(np.moveaxis(boxes, (0, 1, 2), (2, 0, 1)))
         people, shift, middle, share, split, noisy = np.zeros((6, total))
         below = np.full(total, _FINAL)

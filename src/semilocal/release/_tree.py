@@ -12,6 +12,7 @@ import numpy as np
 from ..arrays import Flags, Floats, Integers, Words
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.partition import Partition
+from ._lattice import NOT_ROUNDED, Lattice
 
 __all__ = ["NONE", "Tree"]
 
@@ -27,6 +28,7 @@ class Tree:
     partition : Partition
     cells : uint64[n]
     boxes : float64[n, 2, d]
+        As the lattice measures them.
     levels : tuple of int64[m]
         Cells of each depth that have children here, from the root down.
     children : int64[n, fanout]
@@ -41,6 +43,8 @@ class Tree:
         Which region or TRIM verdict of the partition a cell is; else NONE.
     acting : float64[n]
         Participants who were in the cell, as far as the protocol knows, and stayed to the end.
+    lattice : Lattice
+        What positions were rounded to.
     """
 
     partition: Partition
@@ -54,9 +58,10 @@ class Tree:
     regions: Integers
     trims: Integers
     acting: Floats
+    lattice: Lattice
 
     @staticmethod
-    def of(partition: Partition) -> Tree:
+    def of(partition: Partition, lattice: Lattice = NOT_ROUNDED) -> Tree:
         """Build it from regions and TRIM verdicts."""
         hierarchy, fanout = partition.task.hierarchy, partition.task.randomizer.fanout
         ends = np.concatenate([partition.cells, partition.trimmed_cells])
@@ -84,9 +89,8 @@ class Tree:
         levels = tuple(np.flatnonzero(inner & (at == depth)) for depth in range(int(depths.max())))
         acting = np.zeros(len(cells))
         acting[regions != NONE] = partition.crowds[regions[regions != NONE]]
-        tree = Tree(
-            partition, cells, hierarchy.boxes(cells), levels, children, exists, portions, kept, regions, trims, acting
-        )
+        boxes = lattice.measure(hierarchy.boxes(cells))
+        tree = Tree(partition, cells, boxes, levels, children, exists, portions, kept, regions, trims, acting, lattice)
         tree.add_up(acting)
         return tree
 

@@ -73,7 +73,8 @@ class Walk:
         ends = np.flatnonzero(tree.children[:, 0] == NONE)
         own = np.maximum(found.people[ends], 1.0)
         domain = tree.partition.task.box
-        for axis, (first, last) in enumerate(zip(domain.lower, domain.upper, strict=True)):
+        sides = tree.lattice.measure(np.array([domain.lower, domain.upper]))
+        for axis, (first, last) in enumerate(sides.T):
             width = np.zeros((len(ends), 1, tree.boxes.shape[2]))
             width[:, 0, axis] = tree.boxes[ends, 1, axis] - tree.boxes[ends, 0, axis]
             before, after = tree.boxes[ends] - width, tree.boxes[ends] + width

@@ -24,7 +24,7 @@ from ..sharing.pair import PairTask
 from ._areas import as_areas
 from .boxes import CountAnswers
 from .pooled_counts import PooledCounts
-from .promised import Mapped
+from .promised import Mapped, Rounding
 
 __all__ = ["BucketCounts", "bucket_counts"]
 
@@ -63,12 +63,12 @@ class BucketCounts(Mapped):
         ]
         return self.pair.promise(rungs)
 
-    def query(self, areas: Any) -> CountAnswers:
+    def query(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
         """Number of reports in boxes or polygons, with standard errors and intervals: the buckets' added up."""
         checked = as_areas(areas, self.pair.pooled.box)
         value, variance = np.zeros(len(checked)), np.zeros(len(checked))
         for part in self.parts.values():
-            answers = part.query(checked)
+            answers = part.query(checked, rounding=rounding)
             value += answers.value
             variance += answers.stderr**2
         most = np.full(len(checked), float(self.total))

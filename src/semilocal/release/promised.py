@@ -6,9 +6,10 @@ promise follows from both (``guarantee``). Means and points override ``interval`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -16,19 +17,25 @@ import numpy.typing as npt
 
 from ..accounting import Ledger
 from ..arrays import Floats, Integers
+from ..errors import InvalidInput
+from ..geometry.polygons import Polygons
 from ..pooled.loss import guarantee, ladder
 from ..pooled.partition import PooledPartition
 from ..protocol.cellmap import CellMap, WaysOut
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
-from ._areas import as_areas
+from ._areas import Asked, as_areas
+from ._lattice import NOT_ROUNDED, Lattice
 from ._pooled_walk import PooledWalk
 from ._shares import PooledShares, PublicShares
 from ._tree import Tree
 from ._walk import Counted, Walk
 from .boxes import CountAnswers
 
-__all__ = ["Mapped", "Promised", "promise_of"]
+__all__ = ["Mapped", "Promised", "Rounding", "promise_of"]
+
+AnyWalk: TypeAlias = Walk | PooledWalk | PublicShares | PooledShares
+Rounding: TypeAlias = float | Sequence[float] | None
 
 
 def promise_of(
@@ -85,7 +92,7 @@ class Mapped(WaysOut):
         """All participants that the map knows; exact, because their number is public."""
         return int(np.rint(self.partition.crowds.sum()))
 
-    def query(self, areas: Any) -> CountAnswers:
+    def query(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
         """Number of participants in boxes or polygons, with standard errors and intervals. Costs nothing more.
 
         Parameters
@@ -94,6 +101,9 @@ class Mapped(WaysOut):
             Lower and upper corners of boxes, half-open. In two dimensions also (multi)polygons with any holes: shapely
             geometries, a GeoSeries or GeoDataFrame with a CRS that fits the domain, GeoJSON objects, anything with
             ``__geo_interface__``, or H3 cells as strings; see :func:`semilocal.geometry.shapes.as_polygons`.
+        rounding : float or one per axis, optional
+            If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public:
+            boxes take whole lines of the lattice then, in which the errors of cells along a side would else agree.
 
         Returns
         -------
@@ -102,31 +112,48 @@ class Mapped(WaysOut):
             noise, and how people may lie inside cells that an area cuts. ``uncertain`` is set if anybody may have been
             moved by a TRIM; without TRIMs, public regions answer areas along their edges exactly (standard error 0).
         """
-        return self._answers(self._walk.query(as_areas(areas, self.partition.task.box)))
+        asked = as_areas(areas, self.partition.task.box)
+        lattice = Lattice.of(rounding, self.partition.task.box)
+        if lattice.steps:
+            asked = self._measured(asked, lattice)
+        return self._answers(self._walk(lattice).query(asked))
+
+    def _measured(self, asked: Asked, lattice: Lattice) -> Floats:
+        if isinstance(asked, Polygons) or not self.partition.task.hierarchy.cells_are_boxes:
+            raise InvalidInput("rounding is for boxes on maps of boxes; leave it out for polygons and other maps")
+        return lattice.measure(asked)
 
     def _answers(self, found: Counted) -> CountAnswers:
         moved = len(self.partition.trimmed_cells) > 0
         most = np.minimum(found.most, float(self.total))
         return CountAnswers(found.value, np.sqrt(found.variance), moved, other=found.other, most=most)
 
-    def density(self, grid: tuple[int, ...]) -> Floats:
+    def density(self, grid: tuple[int, ...], *, rounding: Rounding = None) -> Floats:
         """Expected number of participants in each cell of an even grid over the domain: float64[grid]."""
-        return self.query(self.partition.task.box.grid(grid)).value.reshape(grid)
+        return self.query(self.partition.task.box.grid(grid), rounding=rounding).value.reshape(grid)
 
     def interval(self, level: float = 0.95) -> Any:
         """Intervals for the number of people in each region of the map, in its order: float64[m, 2]."""
-        walk = self._walk
+        walk = self._walk(NOT_ROUNDED)
         if isinstance(walk, PublicShares | PooledShares):
             return self._answers(walk.regions(self.partition.cells)).interval(level)
         return self.query(self.partition.boxes).interval(level)
 
     @cached_property
-    def _walk(self) -> Walk | PooledWalk | PublicShares | PooledShares:
+    def _walks(self) -> dict[Lattice, AnyWalk]:
+        return {}
+
+    def _walk(self, lattice: Lattice) -> AnyWalk:
+        if lattice not in self._walks:
+            self._walks[lattice] = self._new_walk(lattice)
+        return self._walks[lattice]
+
+    def _new_walk(self, lattice: Lattice) -> AnyWalk:
         boxes = self.partition.task.hierarchy.cells_are_boxes
         if isinstance(self.partition, Partition):
-            return Walk.of(Tree.of(self.partition)) if boxes else PublicShares.of(self.partition)
+            return Walk.of(Tree.of(self.partition, lattice)) if boxes else PublicShares.of(self.partition)
         estimates = self.partition.estimates
-        return PooledWalk.of(estimates) if boxes else PooledShares.of(estimates)
+        return PooledWalk.of(estimates, lattice) if boxes else PooledShares.of(estimates)
 
     # -- the map; its ways out are those of WaysOut ------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from ...geometry.box import Box
 from ...io.queries import Queries, grid_queries, read_queries
 from .. import jobs
 from ..answers import answer_columns, check_queries, write_answers
+from ..arguments import number
 from ..job_options import JobFile, JobOptions, MapFiles
 from ..options import FILE, Share, group, option
 from ..output import Outcome
@@ -32,11 +33,14 @@ class QueryOptions:
         an even grid over the domain, such as 32x32
     level
         of the intervals
+    rounding
+        the step that all coordinates are multiples of, if that is public: 0.01 for two decimals; boxes only
     """
 
     queries: Annotated[Path | None, FILE] = None
     grid: Annotated[str | None, option(metavar="AxB")] = None
     level: Share = 0.95
+    rounding: Annotated[float | None, option(number(0, above=True), "STEP")] = None
 
     @property
     def asked(self) -> bool:
@@ -86,7 +90,7 @@ def run(
 def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFiles) -> Outcome:
     queries = queries_of(asked, job.box)
     run, result = job.counted()
-    answers = result.query(queries.areas)
+    answers = result.query(queries.areas, rounding=asked.rounding)
     columns = answer_columns(queries, answers, job.box, level=asked.level)
     found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
     found["uncertain"] = answers.uncertain

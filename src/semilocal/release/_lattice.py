@@ -1,0 +1,68 @@
+"""Positions that were rounded before anybody counted them.
+
+Coordinates rounded to multiples of a step all lie on the lines of a lattice. Where cells are about as small as the
+step, a cell has one line or two, and what a side of a box takes of it is a matter of lines, not of lengths. By lengths
+all cells along the side would err alike. So boxes are measured by how many lines lie before their sides; in this
+measure people lie evenly again. The step is a public fact about the data; nothing of it is learned from positions.
+
+Knows lengths. Knows no cells, counts or positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Floats, is_number
+from ..errors import InvalidInput
+from ..geometry.box import Box
+
+__all__ = ["NOT_ROUNDED", "Lattice"]
+
+_ON_A_LINE = 1e-6  # steps; a side so close to a line is on it: 0.01 is no float
+_BETWEEN = 1e-6  # lines that the room of a step counts for beside its own, so that no cell is flat
+
+
+class Lattice(NamedTuple):
+    """Lines at the multiples of a step along each axis; no steps at all if positions are not rounded."""
+
+    steps: tuple[float, ...] = ()
+
+    @staticmethod
+    def of(rounding: Any, box: Box) -> Lattice:
+        """From one step for all axes or one for each; none if left out.
+
+        Examples
+        --------
+        >>> Lattice.of(0.01, Box((0, 0), (1, 1))).steps
+        (0.01, 0.01)
+        """
+        if rounding is None:
+            return NOT_ROUNDED
+        steps = tuple(rounding) if hasattr(rounding, "__iter__") else (rounding,) * box.dimensions
+        sides = [high - low for low, high in zip(box.lower, box.upper, strict=True)]
+        if len(steps) != len(sides) or not all(
+            is_number(step) and 0 < step <= side for step, side in zip(steps, sides, strict=True)
+        ):
+            raise InvalidInput(
+                f"rounding must be the step that coordinates are multiples of, above 0 and at most a side of the "
+                f"domain, or one per axis ({box.dimensions}); got {rounding!r}"
+            )
+        return Lattice(tuple(float(step) for step in steps))
+
+    def measure(self, corners: Floats) -> Floats:
+        """How many lines lie before each coordinate, and a trifle for the room between them: float64[..., d].
+
+        Examples
+        --------
+        >>> Lattice((0.1,)).measure(np.array([[0.25], [0.3], [0.31]])).round(3).tolist()
+        [[3.0], [3.0], [4.0]]
+        """
+        if not self.steps:
+            return corners
+        places = corners / np.array(self.steps)
+        return np.asarray(np.ceil(places - _ON_A_LINE) + _BETWEEN * places)
+
+
+NOT_ROUNDED = Lattice()
