@@ -22,8 +22,7 @@ servers to say.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import ClassVar, Literal, Self, get_args
 
 import msgspec
@@ -34,9 +33,23 @@ from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..pooled.play import Published
 from ..protocol.messages import read_canonical
-from .envelope import OVERHEAD, REPORT_ID
+from .envelope import REPORT_ID
+from .fields import (
+    MAX_LEVEL,
+    MAX_REPORTS,
+    check_ascending,
+    check_count,
+    check_length,
+    check_multiple,
+    check_parts,
+    check_place,
+    check_report,
+    join_ids,
+    numbers_of,
+    pack_numbers,
+    split_ids,
+)
 from .pair import PairTask
-from .point import correction_bytes
 from .signing import SIGNATURE, is_signed, sign
 
 __all__ = [
@@ -52,11 +65,9 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 MAX_UPLOAD = 4096  # bytes of an upload: 40 levels take 2.4 kB
 MAX_FORWARD = 500  # reports of one request
-MAX_REPORTS = 2_000_000  # of a pair: their ids must fit into one request
 MAX_TREE = 500_000  # reports of one tree: their tags must fit into one answer
 MAX_VALUE_TREE = 400_000  # the same where tags are longer, because reports carry a value
 MAX_BODY = 48 << 20  # bytes of a request between servers
-MAX_LEVEL = 40
 MAX_TOKEN = 200
 HOUR = 3600
 _DIGEST = 32
@@ -111,15 +122,15 @@ class Upload(_Message, frozen=True, tag="upload"):
     bucket: int = 1
 
     def __post_init__(self) -> None:
-        _check_report(self.id, self.leader_envelope, self.bucket)
-        _check_report(self.id, self.helper_envelope, self.bucket)
+        check_report(self.id, self.leader_envelope, self.bucket)
+        check_report(self.id, self.helper_envelope, self.bucket)
         if self.token is not None and not 1 <= len(self.token) <= MAX_TOKEN:
             raise InvalidInput(f"a token has 1 to {MAX_TOKEN} characters; got {len(self.token)}")
 
     def check(self, pair: PairTask) -> None:
         """Refuse an upload whose sizes or bucket are not those of the pair."""
-        _check_parts(pair, self.public, self.leader_envelope, self.bucket)
-        _check_parts(pair, self.public, self.helper_envelope, self.bucket)
+        check_parts(pair, self.public, self.leader_envelope, self.bucket)
+        check_parts(pair, self.public, self.helper_envelope, self.bucket)
 
 
 class Receipt(_Message, frozen=True, tag="receipt"):
@@ -148,10 +159,10 @@ class Receipt(_Message, frozen=True, tag="receipt"):
     signature: bytes
 
     def __post_init__(self) -> None:
-        _check_length(self.task, _DIGEST, "a task's id")
-        _check_length(self.id, REPORT_ID, "a report's id")
-        _check_length(self.digest, _DIGEST, "a digest")
-        _check_length(self.signature, SIGNATURE, "a signature")
+        check_length(self.task, _DIGEST, "a task's id")
+        check_length(self.id, REPORT_ID, "a report's id")
+        check_length(self.digest, _DIGEST, "a digest")
+        check_length(self.signature, SIGNATURE, "a signature")
         if not 0 <= self.time < 2**40 or self.time % HOUR:
             raise InvalidInput(f"time must be a whole hour in seconds; got {self.time}")
 
@@ -203,11 +214,11 @@ class Sealed(_Message, frozen=True, tag="sealed"):
     bucket: int = 1
 
     def __post_init__(self) -> None:
-        _check_report(self.id, self.envelope, self.bucket)
+        check_report(self.id, self.envelope, self.bucket)
 
     def check(self, pair: PairTask) -> None:
         """Refuse a report whose sizes or bucket are not those of the pair."""
-        _check_parts(pair, self.public, self.envelope, self.bucket)
+        check_parts(pair, self.public, self.envelope, self.bucket)
 
 
 class Forward(_Message, frozen=True, tag="forward"):
@@ -218,8 +229,8 @@ class Forward(_Message, frozen=True, tag="forward"):
     reports: tuple[Sealed, ...]
 
     def __post_init__(self) -> None:
-        _check_count(len(self.reports), 1, MAX_FORWARD, "reports")
-        _check_ascending([report.id for report in self.reports])
+        check_count(len(self.reports), 1, MAX_FORWARD, "reports")
+        check_ascending([report.id for report in self.reports])
 
 
 class ForwardAnswer(_Message, frozen=True, tag="forward-answer"):
@@ -228,7 +239,7 @@ class ForwardAnswer(_Message, frozen=True, tag="forward-answer"):
     outcomes: tuple[Outcome, ...]
 
     def __post_init__(self) -> None:
-        _check_count(len(self.outcomes), 1, MAX_FORWARD, "outcomes")
+        check_count(len(self.outcomes), 1, MAX_FORWARD, "outcomes")
 
 
 class Closing(_Message, frozen=True, tag="closing"):
@@ -237,7 +248,7 @@ class Closing(_Message, frozen=True, tag="closing"):
     ids: bytes
 
     def __post_init__(self) -> None:
-        _check_ascending(split_ids(self.ids))
+        check_ascending(split_ids(self.ids))
 
 
 class ClosingAnswer(_Message, frozen=True, tag="closing-answer"):
@@ -246,7 +257,7 @@ class ClosingAnswer(_Message, frozen=True, tag="closing-answer"):
     accepted: bytes
 
     def __post_init__(self) -> None:
-        _check_length(self.accepted, _DIGEST, "a digest")
+        check_length(self.accepted, _DIGEST, "a digest")
 
 
 class LevelCheck(_Message, frozen=True, tag="level-check"):
@@ -257,8 +268,8 @@ class LevelCheck(_Message, frozen=True, tag="level-check"):
     digests: bytes
 
     def __post_init__(self) -> None:
-        _check_place(self.bucket, self.level)
-        _check_multiple(self.digests, _DIGEST, "digests")
+        check_place(self.bucket, self.level)
+        check_multiple(self.digests, _DIGEST, "digests")
 
 
 class LevelCheckAnswer(_Message, frozen=True, tag="level-check-answer"):
@@ -281,9 +292,9 @@ class LevelSums(_Message, frozen=True, tag="level-sums"):
     numbers: bytes
 
     def __post_init__(self) -> None:
-        _check_place(self.bucket, self.level)
-        _check_ascending(split_ids(self.rejected))
-        _check_multiple(self.numbers, 8, "numbers")
+        check_place(self.bucket, self.level)
+        check_ascending(split_ids(self.rejected))
+        check_multiple(self.numbers, 8, "numbers")
 
 
 class LevelSumsAnswer(_Message, frozen=True, tag="level-sums-answer"):
@@ -292,7 +303,7 @@ class LevelSumsAnswer(_Message, frozen=True, tag="level-sums-answer"):
     numbers: bytes
 
     def __post_init__(self) -> None:
-        _check_multiple(self.numbers, 8, "numbers")
+        check_multiple(self.numbers, 8, "numbers")
 
 
 class Finish(_Message, frozen=True, tag="finish"):
@@ -302,8 +313,8 @@ class Finish(_Message, frozen=True, tag="finish"):
     numbers: bytes
 
     def __post_init__(self) -> None:
-        _check_place(self.bucket, 0)
-        _check_multiple(self.numbers, 8, "numbers")
+        check_place(self.bucket, 0)
+        check_multiple(self.numbers, 8, "numbers")
 
 
 class FinishAnswer(_Message, frozen=True, tag="finish-answer"):
@@ -312,7 +323,7 @@ class FinishAnswer(_Message, frozen=True, tag="finish-answer"):
     numbers: bytes
 
     def __post_init__(self) -> None:
-        _check_multiple(self.numbers, 8, "numbers")
+        check_multiple(self.numbers, 8, "numbers")
 
 
 class Signature(_Message, frozen=True, tag="signature"):
@@ -321,7 +332,7 @@ class Signature(_Message, frozen=True, tag="signature"):
     signature: bytes
 
     def __post_init__(self) -> None:
-        _check_length(self.signature, SIGNATURE, "a signature")
+        check_length(self.signature, SIGNATURE, "a signature")
 
 
 # -- the transcript ----------------------------------------------------------------------------------------------------
@@ -345,7 +356,7 @@ class BucketTree(_Message, frozen=True, tag="bucket-tree"):
     rejected: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        _check_place(self.bucket, 0)
+        check_place(self.bucket, 0)
         if len(self.rejected) > MAX_LEVEL or any(not 0 <= number <= MAX_REPORTS for number in self.rejected):
             raise InvalidInput(f"rejected holds at most {MAX_LEVEL} counts of reports")
 
@@ -369,8 +380,8 @@ class SignedTree(_Message, frozen=True, tag="signed-tree"):
     helper_signature: bytes
 
     def __post_init__(self) -> None:
-        _check_length(self.leader_signature, SIGNATURE, "a signature")
-        _check_length(self.helper_signature, SIGNATURE, "a signature")
+        check_length(self.leader_signature, SIGNATURE, "a signature")
+        check_length(self.helper_signature, SIGNATURE, "a signature")
         buckets = [tree.bucket for tree in self.trees]
         if buckets != sorted(set(buckets)):
             raise InvalidInput("the buckets of a transcript must be ascending")
@@ -400,82 +411,6 @@ class SignedTree(_Message, frozen=True, tag="signed-tree"):
         signature = self.leader_signature if role == "leader" else self.helper_signature
         parts = (self.pair, *(tree.to_bytes() for tree in self.trees))
         return is_signed(signature, self.task.operator(role).signing_key, "transcript", *parts)
-
-
-# -- lists as bytes ----------------------------------------------------------------------------------------------------
-
-
-def join_ids(ids: Iterable[bytes]) -> bytes:
-    """Report ids as one string of bytes."""
-    return b"".join(ids)
-
-
-def split_ids(data: bytes) -> list[bytes]:
-    """Report ids, 16 bytes each, of one string of bytes; at most ``MAX_REPORTS``."""
-    _check_multiple(data, REPORT_ID, "ids")
-    _check_count(len(data) // REPORT_ID, 0, MAX_REPORTS, "ids")
-    return [data[start : start + REPORT_ID] for start in range(0, len(data), REPORT_ID)]
-
-
-def pack_numbers(numbers: Integers) -> bytes:
-    """Numbers as bytes."""
-    return numbers.astype("<i8").tobytes()
-
-
-def numbers_of(data: bytes) -> Integers:
-    """Numbers from bytes: int64[m]."""
-    return np.frombuffer(data, dtype="<i8").astype(np.int64)
-
-
-# -- checks ------------------------------------------------------------------------------------------------------------
-
-
-def _check_report(report: bytes, envelope: bytes, bucket: int) -> None:
-    _check_length(report, REPORT_ID, "a report's id")
-    if len(envelope) < OVERHEAD:
-        raise InvalidInput(f"an envelope has at least {OVERHEAD} bytes; got {len(envelope)}")
-    _check_place(bucket, 0)
-
-
-def _check_parts(pair: PairTask, public: bytes, envelope: bytes, bucket: int) -> None:
-    shape = pair.shape
-    _check_length(public, shape.public_bytes, "the public part")
-    _check_length(envelope, shape.private_bytes + OVERHEAD, "an envelope")
-    pair.check_bucket(bucket)
-    trees = [(0, shape.levels)]
-    if shape.value_bits:
-        trees.append((correction_bytes(shape.levels, shape.width), shape.value_bits))
-    for start, levels in trees:  # each begins with one bit per level
-        unused = -levels % 8
-        if unused and public[start - (-levels // 8) - 1] >> (8 - unused):
-            raise InvalidInput("the public part has a bit set after its last level")
-
-
-def _check_place(bucket: int, level: int) -> None:
-    if not 1 <= bucket < 2**62:
-        raise InvalidInput(f"a bucket is a cell, at least 1; got {bucket}")
-    if not 0 <= level < MAX_LEVEL:
-        raise InvalidInput(f"a level is from 0 to {MAX_LEVEL - 1}; got {level}")
-
-
-def _check_length(data: bytes, length: int, what: str) -> None:
-    if len(data) != length:
-        raise InvalidInput(f"{what} has {length} bytes; got {len(data)}")
-
-
-def _check_multiple(data: bytes, size: int, what: str) -> None:
-    if len(data) % size:
-        raise InvalidInput(f"{what} have {size} bytes each; got {len(data)} bytes")
-
-
-def _check_count(count: int, least: int, most: int, what: str) -> None:
-    if not least <= count <= most:
-        raise InvalidInput(f"{what} must be {least} to {most}; got {count}")
-
-
-def _check_ascending(ids: Sequence[bytes]) -> None:
-    if any(first >= second for first, second in pairwise(ids)):
-        raise InvalidInput("report ids must be ascending and different")
 
 
 # msgspec builds what it knows of a type at its first use, and two threads that do so at once crash: do it here.
