@@ -182,7 +182,9 @@ def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
     bar = figure.colorbar(
         axes[0].collections[0], ax=list(axes), location="bottom", shrink=0.5, aspect=40, extend="both"
     )
-    bar.set_label(f"participants per {area_unit(boxes[0][1])}, one scale for all", fontsize=9)
+    moved = any(len(partition.trimmed_cells) for partition in panels.values())
+    note = "\nhatched: participants there were moved into regions beside them" if moved else ""
+    bar.set_label(f"participants per {area_unit(boxes[0][1])}, one scale for all{note}", fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=130, format=path.suffix.lower().lstrip("."))
 
