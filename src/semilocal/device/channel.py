@@ -424,7 +424,7 @@ def split_url(url: str) -> tuple[str, str]:
     ('https://here.example', '')
     """
     match = _TASK_URL.fullmatch(url)
-    if match is None:
+    if match is None or re.search("/tasks(/|$)", match["server"]):
         raise InvalidInput(f"url must be http(s)://server or http(s)://server/tasks/{{64 hex digits}}; got {url!r}")
     return match["server"].rstrip("/"), match["task"] or ""
 

@@ -5,6 +5,7 @@ Knows how to say it. Knows no files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from ..protocol.plan import Plan
 from ..protocol.task import Task
 from .checkpoints import Seal
 
-__all__ = ["Difference", "Own", "OwnEvents", "Problems", "Verification"]
+__all__ = ["Difference", "Own", "OwnEvents", "Problems", "Verification", "difference_lines"]
 
 _EXAMPLES = 3
 
@@ -117,10 +118,21 @@ class Verification:
             f"{self.events} events under {len(self.seals)} checkpoints in one chain, {self.signatures} of them signed "
             "with the key that the task pins",
         ]
-        out = ["Checked:", *(f"  {line}" for line in checked)]
-        out += [f"{len(self.differences)} differences:" if self.differences else "No difference."]
-        out += [f"  {difference}" for difference in self.differences]
+        out = ["Checked:", *(f"  {line}" for line in checked), *difference_lines(self.differences)]
         return out + [f"Note: {note}" for note in self.notes]
+
+
+def difference_lines(differences: Sequence[Difference]) -> list[str]:
+    """For a person: how many there are, and each of them.
+
+    Examples
+    --------
+    >>> difference_lines([])
+    ['No difference.']
+    """
+    count = len(differences)
+    found = f"{count} difference{'s' * (count > 1)}:" if count else "No difference."
+    return [found, *(f"  {difference}" for difference in differences)]
 
 
 class Problems:

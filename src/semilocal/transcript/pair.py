@@ -27,7 +27,7 @@ from ..pooled.task import UNITS
 from ..sharing.envelope import Role
 from ..sharing.pair import PairTask
 from ..sharing.wire import BucketTree, SignedTree
-from .findings import Difference
+from .findings import Difference, difference_lines
 
 __all__ = ["PairVerification", "verify_pair"]
 
@@ -79,8 +79,7 @@ class PairVerification:
                 *self._value_lines(),
                 f"  signatures of {self.pair.leader.name} and {self.pair.helper.name}, by the keys that the task names",
             ]
-        out += [f"{len(self.differences)} differences:" if self.differences else "No difference."]
-        return out + [f"  {difference}" for difference in self.differences]
+        return out + difference_lines(self.differences)
 
     def _value_lines(self) -> list[str]:
         assert self.pair is not None
