@@ -25,8 +25,9 @@ demo: $(VENV)/.demo
 	$(BIN)/semilocal demo --live
 	$(BIN)/semilocal demo --two-servers
 
+# The slowest tests are listed at the end.
 test: $(VENV)/.test system .tools/node_modules lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 30 --durations-min 4
 
 # The fast tests: tests/unit and the doctests.
 unit: $(VENV)/.test
