@@ -68,6 +68,22 @@ test("every pixel shows the cell that holds its middle", () => {
   assert.equal(index[0], NOTHING);
 });
 
+test("a cell that is no box is drawn inside its outline, and a tiny one as a pixel", () => {
+  const both = rows([0, 0, 1, 1, REGION, 5], [0, 0, 1, 1, REGION, 6]);
+  both.rings = [[[0, 0, 1, 0, 0, 1, 0, 0]], [[1, 0, 1, 1, 0, 1, 1, 0]]];
+  both.label = ["south-west", ""];
+  const frame = new Frame([{ rows: both, keep: [0, 1] }]);
+  const camera = fit(square, 40, 40, 0);
+  const index = new Int32Array(1600);
+  locate(index, frame, camera);
+  for (let y = 0; y < 40; y++) for (let x = 0; x < 40; x++) if (x !== y && Math.abs(x - y) > 1) assert.equal(index[y * 40 + x], x < y ? 0 : 1);
+  assert.deepEqual([frame.text(0, "label"), frame.text(1, "label"), frame.rings(1)?.length], ["south-west", "", 1]);
+  const tiny = rows([0.5, 0.5, 0.5001, 0.5001, REGION, 9]);
+  tiny.rings = [[[0.5, 0.5, 0.5001, 0.5, 0.5, 0.5001, 0.5, 0.5]]];
+  locate(index, new Frame([{ rows: tiny, keep: null }]), camera);
+  assert.equal(index.filter((row) => row === 0).length, 1);
+});
+
 test("cells smaller than a pixel are seen", () => {
   const frame = new Frame([{ rows: rows([0, 0, 1, 1, REGION, 1], [0.5, 0.5, 0.5001, 0.5001, REGION, 9]), keep: null }]);
   const index = new Int32Array(100 * 100);

@@ -20,7 +20,7 @@ from .jobs import HTML, check_basemap
 from .options import FILE, group
 
 if TYPE_CHECKING:
-    from ..geometry.box import Box
+    from ..hierarchy.base import Hierarchy
 
 __all__ = ["Drawings"]
 
@@ -66,12 +66,12 @@ class Drawings:
             print(f"wrote {self.plot}", file=sys.stderr)
 
     def write_map(
-        self, title: str, rounds: Sequence[Rows], box: Box, promise: Guarantee, numbers: Mapping[str, str]
+        self, title: str, rounds: Sequence[Rows], tree: Hierarchy, promise: Guarantee, numbers: Mapping[str, str]
     ) -> None:
         """Write the interactive map."""
         from ..io.files import write_text
         from ..page.single import map_html
 
         assert self.html is not None
-        write_text(self.html, map_html(rounds, box, promise, title=title, numbers=numbers, basemap=self.basemap))
+        write_text(self.html, map_html(rounds, tree, promise, title=title, numbers=numbers, basemap=self.basemap))
         print(f"wrote {self.html}", file=sys.stderr)

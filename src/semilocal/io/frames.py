@@ -17,7 +17,7 @@ from ..arrays import Floats, Integers, short_repr
 from ..geometry.box import Box
 from ..geometry.earth import is_map
 from ..geometry.places import PLACES
-from ..hierarchy.base import Cells
+from ..hierarchy.base import Cells, Hierarchy
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import Partition
 from ..protocol.rule import Played
@@ -28,6 +28,7 @@ __all__ = ["OPEN", "REGION", "TRIMMED", "Rows", "area_unit", "domain_json", "fra
 
 OPEN, REGION, TRIMMED = 0, 1, 2  # a cell that is asked about next; a region; a part whose participants were moved
 _NORMAL = 1.959963984540054
+_RING_DIGITS = 6  # of degrees: 0.1 m
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +85,13 @@ class Rows:
             np.concatenate([part.high for part in parts]), tuple(text for part in parts for text in part.reason),
         )  # fmt: skip
 
-    def to_json(self, box: Box) -> dict[str, list[Any]]:
-        """Columns, ready for JSON; one dimension is drawn as a strip from 0 to 1."""
+    def to_json(self, tree: Hierarchy) -> dict[str, list[Any]]:
+        """Columns, ready for JSON; one dimension is drawn as a strip from 0 to 1.
+
+        Cells that have labels come with ``label``, cells that are no boxes with ``rings``: outlines x, y, x, y, ….
+        """
         boxes = self.boxes
-        if box.dimensions == 1:
+        if tree.box.dimensions == 1:
             boxes = np.concatenate([boxes, np.broadcast_to([[0.0], [1.0]], boxes.shape)], axis=2)
         return {
             "cell": [str(cell) for cell in self.cells.tolist()],
@@ -96,8 +100,19 @@ class Rows:
             "area": [float(f"{area:.6g}") for area in self.area.tolist()],
             "depth": self.depth.tolist(), "state": self.state.tolist(),
             **{name: np.round(getattr(self, name), 1).tolist() for name in ("crowd", "low", "high")},
-            "reason": list(self.reason),
+            "reason": list(self.reason), **_more(tree, self.cells),
         }  # fmt: skip
+
+
+def _more(tree: Hierarchy, cells: Cells) -> dict[str, list[Any]]:
+    """Labels and true outlines, where a tree has them."""
+    labels = tree.names(cells)
+    found: dict[str, list[Any]] = {"label": labels} if any(labels) else {}
+    if not tree.cells_are_boxes and tree.box.dimensions == 2:
+        found["rings"] = [
+            [np.round(ring, _RING_DIGITS).ravel().tolist() for ring in rings] for rings in tree.polygons(cells)
+        ]
+    return found
 
 
 def round_rows(task: Task, played: Played) -> Rows:

@@ -61,7 +61,7 @@ def pair_overview(live: LivePair) -> dict[str, Any]:
 def pair_document(counts: PairResult) -> dict[str, Any]:
     """The final cells of two servers, as the only round of a map."""
     box = counts.partition.task.box
-    rows = partition_rows(counts.partition).to_json(box) if box.dimensions <= 2 else None
+    rows = partition_rows(counts.partition).to_json(counts.partition.task.hierarchy) if box.dimensions <= 2 else None
     privacy = counts.guarantee.to_json()
     return {"round": 1, "kind": "cells", "received": counts.total, "expected": None, "rows": rows, "privacy": privacy}
 
@@ -76,7 +76,7 @@ def round_document(curator: Curator, number: int) -> dict[str, Any]:
     document = {"round": number, "kind": "cells", "received": int(played.responders.sum()), "expected": expected}
     if curator.task.box.dimensions > 2:
         return document | {"rows": None, "cells": len(played.cells)}
-    return document | {"rows": round_rows(curator.task, played).to_json(curator.task.box)}
+    return document | {"rows": round_rows(curator.task, played).to_json(curator.task.hierarchy)}
 
 
 class RoundDocuments:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidInput
-from ..geometry.box import Box
+from ..hierarchy.base import Hierarchy
 from ..io.coast import coast, lines_json
 from ..io.files import write_text
 from ..io.frames import Rows, domain_json, partition_rows, round_rows
@@ -37,7 +37,7 @@ def rounds_of(result: Run | Partition | PooledPartition) -> list[Rows]:
 
 
 def map_html(
-    rounds: Sequence[Rows], box: Box, promise: Guarantee, *, title: str, numbers: Mapping[str, str],
+    rounds: Sequence[Rows], tree: Hierarchy, promise: Guarantee, *, title: str, numbers: Mapping[str, str],
     basemap: Path | None = None,
 ) -> str:  # fmt: skip
     """The whole document.
@@ -46,8 +46,8 @@ def map_html(
     ----------
     rounds : sequence of Rows
         From :func:`rounds_of`; with several there is a slider.
-    box : Box
-        The domain; one or two dimensions.
+    tree : Hierarchy
+        Of the cells; its domain has one or two dimensions.
     promise : Guarantee
     title : str
     numbers : mapping of str to str
@@ -55,6 +55,7 @@ def map_html(
     basemap : Path, optional
         GeoJSON whose lines are drawn instead of the coast.
     """
+    box = tree.box
     if box.dimensions > 2:
         raise InvalidInput(f"a map needs one or two dimensions; this domain has {box.dimensions}")
     data = {
@@ -62,7 +63,8 @@ def map_html(
         "public": UNPROTECTED if promise.adjacency == "inside" else "",
         "coast": lines_json(coast(box, basemap), box),
         "rounds": [
-            {"round": number, "kind": "cells", "rows": rows.to_json(box)} for number, rows in enumerate(rounds, start=1)
+            {"round": number, "kind": "cells", "rows": rows.to_json(tree)}
+            for number, rows in enumerate(rounds, start=1)
         ],
     }  # fmt: skip
     style = static_files()["style.css"].decode()
@@ -97,4 +99,4 @@ def write_html(
 ) -> None:  # fmt: skip
     """Write the map of a result into one file."""
     rounds = rounds_of(result)
-    write_text(path, map_html(rounds, result.task.box, promise, title=title, numbers=numbers, basemap=basemap))
+    write_text(path, map_html(rounds, result.task.hierarchy, promise, title=title, numbers=numbers, basemap=basemap))

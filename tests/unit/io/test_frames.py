@@ -10,7 +10,7 @@ import pytest
 from semilocal import Box, Task, simulate
 from semilocal.geometry.earth import areas, aspect, is_map
 from semilocal.geometry.places import named_box
-from semilocal.hierarchy.base import ROOT
+from semilocal.hierarchy import ROOT, SphereTree
 from semilocal.io.frames import OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
 from semilocal.io.verdicts import child_spread, part_names
 from semilocal.pooled.task import PooledTask
@@ -102,7 +102,7 @@ def test_parts_are_named_by_where_they_are() -> None:
 
 def test_one_dimension_is_a_strip_and_three_are_no_map() -> None:
     run = played_run("trim", dimensions=1, size=500)
-    columns = round_rows(run.task, run.rounds[0]).to_json(run.task.box)
+    columns = round_rows(run.task, run.rounds[0]).to_json(run.task.hierarchy)
     assert set(columns["y0"]) == {0.0}
     assert set(columns["y1"]) == {1.0}
     assert min(columns["x0"]) == 0.0
@@ -111,9 +111,25 @@ def test_one_dimension_is_a_strip_and_three_are_no_map() -> None:
 def test_columns_are_ready_for_json_and_as_long_as_the_rows() -> None:
     run = played_run("trim")
     rows = round_rows(run.task, run.rounds[3])
-    columns: dict[str, Any] = rows.to_json(run.task.box)
+    columns: dict[str, Any] = rows.to_json(run.task.hierarchy)
     assert {len(column) for column in columns.values()} == {len(rows)}
     assert all(type(value) in (int, float, str) for column in columns.values() for value in column)
+
+
+def test_cells_that_are_no_boxes_come_with_their_outlines_and_labels_come_along() -> None:
+    globe = SphereTree(6)
+    task = Task.build(hierarchy=globe, epsilon=4.0, delta=1e-2, k=5)
+    everywhere = np.random.default_rng(3).uniform([-180, -80], [180, 80], (400, 2))
+    rows = partition_rows(simulate(everywhere, task, rng=np.random.default_rng(4)).partition)
+    columns = rows.to_json(globe)
+    assert len(columns["rings"]) == len(rows)
+    for outline, box in zip(columns["rings"], rows.boxes, strict=True):
+        for ring in outline:
+            corners = np.reshape(ring, (-1, 2))
+            assert corners[0].tolist() == corners[-1].tolist()
+            assert ((corners >= box[0] - 1e-5) & (corners <= box[1] + 1e-5)).all()
+    assert "label" not in columns
+    assert "rings" not in partition_rows(played_run("trim").partition).to_json(played_run("trim").task.hierarchy)
 
 
 def test_a_finished_partition_is_a_frame_in_every_mode_of_trust() -> None:

@@ -29,7 +29,7 @@ def run() -> Run:
 
 def test_the_file_holds_every_round_and_the_promise(run: Run) -> None:
     promise = counts(run).guarantee
-    data = data_of(map_html(rounds_of(run), run.task.box, promise, title="t", numbers={"participants": "2,000"}))
+    data = data_of(map_html(rounds_of(run), run.task.hierarchy, promise, title="t", numbers={"participants": "2,000"}))
     assert len(data["rounds"]) == len(run.rounds)
     assert data["promise"]["sentence"] == promise.sentence()
     assert "simulation" in data["promise"]["sentence"]
@@ -38,13 +38,13 @@ def test_the_file_holds_every_round_and_the_promise(run: Run) -> None:
 
 def test_text_with_markup_stays_text(run: Run) -> None:
     bad = "</script><script>alert(1)</script>"
-    document = map_html(rounds_of(run), run.task.box, counts(run).guarantee, title=bad, numbers={bad: bad})
+    document = map_html(rounds_of(run), run.task.hierarchy, counts(run).guarantee, title=bad, numbers={bad: bad})
     assert bad not in document
     assert data_of(document)["title"] == bad
 
 
 def test_the_file_asks_for_nothing(run: Run) -> None:
-    document = map_html(rounds_of(run), run.task.box, counts(run).guarantee, title="t", numbers={})
+    document = map_html(rounds_of(run), run.task.hierarchy, counts(run).guarantee, title="t", numbers={})
     assert "default-src 'none'" in document
     addresses = re.findall(r'(?:src|href)="([^"]*)"', document)
     assert all(address.startswith("data:") for address in addresses)
@@ -74,7 +74,7 @@ def test_three_dimensions_have_numbers_and_promise_but_no_map() -> None:
     assert "no map" in text
     assert "iframe" not in text
     with pytest.raises(InvalidInput, match="one or two dimensions"):
-        map_html([], task.box, promise(task), title="t", numbers={})
+        map_html([], task.hierarchy, promise(task), title="t", numbers={})
 
 
 @pytest.mark.parametrize("trust", ["nobody", "curator"])

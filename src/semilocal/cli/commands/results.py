@@ -99,7 +99,9 @@ def _map(client: AdminClient, task: str, curator: Curator, found: Results, maps:
         if release.mean is not None and release.interval is not None:
             numbers[f"mean of {release.function}"] = _mean_words(release.mean, release.interval)
     rows = [round_rows(curator.task, played) for played in curator.rounds]
-    maps.write_map(client.name(task), rows, curator.task.box, campaign_promise(partition, client.plan(task)), numbers)
+    maps.write_map(
+        client.name(task), rows, curator.task.hierarchy, campaign_promise(partition, client.plan(task)), numbers
+    )
 
 
 def _mean_words(value: float, interval: tuple[float, float]) -> str:
@@ -120,7 +122,7 @@ def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | Non
     if maps.html is not None:
         numbers = {"reports": f"{found.total:,}"} | ({found.spent.entries[0].what: mean} if mean else {})
         rows = [partition_rows(found.partition)]
-        maps.write_map(client.name(task), rows, pair.pooled.box, found.guarantee, numbers)
+        maps.write_map(client.name(task), rows, pair.pooled.hierarchy, found.guarantee, numbers)
     if queries.asked:
         _count(found, queries, out, pair.statement(found.guarantee))
     elif out is not None:

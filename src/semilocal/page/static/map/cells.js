@@ -4,7 +4,8 @@
 
 /**
  * @typedef {{cell: string[], x0: number[], y0: number[], x1: number[], y1: number[], area: number[], depth: number[],
- *   state: number[], crowd: number[], low: number[], high: number[], reason: string[]}} Rows
+ *   state: number[], crowd: number[], low: number[], high: number[], reason: string[], label?: string[],
+ *   rings?: number[][][]}} Rows rings: outlines x, y, x, y, … of cells that are no boxes
  * @typedef {{round: number, kind: string, rows: Rows | null, received?: number, expected?: number | null, what?: string}} RoundDocument
  * @typedef {"density" | "crowd" | "depth" | "uncertainty"} Colour
  * @typedef {{value: number, interval: [number, number]}} Inside who really is in a region, as the server answers
@@ -41,12 +42,29 @@ export class Frame {
     }
   }
 
-  /** The text of a row. @param {number} row @param {"cell" | "reason"} name @returns {string} */
-  text(row, name) {
+  /** Whether there are cells that are no boxes. */
+  get hasOutlines() {
+    return this.parts.some(({ rows }) => rows.rings);
+  }
+
+  /** The round that a row is from, and its place there. @param {number} row @returns {[Rows, number]} */
+  #source(row) {
     let part = this.parts[0];
     for (const one of this.parts) if (one.start <= row) part = one;
     const place = row - part.start;
-    return part.rows[name][part.keep ? part.keep[place] : place];
+    return [part.rows, part.keep ? part.keep[place] : place];
+  }
+
+  /** The text of a row; empty if it has none. @param {number} row @param {"cell" | "reason" | "label"} name @returns {string} */
+  text(row, name) {
+    const [rows, place] = this.#source(row);
+    return rows[name]?.[place] ?? "";
+  }
+
+  /** The true outline of a row, if it is no box. @param {number} row @returns {number[][] | null} */
+  rings(row) {
+    const [rows, place] = this.#source(row);
+    return rows.rings?.[place] ?? null;
   }
 
   /** Corners and numbers of a row. @param {number} row @returns {Record<string, number>} */

@@ -19,6 +19,7 @@ export function locate(index, frame, camera) {
   index.fill(NOTHING);
   const { x0, y0, x1, y1 } = frame.columns;
   const yScale = scale * aspect;
+  const outlined = frame.hasOutlines;
   const [left, top] = [width / 2 - camera.x * scale, height / 2 + camera.y * yScale];
   for (let row = 0; row < frame.size; row++) {
     let from = Math.round(x0[row] * scale + left);
@@ -28,12 +29,37 @@ export function locate(index, frame, camera) {
     if (to === from) to = from + 1; // the smallest cells are the densest: they show as one pixel
     if (below === above) below = above + 1;
     if (to <= 0 || from >= width || below <= 0 || above >= height) continue;
+    if (outlined && fillRings(index, width, height, row, frame.rings(row) ?? [], (x) => x * scale + left, (y) => top - y * yScale)) continue;
     from = Math.max(from, 0);
     to = Math.min(to, width);
     above = Math.max(above, 0);
     below = Math.min(below, height);
     for (let line = above * width; line < below * width; line += width) index.fill(row, line + from, line + to);
   }
+}
+
+/**
+ * Give the pixels whose middle is inside rings to a row. Whether there were any: if not, the cell is a pixel or less.
+ * @param {Int32Array} index @param {number} width @param {number} height @param {number} row
+ * @param {number[][]} rings each x, y, x, y, …, closed @param {(x: number) => number} toLeft @param {(y: number) => number} toTop
+ */
+function fillRings(index, width, height, row, rings, toLeft, toTop) {
+  const edges = rings.flatMap((ring) => Array.from({ length: ring.length / 2 - 1 }, (_, i) =>
+    [toLeft(ring[2 * i]), toTop(ring[2 * i + 1]), toLeft(ring[2 * i + 2]), toTop(ring[2 * i + 3])]));
+  const heights = edges.map(([, y]) => y);
+  const last = Math.min(height, Math.max(...heights) + 0.5);
+  let filled = false;
+  for (let y = Math.max(0, Math.ceil(Math.min(...heights) - 0.5)); y < last; y++) {
+    const middle = y + 0.5;
+    const crossings = edges.filter(([, y0, , y1]) => y0 <= middle !== y1 <= middle).map(([x0, y0, x1, y1]) => x0 + ((middle - y0) * (x1 - x0)) / (y1 - y0));
+    crossings.sort((a, b) => a - b);
+    for (let i = 0; i + 1 < crossings.length; i += 2) {
+      const [from, to] = [Math.max(0, Math.ceil(crossings[i] - 0.5)), Math.min(width, Math.ceil(crossings[i + 1] - 0.5))];
+      if (to > from) index.fill(row, y * width + from, y * width + to);
+      filled ||= to > from;
+    }
+  }
+  return filled;
 }
 
 /**

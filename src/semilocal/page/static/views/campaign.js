@@ -110,6 +110,7 @@ export class CampaignView {
     const { panel } = this;
     if (!panel) return;
     const frame = panel.timeline.frame(panel.timeline.last);
+    if (frame.hasOutlines) return; // a box around a cell would count its neighbours, too
     const { x0, y0, x1, y1, state } = frame.columns;
     const rows = Array.from(state.keys()).filter((row) => state[row] === REGION);
     for (let start = 0; start < rows.length; start += BOXES) {

@@ -15,16 +15,17 @@ export function cellCard(map, domain) {
   const kind = state === OPEN ? "Open cell" : state === TRIMMED ? "Trimmed part" : "Region";
   const exact = low === high;
   const inside = frame.inside.get(frame.text(row, "cell"));
+  const label = frame.text(row, "label");
   const right = (x0 + x1) / 2 < map.camera.x;
   return html`<section class=${`cell ${right ? "right" : "left"}`} aria-live="polite" aria-label="Cell">
-    <h2>${kind}</h2>
+    <h2>${kind}${label ? html`: ${label}` : ""}</h2>
     <dl>
       ${known ? html`<dt>${exact ? "published here" : "estimated here"}</dt>
         <dd><strong>${count(crowd)}</strong> ${exact ? html`<small>exact, public by design</small>` : html`<small>${interval(low, high)}, 95 %</small>`}</dd>` : ""}
       ${inside ? html`<dt>really inside</dt><dd><strong>${count(inside.value)}</strong> <small>${interval(...inside.interval)}, 95 %</small></dd>` : ""}
       ${known && state !== TRIMMED ? html`<dt>density</dt><dd>${digits(crowd / area)} per ${domain.unit}</dd>` : ""}
       <dt>area</dt><dd>${digits(area)}${domain.geographic ? " km²" : ""}</dd>
-      <dt>${domain.geographic ? "where" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
+      <dt>${frame.rings(row) ? "box around it" : domain.geographic ? "where" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
       <dt>splits</dt><dd>${depth}</dd>
     </dl>
     <p class="reason">${state === OPEN ? (known ? "Open: the next round asks about its parts." : "Round 1 asks about the whole domain.") : frame.text(row, "reason")}</p>
