@@ -114,17 +114,27 @@ def test_a_dragged_rectangle_is_answered_by_the_server_and_can_be_saved(
             page.mouse.down()
             page.mouse.move(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.7, steps=4)
             page.mouse.up()
-        page.locator(".ask tbody tr").wait_for()
+        page.locator(".answers tbody tr").wait_for()
         question = json.loads(asked.value.post_data or "")
         answer = httpx2.post(f"{server.url}/tasks/{finished}/counts", json=question).json()["counts"][0]
-        row = page.locator(".ask tbody tr").inner_text()
+        row = page.locator(".answers tbody tr").inner_text()
         assert f"{answer['value']:,.0f}" in row
         assert f"{answer['interval'][0]:,.0f} to {answer['interval'][1]:,.0f}" in row
+        mean = next(
+            one
+            for one in httpx2.get(f"{server.url}/tasks/{finished}/results").json()["releases"]
+            if one["kind"] == "mean"
+        )
+        means = page.locator(".means > p").inner_text()
+        assert f"{mean['mean']:.3g}" in means
+        assert f"about everybody who answered ({AGENTS})" in means
+        page.locator(".means summary").click()
+        assert "in a region that the area meets" in page.locator(".means details").inner_text()
         page.locator(".pick select").select_option("san-francisco")
-        page.locator(".ask tbody tr:nth-child(2)").wait_for()
+        page.locator(".answers tbody tr:nth-child(2)").wait_for()
         place = {"boxes": [[[-122.6, 37.6], [-122.3, 37.9]]]}
         named = httpx2.post(f"{server.url}/tasks/{finished}/counts", json=place).json()["counts"][0]
-        second = page.locator(".ask tbody tr:nth-child(2)").inner_text()
+        second = page.locator(".answers tbody tr:nth-child(2)").inner_text()
         assert "san-francisco" in second
         assert f"{named['value']:,.0f}" in second
         page.get_by_role("button", name="remove san-francisco").click()
@@ -153,13 +163,13 @@ def test_a_polygon_is_drawn_by_clicks_or_keys_and_answered_by_the_server(
         with page.expect_request(is_one_question) as asked:
             for right, down in [*corners, corners[0]]:
                 page.mouse.click(box["x"] + box["width"] * right, box["y"] + box["height"] * down)
-        page.locator(".ask tbody tr").wait_for()
+        page.locator(".answers tbody tr").wait_for()
         question = json.loads(asked.value.post_data or "")
         (ring,) = question["polygons"][0]["coordinates"]
         assert len(ring) == len(corners) + 1
         assert ring[0] == ring[-1]
         answer = httpx2.post(f"{server.url}/tasks/{finished}/counts", json=question).json()["counts"][0]
-        row = page.locator(".ask tbody tr").inner_text()
+        row = page.locator(".answers tbody tr").inner_text()
         assert "polygon" in row
         assert f"{answer['value']:,.0f}" in row
         with page.expect_download() as download:
@@ -178,7 +188,7 @@ def test_a_polygon_is_drawn_by_clicks_or_keys_and_answered_by_the_server(
             ]:
                 for key in keys:
                     page.keyboard.press(key)
-        page.locator(".ask tbody tr:nth-child(2)").wait_for()
+        page.locator(".answers tbody tr:nth-child(2)").wait_for()
         assert len(json.loads(typed.value.post_data or "")["polygons"][0]["coordinates"][0]) == 4
         # a line that crosses itself is refused in words
         for right, down in [(0.4, 0.4), (0.5, 0.5), (0.4, 0.5), (0.5, 0.4), (0.4, 0.4)]:
@@ -254,8 +264,8 @@ def test_the_page_can_be_used_by_keyboard_alone(browser: Browser, server: Server
         press_until(look, "Tab", 'input[name="name"]')
         page.keyboard.type("typed")
         page.keyboard.press("Enter")
-        page.locator(".ask tbody tr").wait_for()
-        row = page.locator(".ask tbody tr").inner_text()
+        page.locator(".answers tbody tr").wait_for()
+        row = page.locator(".answers tbody tr").inner_text()
         assert "typed" in row
         assert f"exactly {AGENTS}" in row  # the whole domain holds all participants
 
@@ -274,12 +284,27 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         page.locator('input[name="token"]').fill(ADMIN_TOKEN)
         page.keyboard.press("Enter")
         page.locator('input[name="name"]').fill("made in the browser")
+        page.locator('input[name="capacity"]').fill("3")
+        page.locator('input[name="resolution"]').fill("2.5")
+        page.locator('input[name="tokens"]').fill("4")
+        page.get_by_role("button", name="Show the promise").click()
+        beside = page.locator('label:has(input[name="capacity"]) .error')
+        beside.wait_for()
+        assert "capacity must be at least k" in beside.inner_text()
+        assert page.locator('input[name="capacity"]').get_attribute("aria-invalid") == "true"
+        assert look.violations() == []
+        look.errors.clear()  # the browser itself notes that the server refused
         page.locator('input[name="capacity"]').fill("1000")
         page.get_by_role("button", name="Show the promise").click()
         page.locator(".promise").wait_for()
+        assert beside.count() == 0
         assert "k = 50" in page.locator(".promise").inner_text()
         page.get_by_role("button", name="Create the campaign").click()
         page.get_by_role("dialog").get_by_role("button", name="Create").click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save the tokens").click()
+        assert len(Path(download.value.path()).read_text("utf-8").split()) == 4
+        page.get_by_role("link", name="Open the campaign").click()
         page.locator(".phase.enrolling").wait_for()
         assert page.locator("h1").inner_text() == "made in the browser"
         task = page.url.rsplit("/", 1)[1]

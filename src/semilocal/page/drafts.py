@@ -1,20 +1,32 @@
 """A campaign from the few numbers that a person types, with its promise in words before anything is created.
 
-Knows the forms of a campaign. Knows no HTTP and no store.
+Knows the forms of campaigns and of pairs of two servers. Knows no HTTP and no store.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
 
+from ..errors import InvalidInput
 from ..geometry.places import parse_bounds
+from ..pooled.task import PooledTask
 from ..protocol.promise import promise
 from ..protocol.task import Task
 from ..service.campaign import CAMPAIGN_TRIMS, CampaignForm, ReleaseForm
+from ..service.pair.form import PairForm
+from ..sharing.pair import Operator, PairTask
 
-__all__ = ["Draft", "draft"]
+__all__ = ["Draft", "draft", "field_of"]
+
+# A promise is the same whoever the operators are; the leader fills them in.
+_OPERATORS = (
+    Operator("leader", "https://leader.invalid", bytes(32), bytes([1]) * 32),
+    Operator("helper", "https://helper.invalid", bytes([2]) * 32, bytes([3]) * 32),
+)
+_ALIASES = {"min_side": "resolution", "upload_seconds": "enrolment_seconds", "axis": "bounds"}
 
 
 class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,34 +36,79 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ----------
     bounds : str
         The name of a place, or "x0,y0,x1,y1".
+    k, delta : optional
+        The crowd; with trust "nobody".
+    resolution : float, optional
+        No region gets narrower: kilometres on a map of trust "nobody", else units of the axes. The default if left out.
+    bucket_depth, peer_key : optional
+        With trust "two-servers": see ``PairForm``.
     """
 
     name: str
     bounds: str
     epsilon: float
-    k: int
-    delta: float
+    k: int | None = None
+    delta: float | None = None
+    trust: Literal["nobody", "two-servers"] = "nobody"
     enrolment: Literal["tokens", "open"] = "tokens"
     capacity: int | None = None
     enrolment_seconds: int | None = None
     window: int = 3600
     quorum: float = 1.0
+    resolution: float | None = None
+    bucket_depth: int = 0
+    peer_key: str = ""
 
 
 def draft(asked: Draft, *, server_key: bytes) -> dict[str, Any]:
-    """The form that creates the campaign, and what it promises.
+    """The form that creates the campaign, where to send it, and what it promises.
 
     Raises
     ------
     InvalidInput
         If there can be no such campaign, with what to change.
     """
+    return _pair(asked) if asked.trust == "two-servers" else _campaign(asked, server_key)
+
+
+def field_of(words: str) -> str:
+    """The field of a draft that a refusal is about; empty if it is about none.
+
+    Examples
+    --------
+    >>> field_of("k must be an integer from 1 to 1048576; got 0"), field_of("no box is named 'atlantis'")
+    ('k', 'bounds')
+    """
+    first = re.match(r"\w*", words)
+    name = "" if first is None else _ALIASES.get(first[0], first[0])
+    if name in Draft.__struct_fields__:
+        return name
+    return "bounds" if re.search(r"\b(box|bounds)\b", words) else ""
+
+
+def _campaign(asked: Draft, server_key: bytes) -> dict[str, Any]:
+    if asked.k is None:
+        raise InvalidInput("k is missing: without a trusted operator the crowd of a region protects people")
+    if asked.delta is None:
+        raise InvalidInput("delta is missing: it says how likely a crowd may be smaller than k")
     task = Task.build(
         parse_bounds(asked.bounds), epsilon=asked.epsilon, delta=asked.delta, k=asked.k, max_trims=CAMPAIGN_TRIMS,
-        window=asked.window, quorum=asked.quorum, server_key=server_key,
+        window=asked.window, quorum=asked.quorum, server_key=server_key, resolution=asked.resolution,
     )  # fmt: skip
     form = CampaignForm(
         asked.name, task, (ReleaseForm("counts"),), asked.enrolment, asked.capacity, asked.enrolment_seconds
     )
-    campaign = form.build()
-    return {"form": msgspec.to_builtins(form), "promise": promise(task, campaign.plan).to_json()}
+    found = promise(task, form.build().plan)
+    return {"path": "/tasks", "form": msgspec.to_builtins(form), "promise": found.to_json()}
+
+
+def _pair(asked: Draft) -> dict[str, Any]:
+    pooled = PooledTask.build(
+        parse_bounds(asked.bounds), epsilon=asked.epsilon, trust="two-servers", resolution=asked.resolution
+    )
+    pair = PairTask(pooled, *_OPERATORS, asked.bucket_depth)
+    form = PairForm(
+        asked.name, pooled, asked.peer_key, asked.bucket_depth, asked.enrolment, asked.capacity,
+        asked.enrolment_seconds,
+    )  # fmt: skip
+    return {"path": "/pairs", "form": msgspec.to_builtins(form), "promise": pair.promise().to_json()}

@@ -31,7 +31,7 @@ from ..service.stores.base import Store
 from ..service.worker import Service
 from .assets import content_security_policy, index_html, media_type, packed_file, static_files
 from .documents import RoundDocuments, overview, pair_document, pair_overview
-from .drafts import Draft, draft
+from .drafts import Draft, draft, field_of
 
 try:
     from starlette.responses import StreamingResponse
@@ -217,11 +217,13 @@ async def make_draft(context: Context, request: Request) -> Response:
     """The form and the promise of a campaign that is not created yet."""
     service = context.service
     asked = decode_form(await read_request(request, DRAFT_BYTES), Draft)
+    if asked.trust == "two-servers" and (service.pairs is None or service.pairs.settings.role != "leader"):
+        raise Problem("wrong-role", "a pair is created on its leader: this server has no --role leader", field="trust")
     key = await service.read(registered_key, service.store)
     try:
         return json_response(await service.work(lambda: draft(asked, server_key=key or b"")))
     except InvalidInput as error:
-        raise Problem("malformed", str(error)) from None
+        raise Problem("malformed", str(error), field=field_of(str(error))) from None
 
 
 _OF_ROUND = (*TASK_PROBLEMS, "no-such-round", "not-closed-yet", "unavailable")
@@ -247,7 +249,7 @@ _ALWAYS = (
     ),
     Operation(
         "post", "/drafts", make_draft, "A campaign's form and promise", (200,), JSON,
-        ("unauthorized", "malformed", "too-large", "unavailable"), JSON, "admin",
+        ("unauthorized", "malformed", "wrong-role", "too-large", "unavailable"), JSON, "admin",
     ),
 )  # fmt: skip
 OPERATIONS = (*_ALWAYS, _lines_behind(coast))

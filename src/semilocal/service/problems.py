@@ -69,14 +69,16 @@ class Problem(Exception):
         Seconds after which to try again.
     headers : sequence of (bytes, bytes)
         More headers.
+    field : str, optional
+        Which field of a form it is about.
     """
 
     def __init__(
         self, token: str, detail: str = "", *, retry_after: int | None = None,
-        headers: tuple[tuple[bytes, bytes], ...] = (),
+        headers: tuple[tuple[bytes, bytes], ...] = (), field: str = "",
     ) -> None:  # fmt: skip
         super().__init__(token)
-        self.token, self.detail = token, detail
+        self.token, self.detail, self.field = token, detail, field
         self.status, self.title = PROBLEMS[token]
         if retry_after is None and self.status in (429, 503):
             retry_after = 1
@@ -102,5 +104,6 @@ class Problem(Exception):
                 "title": self.title,
                 "status": self.status,
                 "detail": self.detail or self.title,
+                **({"field": self.field} if self.field else {}),
             }
         )

@@ -207,10 +207,19 @@ def test_a_draft_needs_the_token_says_the_promise_and_creates_the_campaign_it_de
             bad = await client.post("/drafts", json=asked | {"bounds": "atlantis"}, headers=ADMIN)
             assert bad.status_code == 400
             assert "atlantis" in bad.json()["detail"]
+            for changes, field in (
+                ({"bounds": "atlantis"}, "bounds"), ({"k": 0}, "k"), ({"k": None}, "k"), ({"delta": 2}, "delta"),
+                ({"resolution": 1e9}, "resolution"), ({"resolution": -1}, "resolution"), ({"epsilon": 99}, "epsilon"),
+                ({"window": 0}, "window"), ({"trust": "two-servers"}, "trust"),
+            ):  # fmt: skip
+                refused = (await client.post("/drafts", json=asked | changes, headers=ADMIN)).json()
+                assert refused["field"] == field, refused
+            coarse = (await client.post("/drafts", json=asked | {"resolution": 5}, headers=ADMIN)).json()
+            assert coarse["form"]["task"]["min_side"] == [5.0]
             few = await client.post("/drafts", json=asked | {"capacity": 3}, headers=ADMIN)
             assert "capacity must be at least k" in few.json()["detail"]
             draft = (await client.post("/drafts", json=asked, headers=ADMIN)).json()
-            created = await client.post("/tasks", json=draft["form"], headers=ADMIN)
+            created = await client.post(draft["path"], json=draft["form"], headers=ADMIN)
             assert created.status_code == 201, created.text
             about = (await client.get(f"/tasks/{created.json()['task']}/overview")).json()
             assert about["promise"] == draft["promise"]

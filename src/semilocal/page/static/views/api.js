@@ -1,6 +1,8 @@
 // Requests to this server. Every failure becomes an Error with the server's own words.
 // Knows routes. The admin token is held in memory only and forgotten with the page.
 
+/** @typedef {Error & {detail?: string, field?: string}} Refusal what a server refuses, and which field of a form it is about */
+
 let token = "";
 
 /** @param {string} value */
@@ -25,19 +27,25 @@ async function request(path, { method = "GET", body, admin = false } = {}) {
     throw new Error("the server does not answer");
   }
   if (answer.ok) return answer;
-  let words = `the server answered ${answer.status}`;
+  /** @type {Refusal} */
+  let refusal = new Error(`the server answered ${answer.status}`);
   try {
-    const problem = await answer.json();
-    words = `${problem.title}: ${problem.detail}`;
+    const { title, detail, field } = await answer.json();
+    refusal = Object.assign(new Error(`${title}: ${detail}`), { detail, field });
   } catch {
     // not a problem document; the status has to do
   }
-  throw new Error(words);
+  throw refusal;
 }
 
 /** @param {string} path @param {{method?: string, body?: unknown, admin?: boolean}} [options] */
 export async function json(path, options) {
   return (await request(path, options)).json();
+}
+
+/** @param {string} path @returns {Promise<Uint8Array>} */
+export async function bytes(path) {
+  return new Uint8Array(await (await request(path)).arrayBuffer());
 }
 
 /** @param {string} path */

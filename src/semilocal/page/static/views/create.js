@@ -1,27 +1,48 @@
-// Create a campaign: a few numbers, then the promise in words, then the question whether to create it.
+// Create a campaign: a few numbers, then the promise in words, then the question whether to create it. What the server
+// refuses stands beside the field that it is about.
 
 import { html } from "#vendor/lit-html.js";
 import * as api from "#views/api.js";
 import { confirmed, tokenForm } from "#views/admin.js";
+import { count } from "#views/format.js";
 import { promiseCard } from "#views/promise.js";
+import { save } from "#views/save.js";
 
-const FIELDS = /** @type {const} */ ([
-  ["name", "name", "text", "", "for people"],
-  ["bounds", "public domain", "text", "california", "a place such as california, or x0,y0,x1,y1"],
-  ["epsilon", "epsilon of one report", "number", "1", "smaller protects more"],
-  ["k", "k, the crowd", "number", "50", "participants published in a region"],
-  ["delta", "delta of the crowd", "number", "1e-6", "chance per participant that the crowd is smaller"],
-  ["capacity", "participants", "number", "", "round 1 opens when so many are enrolled; may be empty"],
-  ["window", "seconds of a round", "number", "3600", "late reports do not count"],
-]);
+/**
+ * @typedef {"nobody" | "two-servers"} Trust
+ * @typedef {{name: string, words: string, kind?: "text" | "number", value?: string, help: string, only?: Trust, free?: boolean}} Field
+ */
+
+/** @type {Field[]} */
+const FIELDS = [
+  { name: "name", words: "name", kind: "text", help: "for people" },
+  { name: "bounds", words: "public domain", kind: "text", value: "california", help: "a place such as california, or x0,y0,x1,y1" },
+  { name: "epsilon", words: "epsilon", value: "1", help: "smaller protects more; of one report, or of the whole upload to two servers" },
+  { name: "k", words: "k, the crowd", value: "50", help: "participants published in a region", only: "nobody" },
+  { name: "delta", words: "delta of the crowd", value: "1e-6", help: "chance per participant that the crowd is smaller", only: "nobody" },
+  { name: "resolution", words: "shortest side of a region (min_side)", help: "no region gets narrower: km on a map; empty for 0.01 km", free: true, only: "nobody" },
+  { name: "resolution", words: "narrowest cell", help: "in units of the axes, such as degrees; empty for the finest", free: true, only: "two-servers" },
+  { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "everybody learns the bucket of every upload, and the promise holds inside it only; 0 for none", only: "two-servers" },
+  { name: "peer_key", words: "the helper's signing key", kind: "text", help: "64 hex digits, as its operator told you in person", only: "two-servers" },
+  { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when there are so many; may be empty", free: true },
+  { name: "window", words: "seconds of a round", value: "3600", help: "late reports do not count", only: "nobody" },
+];
+const MOST_TOKENS = 10_000;
 
 export class CreateView {
   /** @param {() => void} changed */
   constructor(changed) {
     this.changed = changed;
     this.error = "";
-    /** @type {{form: object, promise: {sentence: string, text: string, trust: string}} | null} */
+    this.field = ""; // that the error is about
+    /** @type {Trust} */
+    this.trust = "nobody";
+    this.enrolment = "tokens";
+    this.tokens = 0; // to be made when the campaign is there
+    /** @type {{form: object, path: string, promise: {sentence: string, text: string, trust: string}} | null} */
     this.draft = null;
+    /** @type {{task: string, tokens: string[]} | null} */
+    this.made = null;
   }
 
   close() {}
@@ -31,15 +52,25 @@ export class CreateView {
   }
 
   /** @param {Event} event */
+  #edited(event) {
+    const data = new FormData(/** @type {HTMLFormElement} */ (event.currentTarget));
+    this.trust = /** @type {Trust} */ (data.get("trust"));
+    this.enrolment = String(data.get("enrolment"));
+    this.draft = null;
+    this.changed();
+  }
+
+  /** @param {Event} event */
   async #submit(event) {
     event.preventDefault();
     const data = new FormData(/** @type {HTMLFormElement} */ (event.target));
     /** @type {Record<string, unknown>} */
-    const body = { enrolment: data.get("enrolment") };
-    for (const [name, , kind] of FIELDS) {
+    const body = { enrolment: this.enrolment, trust: this.trust };
+    for (const { name, kind } of this.#fields) {
       const value = String(data.get(name) ?? "").trim();
-      if (value) body[name] = kind === "number" ? Number(value) : value;
+      if (value) body[name] = kind === "text" ? value : Number(value);
     }
+    this.tokens = Number(data.get("tokens") ?? 0);
     await this.#try(async () => {
       this.draft = await api.json("/drafts", { method: "POST", body, admin: true });
     });
@@ -47,10 +78,12 @@ export class CreateView {
 
   async #create() {
     if (!this.draft || !(await confirmed("Create this campaign? Its promise and domain cannot be changed afterwards.", "Create"))) return;
-    const { form } = this.draft;
+    const { form, path } = this.draft;
     await this.#try(async () => {
-      const { task } = await api.json("/tasks", { method: "POST", body: form, admin: true });
-      location.hash = `#/campaign/${task}`;
+      const { task } = await api.json(path, { method: "POST", body: form, admin: true });
+      this.made = { task, tokens: [] };
+      if (this.tokens) this.made = { task, ...(await api.json(`/tasks/${task}/tokens`, { method: "POST", admin: true, body: { count: this.tokens } })) };
+      else location.hash = `#/campaign/${task}`;
     });
   }
 
@@ -58,27 +91,64 @@ export class CreateView {
   async #try(work) {
     try {
       await work();
-      this.error = "";
+      this.error = this.field = "";
     } catch (error) {
-      this.error = /** @type {Error} */ (error).message;
-      if (this.error.startsWith("no valid key")) api.setToken("");
+      const { message, field = "", detail } = /** @type {import("#views/api.js").Refusal} */ (error);
+      const known = this.#fields.some(({ name }) => name === field) || field === "trust";
+      [this.field, this.error] = known ? [field, detail ?? message] : ["", message];
+      if (message.startsWith("no valid key")) api.setToken("");
     }
     this.changed();
+    if (this.field) requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector(`.fields [name="${this.field}"]`))?.focus());
+  }
+
+  get #fields() {
+    return FIELDS.filter(({ only }) => !only || only === this.trust);
+  }
+
+  /** What the server refused about a field. @param {string} name */
+  #refusal(name) {
+    return this.field === name ? html`<small class="error" id=${`error-${name}`} role="alert">${this.error}</small>` : "";
+  }
+
+  /** @param {Field} field */
+  #input({ name, words, kind = "number", value = "", help, free = false }) {
+    const wrong = this.field === name;
+    return html`<label>${words}
+      <input name=${name} type=${kind} step="any" value=${value} ?required=${!free} autocomplete="off" aria-invalid=${wrong}
+        aria-describedby=${`help-${name}${wrong ? ` error-${name}` : ""}`} />
+      <small id=${`help-${name}`}>${help}</small>${this.#refusal(name)}</label>`;
+  }
+
+  #form() {
+    return html`<form class="fields" @submit=${(/** @type {Event} */ event) => void this.#submit(event)} @input=${(/** @type {Event} */ event) => this.#edited(event)}>
+      <label class="wide">whom participants trust <select name="trust" aria-invalid=${this.field === "trust"}>
+        <option value="nobody">nobody: rounds on this server</option><option value="two-servers">two servers whose operators do not collude (experimental)</option></select>
+        ${this.#refusal("trust")}</label>
+      ${this.#fields.map((field) => this.#input(field))}
+      <label>who may enrol <select name="enrolment"><option value="tokens">holders of a token</option><option value="open">anybody (tests only)</option></select></label>
+      ${this.enrolment === "tokens" && this.trust === "nobody" ? html`<label>tokens to make now
+        <input name="tokens" type="number" min="0" max=${MOST_TOKENS} value="0" aria-describedby="help-tokens" />
+        <small id="help-tokens">one for each participant; more can be made later</small></label>` : ""}
+      <button class="wide">Show the promise</button>
+    </form>`;
+  }
+
+  /** @param {{task: string, tokens: string[]}} made */
+  #done({ task, tokens }) {
+    return html`<section class="card"><h2>It is created</h2>
+      <p>${count(tokens.length)} tokens, shown once: save them before you go on.</p>
+      <p class="buttons"><button @click=${() => save("tokens.txt", `${tokens.join("\n")}\n`)}>Save the tokens</button>
+        <a class="button" href=${`#/campaign/${task}`}>Open the campaign</a></p></section>`;
   }
 
   render() {
     return html`<main class="create" id="main">
       <h1>New campaign</h1>
-      ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
-      ${!api.hasToken() ? tokenForm(this.changed) : html`
-        <form class="fields" @submit=${(/** @type {Event} */ event) => void this.#submit(event)} @input=${() => { this.draft = null; this.changed(); }}>
-          ${FIELDS.map(([name, words, kind, value, help]) => html`<label>${words}
-            <input name=${name} type=${kind} step="any" value=${value} ?required=${name !== "capacity"} autocomplete="off" aria-describedby=${`help-${name}`} />
-            <small id=${`help-${name}`}>${help}</small></label>`)}
-          <label>who may enrol <select name="enrolment"><option value="tokens">holders of a token</option><option value="open">anybody (tests only)</option></select></label>
-          <button>Show the promise</button>
-        </form>
+      ${this.error && !this.field ? html`<p class="error" role="alert">${this.error}</p>` : ""}
+      ${this.made?.tokens.length ? this.#done(this.made) : !api.hasToken() ? tokenForm(this.changed) : html`${this.#form()}
         ${this.draft ? html`${promiseCard(this.draft.promise)}<button @click=${() => void this.#create()}>Create the campaign</button>` : ""}`}
+      ${this.made && !this.made.tokens.length ? html`<p>The campaign is there: <a href=${`#/campaign/${this.made.task}`}>open it</a>.</p>` : ""}
     </main>`;
   }
 }
