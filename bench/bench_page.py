@@ -93,8 +93,7 @@ def main() -> None:
         task = store_run(database, run)
         with running_server(database) as server, chromium() as browser:
             for turn in ("cold", "warm"):
-                with looking(browser, "about:blank") as look:
-                    look.host = server.url.removeprefix("http://")
+                with looking(browser, "about:blank", second=server.url) as look:
                     began = time.perf_counter()
                     look.page.goto(f"{server.url}/#/campaign/{task}")
                     look.page.locator(".map").wait_for()

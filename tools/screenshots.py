@@ -71,7 +71,7 @@ def campaign(browser: Browser, server: Server) -> None:
             page.mouse.down()
             page.mouse.move(box["x"] + right * box["width"], box["y"] + bottom * box["height"], steps=3)
             page.mouse.up()
-            page.locator(f".ask tbody tr:nth-child({number})").wait_for()
+            page.locator(f".answers tbody tr:nth-child({number})").wait_for()
         page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.8 * box["height"])
         page.screenshot(path=FOLDER / "page-ask.png")
     with looking(browser, address, size=PHONE) as look:

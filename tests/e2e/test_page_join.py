@@ -22,15 +22,23 @@ from semilocal.service.campaign import CampaignForm, ReleaseForm
 from semilocal.testing import ADMIN_TOKEN, Server, running_server
 from semilocal.transcript.download import save_transcript
 from semilocal.transcript.verify import verify_file
+from tests.e2e.test_page import press_until
 from tests.e2e.test_page_device import open_pair
 from tests.e2e.test_two_servers import servers  # noqa: F401
-from tests.helpers.browser import DESKTOP, PHONE, Look, apart, looking
+from tests.helpers.browser import DESKTOP, PHONE, Look, apart, colours_of, looking
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.slow
-AGENTS = 40
+AGENTS = 300
+CROSS = """() => {
+  const canvas = document.querySelector(".map canvas:last-child"), scale = canvas.width / canvas.clientWidth;
+  const [x, y] = [canvas.clientWidth / 2 + 8, canvas.clientHeight / 2].map((place) => Math.round(place * scale));
+  return canvas.getContext("2d").getImageData(x, y, 1, 1).data[3] > 0;
+}"""  # whether something is drawn just beside the middle of the map
+LOADED = """() => performance.getEntriesByType("resource").filter(({ name }) => name.includes("/static/"))
+  .concat(performance.getEntriesByType("navigation")).reduce((sum, one) => sum + one.decodedBodySize, 0)"""
 PLACES = ((-122.2, 37.8), (-118.3, 34.1), (-121.5, 38.6))
 
 
@@ -78,14 +86,16 @@ def give_position(look: Look, number: int) -> None:
         page.get_by_role("button", name="Ask my browser").click()
     else:
         page.locator(".map canvas").last.click()
-    page.wait_for_function("document.querySelectorAll('.facts details tr').length > 3")
+    page.wait_for_function("!document.querySelector('.start + .quiet').textContent.includes('position')")
 
 
-def test_three_browsers_take_part_with_others_and_are_told_what_it_cost(
+def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
     browser: Browser, server: Server, tmp_path: Path
 ) -> None:
     task = apart(create, server, AGENTS + 3, 1e-2).result()
     with ExitStack() as stack:
+        operator = stack.enter_context(looking(browser, f"{server.url}/#/campaign/{task}"))
+        operator.page.locator(".phase.enrolling").wait_for()
         looks = [stack.enter_context(looking(browser, f"{server.url}/join/{task}")) for _ in range(3)]
         for number, look in enumerate(looks):
             page = look.page
@@ -96,6 +106,7 @@ def test_three_browsers_take_part_with_others_and_are_told_what_it_cost(
             assert page.locator("button.start").is_disabled()
             assert "the owner wants 20" in page.locator(".facts").inner_text()
             give_position(look, number)
+            assert page.locator(".facts details tr").count() > 3, "the regions that it may end in"
             allow(page)
             if number == 0:
                 assert look.violations() == []
@@ -104,6 +115,15 @@ def test_three_browsers_take_part_with_others_and_are_told_what_it_cost(
         looks[2].page.reload()  # the device goes on with what the browser kept
         looks[2].page.get_by_text("it goes on with the same position").wait_for()
         rest = apart(others, server, task)
+        seen: set[str] = set()
+        while operator.page.locator(".title .phase.finished").count() == 0:
+            assert not (rest.done() and rest.exception()), rest.exception()
+            seen.add(operator.page.locator(".slider output").inner_text())
+            operator.page.wait_for_timeout(50)
+        assert len(seen) >= 2, "the operator's map never moved while the campaign ran"
+        operator.page.locator(".results strong").wait_for()
+        assert f"{AGENTS + 3}" in operator.page.locator(".status dd").first.inner_text()
+        assert colours_of(operator) > 3
         for look in looks:
             look.page.locator(".end").wait_for(timeout=120_000)
             told = look.page.locator(".end").inner_text()
@@ -152,6 +172,31 @@ def test_a_browser_uploads_to_two_servers_and_keeps_the_receipt(
     assert state["received"] == 1
 
 
+def test_taking_part_by_keyboard_alone(browser: Browser, server: Server) -> None:
+    task = apart(create, server, 5, 4e-2).result()
+    with looking(browser, f"{server.url}/join/{task}") as look:
+        page, keys = look.page, look.page.keyboard
+        page.get_by_role("heading", name="4. Take part").wait_for()
+        press_until(look, "Tab", "canvas")
+        for key in ("+", "+", "ArrowLeft", "ArrowDown", "ArrowDown"):
+            keys.press(key)
+        page.wait_for_function(CROSS)
+        keys.press("Enter")
+        page.locator("[role=status]", has_text="Your position:").wait_for()
+        longitude, latitude = (float(page.get_by_label(name).input_value()) for name in ("longitude", "latitude"))
+        assert -124.5 < longitude < -119.3  # left of the middle of California
+        assert 32.5 < latitude < 37.3  # and below
+        for number, text in ((1, "100"), (3, "5"), (4, "0.05")):
+            press_until(look, "Tab", f"section[aria-labelledby=limits] label:nth-child({number}) input")
+            keys.press("Control+A")
+            keys.type(text)
+        press_until(look, "Tab", "input[type=checkbox]")
+        keys.press("Space")
+        press_until(look, "Tab", "button.start")
+        keys.press("Enter")
+        page.get_by_text("Enrolled; waiting for the first round.").wait_for()
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_form_looks_right(browser: Browser, server: Server, size: tuple[int, int], scheme: Any) -> None:
@@ -159,6 +204,7 @@ def test_the_form_looks_right(browser: Browser, server: Server, size: tuple[int,
     with looking(browser, f"{server.url}/join/{task}", size=size, scheme=scheme) as look:
         look.page.get_by_role("heading", name="4. Take part").wait_for()
         give_position(look, 0)
+        assert 50_000 < look.page.evaluate(LOADED) < 150_000, "bytes of page and scripts before anybody takes part"
         assert look.violations() == []
 
 

@@ -20,9 +20,11 @@ from semilocal.pooled.task import PooledTask
 from semilocal.protocol.policy import Policy
 from semilocal.service.pair.form import PairForm
 from semilocal.testing import ADMIN_TOKEN, Server
+from tests.e2e.test_page_join import give_position
 from tests.helpers.browser import Look, apart, chromium, colours_of, looking
 
-DEVICES = 80
+AGENTS = 300
+BROWSERS = 3
 NAMES = ("City <b>Council</b>", "State University")
 
 
@@ -43,11 +45,11 @@ def create(leader: str, helper: str) -> str:
     with AdminClient(leader, ADMIN_TOKEN) as first, AdminClient(helper, ADMIN_TOKEN) as second:
         pooled = PooledTask.build(named_box("california"), epsilon=8.0, trust="two-servers", resolution=0.1)
         key = second.operator().signing_key
-        return first.create_pair(PairForm("two servers", pooled, key, capacity=DEVICES, enrolment="open"))
+        return first.create_pair(PairForm("two servers", pooled, key, capacity=AGENTS + BROWSERS, enrolment="open"))
 
 
 def upload(url: str) -> int:
-    points = np.random.default_rng(1).permutation(california_housing()[0])[:DEVICES]
+    points = np.random.default_rng(1).permutation(california_housing()[0])[:AGENTS]
     return asyncio.run(run_uploads(url, points, policy=Policy(max_epsilon=8.0))).uploaded
 
 
@@ -62,8 +64,19 @@ def confirm(look: Look, url: str) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Confirm").click()
 
 
+def take_part(look: Look, number: int) -> None:
+    """Upload from a browser."""
+    page = look.page
+    page.get_by_role("heading", name="4. Take part").wait_for()
+    give_position(look, number)
+    page.get_by_label("I have read").check()
+    page.locator("button.start").click()
+    page.locator(".end").wait_for()
+    assert f"Receipt of {NAMES[0]}, signed" in page.locator(".end").inner_text()
+
+
 @pytest.mark.slow
-def test_both_operators_confirm_on_their_pages_and_one_map_comes_out(tmp_path: Path) -> None:
+def test_both_operators_confirm_and_watch_while_browsers_and_agents_upload_for_one_map(tmp_path: Path) -> None:
     with ExitStack() as stack:
         browser = stack.enter_context(chromium())
         helper = stack.enter_context(running(tmp_path, "helper", NAMES[1]))
@@ -80,7 +93,11 @@ def test_both_operators_confirm_on_their_pages_and_one_map_comes_out(tmp_path: P
         assert all(name in shown for name in NAMES)
         assert page.locator(".operators b").count() == 0
         assert first.violations() == []
-        assert apart(upload, f"{leader}/tasks/{task}").result() == DEVICES
+        address = f"{leader}/join/{task}"
+        devices = [stack.enter_context(looking(browser, address, second=helper)) for _ in range(BROWSERS)]
+        for number, device in enumerate(devices):
+            take_part(device, number)
+        assert apart(upload, f"{leader}/tasks/{task}").result() == AGENTS
         for look in (first, second):
             look.page.locator(".title .phase.done").wait_for()
             look.page.locator(".results").wait_for()
@@ -89,6 +106,6 @@ def test_both_operators_confirm_on_their_pages_and_one_map_comes_out(tmp_path: P
         assert page.locator(".promise > p").first.inner_text() == counts["privacy"]["sentence"]
         page.locator('.ask input[name="name"]').fill("everywhere")
         page.get_by_role("button", name="Count").click()
-        page.locator(".ask tbody tr").wait_for()
-        assert f"{DEVICES}" in page.locator(".ask tbody tr").inner_text()
+        page.locator(".answers tbody tr").wait_for()
+        assert f"{AGENTS + BROWSERS}" in page.locator(".answers tbody tr").inner_text()
         assert first.violations() == []

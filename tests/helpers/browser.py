@@ -51,8 +51,8 @@ def chromium() -> Iterator[Browser]:
 class Look:
     """A page, and what went wrong on it."""
 
-    def __init__(self, page: Page, host: str) -> None:
-        self.page, self.host = page, host
+    def __init__(self, page: Page, hosts: set[str]) -> None:
+        self.page, self.hosts = page, hosts
         self.errors: list[str] = []
         self.strangers: list[str] = []
         page.on("console", self._console)
@@ -65,7 +65,7 @@ class Look:
 
     def _request(self, request: Any) -> None:
         where = urlsplit(request.url)
-        if where.scheme not in ("data", "blob", "about") and where.netloc != self.host:
+        if where.scheme not in ("data", "blob", "about") and where.netloc not in self.hosts:
             self.strangers.append(request.url)
 
     def check(self) -> None:
@@ -87,14 +87,18 @@ class Look:
 
 @contextmanager
 def looking(
-    browser: Browser, url: str, *, size: tuple[int, int] = DESKTOP, scheme: Literal["light", "dark"] = "light"
-) -> Iterator[Look]:
-    """Open an address in a fresh profile; at the end everything is checked."""
+    browser: Browser, url: str, *, size: tuple[int, int] = DESKTOP, scheme: Literal["light", "dark"] = "light",
+    second: str = "",
+) -> Iterator[Look]:  # fmt: skip
+    """Open an address in a fresh profile; at the end everything is checked.
+
+    ``second`` is the server of the other operator, which a device may also ask.
+    """
     viewport: Any = {"width": size[0], "height": size[1]}
     context = browser.new_context(viewport=viewport, color_scheme=scheme, accept_downloads=True)
     context.set_default_timeout(60_000)
     try:
-        look = Look(context.new_page(), urlsplit(url).netloc)
+        look = Look(context.new_page(), {urlsplit(url).netloc, urlsplit(second).netloc})
         look.page.goto(url)
         yield look
         look.check()

@@ -58,11 +58,11 @@ class Replay {
   }
 }
 
-async function takePart(server, { store = memoryStore(), policy = LIMITS, position = PLAY.participants[PERSON].point } = {}) {
+async function takePart(server, { store = memoryStore(), policy = LIMITS, position = PLAY.participants[PERSON].point, agreed } = {}) {
   const vault = await Vault.open(store, unhex(PLAY.participants[PERSON].secret));
   let now = 0;
   const channel = new Channel(SERVER, { fetch: server.fetch, sleep: async (milliseconds) => void (now += milliseconds), now: () => now });
-  const summary = await new Agent(channel, PLAY.id, vault, position, policy).run();
+  const summary = await new Agent(channel, PLAY.id, vault, position, policy, { agreed }).run();
   return { summary, vault };
 }
 
@@ -127,6 +127,15 @@ test("a lie in a closing is refused, nothing more is sent, and the reservation s
   const again = new Replay();
   assert.equal((await takePart(again, { store })).summary.outcome, "refused");
   assert.deepEqual(again.sent, []);
+});
+
+test("a plan that the owner did not agree to is refused before anything is sent", async () => {
+  const server = new Replay();
+  const { summary } = await takePart(server, { agreed: new Uint8Array(32) });
+  assert.deepEqual([summary.outcome, summary.token], ["refused", "other-plan"]);
+  assert.deepEqual(server.sent, []);
+  const agreed = sha256(pack(["plan", unhex(PLAY.id), []]));
+  assert.equal((await takePart(new Replay(), { agreed })).summary.outcome, "finished");
 });
 
 test("another position is refused for a task that was joined", async () => {

@@ -3,10 +3,11 @@
 import { readFileSync } from "node:fs";
 import { hex, unhex } from "../../src/semilocal/page/static/device/bytes.js";
 import { readServerMessage } from "../../src/semilocal/page/static/device/messages.js";
-import { makeUpload, readPairTask } from "../../src/semilocal/page/static/device/pair.js";
+import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
+import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
 import { Participant } from "../../src/semilocal/page/static/device/participant.js";
 import { readTask } from "../../src/semilocal/page/static/device/task.js";
-import { readPlan } from "../../src/semilocal/page/static/device/values.js";
+import { makeUpload } from "../../src/semilocal/page/static/device/upload.js";
 
 const OPEN = { max_epsilon: 1e6, max_exposure: null, min_k: 1, max_delta: 1, allow_no_crowd: true, allow_simulation: false, min_side: [] };
 const { plays, uploads } = JSON.parse(readFileSync(0, "utf8"));

@@ -12,10 +12,11 @@ import { alphabet, outputOf } from "../../src/semilocal/page/static/device/mecha
 import { readMessage, readServerMessage } from "../../src/semilocal/page/static/device/messages.js";
 import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
 import { Participant } from "../../src/semilocal/page/static/device/participant.js";
+import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
 import { laplaceNoise, respond, responseWeights } from "../../src/semilocal/page/static/device/randomizer.js";
 import { passes, verdict } from "../../src/semilocal/page/static/device/rule.js";
 import { readTask } from "../../src/semilocal/page/static/device/task.js";
-import { functionRange, functionValue, readPlan, scaledValue } from "../../src/semilocal/page/static/device/values.js";
+import { functionRange, functionValue, scaledValue } from "../../src/semilocal/page/static/device/values.js";
 
 const load = (name) => JSON.parse(readFileSync(new URL(`../../spec/vectors/${name}.json`, import.meta.url), "utf8"));
 const [TABLES, PLAYS, REFUSALS, MALFORMED, VALUES] = ["tables", "plays", "refusals", "malformed", "values"].map(load);

@@ -9,12 +9,13 @@ import { MSGPACK } from "#device/channel.js";
 import { accessKey } from "#device/keys.js";
 import { readMessage, readServerMessage } from "#device/messages.js";
 import { Participant } from "#device/participant.js";
+import { pinned } from "#device/pinned.js";
 import { followSeals } from "#device/seals.js";
 import { sha256 } from "#device/sha256.js";
 import { summarise } from "#device/summary.js";
 import { epsilonOfTask, readTask } from "#device/task.js";
 import { exactSum, leftOn, reserve, settle, spend, without } from "#device/vault.js";
-import { readPlan } from "#device/values.js";
+import { readPlan } from "#device/plan.js";
 
 /** @typedef {import("#device/channel.js").Channel} Channel */
 /** @typedef {import("#device/channel.js").Status} Status */
@@ -25,6 +26,7 @@ import { readPlan } from "#device/values.js";
  * @typedef {object} Options
  * @property {string} [token] to enrol with; empty where enrolment is open
  * @property {number} [spread] answers are sent up to this many milliseconds late, by jitter
+ * @property {Uint8Array} [agreed] digest of the plan that the owner agreed to; another one is refused
  * @property {boolean} [newKey] whether the owner allows a signing key that the vault does not know
  * @property {(line: string) => void} [notify] a sentence for the owner now and then
  */
@@ -41,15 +43,9 @@ const ADVICE = /** @type {Record<string, string>} */ ({
 
 const isOver = (/** @type {Status} */ status) => status.phase === "finished" || status.phase === "cancelled";
 
-/** The task that a server shows, if it has the id that was asked for. @param {Uint8Array} data @param {string} name */
-export function pinnedTask(data, name) {
-  if (hex(sha256(data)) !== name) throw new ServerViolation("other-task", "the task's bytes do not have the id that was asked for");
-  return readTask(data);
-}
-
 /** Fetch what a device pins. @param {Channel} channel @param {string} name */
-export async function fetchTask(channel, name) {
-  const task = await channel.message(`/tasks/${name}`, (data) => pinnedTask(data, name));
+async function fetchTask(channel, name) {
+  const task = await channel.message(`/tasks/${name}`, (data) => readTask(pinned(data, name)));
   const plan = await channel.message(`/tasks/${name}/plan`, readPlan);
   if (task === null || plan === null) throw new ServerViolation("malformed", "the task and its plan must exist from the start");
   return { task, plan };
@@ -65,6 +61,7 @@ export class Agent {
     this.policy = policy;
     this.token = options.token ?? "";
     this.spread = options.spread ?? 0;
+    this.agreed = options.agreed;
     this.newKey = options.newKey ?? false;
     this.notify = options.notify ?? (() => {});
     /** @type {Set<number>} */
@@ -103,6 +100,7 @@ export class Agent {
   async join() {
     if (!this.entry) {
       const { task, plan } = await fetchTask(this.channel, this.name);
+      if (this.agreed && !equal(plan.digest, this.agreed)) throw new ServerViolation("other-plan", "the server shows another plan of values than the one you agreed to");
       if (!this.newKey) this.vault.checkKey(this.channel.server, task.server_key);
       await this.pin(task, plan);
     } else if (this.position.join() !== this.entry.position.join()) {
@@ -115,7 +113,7 @@ export class Agent {
     this.participant = new Participant(readTask(entry.task), entry.position, secret, policy, readPlan(entry.plan), entry);
   }
 
-  /** @param {import("#device/task.js").Task} task @param {import("#device/values.js").Plan} plan */
+  /** @param {import("#device/task.js").Task} task @param {import("#device/plan.js").Plan} plan */
   async pin(task, plan) {
     const { contents } = this.vault;
     const participant = new Participant(task, this.position, contents.secret, this.policy, plan); // checks plan, policy and position

@@ -1,14 +1,10 @@
-// The task of two servers, the one upload to them and its receipt (spec/sharing.md, section 9). Experimental: nobody
-// independent has reviewed this mode yet. Knows parameters and bytes. Knows no requests and no storage.
+// The task of two servers (spec/sharing.md, section 9). Experimental: nobody independent has reviewed this mode yet.
+// Knows parameters. Knows no uploads, no requests and no storage.
 
 import { ServerViolation, check } from "#device/errors.js";
-import { bigEndian, concat, equal, utf8 } from "#device/bytes.js";
-import { isSigned } from "#device/curve.js";
-import { seal } from "#device/envelope.js";
-import { bytes, float, integer, isPrintable, long, map, oneOf, tagged, text } from "#device/fields.js";
-import { pseudonym, uploadEntropy } from "#device/keys.js";
+import { concat, equal } from "#device/bytes.js";
+import { bytes, float, integer, isPrintable, map, oneOf, text } from "#device/fields.js";
 import { pack, unpack } from "#device/msgpack.js";
-import { makeReport, privateBytes } from "#device/sharing.js";
 import { sha256 } from "#device/sha256.js";
 import { readHierarchy } from "#device/task.js";
 import { treeOf } from "#device/trees.js";
@@ -16,7 +12,6 @@ import { treeOf } from "#device/trees.js";
 /** @typedef {import("#device/policy.js").Policy} Policy */
 /** @typedef {ReturnType<typeof readOperator>} Operator */
 /** @typedef {ReturnType<typeof readFields> & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree, levels: number}} PairTask */
-/** @typedef {ReturnType<typeof readReceiptFields>} Receipt */
 
 export const COLLUSION = "If both operators collude they have every position, to the resolution of the upload.";
 export const EXPERIMENTAL = "Experimental: nobody independent has reviewed the two-servers mode yet.";
@@ -33,10 +28,6 @@ const readFields = map({
   leader: readOperator,
   helper: readOperator,
   bucket_depth: integer(0, 16),
-});
-const readReceiptFields = tagged("receipt", { task: bytes(32), id: bytes(16), digest: bytes(32), time: long(0n, 2n ** 40n - 1n), signature: bytes(64) });
-const readUploadFields = tagged("upload", {
-  id: bytes(16), public: bytes(), leader: bytes(), helper: bytes(), token: (value) => (value === null ? null : text(value)), bucket: long(1n, 2n ** 62n - 1n),
 });
 
 /** Whether bytes begin like those of a pair task. @param {Uint8Array} data */
@@ -75,6 +66,13 @@ function checkOperator({ name, origin }) {
   check(found && found[5] !== USUAL_PORT[found[1]] && Number(found[5] ?? 1) <= 65535, `an origin is scheme, host and port in lower case; got ${origin}`);
 }
 
+/** Where the other operator is. @param {PairTask} pair @param {string} server where the task was found */
+export function otherOrigin({ leader, helper }, server) {
+  const origins = [leader.origin, helper.origin];
+  if (!origins.includes(server)) throw new ServerViolation("other-origin", `the task names ${origins.join(" and ")}, but it was found at ${server}`);
+  return origins[server === leader.origin ? 1 : 0];
+}
+
 /** What one upload costs, with its adjacency and delta. @param {PairTask} pair */
 export function lossWords({ pooled, bucket_depth: buckets }) {
   const between = buckets
@@ -98,46 +96,4 @@ export function checkPair(pair, policy, allowBucket) {
     const words = found.map((side) => side.toPrecision(3)).join(" x ");
     throw new ServerViolation("small-cell", `the upload holds the position to ${words}, which both operators together could read; the owner allows nothing below ${least.join(" x ")}`);
   }
-}
-
-/** Bucket and path of a position, its report, and its id. @param {PairTask} pair @param {number[]} position @param {Uint8Array} secret */
-export function shareOf(pair, position, secret) {
-  const code = pair.tree.codeOf(position);
-  const shape = { levels: pair.levels, valueBits: 0 };
-  const path = Array.from({ length: pair.levels }, (_, i) => Number((code >> BigInt(pair.levels - 1 - i)) & 1n));
-  const report = makeReport(pair.id, shape, path, uploadEntropy(secret, pair.id, code, 2 * privateBytes(shape)));
-  return { id: pseudonym(secret, pair.id), bucket: code >> BigInt(pair.levels), report };
-}
-
-/**
- * The bytes of the one upload. Envelopes differ every time: store them before they are sent.
- * @param {PairTask} pair @param {number[]} position @param {Uint8Array} secret @param {string} token empty where enrolment is open
- */
-export async function makeUpload(pair, position, secret, token) {
-  const { id, bucket, report } = shareOf(pair, position, secret);
-  const about = { task: pair.id, report: id, public: report.public };
-  const leader = await seal(report.private[0], pair.leader.sealing_key, { ...about, role: "leader" });
-  const helper = await seal(report.private[1], pair.helper.sealing_key, { ...about, role: "helper" });
-  return packUpload({ id, public: report.public, leader, helper, token: token || null, bucket });
-}
-
-/** @param {Uint8Array} data */
-export const readUpload = (data) => readUploadFields(unpack(data));
-
-/** @param {Omit<ReturnType<typeof readUpload>, "type">} upload */
-export const packUpload = ({ id, public: open, leader, helper, token, bucket }) => pack(["upload", id, open, leader, helper, token, bucket]);
-
-/** @param {Uint8Array} data @returns {Receipt} */
-export function readReceipt(data) {
-  const receipt = readReceiptFields(unpack(data));
-  check(receipt.time % 3600n === 0n, "the time of a receipt is a whole hour");
-  return receipt;
-}
-
-/** Whether a receipt is for this upload and signed by the leader. @param {Receipt} receipt @param {PairTask} pair @param {Uint8Array} upload */
-export async function isGoodReceipt(receipt, pair, upload) {
-  const parts = [receipt.task, receipt.id, receipt.digest, bigEndian(receipt.time, 8)];
-  const signed = concat(utf8("semilocal/1/sharing/receipt/"), ...parts.flatMap((part) => [bigEndian(part.length, 8), part]));
-  const ours = equal(receipt.task, pair.id) && equal(receipt.id, readUpload(upload).id) && equal(receipt.digest, sha256(upload));
-  return ours && isSigned(receipt.signature, pair.leader.signing_key, signed);
 }

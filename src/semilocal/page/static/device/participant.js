@@ -20,7 +20,7 @@ import { misfit, scaledValue } from "#device/values.js";
 /** @typedef {import("#device/messages.js").ValueClosed} ValueClosed */
 /** @typedef {import("#device/messages.js").ServerMessage} ServerMessage */
 /** @typedef {import("#device/task.js").Task} Task */
-/** @typedef {import("#device/values.js").Plan} Plan */
+/** @typedef {import("#device/plan.js").Plan} Plan */
 /** @typedef {import("#device/policy.js").Policy} Policy */
 /**
  * @typedef {object} State where a participant is between two messages of the partition

@@ -5,7 +5,7 @@ import { ServerViolation, check } from "#device/errors.js";
 import { epsilonOfTask, epsilonWorst, keepsCrowd } from "#device/task.js";
 
 /** @typedef {import("#device/task.js").Task} Task */
-/** @typedef {import("#device/values.js").Plan} Plan */
+/** @typedef {import("#device/plan.js").Plan} Plan */
 /**
  * @typedef {object} Policy
  * @property {number} max_epsilon largest loss of a moved position over any inside its region, releases included (delta = 0)

@@ -5,9 +5,11 @@
 import { InvalidInput, ServerViolation, check } from "#device/errors.js";
 import { equal, exactUnits, hex } from "#device/bytes.js";
 import { MSGPACK, readJson } from "#device/channel.js";
-import { checkPair, isGoodReceipt, makeUpload, packUpload, readPairTask, readReceipt, readUpload, shareOf } from "#device/pair.js";
+import { checkPair, otherOrigin, readPairTask } from "#device/pair.js";
+import { pinned } from "#device/pinned.js";
 import { sha256 } from "#device/sha256.js";
 import { summarise } from "#device/summary.js";
+import { isGoodReceipt, makeUpload, packUpload, readReceipt, readUpload, shareOf } from "#device/upload.js";
 import { reserve, settle, spend } from "#device/vault.js";
 
 /** @typedef {import("#device/channel.js").Channel} Channel */
@@ -23,20 +25,15 @@ const ADVICE = /** @type {Record<string, string>} */ ({
 
 /** @param {Channel} channel @param {string} name */
 async function fetchPair(channel, name) {
-  const pair = await channel.message(`/tasks/${name}`, (data) => {
-    if (hex(sha256(data)) !== name) throw new ServerViolation("other-task", "the task's bytes do not have the id that was asked for");
-    return readPairTask(data);
-  });
+  const pair = await channel.message(`/tasks/${name}`, (data) => readPairTask(pinned(data, name)));
   if (pair === null) throw new ServerViolation("malformed", "the task must exist from the start");
   return pair;
 }
 
 /** The pair as both operators show it, each at its own origin. @param {string} name @param {string} server where it was found @param {(origin: string) => Channel} connect */
-export async function fetchBoth(name, server, connect) {
+async function fetchBoth(name, server, connect) {
   const pair = await fetchPair(connect(server), name);
-  const origins = [pair.leader.origin, pair.helper.origin];
-  if (!origins.includes(server)) throw new ServerViolation("other-origin", `the task names ${origins.join(" and ")}, but it was found at ${server}`);
-  for (const origin of origins) if (origin !== server) await fetchPair(connect(origin), name); // its id is the hash of the same bytes
+  await fetchPair(connect(otherOrigin(pair, server)), name); // its id is the hash of the same bytes
   return pair;
 }
 

@@ -1,51 +1,10 @@
-// The plan of values, the functions of a position and their scaling (spec/protocol.md, sections 15.1, 15.3 and 15.4).
-// Knows functions, boxes and doubles. Knows no participants and no noise.
+// The functions of a position and their scaling (spec/protocol.md, sections 15.3 and 15.4). Knows functions, boxes and
+// doubles. Knows no participants and no noise.
 
-import { check } from "#device/errors.js";
 import { spacing } from "#device/bytes.js";
-import { bytes, float, list, oneOf, optional, tagged, text, tuple } from "#device/fields.js";
-import { readMechanism } from "#device/mechanisms.js";
-import { unpack } from "#device/msgpack.js";
-import { sha256 } from "#device/sha256.js";
 
-/** @typedef {ReturnType<typeof readRelease>} Release */
-/** @typedef {{task: Uint8Array, releases: Release[], asked: number[], epsilon: number, digest: Uint8Array, bytes: Uint8Array}} Plan */
+/** @typedef {import("#device/plan.js").Release} Release */
 /** @typedef {{lower: number[], upper: number[]}} Corners */
-
-const FUNCTIONS = ["coordinate", "squared_norm", "gaussian_bump", "linear", "indicator"];
-const readRelease = tuple({
-  kind: oneOf("mean", "values", "counts", "points"), mechanism: optional(readMechanism), function: text, parameters: list(float, 64),
-});
-const readFields = tagged("plan", { task: bytes(32), releases: list(readRelease, 64) });
-
-/** The plan in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {Plan} */
-export function readPlan(data) {
-  const { task, releases } = readFields(unpack(data));
-  releases.forEach(checkRelease);
-  const asked = [...releases.keys()].filter((index) => releases[index].mechanism !== null);
-  const epsilon = releases.reduce((sum, { mechanism }) => sum + (mechanism?.epsilon ?? 0), 0);
-  return { task, releases, asked, epsilon, digest: sha256(data), bytes: data };
-}
-
-/** @param {Release} release */
-function checkRelease({ kind, mechanism, function: name, parameters: numbers }) {
-  if (kind === "counts" || kind === "points") {
-    check(mechanism === null && name === "" && numbers.length === 0, `${kind} follow from the crowds: no mechanism and no function`);
-    return;
-  }
-  check(mechanism !== null && FUNCTIONS.includes(name), `${kind} needs a mechanism and a function; got ${name}`);
-  if (name === "coordinate") check(numbers.length === 1 && Number.isInteger(numbers[0]) && numbers[0] >= 0, "coordinate takes one whole number, the axis");
-  if (name === "linear") check(numbers.length >= 2, "linear takes an intercept and one weight per axis");
-  if (name === "gaussian_bump") {
-    const square = 2 * numbers[0] * numbers[0];
-    check(numbers[0] > 0 && square > 0 && square < Infinity, "gaussian_bump takes a positive sigma");
-  }
-  if (name === "indicator") {
-    const half = numbers.length / 2;
-    const corners = { lower: numbers.slice(0, half), upper: numbers.slice(half) };
-    check(half >= 1 && half <= 8 && Number.isInteger(half) && corners.lower.every((low, i) => low < corners.upper[i] && Number.isFinite(corners.upper[i] - low)), "indicator takes a lower and an upper corner");
-  }
-}
 
 /** Why a function does not fit a domain; empty if it does. @param {Release} release @param {Corners} box */
 export function misfit({ function: name, parameters: numbers }, box) {
@@ -107,6 +66,3 @@ export function scaledValue({ function: name, parameters: numbers }, x, box) {
   const [low, high] = functionRange(name, numbers, box);
   return high > low ? Math.min(Math.max((functionValue(name, numbers, x) - low) / (high - low), 0), 1) : 0.5;
 }
-
-/** A release in words. @param {Release} release */
-export const releaseWords = ({ kind, function: name, parameters }) => (name ? `${kind} of ${name}(${parameters.join(", ")})` : kind);

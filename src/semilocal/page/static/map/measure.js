@@ -1,8 +1,6 @@
 // Lines and labels around a map: a graticule in degrees or plain axes, and a bar of kilometres.
 // Knows numbers and words. Knows no cells and no browser.
 
-import { niceStep } from "#map/scale.js";
-
 const KM_PER_DEGREE = (6371.0088 * Math.PI) / 180;
 const DEGREE_STEPS = [30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
 
@@ -51,4 +49,11 @@ export function scaleBar(camera, geographic, most = 120) {
 /** A round number without noise. @param {number} value */
 function shorter(value) {
   return String(Number(value.toPrecision(3)));
+}
+
+/** The smallest of 1, 2, 5 times a power of ten that is not below. @param {number} rough @param {boolean} [integer] */
+export function niceStep(rough, integer = false) {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((one) => one * power >= rough * 0.9999) ?? 10;
+  return integer ? Math.max(1, Math.round(step * power)) : step * power;
 }

@@ -1,6 +1,8 @@
 // Colours of a map: a range that ignores extremes, and a ramp whose lightness only goes one way.
 // Knows numbers and colours. Knows no cells and no browser.
 
+import { niceStep } from "#map/measure.js";
+
 /**
  * @typedef {{low: number, high: number, log: boolean, integer: boolean}} Scale
  * @typedef {"light" | "dark"} Theme
@@ -80,13 +82,6 @@ export function ticks(scale, most = 5) {
   const found = [];
   for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + step * 1e-9; value += step) found.push(value);
   return found;
-}
-
-/** The smallest of 1, 2, 5 times a power of ten that is not below. @param {number} rough @param {boolean} [integer] */
-export function niceStep(rough, integer = false) {
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((one) => one * power >= rough * 0.9999) ?? 10;
-  return integer ? Math.max(1, Math.round(step * power)) : step * power;
 }
 
 /** @param {string} hex @returns {[number, number, number]} */

@@ -98,7 +98,7 @@ export class Ask {
         </form>` : html`<p class="quiet">Counts can be asked when all regions are found.</p>`}
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       ${answers.length ? html`
-        <div class="scroll"><table>
+        <div class="scroll"><table class="answers">
           <thead><tr><th>place</th><th class="number">count</th><th class="number">95 % interval</th><th><span class="hidden">remove</span></th></tr></thead>
           <tbody>${answers.map(({ name, area, value, low, high }, place) => html`<tr>
             <td title=${corners(area, domain)}>${place + 1}. ${name}</td><td class="number"><strong>${count(value)}</strong></td>

@@ -1,18 +1,20 @@
 // Take part: a device in this browser. Asks for the position and for consent, runs the device, and tells at the end what
-// was spent and revealed. Knows the page and the device; every decision about the protocol is the device's.
+// was spent and revealed. What only a device that takes part needs is fetched when it does; it checks everything anew.
+// Knows the page and the device; every decision about the protocol is the device's.
 
 import { html, render } from "#vendor/lit-html.js";
-import { Agent, fetchTask } from "#device/agent.js";
-import { Channel } from "#device/channel.js";
-import { isPairTask } from "#device/pair.js";
-import { Uploader, fetchBoth } from "#device/uploader.js";
+import { isPairTask, otherOrigin, readPairTask } from "#device/pair.js";
+import { pinned } from "#device/pinned.js";
+import { readTask } from "#device/task.js";
+import { readPlan } from "#device/plan.js";
 import { Vault, browserStore } from "#device/vault.js";
 import { toWorld } from "#map/camera.js";
-import { MapView } from "#map/view.js";
+import { PlainMap } from "#map/plain.js";
 import * as api from "#views/api.js";
 import { JoinForm } from "#views/joinform.js";
 
 const CLICK = 5; // pixels that a pointer may slip in a click
+const MAP = "Map. Click where you are. Arrow keys move the map under the cross, plus and minus zoom, Enter takes the place under the cross.";
 
 class JoinView {
   /** @param {string} name the task's id @param {() => void} changed @param {() => "light" | "dark"} theme */
@@ -24,7 +26,7 @@ class JoinView {
     this.about = null;
     /** @type {JoinForm | null} */
     this.form = null;
-    /** @type {MapView | null} */
+    /** @type {PlainMap | null} */
     this.map = null;
     /** @type {Vault | null} */
     this.vault = null;
@@ -56,15 +58,19 @@ class JoinView {
       this.elsewhere = `${leader}/join/${this.name}`;
       return;
     }
-    const data = new Uint8Array(await (await fetch(`/tasks/${this.name}`, { redirect: "error" })).arrayBuffer());
-    const paired = isPairTask(data);
-    const pinned = paired
-      ? { task: null, plan: null, pair: await fetchBoth(this.name, location.origin, this.connect) }
-      : { pair: null, ...(await fetchTask(this.connect(location.origin), this.name)) };
-    this.form = new JoinForm(pinned, this.about, () => this.edited());
+    this.form = new JoinForm(await this.task(), this.about, () => this.edited());
     if (this.form.tree.axes <= 2) this.openMap();
     this.vault = await Vault.open(await browserStore());
     await this.resume();
+  }
+
+  /** What the campaign is, as every operator shows it. @returns {Promise<import("#views/joinform.js").Pinned>} */
+  async task() {
+    const data = pinned(await api.bytes(`/tasks/${this.name}`), this.name);
+    if (!isPairTask(data)) return { pair: null, task: readTask(data), plan: readPlan(await api.bytes(`/tasks/${this.name}/plan`)) };
+    const pair = readPairTask(data);
+    pinned(await api.bytes(`${otherOrigin(pair, location.origin)}/tasks/${this.name}`), this.name);
+    return { task: null, plan: null, pair };
   }
 
   /** Go on where an earlier visit stopped, or show how it ended. */
@@ -75,13 +81,14 @@ class JoinView {
       this.note("This browser takes part already; it goes on with the same position.");
       await this.run(entry.position, entry.policy);
     } else if (entry || uploads[this.name]?.receipt.length) {
-      this.end = this.device(entry?.position ?? []).summary();
+      const { summarise } = await import("#device/summary.js");
+      this.end = summarise(/** @type {Vault} */ (this.vault).contents, this.name);
     }
   }
 
   openMap() {
     const { domain } = this.about;
-    const map = new MapView(domain, { theme: this.theme() });
+    const map = new PlainMap(domain, this.theme(), MAP);
     this.map = map;
     if (domain.lower.length === 2) void api.json(`/tasks/${this.name}/coast`).then((lines) => map.setCoast(lines)).catch(() => {});
     /** @type {[number, number] | null} */
@@ -91,9 +98,8 @@ class JoinView {
       if (down && Math.hypot(event.offsetX - down[0], event.offsetY - down[1]) < CLICK) this.pick(event.offsetX, event.offsetY);
     });
     map.top.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") this.pick(map.camera.width / 2, map.camera.height / 2);
+      if (event.key === "Enter") this.pick(...map.middle);
     });
-    map.top.setAttribute("aria-label", "Map. Click where you are. Arrow keys move, plus and minus zoom, Enter takes the middle.");
   }
 
   /** @param {number} left @param {number} top */
@@ -115,19 +121,22 @@ class JoinView {
     this.changed();
   }
 
-  /** @param {string} origin */
-  connect = (origin) => new Channel(origin, { signal: this.stopping.signal, notify: (line) => this.note(line) });
-
   stopping = new AbortController();
 
-  /** @param {number[]} position @param {import("#device/policy.js").Policy} [policy] of an earlier visit */
-  device(position, policy) {
+  /** @param {number[]} position @param {import("#device/policy.js").Policy} policy */
+  async device(position, policy) {
     const form = /** @type {JoinForm} */ (this.form);
     const vault = /** @type {Vault} */ (this.vault);
-    const options = { token: form.token.trim(), notify: (/** @type {string} */ line) => this.note(line), allowBucket: form.allowBucket };
-    return form.pinned.pair
-      ? new Uploader(this.connect, location.origin, this.name, vault, position, policy ?? form.policy, options)
-      : new Agent(this.connect(location.origin), this.name, vault, position, policy ?? form.policy, options);
+    const notify = (/** @type {string} */ line) => this.note(line);
+    const options = { token: form.token.trim(), notify, allowBucket: form.allowBucket, agreed: form.pinned.plan?.digest };
+    const { Channel } = await import("#device/channel.js");
+    const connect = (/** @type {string} */ origin) => new Channel(origin, { signal: this.stopping.signal, notify });
+    if (form.pinned.pair) {
+      const { Uploader } = await import("#device/uploader.js");
+      return new Uploader(connect, location.origin, this.name, vault, position, policy, options);
+    }
+    const { Agent } = await import("#device/agent.js");
+    return new Agent(connect(location.origin), this.name, vault, position, policy, options);
   }
 
   /** @param {number[]} position @param {import("#device/policy.js").Policy} [pinned] of an earlier visit */
@@ -139,7 +148,7 @@ class JoinView {
       const vault = /** @type {Vault} */ (this.vault);
       const policy = pinned ?? /** @type {JoinForm} */ (this.form).policy;
       if (!pinned) await vault.save({ caps: { ...vault.contents.caps, epsilon: policy.max_epsilon } });
-      this.end = await this.device(position, policy).run();
+      this.end = await (await this.device(position, policy)).run();
     } finally {
       this.running = false;
     }

@@ -4,9 +4,9 @@
 import { html } from "#vendor/lit-html.js";
 import { checkPair } from "#device/pair.js";
 import { policyOf, refusals } from "#device/policy.js";
-import { beforeLines, beforePairLines, ladder } from "#device/summary.js";
+import { beforeLines, beforePairLines, ladder } from "#device/before.js";
 
-/** @typedef {{task: import("#device/task.js").Task, plan: import("#device/values.js").Plan, pair: null} | {task: null, plan: null, pair: import("#device/pair.js").PairTask}} Pinned */
+/** @typedef {{task: import("#device/task.js").Task, plan: import("#device/plan.js").Plan, pair: null} | {task: null, plan: null, pair: import("#device/pair.js").PairTask}} Pinned */
 
 const LIMITS = [
   { name: "max_epsilon", label: "Largest loss of all your campaigns here (epsilon)", start: 10 },
@@ -66,7 +66,7 @@ export class JoinForm {
   /** @param {number[]} position */
   setPosition(position) {
     this.texts = position.map((x) => String(Number(x.toPrecision(9))));
-    this.note = this.position ? "" : "That is outside the domain of this campaign.";
+    this.note = this.position ? `Your position: ${this.texts.join(", ")}.` : "That is outside the domain of this campaign.";
     this.changed();
   }
 
@@ -102,7 +102,7 @@ export class JoinForm {
     const lines = pinned.pair ? beforePairLines(pinned.pair) : beforeLines(pinned.task, pinned.plan);
     return html`
       <section class="card" aria-labelledby="where"><h2 id="where">1. Where you are</h2>
-        <p class="quiet">It stays on this device. Click on the map, type it${tree.isGeographic ? ", or ask your browser" : ""}.</p>
+        <p class="quiet">It stays on this device. Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it), type it${tree.isGeographic ? ", or ask your browser" : ""}.</p>
         <form @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
           ${tree.box.names.map((name, axis) => html`<label>${name}
             <input inputmode="decimal" autocomplete="off" .value=${this.texts[axis]}

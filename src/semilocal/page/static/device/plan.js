@@ -1,0 +1,48 @@
+// The plan of values, pinned with the task (spec/protocol.md, section 15.1). Knows parameters. Knows no positions.
+
+import { check } from "#device/errors.js";
+import { bytes, float, list, oneOf, optional, tagged, text, tuple } from "#device/fields.js";
+import { readMechanism } from "#device/layout.js";
+import { unpack } from "#device/msgpack.js";
+import { sha256 } from "#device/sha256.js";
+
+/** @typedef {ReturnType<typeof readRelease>} Release */
+/** @typedef {{task: Uint8Array, releases: Release[], asked: number[], epsilon: number, digest: Uint8Array, bytes: Uint8Array}} Plan */
+
+const FUNCTIONS = ["coordinate", "squared_norm", "gaussian_bump", "linear", "indicator"];
+const readRelease = tuple({
+  kind: oneOf("mean", "values", "counts", "points"), mechanism: optional(readMechanism), function: text, parameters: list(float, 64),
+});
+const readFields = tagged("plan", { task: bytes(32), releases: list(readRelease, 64) });
+
+/** The plan in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {Plan} */
+export function readPlan(data) {
+  const { task, releases } = readFields(unpack(data));
+  releases.forEach(checkRelease);
+  const asked = [...releases.keys()].filter((index) => releases[index].mechanism !== null);
+  const epsilon = releases.reduce((sum, { mechanism }) => sum + (mechanism?.epsilon ?? 0), 0);
+  return { task, releases, asked, epsilon, digest: sha256(data), bytes: data };
+}
+
+/** @param {Release} release */
+function checkRelease({ kind, mechanism, function: name, parameters: numbers }) {
+  if (kind === "counts" || kind === "points") {
+    check(mechanism === null && name === "" && numbers.length === 0, `${kind} follow from the crowds: no mechanism and no function`);
+    return;
+  }
+  check(mechanism !== null && FUNCTIONS.includes(name), `${kind} needs a mechanism and a function; got ${name}`);
+  if (name === "coordinate") check(numbers.length === 1 && Number.isInteger(numbers[0]) && numbers[0] >= 0, "coordinate takes one whole number, the axis");
+  if (name === "linear") check(numbers.length >= 2, "linear takes an intercept and one weight per axis");
+  if (name === "gaussian_bump") {
+    const square = 2 * numbers[0] * numbers[0];
+    check(numbers[0] > 0 && square > 0 && square < Infinity, "gaussian_bump takes a positive sigma");
+  }
+  if (name === "indicator") {
+    const half = numbers.length / 2;
+    const corners = { lower: numbers.slice(0, half), upper: numbers.slice(half) };
+    check(half >= 1 && half <= 8 && Number.isInteger(half) && corners.lower.every((low, i) => low < corners.upper[i] && Number.isFinite(corners.upper[i] - low)), "indicator takes a lower and an upper corner");
+  }
+}
+
+/** A release in words. @param {Release} release */
+export const releaseWords = ({ kind, function: name, parameters }) => (name ? `${kind} of ${name}(${parameters.join(", ")})` : kind);

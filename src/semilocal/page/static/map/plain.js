@@ -1,0 +1,392 @@
+// A map without cells: lines behind it, graticule, scale bar and marks; moved by pointer, touch and keys, with a cross in
+// the middle for keys. Knows the browser's canvas. Knows no cells, no campaigns and no server.
+
+import * as cameras from "#map/camera.js";
+import { label, lines, scaleBar } from "#map/measure.js";
+
+/** @typedef {import("#map/camera.js").Area} Area */
+
+const STYLES = {
+  light: { background: "#e8edf0", coast: "#44525c", grid: "rgba(60,80,95,0.22)", text: "#2b3942", halo: "rgba(250,252,252,0.85)", mark: "#b3261e" },
+  dark: { background: "#0d1318", coast: "#a9b8c2", grid: "rgba(190,210,225,0.17)", text: "#dfe8ed", halo: "rgba(13,19,24,0.8)", mark: "#ff8a80" },
+};
+const STEP = 60; // pixels that an arrow key moves
+
+export class PlainMap {
+  /** @param {import("#map/camera.js").Domain} domain @param {"light" | "dark"} theme @param {string} words for those who do not see it */
+  constructor(domain, theme, words) {
+    this.domain = domain;
+    this.theme = theme;
+    this.element = document.createElement("div");
+    this.element.className = "map";
+    this.base = this.element.appendChild(document.createElement("canvas"));
+    this.top = this.element.appendChild(document.createElement("canvas"));
+    this.top.tabIndex = 0;
+    this.top.setAttribute("role", "application");
+    this.top.setAttribute("aria-label", words);
+    /** @type {Area[]} */
+    this.marks = [];
+    this.coast = new Path2D();
+    this.camera = cameras.fit(domain, 600, 400);
+    this.ratio = 1;
+    this.untouched = true;
+    this.measured = false;
+    /** @type {Map<number, [number, number]>} */
+    this.pointers = new Map();
+    this.needs = { geometry: true, colours: true, top: true };
+    this.scheduled = 0;
+    this.#listen();
+    new ResizeObserver(() => this.#measure()).observe(this.element);
+  }
+
+  get style() {
+    return STYLES[this.theme];
+  }
+
+  /** @param {"light" | "dark"} theme */
+  setTheme(theme) {
+    this.theme = theme;
+    this.draw({ colours: true, top: true });
+  }
+
+  /** @param {number[][]} pieces each x, y, x, y, … */
+  setCoast(pieces) {
+    this.coast = new Path2D();
+    for (const piece of pieces) {
+      this.coast.moveTo(piece[0], -piece[1]);
+      for (let place = 2; place < piece.length; place += 2) this.coast.lineTo(piece[place], -piece[place + 1]);
+    }
+    this.draw({ colours: true });
+  }
+
+  /** Areas that were asked about. @param {Area[]} marks */
+  setMarks(marks) {
+    this.marks = marks;
+    this.draw({ top: true });
+  }
+
+  // -- moving ----------------------------------------------------------------------------------------------------
+
+  /** @param {number} factor @param {number} [left] @param {number} [top] */
+  zoom(factor, left, top) {
+    this.untouched = false;
+    this.#look(cameras.zoom(this.camera, this.domain, factor, left, top));
+  }
+
+  /** @param {number} right @param {number} down */
+  pan(right, down) {
+    this.untouched = false;
+    this.#look(cameras.pan(this.camera, this.domain, right, down));
+  }
+
+  /** Show the whole domain. */
+  home() {
+    this.untouched = true;
+    this.#look(cameras.fit(this.domain, this.camera.width, this.camera.height));
+  }
+
+  /** The pixel under the cross. @returns {[number, number]} */
+  get middle() {
+    return [this.camera.width / 2, this.camera.height / 2];
+  }
+
+  /** @param {import("#map/camera.js").Camera} camera */
+  #look(camera) {
+    this.camera = camera;
+    this.draw({ geometry: true, colours: true, top: true });
+    if (this.top.matches(":focus-visible")) this.pointAt(...this.middle);
+  }
+
+  #measure() {
+    const { clientWidth: width, clientHeight: height } = this.element;
+    if (!width || !height) return;
+    this.ratio = Math.min(window.devicePixelRatio || 1, 2);
+    for (const canvas of [this.base, this.top]) {
+      canvas.width = Math.round(width * this.ratio);
+      canvas.height = Math.round(height * this.ratio);
+    }
+    this.camera = this.untouched
+      ? cameras.fit(this.domain, width, height)
+      : cameras.resize(this.camera, this.domain, width, height);
+    this.measured = true;
+    this.resized();
+    this.draw({ geometry: true, colours: true, top: true });
+  }
+
+  #listen() {
+    const { top } = this;
+    top.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      this.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), event.offsetX, event.offsetY);
+    }, { passive: false });
+    top.addEventListener("dblclick", (event) => this.clickedTwice(event.offsetX, event.offsetY));
+    top.addEventListener("pointerdown", (event) => {
+      top.setPointerCapture(event.pointerId);
+      this.pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
+      this.pointAt(event.offsetX, event.offsetY); // a finger does not hover: it touches
+      this.pressed([event.offsetX, event.offsetY]);
+    });
+    top.addEventListener("pointermove", (event) => this.#moved(event));
+    for (const name of ["pointerup", "pointercancel"]) {
+      top.addEventListener(name, (event) => {
+        const { pointerId, offsetX, offsetY } = /** @type {PointerEvent} */ (event);
+        this.pointers.delete(pointerId);
+        this.released(name === "pointerup" ? [offsetX, offsetY] : null);
+      });
+    }
+    top.addEventListener("keydown", (event) => this.#key(event));
+    top.addEventListener("focus", () => {
+      this.draw({ top: true });
+      if (top.matches(":focus-visible")) this.pointAt(...this.middle);
+    });
+    top.addEventListener("blur", () => this.draw({ top: true }));
+  }
+
+  /** @param {PointerEvent} event */
+  #moved(event) {
+    const before = this.pointers.get(event.pointerId);
+    /** @type {[number, number]} */
+    const now = [event.offsetX, event.offsetY];
+    if (!before) {
+      this.pointAt(...now);
+      return;
+    }
+    this.pointers.set(event.pointerId, now);
+    if (this.dragged(now)) return;
+    if (this.pointers.size === 1) {
+      this.pan(now[0] - before[0], now[1] - before[1]);
+    } else if (this.pointers.size === 2) {
+      const [other] = [...this.pointers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+      const distance = (/** @type {[number, number]} */ at) => Math.hypot(at[0] - other[0], at[1] - other[1]) || 1;
+      this.zoom(distance(now) / distance(before), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
+      this.pan((now[0] - before[0]) / 2, (now[1] - before[1]) / 2);
+    }
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    const far = event.shiftKey ? 4 : 1;
+    /** @type {Record<string, () => void>} */
+    const actions = {
+      ArrowLeft: () => this.pan(STEP * far, 0),
+      ArrowRight: () => this.pan(-STEP * far, 0),
+      ArrowUp: () => this.pan(0, STEP * far),
+      ArrowDown: () => this.pan(0, -STEP * far),
+      "+": () => this.zoom(1.5),
+      "=": () => this.zoom(1.5),
+      "-": () => this.zoom(1 / 1.5),
+      0: () => this.home(),
+      ...this.keys(),
+    };
+    const action = event.ctrlKey || event.metaKey || event.altKey ? undefined : actions[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  }
+
+  // -- what a map with more on it does otherwise -----------------------------------------------------------------
+
+  /** The pointer, or the cross, is at a pixel. @param {number} _left @param {number} _top */
+  pointAt(_left, _top) {}
+
+  /** @param {[number, number]} _at */
+  pressed(_at) {}
+
+  /** Whether dragging does something else than moving the map. @param {[number, number]} _at */
+  dragged(_at) {
+    return false;
+  }
+
+  /** @param {[number, number] | null} _at null if it was broken off */
+  released(_at) {}
+
+  /** @param {number} left @param {number} top */
+  clickedTwice(left, top) {
+    this.zoom(2, left, top);
+  }
+
+  /** More keys. @returns {Record<string, () => void>} */
+  keys() {
+    return {};
+  }
+
+  /** The canvas has another size. */
+  resized() {}
+
+  /** What lies below lines and graticule. @param {CanvasRenderingContext2D} context in pixels of the screen */
+  paintGround(context) {
+    context.fillStyle = this.style.background;
+    context.fillRect(0, 0, this.base.width, this.base.height);
+  }
+
+  /** What lies above the marks. @param {CanvasRenderingContext2D} _context */
+  paintOver(_context) {}
+
+  // -- drawing ---------------------------------------------------------------------------------------------------
+
+  /** @param {{geometry?: boolean, colours?: boolean, top?: boolean}} needs */
+  draw(needs) {
+    Object.assign(this.needs, needs);
+    if (!this.scheduled) this.scheduled = requestAnimationFrame(() => this.drawNow());
+  }
+
+  /** Draw what has changed, now; milliseconds it took. */
+  drawNow() {
+    this.scheduled = 0;
+    const began = performance.now();
+    if (!this.measured) return 0;
+    if (this.needs.colours) this.#ground();
+    if (this.needs.top) this.#top();
+    this.needs = { geometry: false, colours: false, top: false };
+    return performance.now() - began;
+  }
+
+  /** The camera in pixels of the screen. */
+  get device() {
+    const { base, ratio } = this;
+    return { ...this.camera, scale: this.camera.scale * ratio, width: base.width, height: base.height };
+  }
+
+  #ground() {
+    const context = /** @type {CanvasRenderingContext2D} */ (this.base.getContext("2d"));
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    this.paintGround(context);
+    this.drawCoast(context);
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    this.drawGrid(context);
+    this.drawBar(context);
+  }
+
+  /** @param {CanvasRenderingContext2D} context */
+  drawCoast(context) {
+    const { scale, aspect, width, height, x, y } = this.device;
+    // The path is moved, not the canvas: lines keep their width.
+    const path = new Path2D();
+    const move = [scale, 0, 0, scale * aspect, width / 2 - x * scale, height / 2 + y * scale * aspect];
+    path.addPath(this.coast, new DOMMatrix(move));
+    context.strokeStyle = this.style.coast;
+    context.lineWidth = 1.1 * this.ratio;
+    context.lineJoin = "round";
+    context.stroke(path);
+  }
+
+  /** @param {CanvasRenderingContext2D} context */
+  drawGrid(context) {
+    const { camera, domain } = this;
+    const style = this.style;
+    const [west, north] = cameras.toWorld(camera, 0, 0);
+    const [east, south] = cameras.toWorld(camera, camera.width, camera.height);
+    const whole = cameras.bounds(domain);
+    const across = lines(Math.max(west, whole.x0), Math.min(east, whole.x1), Math.max(2, camera.width / 150), domain.geographic);
+    const up = lines(Math.max(south, whole.y0), Math.min(north, whole.y1), Math.max(2, camera.height / 110), domain.geographic);
+    context.lineWidth = 1;
+    context.font = "11px system-ui, sans-serif";
+    context.strokeStyle = style.grid;
+    context.beginPath();
+    const [left, over] = cameras.toScreen(camera, Math.max(west, whole.x0), Math.min(north, whole.y1));
+    const [right, under] = cameras.toScreen(camera, Math.min(east, whole.x1), Math.max(south, whole.y0));
+    for (const value of across.at) {
+      const [place] = cameras.toScreen(camera, value, camera.y);
+      context.moveTo(Math.round(place) + 0.5, over);
+      context.lineTo(Math.round(place) + 0.5, under);
+    }
+    const flat = domain.lower.length === 1;
+    for (const value of flat ? [] : up.at) {
+      const [, place] = cameras.toScreen(camera, camera.x, value);
+      context.moveTo(left, Math.round(place) + 0.5);
+      context.lineTo(right, Math.round(place) + 0.5);
+    }
+    context.stroke();
+    context.textAlign = "center";
+    context.textBaseline = "bottom";
+    const bottom = Math.min(under + 16, camera.height - 3);
+    for (const value of across.at) {
+      const [place] = cameras.toScreen(camera, value, camera.y);
+      if (place > 150 || bottom < camera.height - 30) this.text(context, label(value, 0, across.step, domain.geographic), place, bottom);
+    }
+    context.textAlign = "left";
+    context.textBaseline = "middle";
+    for (const value of flat ? [] : up.at) {
+      const [, place] = cameras.toScreen(camera, camera.x, value);
+      if (place > 12 && place < camera.height - 40) this.text(context, label(value, 1, up.step, domain.geographic), 5, place);
+    }
+    if (!domain.geographic) {
+      context.textAlign = "right";
+      this.text(context, domain.names[0], camera.width - 6, Math.min(under + 10, camera.height - 24));
+      context.textAlign = "left";
+      if (!flat) this.text(context, domain.names[1], 5, Math.max(over - 8, 10));
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context */
+  drawBar(context) {
+    if (!this.domain.geographic) return;
+    const { pixels, text } = scaleBar(this.camera, true);
+    const [left, bottom] = [12, this.camera.height - 12];
+    const style = this.style;
+    for (const [colour, width] of /** @type {[string, number][]} */ ([[style.halo, 5], [style.text, 1.5]])) {
+      context.strokeStyle = colour;
+      context.lineWidth = width;
+      context.beginPath();
+      context.moveTo(left, bottom - 5);
+      context.lineTo(left, bottom);
+      context.lineTo(left + pixels, bottom);
+      context.lineTo(left + pixels, bottom - 5);
+      context.stroke();
+    }
+    context.textAlign = "left";
+    context.textBaseline = "bottom";
+    this.text(context, text, left + 5, bottom - 3);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {string} text @param {number} x @param {number} y */
+  text(context, text, x, y) {
+    context.lineJoin = "round";
+    context.lineWidth = 3;
+    context.strokeStyle = this.style.halo;
+    context.strokeText(text, x, y);
+    context.fillStyle = this.style.text;
+    context.fillText(text, x, y);
+  }
+
+  #top() {
+    const context = /** @type {CanvasRenderingContext2D} */ (this.top.getContext("2d"));
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.clearRect(0, 0, this.camera.width, this.camera.height);
+    this.marks.forEach((mark, number) => this.outline(context, mark, this.style.mark, String(number + 1)));
+    this.paintOver(context);
+    if (this.top.matches(":focus-visible")) {
+      const [x, y] = this.middle;
+      const cross = new Path2D();
+      for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
+        cross.moveTo(x + 4 * dx, y + 4 * dy);
+        cross.lineTo(x + 13 * dx, y + 13 * dy);
+      }
+      this.stroke(context, cross, this.style.text);
+    }
+  }
+
+  /** A line with a halo. @param {CanvasRenderingContext2D} context @param {Path2D} line @param {string} colour */
+  stroke(context, line, colour) {
+    for (const [style, width] of /** @type {[string, number][]} */ ([[this.style.halo, 4], [colour, 2]])) {
+      context.strokeStyle = style;
+      context.lineWidth = width;
+      context.stroke(line);
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Area} area @param {string} colour @param {string} name */
+  outline(context, area, colour, name) {
+    const { x0, y0, x1, y1 } = area;
+    const line = new Path2D();
+    for (const [x, y] of area.ring ?? [[x0, y0], [x1, y0], [x1, y1], [x0, y1]]) line.lineTo(...cameras.toScreen(this.camera, x, y));
+    line.closePath();
+    this.stroke(context, line, colour);
+    const [left, top] = cameras.toScreen(this.camera, x0, y1);
+    if (!name) return;
+    context.font = "600 12px system-ui, sans-serif";
+    context.textAlign = "left";
+    context.textBaseline = "top";
+    this.text(context, name, left + 5, top + 4);
+  }
+}
