@@ -12,13 +12,9 @@ import httpx2
 import numpy as np
 import pytest
 
-from semilocal.cli.admin_client import AdminClient
 from semilocal.datasets import california_housing
 from semilocal.device.swarm.uploads import run_uploads
-from semilocal.geometry.places import named_box
-from semilocal.pooled.task import PooledTask
 from semilocal.protocol.policy import Policy
-from semilocal.service.pair.form import PairForm
 from semilocal.testing import ADMIN_TOKEN, Server
 from tests.e2e.test_page_join import give_position
 from tests.helpers.browser import Look, apart, chromium, colours_of, looking
@@ -41,11 +37,27 @@ def running(folder: Path, role: str, name: str, *options: str) -> Iterator[str]:
         server.stop()
 
 
-def create(leader: str, helper: str) -> str:
-    with AdminClient(leader, ADMIN_TOKEN) as first, AdminClient(helper, ADMIN_TOKEN) as second:
-        pooled = PooledTask.build(named_box("california"), epsilon=8.0, trust="two-servers", resolution=0.1)
-        key = second.operator().signing_key
-        return first.create_pair(PairForm("two servers", pooled, key, capacity=AGENTS + BROWSERS, enrolment="open"))
+def create(look: Look, key: str) -> str:
+    """Create the task as the leader's operator does, with the key of the helper; the task."""
+    page = look.page
+    page.locator('input[name="token"]').fill(ADMIN_TOKEN)
+    page.keyboard.press("Enter")
+    page.locator('select[name="trust"]').select_option("two-servers")
+    page.locator('select[name="enrolment"]').select_option("open")
+    numbers = {"epsilon": "8", "resolution": "0.1", "bucket_depth": "0", "capacity": f"{AGENTS + BROWSERS}"}
+    for name, text in {"name": "two servers", "peer_key": "unknown", **numbers}.items():
+        page.locator(f'input[name="{name}"]').fill(text)
+    page.get_by_role("button", name="Show the promise").click()
+    page.locator('label:has(input[name="peer_key"]) .error').wait_for()
+    look.errors.clear()  # the browser itself notes that the server refused
+    page.locator('input[name="peer_key"]').fill(key)
+    page.get_by_role("button", name="Show the promise").click()
+    page.locator(".promise").wait_for()
+    assert "trusts two operators not to collude" in page.locator(".promise").inner_text()
+    page.get_by_role("button", name="Create the campaign").click()
+    page.get_by_role("dialog").get_by_role("button", name="Create").click()
+    page.locator(".phase.confirming").wait_for()
+    return page.url.rsplit("/", 1)[1]
 
 
 def upload(url: str) -> int:
@@ -53,13 +65,14 @@ def upload(url: str) -> int:
     return asyncio.run(run_uploads(url, points, policy=Policy(max_epsilon=8.0))).uploaded
 
 
-def confirm(look: Look, url: str) -> None:
-    """Confirm as an operator does, with the token of the own server."""
+def confirm(look: Look, *, token: str = "") -> None:
+    """Confirm as an operator does, with the token of the own server if the page does not have it yet."""
     page = look.page
     page.locator(".phase.confirming").wait_for()
-    page.locator("text=Start, close, make tokens").click()
-    page.locator('input[name="token"]').fill(ADMIN_TOKEN)
-    page.keyboard.press("Enter")
+    if token:
+        page.locator("text=Start, close, make tokens").click()
+        page.locator('input[name="token"]').fill(token)
+        page.keyboard.press("Enter")
     page.get_by_role("button", name="Confirm").click()
     page.get_by_role("dialog").get_by_role("button", name="Confirm").click()
 
@@ -81,12 +94,12 @@ def test_both_operators_confirm_and_watch_while_browsers_and_agents_upload_for_o
         browser = stack.enter_context(chromium())
         helper = stack.enter_context(running(tmp_path, "helper", NAMES[1]))
         leader = stack.enter_context(running(tmp_path, "leader", NAMES[0], "--peer", helper))
-        task = apart(create, leader, helper).result()
-        first = stack.enter_context(looking(browser, f"{leader}/#/campaign/{task}"))
-        confirm(first, leader)
+        first = stack.enter_context(looking(browser, f"{leader}/#/new"))
+        task = create(first, httpx2.get(f"{helper}/operator").json()["signing_key"])
+        confirm(first)
         second = stack.enter_context(looking(browser, helper))
         second.page.locator(".campaigns a").click()
-        confirm(second, helper)
+        confirm(second, token=ADMIN_TOKEN)
         page = first.page
         page.locator(".phase.open").wait_for()
         shown = page.locator(".operators").inner_text()

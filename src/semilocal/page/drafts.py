@@ -21,7 +21,7 @@ from ..sharing.pair import Operator, PairTask
 
 __all__ = ["Draft", "draft", "field_of"]
 
-# A promise is the same whoever the operators are; the leader fills them in.
+# A promise does not depend on who the operators are; the leader fills them in.
 _OPERATORS = (
     Operator("leader", "https://leader.invalid", bytes(32), bytes([1]) * 32),
     Operator("helper", "https://helper.invalid", bytes([2]) * 32, bytes([3]) * 32),

@@ -31,6 +31,7 @@ export class PlainMap {
     this.ratio = 1;
     this.untouched = true;
     this.measured = false;
+    this.roomForNumber = 0; // pixels: narrower marks have no number
     /** @type {Map<number, [number, number]>} */
     this.pointers = new Map();
     this.needs = { geometry: true, colours: true, top: true };
@@ -353,7 +354,10 @@ export class PlainMap {
     const context = /** @type {CanvasRenderingContext2D} */ (this.top.getContext("2d"));
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.clearRect(0, 0, this.camera.width, this.camera.height);
-    this.marks.forEach((mark, number) => this.outline(context, mark, this.style.mark, String(number + 1)));
+    this.marks.forEach((mark, number) => {
+      const roomy = (mark.x1 - mark.x0) * this.camera.scale >= this.roomForNumber;
+      this.outline(context, mark, this.style.mark, roomy ? String(number + 1) : "");
+    });
     this.paintOver(context);
     if (this.top.matches(":focus-visible")) {
       const [x, y] = this.middle;

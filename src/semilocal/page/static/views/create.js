@@ -57,6 +57,7 @@ export class CreateView {
     this.trust = /** @type {Trust} */ (data.get("trust"));
     this.enrolment = String(data.get("enrolment"));
     this.draft = null;
+    this.error = this.field = "";
     this.changed();
   }
 

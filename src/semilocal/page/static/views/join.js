@@ -89,6 +89,7 @@ class JoinView {
   openMap() {
     const { domain } = this.about;
     const map = new PlainMap(domain, this.theme(), MAP);
+    map.roomForNumber = 24;
     this.map = map;
     if (domain.lower.length === 2) void api.json(`/tasks/${this.name}/coast`).then((lines) => map.setCoast(lines)).catch(() => {});
     /** @type {[number, number] | null} */

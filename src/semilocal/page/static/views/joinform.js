@@ -115,7 +115,8 @@ export class JoinForm {
         ${this.regions.length ? html`<details><summary>Your region would be one of these</summary><div class="scroll"><table>
           <tr><th>after rounds</th><th>size</th><th>region</th></tr>
           ${this.regions.map(({ depth, size, place }) => html`<tr><td>${depth}</td><td>${size}</td><td>${place}</td></tr>`)}</table></div>
-          <p class="quiet">${pinned.task?.max_trims ? "Or, if you are in a sparse part, one that you are not in." : "The crowd decides which."}</p></details>` : ""}
+          <p class="quiet">${pinned.task?.max_trims ? "Or, if you are in a sparse part, one that you are not in." : "The crowd decides which."}
+          ${pinned.task?.hierarchy.kind === "sphere" ? "The map shows the box around each." : ""}</p></details>` : ""}
       </section>
       <section class="card" aria-labelledby="limits"><h2 id="limits">3. Your limits</h2>
         <p class="quiet">This device refuses what goes beyond them, now and later.</p>

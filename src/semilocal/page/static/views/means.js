@@ -34,7 +34,7 @@ export function meansOf(answers, domain) {
   if (!newest.length) return "";
   return html`<div class="means">
     ${newest.map(({ what, everybody, level }) => (everybody ? html`<p>${what}: ${told(everybody, level)}
-      <small>about ${everybody.about} (${count(everybody.people)}), wherever they are</small></p>` : ""))}
+      <small>– about ${everybody.about} (${count(everybody.people)}), wherever they are</small></p>` : ""))}
     ${answers.map(({ name, means }, place) => (means.some((one) => one.regions) ? html`<h3>${place + 1}. ${name}</h3>${means.map((one) => regions(one, domain))}` : ""))}
   </div>`;
 }
