@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import threading
 import time
@@ -384,6 +385,37 @@ def test_a_report_that_another_worker_is_just_storing_is_stored_once(postgres: P
     second.close()
 
 
+def test_what_a_batch_reads_does_not_grow_with_the_campaign(postgres: Postgres) -> None:
+    """A planner that reads all rows of a campaign for every batch reads 15 times as many as there are."""
+    import psycopg
+
+    database, people = postgres.new_database(), 1500
+    store = open_store(database, worker="test")
+    create_campaign(store, Campaign("tokens", TASK, (), "tokens"), now=0)
+    tokens = new_tokens(store, TASK.id, count=people)
+    names = [hashlib.sha256(token.encode()).digest()[:16] for token in tokens]
+    for first in range(0, people, 50):
+        batch = [
+            Enrolment(TASK.id, name, name * 2, token_hash(token), used_by(token, name, name * 2))
+            for name, token in zip(names[first : first + 50], tokens[first : first + 50], strict=True)
+        ]
+        assert store.apply(batch).outcomes == ["stored"] * 50
+    start(store, TASK.id, 0.0)
+    for first in range(0, people - 50, 50):
+        reports = [Incoming(TASK.id, 1, name, name * 2, 1, b"\x01", 0, 0) for name in names[first : first + 50]]
+        assert store.apply(reports).outcomes == ["stored"] * 50
+    store.close()
+    with psycopg.connect(database, autocommit=True) as connection:
+        others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        while connection.execute(others).fetchone() != (0,):  # a process that ends says what it read
+            time.sleep(0.01)
+        found = connection.execute("SELECT indexrelname, idx_tup_read FROM pg_stat_user_indexes").fetchall()
+        scanned = connection.execute("SELECT relname, seq_tup_read FROM pg_stat_user_tables").fetchall()
+    read: dict[str, int] = dict([*found, *scanned])
+    assert {name: rows for name, rows in read.items() if rows > 5 * people} == {}
+    assert read["participants_pkey"] >= people - 50, "what is read is counted"
+
+
 def test_a_newer_schema_is_refused_with_a_sentence(store: Store, database: str) -> None:
     store.close()
     if database.startswith("sqlite"):
@@ -395,7 +427,7 @@ def test_a_newer_schema_is_refused_with_a_sentence(store: Store, database: str) 
 
         with psycopg.connect(database, autocommit=True) as other:
             other.execute("INSERT INTO schema_version VALUES (99)")
-    with pytest.raises(SchemaMismatch, match="schema version 99, but this program knows versions up to 2; update"):
+    with pytest.raises(SchemaMismatch, match="schema version 99, but this program knows versions up to 3; update"):
         open_store(database)
 
 

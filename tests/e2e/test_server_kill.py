@@ -191,15 +191,14 @@ def two_workers(tmp_path: Path) -> Iterator[tuple[Postgres, Server, Store]]:
     except (RuntimeError, ImportError, KeyError, OSError) as error:
         unmet(f"no PostgreSQL: {error}")
         return
-    server = Server(cluster.new_database(), workers=2, log=tmp_path / "log.txt")
-    server.start()
-    store = open_store(server.database, worker="test")
-    try:
+    with contextlib.ExitStack() as ending:
+        ending.callback(cluster.stop)
+        server = Server(cluster.new_database(), workers=2, log=tmp_path / "log.txt")
+        ending.callback(server.kill)
+        server.start()
+        store = open_store(server.database, worker="test")
+        ending.callback(store.close)
         yield cluster, server, cast(Store, Patient(store))
-    finally:
-        server.kill()
-        store.close()
-        cluster.stop()
 
 
 @pytest.mark.slow

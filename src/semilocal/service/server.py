@@ -41,6 +41,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_WORKERS = 64
 BACKLOG = 4096
 SWITCH_SECONDS = 0.0005
+WORKER_SECONDS = 30  # without a sign of life after which a worker is replaced; a busy machine takes long to start one
 GARBAGE = (20_000, 20, 20)
 
 # Loaded by others at first use. A server that has run out of file descriptors could not load them any more.
@@ -263,6 +264,8 @@ def _run_workers(config: Any, listener: socket.socket) -> None:
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
+    if hasattr(config, "timeout_worker_healthcheck"):  # it would be 5 s; older versions have no choice
+        config.timeout_worker_healthcheck = WORKER_SECONDS
     # Older versions want to be told what a worker runs.
     asked = inspect.signature(Multiprocess).parameters
     more: dict[str, Any] = {"target": uvicorn.Server(config).run} if "target" in asked else {}

@@ -39,9 +39,17 @@ __all__ = ["PostgresStore"]
 
 _LOCKS = 0x53_4C_44_50  # first half of the advisory locks' keys: ours
 # Every look-up goes through a primary key. The planner cannot know that for tables that have just begun to grow, and
-# would read them from end to end for every report.
+# would read them from end to end for every report. Nor is it told "key = ANY(…)": it then reads all rows of a campaign.
 _PLANS = " ".join(
-    f"-c {setting}" for setting in ("enable_seqscan=off", "enable_bitmapscan=off", "jit=off", "synchronous_commit=on")
+    f"-c {setting}"
+    for setting in (
+        "enable_seqscan=off",
+        "enable_bitmapscan=off",
+        "enable_hashjoin=off",
+        "enable_mergejoin=off",
+        "jit=off",
+        "synchronous_commit=on",
+    )
 )
 _WORDS = {
     "bytes": "BYTEA", "large": "BIGINT", "number": "INTEGER GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -105,6 +113,11 @@ INSERT INTO participants (campaign, pseudonym, verifier)
 SELECT %s, i.pseudonym, i.verifier FROM unnest(%b::bytea[], %b::bytea[]) AS i (pseudonym, verifier)
 ORDER BY i.pseudonym
 ON CONFLICT DO NOTHING
+"""
+_EACH = "FROM unnest(%b::bytea[]) AS i ({})"
+_LOCK_TOKENS = f"""
+SELECT t.* {_EACH.format("hash")},
+       LATERAL (SELECT hash, used_by FROM tokens WHERE hash = i.hash AND campaign = %s FOR UPDATE) t
 """
 _USE_TOKENS = """
 UPDATE tokens SET used_by = i.mark FROM unnest(%b::bytea[], %b::bytea[]) AS i (hash, mark)
@@ -257,9 +270,11 @@ class PostgresStore(SQLStore[Connection]):
         self, connection: Connection, table: str, columns: tuple[str, str], fixed: Mapping[str, int],
         keys: Sequence[bytes],
     ) -> list[tuple[bytes, Any]]:  # fmt: skip
+        key, value = columns
         where = "".join(f"{name} = %s AND " for name in fixed)
-        sql = f"SELECT {', '.join(columns)} FROM {table} WHERE {where} {columns[0]} = ANY(%b)"
-        return [(bytes(key), value) for key, value in connection.execute(sql, (*fixed.values(), list(keys))).fetchall()]
+        sql = f"SELECT i.{key}, (SELECT {value} FROM {table} t WHERE {where} t.{key} = i.{key}) {_EACH.format(key)}"
+        rows = connection.execute(sql, (*fixed.values(), list(keys))).fetchall()
+        return [(bytes(name), found) for name, found in rows if found is not None]
 
     def _insert_tokens(self, connection: Connection, number: int, hashes: Sequence[bytes]) -> None:
         connection.execute("INSERT INTO tokens SELECT unnest(%b::bytea[]), %s", (list(hashes), number))
@@ -280,12 +295,11 @@ class PostgresStore(SQLStore[Connection]):
         self, connection: Connection, number: int, items: list[Enrolment]
     ) -> Sequence[FoundParticipant]:
         # In the order of hashes, so that two workers lock tokens in the same order.
-        find = "SELECT hash, used_by FROM tokens WHERE campaign = %s AND hash = ANY(%b) ORDER BY hash FOR UPDATE"
-        hashes = [item.token for item in items if item.token is not None]
-        tokens: dict[bytes | None, bytes | None] = dict(connection.execute(find, (number, hashes)).fetchall())
-        find = "SELECT pseudonym, verifier FROM participants WHERE campaign = %s AND pseudonym = ANY(%b)"
-        names: dict[bytes, bytes] = dict(
-            connection.execute(find, (number, [item.pseudonym for item in items])).fetchall()
+        hashes = sorted(item.token for item in items if item.token is not None)
+        tokens: dict[bytes | None, bytes | None] = dict(connection.execute(_LOCK_TOKENS, (hashes, number)).fetchall())
+        wanted = [item.pseudonym for item in items]
+        names = dict(
+            self._select_in(connection, "participants", ("pseudonym", "verifier"), {"campaign": number}, wanted)
         )
         return [
             (names.get(item.pseudonym), (tokens[item.token],) if item.token and item.token in tokens else None)
