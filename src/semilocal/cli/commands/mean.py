@@ -53,9 +53,12 @@ def own_value(function: str | None, value: str | None, limits: str | None) -> jo
         if limits is not None:
             raise InvalidInput("--range belongs to --value; a function of the position knows its range")
         return None
-    return jobs.OwnValue(
-        value, *as_range(None if limits is None else parse_numbers(limits, "--range"), f"--value {value}")
-    )
+    if limits is None:
+        raise InvalidInput(
+            f"--value {value} needs its public range: --range LOW,HIGH, the smallest and largest value that anybody "
+            "can have. It is never taken from the data, because it would tell about them"
+        )
+    return jobs.OwnValue(value, *as_range(parse_numbers(limits, "--range"), f"--value {value}"))
 
 
 def _mean(job: jobs.Job, function: str | None, level: float) -> Outcome:
