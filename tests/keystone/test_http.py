@@ -15,8 +15,8 @@ from semilocal.service.rounds import start
 from semilocal.service.stores.base import Store
 from semilocal.simulation.values import play_values, value_events
 from semilocal.testing import MockClock, cluster, running_app, secrets_of
-from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
-from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task, transcript
+from tests.helpers.keystone import same_over_http
+from tests.helpers.service import enrolled, open_campaign, sample_task, transcript
 from tests.helpers.stored import verify
 
 TASKS: list[dict[str, Any]] = [
@@ -37,30 +37,10 @@ RELEASES = (
 def test_devices_over_http_give_the_root_of_the_simulation(store: Store, changes: dict[str, Any]) -> None:
     """Of the whole campaign, rounds of values included."""
     task = sample_task(**changes)
-    points, secrets = cluster(60), secrets_of(60)
-
-    async def scenario() -> None:
-        clock = MockClock()
-        async with running_app(store, clock) as (client, service, _):
-            campaign = open_campaign(task, releases=RELEASES)
-            devices = await enrolled(client, store, campaign, points, secrets)
-            assert start(store, task.id, clock())
-            state = await follow_campaign(client, devices, service=service)
-            assert state["phase"] == "finished"
-            run = simulate(points, task, secrets=secrets, detail="reports")
-            rounds = play_values(run, points, campaign.plan, secrets)
-            simulated = [*run.events, *value_events(run, campaign.plan, rounds)]
-            events = await transcript(client, task, rounds=state["closed"], plan=campaign.plan)
-            assert events == [encode(event) for event in simulated]
-            root = transcript_root(simulated)
-            assert merkle_root([leaf_hash(event) for event in events]) == root
-            assert verify(store, task.id).root == root
-            assert [device.machine.moves for device in devices] == run.moves.tolist()
-
-    asyncio.run(scenario())
+    asyncio.run(same_over_http(store, task, cluster(60), secrets_of(60), RELEASES))
 
 
-def test_rule_each_closes_by_its_deadline_and_whoever_was_left_behind_still_gives_a_value(store: Store) -> None:
+def test_rule_each_closes_by_its_deadline_and_those_left_behind_still_give_a_value(store: Store) -> None:
     """Nobody can tell who was left behind, so a quorum of all is never reached and deadlines decide."""
     task = sample_task(rule="each", max_depth=4)
     points, secrets = cluster(60), secrets_of(60)

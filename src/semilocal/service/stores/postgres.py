@@ -26,7 +26,8 @@ from typing import Any
 from ...errors import MissingExtra, StoreUnavailable, printable
 from .base import Applied, Enrolment, Incoming
 from .judge import judge_round
-from .sql import FoundParticipant, FoundReport, SQLStore, check_version, migrations
+from .schema import check_version, migrations
+from .sql import FoundParticipant, FoundReport, SQLStore
 
 try:
     import psycopg

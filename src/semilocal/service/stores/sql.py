@@ -8,19 +8,16 @@ Knows SQL. Knows no HTTP; outcomes are decided by ``judge``.
 
 from __future__ import annotations
 
-import re
 import secrets
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from importlib import resources
-from string import Template
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from ...errors import InvalidInput, SchemaMismatch, StoreUnavailable
+from ...errors import InvalidInput, StoreUnavailable
 from ..campaign import ENDED, Campaign, Phase, Status
 from .base import (
     Applied,
@@ -34,7 +31,7 @@ from .base import (
 from .judge import judge_enrolments, judge_reports
 from .pairs import PairTables
 
-__all__ = ["Cursor", "SQLStore", "check_version", "migrations"]
+__all__ = ["Cursor", "SQLStore"]
 
 C = TypeVar("C")
 # (verifier, stored cell, stored answer, cell before) of a report; (verifier, token) of an enrolment.
@@ -449,28 +446,3 @@ class LockedCampaign(Generic[C]):
         self, phase: Phase, *, round_: int, closed: int, needed: int | None, deadline: int | None, fold: bytes
     ) -> None:
         self._run(_MOVE, phase, round_, closed, needed, deadline, fold, self._number)
-
-
-# -- schema --------------------------------------------------------------------------------------------------------
-
-
-def migrations(words: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Numbered SQL scripts, ascending from 1 without gaps, in the words of a dialect."""
-    files: Iterable[Any] = (resources.files(__package__) / "migrations").iterdir()
-    found = sorted(
-        (int(match[1]), Template(file.read_text("utf-8")).substitute(words))
-        for file in files
-        if (match := re.fullmatch(r"(\d{4})_\w+\.sql", file.name))
-    )
-    if [number for number, _ in found] != list(range(1, len(found) + 1)):
-        raise InvalidInput(f"migrations must be numbered 1, 2, …; got {[number for number, _ in found]}")
-    return found
-
-
-def check_version(version: int, *, newest: int, where: str) -> None:
-    """Refuse a database that is newer than this program."""
-    if version > newest:
-        raise SchemaMismatch(
-            f"the database {where} has schema version {version}, but this program knows versions up to {newest}; "
-            "update the program, or use another database"
-        )

@@ -22,7 +22,8 @@ import msgspec
 from ...errors import InvalidInput, StoreUnavailable, UnsoundBatch
 from .base import Applied, Enrolment, Incoming
 from .judge import judge_round
-from .sql import FoundParticipant, FoundReport, SQLStore, check_version, migrations
+from .schema import check_version, migrations
+from .sql import FoundParticipant, FoundReport, SQLStore
 
 __all__ = ["SQLiteStore", "lock_for_serving"]
 
