@@ -30,6 +30,7 @@ __all__ = ["Rung", "guarantee", "ladder", "loss_between"]
 Floats = npt.NDArray[np.float64]
 
 _PLACES = 8  # positions per final cell that stand for its people
+_MOST_PLACES = 1 << 16  # in all
 _SHARES = (0.001, 0.01, 0.1)
 _KILOMETRES = (1.0, 10.0, 100.0)
 
@@ -65,21 +66,44 @@ def loss_between(tree: Tree, x: npt.ArrayLike, y: npt.ArrayLike) -> Floats:
     one, other = hierarchy.codes(x), hierarchy.codes(y)
     if one.shape != other.shape:
         raise InvalidInput(f"x and y must be equally many positions; got {len(one)} and {len(other)}")
-    return _loss_of_codes(tree, one, other)
+    return _loss_of_codes(tree, _left_at_cuts(tree), one, other)
 
 
-def _loss_of_codes(tree: Tree, one: Cells, other: Cells) -> Floats:
-    levels, hierarchy = tree.levels, tree.task.hierarchy
-    left = np.zeros(len(one), dtype=np.int64)
-    together = np.ones(len(one), dtype=bool)
-    for level in levels:
-        cell = hierarchy.ancestors(one, level.depth)
-        together &= cell == hierarchy.ancestors(other, level.depth)
-        place = np.minimum(np.searchsorted(level.cells, cell), len(level.cells) - 1)
-        # The deepest opened cell that holds both tells them apart; a final one that holds both tells nothing.
-        here = together & (level.cells[place] == cell)
-        left[here] = np.where(level.opened[place[here]], level.left[place[here]], 0)
+def _loss_of_codes(tree: Tree, cuts: npt.NDArray[np.int64], one: Cells, other: Cells) -> Floats:
+    """Between deepest cells: what was left at the smallest cell that holds both, which is the most left of any cut."""
+    ends = np.sort([np.searchsorted(tree.first_codes, codes, side="right") - 1 for codes in (one, other)], axis=0)
+    left = _most_between(cuts, *ends)
     return np.asarray(left * (tree.task.epsilon / UNITS), dtype=np.float64)
+
+
+def _left_at_cuts(tree: Tree) -> npt.NDArray[np.int64]:
+    """What was left at the opened cell that parts each final cell from the next: int64[m - 1]."""
+    hierarchy, left = tree.task.hierarchy, np.zeros(len(tree.cells) - 1, dtype=np.int64)
+    for level in tree.levels:
+        if len(opened := level.cells[level.opened]):
+            begin = hierarchy.span(hierarchy.children(opened)[1::2])[0]
+            left[np.searchsorted(tree.first_codes, begin) - 1] = level.left[level.opened]
+    return left
+
+
+def _most_between(
+    values: npt.NDArray[np.int64], start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Largest of ``values[start:stop]`` for each pair, 0 where there is none: int64[n].
+
+    ``most[i]`` is the largest of a power of two of values from i on; two of them, which may overlap, make every range.
+    """
+    out = np.zeros(len(start), dtype=np.int64)
+    most, length = values, 1
+    waiting = np.flatnonzero(stop > start)
+    while len(waiting):
+        begin, end = start[waiting], stop[waiting]
+        fits = end - begin < 2 * length
+        out[waiting[fits]] = np.maximum(most[begin[fits]], most[end[fits] - length])
+        waiting = waiting[~fits]
+        if len(waiting):
+            most, length = np.maximum(most[:-length], most[length:]), 2 * length
+    return out
 
 
 def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
@@ -103,16 +127,16 @@ def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
         return same, anywhere
     boxes = hierarchy.boxes(tree.cells)
     sides = boxes[:, 1] - boxes[:, 0]
-    inside = _low_discrepancy(_PLACES, task.box.dimensions)
-    places = (boxes[:, None, 0] + inside * sides[:, None]).reshape(-1, task.box.dimensions)
-    weights = np.repeat(counts, _PLACES)
-    reaches = [("in the next final cell", np.repeat(sides, _PLACES, axis=0))]
+    cells, weights = _stand_ins(counts)
+    inside = _low_discrepancy(_PLACES, task.box.dimensions)[np.arange(len(cells)) % _PLACES]
+    places = boxes[cells, 0] + inside * sides[cells]
+    reaches = [("in the next final cell", sides[cells])]
     reaches += [(words, reach(places)) for words, reach in _distances(task.box)]
     lower, upper = np.array(task.box.lower), np.array(task.box.upper)
-    rungs = [same]
+    rungs, cuts = [same], _left_at_cuts(tree)
     for words, reach in reaches:
         corners = [hierarchy.codes(np.clip(places + sign * reach, lower, upper)) for sign in (-1, 1)]
-        losses = _loss_of_codes(tree, corners[0], corners[1])
+        losses = _loss_of_codes(tree, cuts, *corners)
         rungs.append(Rung(words, *_quantiles(losses, weights, (0.5, 0.95))))
     return (*rungs, anywhere)
 
@@ -177,6 +201,18 @@ def _distances(box: Box) -> list[tuple[str, _Reach]]:
         return [(f"within {km:g} km", _Reach((km / KILOMETRES_PER_DEGREE,) * 2, *axes)) for km in _KILOMETRES]
     widths = np.array(box.upper) - np.array(box.lower)
     return [(f"within {share:.1%} of the domain's sides", _Reach(tuple(share * widths))) for share in _SHARES]
+
+
+def _stand_ins(counts: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Final cells of the positions that stand for people, and how many people each stands for: int64[n], float64[n].
+
+    Several of every cell; of very many cells, those of people at even distances in the order of the domain.
+    """
+    if len(counts) * _PLACES <= _MOST_PLACES or not counts.sum() > 0:
+        return np.repeat(np.arange(len(counts)), _PLACES), np.repeat(counts, _PLACES)
+    before = np.cumsum(counts)
+    people = (np.arange(_MOST_PLACES) + 0.5) * (before[-1] / _MOST_PLACES)
+    return np.searchsorted(before, people), np.ones(_MOST_PLACES)
 
 
 def _low_discrepancy(number: int, dimensions: int) -> Floats:

@@ -117,6 +117,33 @@ def test_the_loss_is_a_graded_metric(tree: Tree) -> None:
     assert across[0] == tree.task.epsilon
 
 
+def test_the_loss_is_what_was_left_where_two_paths_part(tree: Tree) -> None:
+    """The walk down, level by level: the last opened cell that holds both decides."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(0.6, 0.1, (300, 2)).clip(0, 1)
+    y = (x + rng.normal(0, 0.02, x.shape)).clip(0, 1)
+    same = tree.find(x) == tree.find(y)
+    assert 0 < np.count_nonzero(same) < len(same)
+    left = np.zeros(len(x), dtype=np.int64)
+    for level in tree.levels:
+        one, other = (tree.task.hierarchy.locate(points, level.depth) for points in (x, y))
+        known = dict(zip(level.cells[level.opened].tolist(), level.left[level.opened].tolist(), strict=True))
+        for row in np.flatnonzero((one == other) & ~same):
+            left[row] = known.get(int(one[row]), left[row])
+    assert loss_between(tree, x, y).tolist() == (left * (tree.task.epsilon / 1024)).tolist()
+
+
+def test_a_ladder_over_very_many_cells_says_nearly_the_same(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """People at even distances stand for all: their losses have nearly the same quantiles."""
+    counts = estimate(tree).counts
+    every = ladder(tree, counts)
+    monkeypatch.setattr(sys.modules["semilocal.pooled.loss"], "_MOST_PLACES", 4 * len(counts))
+    assert len(sys.modules["semilocal.pooled.loss"]._stand_ins(counts)[0]) == 4 * len(counts)
+    for few, all_places in zip(ladder(tree, counts), every, strict=True):
+        assert few.words == all_places.words
+        assert few[1:] == pytest.approx(all_places[1:], abs=0.05)
+
+
 def test_reports_of_one_person_share_the_promise() -> None:
     points = np.random.default_rng(0).random((900, 1))
     task = small_task(max_reports=3)
