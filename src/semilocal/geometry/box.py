@@ -116,25 +116,32 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         OutsideDomain
             If any point is outside the box or not finite, with how many and the first index.
         """
-        array = self._finite(points)
+        array = self._shaped(points)
+        if self.holds(array):
+            return array
+        self._refuse_infinite(array)
         inside = np.ones(len(array), dtype=bool)
         for axis, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
             column = array[:, axis]
             inside &= (column >= low) & (column <= high)
-        if not inside.all():
-            first = int(np.argmin(inside))
-            raise OutsideDomain(
-                f"{int(np.count_nonzero(~inside))} of {len(array)} points lie outside the domain {self}, the first at "
-                f"index {first}; take a larger box, remove them, or move them with Box.clip(points)"
-            )
-        return array
+        first = int(np.argmin(inside))
+        raise OutsideDomain(
+            f"{int(np.count_nonzero(~inside))} of {len(array)} points lie outside the domain {self}, the first at "
+            f"index {first}; take a larger box, remove them, or move them with Box.clip(points)"
+        )
+
+    def holds(self, points: Floats) -> bool:
+        """Whether all points float64[n, d] are inside; none that is NaN or infinite is."""
+        columns = zip(points.T, self.lower, self.upper, strict=True)
+        return not len(points) or all(column.min() >= low and column.max() <= high for column, low, high in columns)
 
     def clip(self, points: npt.ArrayLike) -> Clipped:
         """Move points outside to the nearest point of the box, and say how many were moved.
 
         Points that are not finite are refused: they have no nearest point.
         """
-        array = self._finite(points)
+        array = self._shaped(points)
+        self._refuse_infinite(array)
         clipped = np.clip(array, self.lower, self.upper)
         return Clipped(clipped, int(np.count_nonzero((clipped != array).any(axis=1))))
 
@@ -162,23 +169,23 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         axes = zip(self.names, self.lower, self.upper, strict=True)
         return " × ".join(f"{name} [{low:g}, {high:g}]" for name, low, high in axes)
 
-    def _finite(self, points: npt.ArrayLike) -> Floats:
+    def _shaped(self, points: npt.ArrayLike) -> Floats:
         array = as_floats(_numbers_of(points, self), "points", infinite=True)
         if array.ndim == 1 and (self.dimensions == 1 or array.size == 0):
             array = array.reshape(-1, self.dimensions)
         if array.ndim != 2 or array.shape[1] != self.dimensions:
             raise InvalidInput(f"points must have shape (n, {self.dimensions}); got {array.shape}")
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = np.sum(array)
-        if not np.isfinite(total):  # one cheap pass; look closer only if it fails
-            finite = np.isfinite(array).all(axis=1)
-            if not finite.all():
-                first = int(np.argmin(finite))
-                raise OutsideDomain(
-                    f"{int(np.count_nonzero(~finite))} of {len(array)} points are NaN or infinite, the first at index "
-                    f"{first}; remove them first"
-                )
         return array
+
+    @staticmethod
+    def _refuse_infinite(array: Floats) -> None:
+        finite = np.isfinite(array).all(axis=1)
+        if not finite.all():
+            first = int(np.argmin(finite))
+            raise OutsideDomain(
+                f"{int(np.count_nonzero(~finite))} of {len(array)} points are NaN or infinite, the first at index "
+                f"{first}; remove them first"
+            )
 
 
 def _numbers_of(points: Any, box: Box) -> Any:

@@ -81,7 +81,8 @@ class BoxTree(PrefixTree, frozen=True):
 
     def ticks(self, points: npt.ArrayLike) -> Integers:
         """Slice numbers of points: int64[n, d] in [0, 2**tick_bits). Refuses points outside the domain."""
-        return self._ticks(self.box.check(points))
+        checked = self.box.check(points)
+        return np.stack([self._ticks(axis, checked[:, axis]) for axis in range(self.box.dimensions)], axis=1)
 
     def codes(self, points: npt.ArrayLike) -> Cells:
         """Cells of depth ``max_depth`` that hold the points: uint64[n]."""
@@ -89,21 +90,26 @@ class BoxTree(PrefixTree, frozen=True):
         out = np.empty(len(checked), dtype=np.uint64)
         for start in range(0, len(checked), _CHUNK):
             chunk = slice(start, start + _CHUNK)
-            out[chunk] = self.interleave(self._ticks(checked[chunk]))
+            out[chunk] = self._interleave([self._ticks(axis, column) for axis, column in enumerate(checked[chunk].T)])
         return out
 
-    def _ticks(self, points: Floats) -> Integers:
-        slices = 1 << self.tick_bits
-        out = np.empty(points.shape, dtype=np.int64)
-        for axis, (low, high) in enumerate(zip(self.box.lower, self.box.upper, strict=True)):
-            column = points[:, axis]
-            share = (column - low) / (high - low)  # first, because slices / width overflows for the narrowest boxes
-            tick = np.minimum(share * slices, slices - 1).astype(np.int64)
-            # The product above may be off by one slice; the edges decide.
-            tick -= column < self._edge(axis, tick)
-            tick += (column >= self._edge(axis, tick + 1)) & (tick < slices - 1)
-            out[:, axis] = tick
-        return out
+    def _ticks(self, axis: int, column: Floats) -> Integers:
+        low, high, slices = self.box.lower[axis], self.box.upper[axis], 1 << self.tick_bits
+        place = column - low
+        place /= high - low  # first, because slices / width overflows for the narrowest boxes
+        place *= slices
+        tick = place.astype(np.int64)
+        place -= tick
+        place -= 0.5
+        # The product may be off by one slice; near the ends of a slice, where rounding could matter, the edges decide.
+        doubt = slices * (2.0**-51 + 2.0 * float(np.spacing(max(abs(low), abs(high)))) / (high - low))
+        near = np.flatnonzero(np.abs(place, out=place) >= 0.5 - doubt)
+        if len(near):
+            own, some = column[near], np.minimum(tick[near], slices - 1)
+            some -= own < self._edge(axis, some)
+            some += (own >= self._edge(axis, some + 1)) & (some < slices - 1)
+            tick[near] = some
+        return tick
 
     def _edge(self, axis: int, tick: Integers) -> Floats:
         low, high = self.box.lower[axis], self.box.upper[axis]
@@ -111,33 +117,38 @@ class BoxTree(PrefixTree, frozen=True):
 
     def interleave(self, ticks: Integers) -> Cells:
         """Deepest cells from ticks: int64[n, d] to uint64[n]."""
-        dimensions, tick_bits = self.box.dimensions, self.tick_bits
-        table = _spread_table(dimensions)
-        code = np.zeros(len(ticks), dtype=np.uint64)
-        for axis in range(dimensions):
-            column = ticks[:, axis]
-            for low in range(0, tick_bits, _DIGIT):
-                digit = (column >> low) & ((1 << _DIGIT) - 1)
-                code |= table[digit] << np.uint64(low * dimensions + (dimensions - 1 - axis))
-        padding = dimensions * tick_bits - self.path_bits
-        return (code >> np.uint64(padding)) | np.uint64(1 << self.path_bits)
+        return self._interleave(list(ticks.T))
+
+    def _interleave(self, ticks: list[Integers]) -> Cells:
+        """The same, one array per axis."""
+        dimensions, table = len(ticks), _spread_table(len(ticks))
+        code = np.zeros(len(ticks[0]), dtype=np.uint64)
+        for axis, column in enumerate(ticks):
+            for low in range(0, self.tick_bits, _DIGIT):
+                part = table.take((column >> low) & ((1 << _DIGIT) - 1))
+                part <<= np.uint64(low * dimensions + (dimensions - 1 - axis))
+                code |= part
+        code >>= np.uint64(dimensions * self.tick_bits - self.path_bits)
+        code |= np.uint64(1 << self.path_bits)
+        return code
 
     # -- cells to boxes ------------------------------------------------------------------------------------
 
     def tick_bounds(self, cells: npt.ArrayLike) -> tuple[Integers, Integers]:
         """First and last tick (both inclusive) of each cell on each axis: int64[m, d], int64[m, d]."""
-        array = cell_array(cells)
-        dimensions = self.box.dimensions
+        array, dimensions = cell_array(cells), self.box.dimensions
         bits = self.level_bits * self.depth(array)
-        lower = np.zeros((len(array), dimensions), dtype=np.int64)
-        width_bits = np.full((len(array), dimensions), self.tick_bits, dtype=np.int64)
-        for step in range(int(bits.max(initial=0))):
-            axis = step % dimensions
-            inside = step < bits
-            bit = (array >> np.maximum(bits - 1 - step, 0).astype(np.uint64)) & np.uint64(1)
-            width_bits[:, axis] -= inside
-            lower[:, axis] |= np.where(inside, bit.astype(np.int64) << np.maximum(width_bits[:, axis], 0), 0)
-        return lower, lower + (np.int64(1) << width_bits) - 1
+        path = array ^ (np.uint64(1) << bits.astype(np.uint64))
+        path <<= (dimensions * self.tick_bits - bits).astype(np.uint64)
+        table, together = _gather_table(dimensions), _DIGIT // dimensions * dimensions
+        lower = np.zeros((dimensions, len(array)), dtype=np.int64)
+        for axis, tick in enumerate(lower):
+            own = path >> np.uint64(dimensions - 1 - axis)
+            for low in range(0, dimensions * self.tick_bits, together):
+                digit = (own >> np.uint64(low)) & np.uint64((1 << together) - 1)
+                tick |= table.take(digit.astype(np.int64)) << (low // dimensions)
+        halved = (bits + (dimensions - 1) - np.arange(dimensions)[:, None]) // dimensions
+        return lower.T, (lower + (np.int64(1) << (self.tick_bits - halved)) - 1).T
 
     def boxes(self, cells: npt.ArrayLike) -> Floats:
         """Lower and upper corners of cells: float64[m, 2, d]."""
@@ -172,18 +183,16 @@ class BinaryTree(BoxTree, frozen=True, tag="binary"):
 
     def beside(self, cells: Cells) -> list[Cells]:
         """The cells of the same size before and after on the axis that is halved next; at the edge, the cell itself."""
-        first, last = self.tick_bounds(cells)
-        depth = self.depth(cells)
-        rows, axis = np.arange(len(cells)), depth % self.box.dimensions
-        own, width = first[rows, axis], (last - first)[rows, axis] + 1
-        shift = (self.path_bits - depth).astype(np.uint64)
-        out = []
-        for step in (-1, 1):
-            moved = own + step * width
-            ticks = first.copy()
-            ticks[rows, axis] = np.where((moved >= 0) & (moved < 1 << self.tick_bits), moved, own)
-            out.append(self.interleave(ticks) >> shift)
-        return out
+        # The bits of that axis are every d-th of the path, whatever the depth; a number that is spread over them is
+        # counted up by filling the gaps with ones, and down by leaving them empty.
+        dimensions = self.box.dimensions
+        one = np.uint64(1 << (dimensions - 1))
+        every = np.uint64(sum(1 << place for place in range(dimensions - 1, 64, dimensions)))
+        mask = every & ((np.uint64(1) << self.depth(cells).astype(np.uint64)) - np.uint64(1))
+        own, others = cells & mask, cells & ~mask
+        before = np.where(own == 0, own, (own - one) & mask)
+        after = np.where(own == mask, own, ((own | ~mask) + one) & mask)
+        return [others | before, others | after]
 
 
 class Quadtree(BoxTree, frozen=True, tag="quad"):
@@ -210,5 +219,16 @@ def _spread_table(stride: int) -> Cells:
     for bit in range(_DIGIT):
         if bit * stride < 64:
             table |= ((index >> np.uint64(bit)) & np.uint64(1)) << np.uint64(bit * stride)
+    table.flags.writeable = False
+    return table
+
+
+@lru_cache(maxsize=8)
+def _gather_table(stride: int) -> Integers:
+    """Table that moves bit i * stride of an index to bit i, and drops the others."""
+    index = np.arange(1 << (_DIGIT // stride * stride))
+    table = np.zeros_like(index)
+    for bit in range(_DIGIT // stride):
+        table |= ((index >> (bit * stride)) & 1) << bit
     table.flags.writeable = False
     return table

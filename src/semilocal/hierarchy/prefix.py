@@ -105,7 +105,6 @@ def cell_array(cells: npt.ArrayLike) -> Cells:
 
 
 def _bit_length(array: Cells) -> Integers:
-    """Bits needed for each number; exact, unlike a float logarithm."""
-    low = (array & np.uint64(0xFFFFFFFF)).astype(np.float64)
-    high = (array >> np.uint64(32)).astype(np.float64)
-    return np.where(high > 0, np.frexp(high)[1] + 32, np.frexp(low)[1]).astype(np.int64)
+    """Bits needed for each number below 2^63: the exponent of a float that cannot be rounded up to the next one."""
+    unrounded = (array & ~(array >> np.uint64(1))).astype(np.float64)
+    return (unrounded.view(np.int64) >> 52) - 1022

@@ -34,6 +34,7 @@ Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint64]
 
 _WORD = 64
+_DIGITS = 60  # decimal digits that thresholds are computed with
 _TAIL = 16  # K is the least with r 2^K at least this
 _ROWS = 1 << 15
 _LABEL = b"semilocal/1/pooled-noise"
@@ -126,29 +127,33 @@ def variance(unit: Fraction, units: npt.ArrayLike) -> Floats:
 def _draw(unit: Fraction, units: Integers, rows: Integers, words: Words) -> Integers:
     """The two geometric numbers of each row from words 2 i and 2 i + 1 of its stream: first the tail's, then digits."""
     different, which = np.unique(units, return_inverse=True)
-    rates = [unit * int(number) for number in different]
-    lengths = np.array([digits_below(rate) for rate in rates])
-    longest = int(lengths.max())
-    table = np.zeros((longest + 1, len(rates)), dtype=np.uint64)
-    for column, rate in enumerate(rates):
-        table[: lengths[column] + 1, column] = thresholds(rate)
-    stream = words(rows, 0, 2 * (longest + 1))
-    length = lengths[which]
-    geometric = np.zeros((len(rows), 2), dtype=np.int64)
-    for place in range(longest + 1):
-        used = place <= length
-        word, threshold = stream[:, 2 * place : 2 * place + 2], table[place][which][:, None]
-        hit = (word < threshold) & used[:, None]
-        geometric += hit.astype(np.int64) << (place - 1 if place else length[:, None])
-        for row, side in zip(*np.nonzero(((word == threshold) | ((place == 0) & hit)) & used[:, None]), strict=True):
-            more = _scalar_words(words, int(rows[row]), 2 * (_WORD + 2) + 2 * _WORD * (2 * place + int(side)))
-            rate = rates[which[row]]
-            value = bool(hit[row, side]) or (word[row, side] == threshold[row, 0] and _below(rate, place, 1, more))
-            geometric[row, side] += (int(value) - int(hit[row, side])) << (place - 1 if place else int(length[row]))
-            while place == 0 and value:  # the tail is geometric too: one more for every success
-                value = _below(rate, 0, 0, more)
-                geometric[row, side] += int(value) << int(length[row])
-    return geometric[:, 0] - geometric[:, 1]
+    known = [_limits(unit.numerator, unit.denominator, number) for number in different.tolist()]
+    lengths = np.array([len(limits) for limits in known])
+    table = np.zeros((len(known), int(lengths.max())), dtype=np.uint64)
+    for place, limits in enumerate(known):
+        table[place, : len(limits)] = limits
+    word, limit = words(rows, 0, table.shape[1]), table.take(which, axis=0)
+    hit = word < limit
+    worth = np.zeros(table.shape[1], dtype=np.int64)  # of a digit that is 1, of the first number less the second
+    worth[2::2] = np.int64(1) << np.arange(len(worth) // 2 - 1)
+    worth[3::2] = -worth[2::2]
+    out: Integers = hit @ worth
+    # What one word does not settle: the tail, which is geometric too, and words that equal the first 64 bits.
+    unsettled = word == limit
+    unsettled[:, :2] |= hit[:, :2]
+    found = np.argwhere(unsettled) if unsettled.any() else np.empty((0, 2), dtype=np.int64)
+    for place, i, side in sorted((column // 2, row, column % 2) for row, column in found.tolist()):
+        if 2 * place >= lengths[which[i]]:  # nothing there: its digits ended before
+            continue
+        rate, success = unit * int(units[i]), bool(hit[i, 2 * place + side])
+        more = _scalar_words(words, int(rows[i]), 2 * (_WORD + 2) + 2 * _WORD * (2 * place + side))
+        one = (-1 if side else 1) << (place - 1 if place else digits_below(rate))
+        if not success and (success := _below(rate, place, 1, more)) and place:
+            out[i] += one
+        while place == 0 and success:  # one more for every success
+            out[i] += one
+            success = _below(rate, 0, 0, more)
+    return out
 
 
 def _scalar_words(words: Words, row: int, start: int) -> Callable[[], int]:
@@ -185,9 +190,28 @@ def digits_below(rate: Fraction) -> int:
 
 
 @lru_cache(maxsize=4096)
+def _limits(numerator: int, denominator: int, units: int) -> Bits:
+    """Thresholds of a rate of so many units, each twice, for the two numbers of a draw: uint64[2 K + 2]."""
+    return np.repeat(thresholds(Fraction(numerator, denominator) * units), 2)
+
+
 def thresholds(rate: Fraction) -> Bits:
-    """First 64 bits of the tail's probability and of those of the K digits: uint64[K + 1]."""
-    return np.array([block_of(rate, place, 0) for place in range(digits_below(rate) + 1)], dtype=np.uint64)
+    """First 64 bits of the tail's probability and of those of the K digits: uint64[K + 1].
+
+    Powers of e are squares of the one before. Where that leaves a doubt about the last bit, it is computed by itself.
+    """
+    length, chances = digits_below(rate), []
+    with decimal.localcontext() as context:
+        context.prec = _DIGITS
+        growth = (decimal.Decimal(rate.numerator) / decimal.Decimal(rate.denominator)).exp()
+        for _ in range(length):
+            chances.append(1 / (1 + growth))
+            growth *= growth
+        doubt = decimal.Decimal(10) ** (2 - _DIGITS) * (1 + int(rate)) * 2**length  # a square has twice the error
+        scaled = [chance * 2**_WORD for chance in (1 / growth, *chances)]
+        found = [(int(value - value * doubt), int(value + value * doubt)) for value in scaled]
+    numbers = [low if low == high else block_of(rate, place, 0) for place, (low, high) in enumerate(found)]
+    return np.array(numbers, dtype=np.uint64)
 
 
 def block_of(rate: Fraction, place: int, block: int) -> int:
