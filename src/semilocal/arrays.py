@@ -21,6 +21,7 @@ __all__ = [
     "Floats",
     "Integers",
     "Words",
+    "arrow_values",
     "as_boxes",
     "as_column",
     "as_floats",
@@ -264,6 +265,16 @@ def _sort_ties(
     rows = np.flatnonzero(np.cumsum(edges[:-1], dtype=np.int8))
     by_value = rows[np.argsort(values[rows], kind="stable")]
     values[rows], order[rows] = values[by_value], order[by_value]
+
+
+def arrow_values(column: Any) -> npt.NDArray[Any]:
+    """Numbers of a pyarrow Array or ChunkedArray without gaps, in its own type. Its ``to_numpy`` would load pandas."""
+    if column.null_count:
+        raise ValueError(f"{column.null_count} values are missing")
+    dtype = np.dtype(column.type.to_pandas_dtype())  # NumPy's, in spite of its name
+    chunks = [chunk for chunk in getattr(column, "chunks", [column]) if len(chunk)]
+    parts = [np.frombuffer(one.buffers()[1], dtype=dtype)[one.offset : one.offset + len(one)] for one in chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=dtype), *parts])
 
 
 _LONGEST_REPR = 480  # characters

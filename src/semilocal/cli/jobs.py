@@ -121,8 +121,9 @@ class Job:
             count = f"{clipped:,} of {len(table):,}" if data.public_data else "some"
             warnings.warn(f"--clip moved {count} positions to the edge of {box}", UserWarning, stacklevel=2)
         rows = chosen_rows(people, table, rng)
-        kept = None if column is None else column.rows(rows)
-        return cls(file, options, transcript, points[rows], box, rng, kept, tree)
+        if rows is not None:
+            points, column = points[rows], None if column is None else column.rows(rows)
+        return cls(file, options, transcript, points, box, rng, column, tree)
 
     @property
     def domain(self) -> dict[str, Any]:

@@ -77,11 +77,11 @@ def person_labels(people: People) -> Callable[[Sequence[str]], Sequence[str]]:
     return person_columns
 
 
-def chosen_rows(people: People, table: Table, rng: np.random.Generator) -> Integers:
-    """The rows that stand for people, ascending; refuses a file that holds some people several times."""
+def chosen_rows(people: People, table: Table, rng: np.random.Generator) -> Integers | None:
+    """The rows that stand for people, ascending, None for all; refuses a file that holds some people several times."""
     if people.user is None:
         check_rows_are_people(table.path, table.labels)
-        return np.arange(len(table))
+        return None
     (codes,) = table.labels.values()
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))

@@ -7,13 +7,15 @@ name the line that is wrong. Both give the same numbers and codes.
 from __future__ import annotations
 
 import codecs
+import gzip
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, arrow_values
 
 __all__ = ["codes_of", "read_csv"]
 
@@ -39,7 +41,7 @@ def read_csv(
     header : int
         The line that names the columns; the first is 1.
     """
-    if path.suffix.lower() == ".gz" or path.stat().st_size < WORTH_IT or not _is_plain(path, header):
+    if path.stat().st_size < WORTH_IT or not _is_plain(path, header):
         return None
     try:
         from pyarrow import ArrowInvalid, csv, float64, string
@@ -49,19 +51,19 @@ def read_csv(
     if set(wanted) & set(labels):
         return None
     try:
-        table = csv.read_csv(
-            path,
-            read_options=csv.ReadOptions(column_names=list(columns), skip_rows=header),
-            parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=False),
-            convert_options=csv.ConvertOptions(
-                include_columns=asked, null_values=[],
-                column_types={**dict.fromkeys(wanted, float64()), **dict.fromkeys(labels, string())},
-            ),
-        )  # fmt: skip
+        with _open_bytes(path) as file:
+            table = csv.read_csv(
+                file if path.suffix.lower() == ".gz" else path,
+                read_options=csv.ReadOptions(column_names=list(columns), skip_rows=header),
+                parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=False),
+                convert_options=csv.ConvertOptions(
+                    include_columns=asked, null_values=[],
+                    column_types={**dict.fromkeys(wanted, float64()), **dict.fromkeys(labels, string())},
+                ),
+            )  # fmt: skip
     except ArrowInvalid:
         return None
-    numbers = [np.array(table.column(name).to_numpy(), dtype=np.float64) for name in wanted]
-    return numbers, [codes_of(table.column(name)) for name in labels]
+    return [arrow_values(table.column(name)) for name in wanted], [codes_of(table.column(name)) for name in labels]
 
 
 def codes_of(column: Any) -> Integers:
@@ -73,7 +75,7 @@ def codes_of(column: Any) -> Integers:
     encoded = column.combine_chunks().dictionary_encode()
     label_is_there = np.array([label is not None and str(label) != "" for label in encoded.dictionary.to_pylist()])
     codes = np.where(label_is_there, np.cumsum(label_is_there), NOBODY).astype(np.int64)
-    places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    places = arrow_values(encoded.indices.fill_null(-1))
     found: Integers = np.append(codes, NOBODY)[places]  # -1 takes the last: nobody
     return found
 
@@ -81,16 +83,22 @@ def codes_of(column: Any) -> Integers:
 def _is_plain(path: Path, header: int) -> bool:
     """UTF-8, and no quotes below the header: pyarrow takes some that we refuse, such as "1"2, and checks less text."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with path.open("rb") as file:
-        for _ in range(header):
-            file.readline()
+    with _open_bytes(path) as file:
         try:
+            for _ in range(header):
+                file.readline()
             while chunk := file.read(CHUNK):
                 if b'"' in chunk:
                     return False
                 if not chunk.isascii() or decoder.getstate()[0]:
                     decoder.decode(chunk)
             decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile):
             return False
     return True
+
+
+def _open_bytes(path: Path) -> BinaryIO:
+    if path.suffix.lower() == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return path.open("rb")

@@ -115,12 +115,11 @@ def read_points(
     if not len(read[names[0]]):
         raise InvalidInput(f"{path}: has no {source.row_word}s; there must be at least one position")
     for name, column in read.items():
-        finite = np.isfinite(column)
-        if not finite.all():
-            row = int(np.argmin(finite))
+        if not (np.isfinite(column.min()) and np.isfinite(column.max())):  # NaN is the least and the largest
+            row = int(np.argmin(np.isfinite(column)))
             source.refuse(row, f"column {name!r} is NaN or infinite", "every position and value must be finite")
         column.setflags(write=False)
-    points = np.column_stack([read[name] for name in names])
+    points = np.stack([read[name] for name in names]).T
     points.setflags(write=False)
     return Table(
         points, tuple(names), path, MappingProxyType({name: read[name] for name in others}),

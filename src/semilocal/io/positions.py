@@ -40,9 +40,9 @@ def fit(table: Table, box: Box, *, clip: bool = False) -> tuple[Floats, int]:
     OutsideDomain
         With the first place in the file and the likely mistake; never with a position.
     """
+    if box.holds(table.points):
+        return table.points, 0
     clipped, moved = box.clip(table.points)
-    if not moved:
-        return clipped, 0
     mistake = likely_mistake(table.points, box)
     share = moved / len(table)
     if clip and share <= MOST_CLIPPED and not mistake:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, arrow_values
 from ..errors import InvalidInput, MissingExtra
 from .arrow import NOBODY, codes_of, read_csv
 
@@ -196,7 +196,7 @@ class _ParquetFile(Source):
             if column.null_count:
                 row = int(np.argmax(column.is_null().to_numpy()))
                 self.refuse(row, f"column {name!r} is empty", "remove such rows first")
-            found.append(np.array(column.cast("float64").to_numpy(), dtype=np.float64))
+            found.append(arrow_values(column if types.is_float64(column.type) else column.cast("float64")))
         return found, [codes_of(table.column(name)) for name in labels]
 
     def texts(self, names: Sequence[str]) -> list[list[Any]]:

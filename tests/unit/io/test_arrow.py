@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,28 @@ def test_plain_files_really_take_the_quick_way(tmp_path: Path) -> None:
     assert found is not None
     assert [column.tolist() for column in found[0]] == [[1.5, -0.25, 0.1], [2.0, 1000.0, 7.0]]
     assert found[1][0].tolist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize("name", ["commas", "a byte order mark", "letters", "quoted cells"])
+def test_gzipped_files_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    path = tmp_path / "people.csv.gz"
+    text = PLAIN[name].encode()
+    path.write_bytes(gzip.compress(text[:20]) + gzip.compress(text[20:]))  # several members are one file
+    quick, slow = read_points(path, labels=["id"]), by_lines(path, monkeypatch)
+    assert quick.points.tolist() == slow.points.tolist()
+    assert quick.labels["id"].tolist() == slow.labels["id"].tolist()
+
+
+def test_plain_gzipped_files_take_the_quick_way_and_damaged_ones_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv.gz"
+    whole = gzip.compress(PLAIN["commas"].encode())
+    path.write_bytes(whole)
+    found = arrow.read_csv(path, ("id", "x", "y"), ["x"], ["id"], delimiter=",", header=1)
+    assert found is not None
+    assert found[0][0].tolist() == [1.5, -0.25, 0.1]
+    path.write_bytes(whole[:-6])
+    with pytest.raises(InvalidInput, match="gzip data is damaged"):
+        read_points(path, labels=["id"])
 
 
 def test_every_float_is_read_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,7 @@ def _positions(args: SwarmOptions, people: People, box: Box) -> tuple[Floats, Fl
     table = read_for_box(args.points, box, labels=person_labels(people), values=names)
     line = f"{len(table):,} positions from the columns {', '.join(table.names)}"
     rows = chosen_rows(people, table, rng)
+    rows = np.arange(len(table)) if rows is None else rows
     if args.drop_outside:
         there = inside(table.points, box)[rows]
         if not there.all():
