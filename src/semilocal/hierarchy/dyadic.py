@@ -190,9 +190,9 @@ class BinaryTree(BoxTree, frozen=True, tag="binary"):
         every = np.uint64(sum(1 << place for place in range(dimensions - 1, 64, dimensions)))
         mask = every & ((np.uint64(1) << self.depth(cells).astype(np.uint64)) - np.uint64(1))
         own, others = cells & mask, cells & ~mask
-        before = np.where(own == 0, own, (own - one) & mask)
-        after = np.where(own == mask, own, ((own | ~mask) + one) & mask)
-        return [others | before, others | after]
+        before: Cells = np.where(own == 0, own, (own - one) & mask)
+        after: Cells = np.where(own == mask, own, ((own | ~mask) + one) & mask)
+        return [np.bitwise_or(others, moved) for moved in (before, after)]
 
 
 class Quadtree(BoxTree, frozen=True, tag="quad"):
