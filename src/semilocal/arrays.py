@@ -7,9 +7,11 @@ to use, or raises :class:`~semilocal.errors.InvalidInput` with what was allowed,
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +39,7 @@ __all__ = [
     "finite",
     "is_integer",
     "is_number",
+    "on_all_cores",
     "scale_words",
     "short_repr",
     "sort_with_order",
@@ -46,6 +49,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.uint64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
+_Item = TypeVar("_Item")
 
 
 # -- one number ----------------------------------------------------------------------------------------------------
@@ -277,6 +281,24 @@ def arrow_values(column: Any) -> npt.NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=dtype), *parts])
 
 
+def on_all_cores(work: Callable[[_Item], object], items: Sequence[_Item]) -> None:
+    """Do independent pieces of work in threads: NumPy lets others run while it is busy with a large array.
+
+    The first exception is raised when all pieces are done or dropped.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if min(cores, len(items)) < 2:
+        for item in items:
+            work(item)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(cores, len(items), _MOST_THREADS)) as pool:
+        for _ in pool.map(work, items):
+            pass
+
+
+_MOST_THREADS = 8
 _LONGEST_REPR = 480  # characters
 
 

@@ -55,4 +55,8 @@ class SortedCodes:
 def people_in(hierarchy: Hierarchy, ranks: Ranks, cells: Cells) -> Integers:
     """People in each cell: int64[m]."""
     first, last = hierarchy.span(cells)
-    return ranks.below(last + np.uint64(1)) - ranks.below(first)
+    start, after = ranks.below(first), last + np.uint64(1)
+    stop = np.append(start[1:], 0)  # most cells begin where the one before them ends
+    apart = np.flatnonzero(np.append(first[1:] != after[:-1], True)) if len(first) else np.empty(0, dtype=np.int64)
+    stop[apart] = ranks.below(after[apart])
+    return stop[: len(start)] - start

@@ -84,7 +84,8 @@ class Density:
             Their own counts.
         """
         least = _BACKGROUND * counts
-        one, other = (np.maximum(self.count(neighbour), least) ** 0.25 for neighbour in self._tree.beside(cells))
+        counts = (np.maximum(self.count(neighbour), least) for neighbour in self._tree.beside(cells))
+        one, other = (np.sqrt(np.sqrt(count)) for count in counts)
         both = one + other
         return np.asarray(np.divide(one, both, out=np.full(len(cells), 0.5), where=both > 0))
 

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Flags, Floats, Integers, on_all_cores
 from ..geometry.polygons import Polygons
 from ..hierarchy import TableTree
 from ..pooled import noise
@@ -42,8 +42,8 @@ __all__ = ["PooledWalk"]
 _QUERIES_AT_ONCE = 1 << 11  # working arrays stay in the processor's cache
 _FINAL = -1
 
-# Final cells that queries cut (their rows among the pairs, queries, cells) to people inside and shares of the volumes.
-_Cut: TypeAlias = Callable[[Integers, Integers, Integers], tuple[Floats, Floats]]
+# Final cells that queries cut (their rows among the pairs, queries, cells) to the shares of their people inside.
+_Cut: TypeAlias = Callable[[Integers, Integers, Integers], Floats]
 
 
 class _Step(NamedTuple):
@@ -58,6 +58,21 @@ class _Step(NamedTuple):
     taken: Floats
     follow: Integers
     left: int
+
+
+class Inside(NamedTuple):
+    """How people lie inside the final cells of a tree of n cells.
+
+    Attributes
+    ----------
+    parts : float64[2^halvings, n]
+        Shares of the people of final cells in their parts, which are what further halvings of a cell give.
+    uneven : float64[n]
+        What times share and 1 - share is the variance of how many people lie in a part with that share.
+    """
+
+    parts: Floats
+    uneven: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +93,8 @@ class PooledWalk:
         Where a cell is halved, on axis ``depth % d``; 0 for final cells.
     share, split : float64[n]
         How an error of the cell is handed to its first child, and the variance of what is added; 0 for final cells.
-    noise : float64[n]
-        Variances of the estimates of final cells; 0 for others.
-    parts : float64[2^halvings, n]
-        People in the parts of final cells, which are what further halvings of a cell give.
-    spread : Spread
-        How unevenly people lie inside cells.
+    inside : callable
+        Gives :class:`Inside`; called when a query cuts a final cell.
     """
 
     lower: Floats
@@ -94,20 +105,18 @@ class PooledWalk:
     middle: Floats
     share: Floats
     split: Floats
-    noise: Floats
-    parts: Floats
-    spread: Spread
+    inside: Callable[[], Inside]
 
     @classmethod
     def of(cls, estimates: Estimates, lattice: Lattice = NOT_ROUNDED) -> PooledWalk:
-        """Lay the tree out, divide the people of final cells, and learn how unevenly people lie."""
+        """Lay the tree out."""
         tree = estimates.tree
         hierarchy, levels = tree.task.hierarchy, tree.levels
         starts = np.cumsum([0, *(len(level.cells) for level in levels)])
         total = int(starts[-1])
         boxes = lattice.measure(hierarchy.boxes(np.concatenate([level.cells for level in levels])))
         lower, upper = np.ascontiguousarray(np.moveaxis(boxes, (0, 1, 2), (2, 0, 1)))
-        people, shift, middle, share, split, noisy = np.zeros((6, total))
+        people, shift, middle, share, split = np.zeros((5, total))
         below = np.full(total, _FINAL)
         finals = np.empty(len(tree.cells), dtype=np.int64)
         for start, level, place, handed, own in zip(
@@ -118,17 +127,14 @@ class PooledWalk:
             middle[opened] = upper[level.depth % len(upper)][below[opened]]
             share[opened], split[opened] = handed, own
             finals[place] = start + np.flatnonzero(~level.opened)
-        people[finals], noisy[finals] = estimates.counts, estimates.variances
+        people[finals] = estimates.counts
         shift[finals] = estimates.unbiased - estimates.counts
         for start, end in list(pairwise(starts.tolist()))[::-1]:
             opened = start + np.flatnonzero(below[start:end] != _FINAL)
             for number in (people, shift):
                 number[opened] = number[below[opened]] + number[below[opened] + 1]
-        _, cells, counts = spread_inside(hierarchy, tree.cells, estimates.counts)
-        parts = np.zeros((len(cells) // len(tree.cells), total))
-        parts[:, finals] = counts.reshape(len(tree.cells), -1).T
-        spread = _fitted(estimates, people, starts)
-        return cls(lower, upper, people, shift, below, middle, share, split, noisy, parts, spread)
+        inside = cache(partial(_inside, estimates, people, starts, finals))
+        return cls(lower, upper, people, shift, below, middle, share, split, inside)
 
     def query(self, asked: Asked) -> Counted:
         """People in boxes float64[q, 2, d] or in polygons."""
@@ -138,10 +144,13 @@ class PooledWalk:
                 answer[:, some] = self._answer(len(some), partial(self._down_polygons, asked.take(some)))
         else:
             nearby = np.argsort(asked[:, 0, 0])  # neighbours follow the same cells: better use of the cache
-            for start in range(0, len(asked), _QUERIES_AT_ONCE):
+
+            def work(start: int) -> None:
                 some = nearby[start : start + _QUERIES_AT_ONCE]
                 boxes = np.ascontiguousarray(np.moveaxis(asked[some], 0, 2))
                 answer[:, some] = self._answer(len(some), partial(self._down, boxes))
+
+            on_all_cores(work, range(0, len(asked), _QUERIES_AT_ONCE))
         value, variance, shift = answer
         return Counted(value, np.maximum(variance, 0.0), value + shift, np.full(len(asked), self.people[0]))
 
@@ -177,7 +186,7 @@ class PooledWalk:
         cell = np.zeros(len(query), dtype=np.int64)
         cut = partial(self._cut, queries, depth=0)
         follow, first, _ = self._meet(total, query, cell, cuts == 0, cut)
-        query, cell, cuts = query[follow], cell[follow], cuts[follow]
+        query, cell, cuts = query.take(follow), cell.take(follow), cuts.take(follow)
         steps: list[_Step] = []
         while len(query):
             axis = len(steps) % dimensions
@@ -197,8 +206,8 @@ class PooledWalk:
             follow, first, some = self._meet(total, where, below, cuts == 0, cut)
             taken = np.zeros((2, len(query)))
             taken[0, rows[0]], taken[1, rows[1]] = some[:left], some[left:]
-            steps.append(_Step(query, cell, taken, both[follow], int(np.searchsorted(follow, left))))
-            query, cell, cuts = where[follow], below[follow], cuts[follow]
+            steps.append(_Step(query, cell, taken, both.take(follow), int(np.searchsorted(follow, left))))
+            query, cell, cuts = where.take(follow), below.take(follow), cuts.take(follow)
         return steps
 
     def _down_polygons(self, polygons: Polygons, total: Floats) -> list[_Step]:
@@ -246,13 +255,14 @@ class PooledWalk:
         rows = np.flatnonzero(final & ~whole)
         if len(rows):
             which, cells = query.take(rows), cell.take(rows)
-            number, share = cut(rows, which, cells)
-            own = self.people.take(cells)
-            np.minimum(np.divide(number, own, out=share, where=own > 0), 1.0, out=share)
+            share = cut(rows, which, cells)
+            np.minimum(share, 1.0, out=share)
             taken[rows] = share
-            self._add(total[0], which, number)
+            self._add(total[0], which, self.people.take(cells) * share)
             self._add(total[2], which, self.shift.take(cells) * share)
-            self._add(total[1], which, self.spread.variance(own, share, self.noise.take(cells)))
+            share -= share * share
+            share *= self.inside().uneven.take(cells)
+            self._add(total[1], which, share)
         follow = np.flatnonzero(~(whole | final))
         return follow, below.take(follow), taken
 
@@ -260,13 +270,12 @@ class PooledWalk:
     def _add(total: Floats, query: Integers, numbers: Floats) -> None:
         total += np.bincount(query, numbers, minlength=len(total))
 
-    def _cut(
-        self, queries: Floats, rows: Integers, query: Integers, cell: Integers, *, depth: int
-    ) -> tuple[Floats, Floats]:
-        """People of final cells of one depth in boxes that cut them, and the shares of their volumes."""
-        dimensions, halvings = queries.shape[1], len(self.parts).bit_length() - 1
+    def _cut(self, queries: Floats, rows: Integers, query: Integers, cell: Integers, *, depth: int) -> Floats:
+        """Shares of the people of final cells of one depth in boxes that cut them."""
+        parts = self.inside().parts
+        dimensions, halvings = queries.shape[1], len(parts).bit_length() - 1
         halved = [sum((depth + step) % dimensions == axis for step in range(halvings)) for axis in range(dimensions)]
-        room, overlaps = np.ones(len(cell)), []
+        overlaps = []
         for axis, often in enumerate(halved):
             low, inverse = self.lower[axis].take(cell), self._inverse[axis].take(cell)
             begin, end = queries[0, axis].take(query), queries[1, axis].take(query)
@@ -275,39 +284,31 @@ class PooledWalk:
                 side *= inverse
             np.maximum(begin, 0.0, out=begin)
             np.minimum(end, 1.0, out=end)
-            room *= end - begin
             overlaps.append(_overlaps(begin, end, 1 << often))
-        number = np.zeros(len(cell))
-        for part, people in enumerate(self.parts):
+        total = np.zeros(len(cell))
+        for part, people in enumerate(parts):
             share = people.take(cell)
-            for overlap, which in zip(overlaps, self._place(part, depth), strict=True):
+            for overlap, which in zip(overlaps, _place(part, depth, halvings, dimensions), strict=True):
                 share *= overlap[which]
-            number += share
-        return number, room
+            total += share
+        return total
 
     def _cut_polygons(self, polygons: Polygons, depth: int) -> _Cut:
         """The same for polygons, one per pair."""
-        halvings, dimensions = len(self.parts).bit_length() - 1, len(self.lower)
-        often = np.array([sum((depth + step) % dimensions == axis for step in range(halvings)) for axis in (0, 1)])
 
-        def cut(rows: Integers, _: Integers, cell: Integers) -> tuple[Floats, Floats]:
-            some, boxes, number = polygons.take(rows), self._boxes(cell), np.zeros(len(cell))
+        def cut(rows: Integers, _: Integers, cell: Integers) -> Floats:
+            parts = self.inside().parts
+            halvings, dimensions = len(parts).bit_length() - 1, len(self.lower)
+            often = np.array([sum((depth + step) % dimensions == axis for step in range(halvings)) for axis in (0, 1)])
+            some, boxes, total = polygons.take(rows), self._boxes(cell), np.zeros(len(cell))
             side = (boxes[:, 1] - boxes[:, 0]) * 0.5**often
-            for part, people in enumerate(self.parts):
-                lower = boxes[:, 0] + side * self._place(part, depth)
+            for part, people in enumerate(parts):
+                lower = boxes[:, 0] + side * _place(part, depth, halvings, dimensions)
                 tiles = np.stack([lower, lower + side], axis=1)
-                number += people.take(cell) * some.cut(tiles).share(tiles)
-            return number, some.share(boxes)
+                total += people.take(cell) * some.cut(tiles).share(tiles)
+            return total
 
         return cut
-
-    def _place(self, part: int, depth: int) -> list[int]:
-        """Which part of a cell of this depth it is along each axis."""
-        halvings, place = len(self.parts).bit_length() - 1, [0] * len(self.lower)
-        for step in range(halvings):
-            axis = (depth + step) % len(self.lower)
-            place[axis] = 2 * place[axis] + (part >> (halvings - 1 - step) & 1)
-        return place
 
     @cached_property
     def _inverse(self) -> Floats:
@@ -327,8 +328,30 @@ def _overlaps(begin: Floats, end: Floats, parts: int) -> list[Floats]:
     return out
 
 
+def _place(part: int, depth: int, halvings: int, dimensions: int) -> list[int]:
+    """Which part of a cell of this depth it is along each axis."""
+    place = [0] * dimensions
+    for step in range(halvings):
+        axis = (depth + step) % dimensions
+        place[axis] = 2 * place[axis] + (part >> (halvings - 1 - step) & 1)
+    return place
+
+
 def _bit(axis: int, side: int) -> np.uint16:
     return np.uint16(1 << (2 * axis + side))
+
+
+def _inside(estimates: Estimates, people: Floats, starts: Integers, finals: Integers) -> Inside:
+    """Divide the people of final cells, and learn how unevenly people lie. ``finals``: where final cells stand."""
+    tree, counts = estimates.tree, estimates.counts
+    spread = _fitted(estimates, people, starts)
+    _, _, found = spread_inside(tree.task.hierarchy, tree.cells, counts)
+    found = found.reshape(len(counts), -1)
+    even = np.full(found.shape, 1.0 / found.shape[1])
+    parts, uneven = np.zeros((found.shape[1], len(people))), np.zeros(len(people))
+    parts[:, finals] = np.divide(found, counts[:, None], out=even, where=counts[:, None] > 0).T
+    uneven[finals] = spread.unevenness(counts, estimates.variances)
+    return Inside(parts, uneven)
 
 
 def _fitted(estimates: Estimates, people: Floats, starts: Integers) -> Spread:

@@ -91,9 +91,14 @@ class Spread:
         -------
         float64, the shape that the arguments have together
         """
-        number = np.maximum(np.asarray(people, dtype=np.float64), 0.0)
         inside = np.asarray(share, dtype=np.float64)
-        return np.asarray(self.excess(people, share, noise) + number * inside * (1.0 - inside))
+        return np.asarray(self.unevenness(people, noise) * inside * (1.0 - inside))
+
+    def unevenness(self, people: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
+        """What times share and 1 - share is :meth:`variance`. Arguments are as there."""
+        number = np.maximum(np.asarray(people, dtype=np.float64), 0.0)
+        pairs = np.maximum(number**2 + np.asarray(noise, dtype=np.float64) - number, 0.0)
+        return np.asarray(self.clumped * pairs + number)
 
     def divide(
         self,

@@ -11,7 +11,7 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.pooled import PooledTask, estimate, replay
-from semilocal.release._pooled_walk import PooledWalk
+from semilocal.release._pooled_walk import Inside, PooledWalk
 from semilocal.release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from semilocal.release.spread import Spread
 
@@ -50,8 +50,10 @@ def test_variances_of_any_box_are_exact_noise_and_what_cut_cells_add(dimensions:
     estimates = result.partition.estimates
     whole = PooledWalk.of(estimates)
     cells = result.partition.boxes
-    even = np.tile(whole.people / len(whole.parts), (len(whole.parts), 1))
-    walk = replace(whole, parts=even, spread=Spread(0.5))
+    even = Inside(
+        np.full(whole.inside().parts.shape, 1 / len(whole.inside().parts)), Spread(0.5).unevenness(whole.people)
+    )
+    walk = replace(whole, inside=lambda: even)
     boxes = np.sort(np.random.default_rng(9).random((40, 2, dimensions)), axis=1)
     shares = weights_of(boxes, cells, evenly=True)
     value, variance, *_ = walk.query(boxes)
