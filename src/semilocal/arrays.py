@@ -50,6 +50,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.uint64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 _Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 # -- one number ----------------------------------------------------------------------------------------------------
@@ -281,21 +282,23 @@ def arrow_values(column: Any) -> npt.NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=dtype), *parts])
 
 
-def on_all_cores(work: Callable[[_Item], object], items: Sequence[_Item]) -> None:
+def on_all_cores(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
     """Do independent pieces of work in threads: NumPy lets others run while it is busy with a large array.
 
-    The first exception is raised when all pieces are done or dropped.
+    The results are in the order of the items. The first exception is raised when all pieces are done or dropped.
+
+    Examples
+    --------
+    >>> on_all_cores(abs, [-1, 2, -3])
+    [1, 2, 3]
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if min(cores, len(items)) < 2:
-        for item in items:
-            work(item)
-        return
+        return [work(item) for item in items]
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(min(cores, len(items), _MOST_THREADS)) as pool:
-        for _ in pool.map(work, items):
-            pass
+        return list(pool.map(work, items))
 
 
 _MOST_THREADS = 8

@@ -161,7 +161,10 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if len(parts) != self.dimensions or any(not isinstance(part, int) or part < 1 for part in parts):
             raise InvalidInput(f"a grid has {self.dimensions} positive whole numbers, one per axis; got {tuple(parts)}")
         axes = zip(self.lower, self.upper, parts, strict=True)
-        edges = [np.linspace(low, high, part + 1) for low, high, part in axes]
+        # As the edges of cells are computed: a grid of halves cuts no cell.
+        edges = [low + (high - low) * (np.arange(part + 1) / part) for low, high, part in axes]
+        for edge, high in zip(edges, self.upper, strict=True):
+            edge[-1] = high
         corners = [np.meshgrid(*(edge[side] for edge in edges), indexing="ij") for side in (slice(-1), slice(1, None))]
         return np.stack([np.stack([axis.ravel() for axis in corner], axis=1) for corner in corners], axis=1)
 

@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, is_integer
+from ..arrays import Floats, Integers, is_integer, on_all_cores
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from .base import ROOT, Cells
@@ -31,7 +31,8 @@ from .prefix import MAX_BITS, PrefixTree, cell_array
 __all__ = ["MAX_BITS", "ROOT", "BinaryTree", "BoxTree", "Cells", "Quadtree"]
 
 _DIGIT = 11  # bits interleaved per table look-up: 2**11 words stay in the first-level cache
-_CHUNK = 1 << 16
+_CHUNK = 1 << 15
+_AT_ONCE = 1 << 20  # points that one thread takes
 _ULPS = 4  # the narrowest cell must be this many float spacings wide, so that its edges are distinct
 
 
@@ -88,9 +89,14 @@ class BoxTree(PrefixTree, frozen=True):
         """Cells of depth ``max_depth`` that hold the points: uint64[n]."""
         checked = self.box.check(points)
         out = np.empty(len(checked), dtype=np.uint64)
-        for start in range(0, len(checked), _CHUNK):
-            chunk = slice(start, start + _CHUNK)
-            out[chunk] = self._interleave([self._ticks(axis, column) for axis, column in enumerate(checked[chunk].T)])
+
+        def work(begin: int) -> None:
+            for start in range(begin, min(begin + _AT_ONCE, len(checked)), _CHUNK):
+                columns = checked[start : start + _CHUNK].T
+                code = self._interleave([self._ticks(axis, column) for axis, column in enumerate(columns)])
+                out[start : start + _CHUNK] = code
+
+        on_all_cores(work, range(0, len(checked), _AT_ONCE))
         return out
 
     def _ticks(self, axis: int, column: Floats) -> Integers:

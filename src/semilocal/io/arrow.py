@@ -26,7 +26,7 @@ CHUNK = 1 << 20
 
 def read_csv(
     path: Path, columns: Sequence[str], wanted: Sequence[str], labels: Sequence[str], *, delimiter: str, header: int
-) -> tuple[list[Floats], list[Integers]] | None:
+) -> tuple[Floats, list[Integers]] | None:
     """Columns of numbers and codes of labels; None if the file is not plain enough, or pyarrow is not there.
 
     Parameters
@@ -35,7 +35,7 @@ def read_csv(
     columns : sequence of str
         All columns of the file.
     wanted, labels : sequence of str
-        Those to read: as float64[n], and as codes int64[n].
+        Those to read: as float64[k, n], and as codes int64[n] each.
     delimiter : str
         Between two cells.
     header : int
@@ -63,7 +63,13 @@ def read_csv(
             )  # fmt: skip
     except ArrowInvalid:
         return None
-    return [arrow_values(table.column(name)) for name in wanted], [codes_of(table.column(name)) for name in labels]
+    numbers = np.empty((len(wanted), len(table)))
+    for name, out in zip(wanted, numbers, strict=True):
+        start = 0
+        for chunk in table.column(name).chunks:
+            out[start : start + len(chunk)] = arrow_values(chunk)
+            start += len(chunk)
+    return numbers, [codes_of(table.column(name)) for name in labels]
 
 
 def codes_of(column: Any) -> Integers:

@@ -111,16 +111,15 @@ def read_points(
     coded = [_spelled(source, name) for name in (labels(source.columns) if callable(labels) else labels)]
     wanted = list(dict.fromkeys([*names, *others]))
     numbers, codes = source.read(wanted, coded)
-    read = dict(zip(wanted, numbers, strict=True))
-    if not len(read[names[0]]):
+    numbers.setflags(write=False)
+    if not numbers.shape[1]:
         raise InvalidInput(f"{path}: has no {source.row_word}s; there must be at least one position")
+    read = dict(zip(wanted, numbers, strict=True))
     for name, column in read.items():
         if not (np.isfinite(column.min()) and np.isfinite(column.max())):  # NaN is the least and the largest
             row = int(np.argmin(np.isfinite(column)))
             source.refuse(row, f"column {name!r} is NaN or infinite", "every position and value must be finite")
-        column.setflags(write=False)
-    points = np.stack([read[name] for name in names]).T
-    points.setflags(write=False)
+    points = numbers[: len(names)].T  # every column stays in one piece
     return Table(
         points, tuple(names), path, MappingProxyType({name: read[name] for name in others}),
         MappingProxyType(dict(zip(coded, codes, strict=True))),

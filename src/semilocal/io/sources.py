@@ -39,8 +39,8 @@ class Source:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[list[Floats], list[Integers]]:
-        """Columns of numbers float64[n], and columns of any content as codes int64[n]: equal content, equal code."""
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
+        """Columns of numbers float64[k, n], and of any content as codes int64[n] each: equal content, equal code."""
         raise NotImplementedError
 
     def texts(self, names: Sequence[str]) -> list[list[Any]]:
@@ -88,11 +88,11 @@ class _CsvFile(Source):
             raise InvalidInput(f"{path}, line 1: column {repeated[0]!r} is there twice; rename one of them")
         self.columns = names
 
-    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[list[Floats], list[Integers]]:
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
         quick = read_csv(self.path, self.columns, wanted, labels, delimiter=self._delimiter, header=self._header_line)
         return self._read_lines(wanted, labels) if quick is None else quick
 
-    def _read_lines(self, wanted: Sequence[str], labels: Sequence[str]) -> tuple[list[Floats], list[Integers]]:
+    def _read_lines(self, wanted: Sequence[str], labels: Sequence[str]) -> tuple[Floats, list[Integers]]:
         """Line by line, which can name the line that is wrong."""
         width = len(self.columns)
         found = [array.array("d") for _ in wanted]
@@ -117,7 +117,7 @@ class _CsvFile(Source):
                 for add, place in texts:
                     add(row[place].strip())
         columns = [np.frombuffer(store, dtype=np.float64) if store else np.empty(0) for store in found]
-        return columns, [codes.column() for codes in coded]
+        return np.stack(columns), [codes.column() for codes in coded]
 
     def texts(self, names: Sequence[str]) -> list[list[Any]]:
         places = [self.columns.index(name) for name in names]
@@ -177,27 +177,31 @@ class _ParquetFile(Source):
             raise MissingExtra("pyarrow", "parquet") from None
         self._arrow: Any = pyarrow
         try:
-            self._file: Any = pyarrow.parquet.ParquetFile(path)
+            self._file: Any = pyarrow.parquet.ParquetFile(path, memory_map=True, pre_buffer=False)
         except (pyarrow.ArrowInvalid, OSError) as error:
             raise InvalidInput(f"{path}: is no Parquet file ({str(error).splitlines()[0]}); check the file") from None
         self.columns = tuple(self._file.schema_arrow.names)
 
-    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[list[Floats], list[Integers]]:
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
         types = self._arrow.types
         schema = self._file.schema_arrow
         for name in wanted:
             kind = schema.field(name).type
             if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
                 raise InvalidInput(f"{self.path}: column {name!r} holds {kind}, not numbers; choose another column")
-        table = self._file.read(columns=list(dict.fromkeys([*wanted, *labels])))
-        found = []
-        for name in wanted:
-            column = table.column(name)
-            if column.null_count:
-                row = int(np.argmax(column.is_null().to_numpy()))
-                self.refuse(row, f"column {name!r} is empty", "remove such rows first")
-            found.append(arrow_values(column if types.is_float64(column.type) else column.cast("float64")))
-        return found, [codes_of(table.column(name)) for name in labels]
+        found, start = np.empty((len(wanted), self._file.metadata.num_rows)), 0
+        for group in range(self._file.num_row_groups):  # one after the other: half of the memory
+            table = self._file.read_row_group(group, columns=list(wanted))
+            for name, out in zip(wanted, found, strict=True):
+                column = table.column(name)
+                if column.null_count:
+                    row = start + int(np.argmax(column.is_null().to_numpy()))
+                    self.refuse(row, f"column {name!r} is empty", "remove such rows first")
+                numbers = column if types.is_float64(column.type) else column.cast("float64")
+                out[start : start + len(table)] = arrow_values(numbers)
+            start += len(table)
+        others = self._file.read(columns=list(labels)) if labels else None
+        return found, [codes_of(others.column(name)) for name in labels if others is not None]
 
     def texts(self, names: Sequence[str]) -> list[list[Any]]:
         table = self._file.read(columns=list(names))
@@ -224,8 +228,8 @@ class _GeoJsonFile(Source):
         others = [str(name) for name in properties or {} if name not in ("longitude", "latitude")]
         self.columns = ("longitude", "latitude", *others)
 
-    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[list[Floats], list[Integers]]:
-        found = [np.empty(len(self._features)) for _ in wanted]
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
+        found = np.empty((len(wanted), len(self._features)))
         coded = [_Codes() for _ in labels]
         for row, feature in enumerate(self._features):
             position = self._position(row, feature)

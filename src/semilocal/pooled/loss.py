@@ -30,7 +30,7 @@ __all__ = ["Rung", "guarantee", "ladder", "loss_between"]
 Floats = npt.NDArray[np.float64]
 
 _PLACES = 8  # positions per final cell that stand for its people
-_MOST_PLACES = 1 << 16  # in all
+_MOST_PLACES = 1 << 14  # in all
 _SHARES = (0.001, 0.01, 0.1)
 _KILOMETRES = (1.0, 10.0, 100.0)
 
@@ -125,12 +125,11 @@ def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
     )
     if not hierarchy.cells_are_boxes:  # the box around two places may leave the cell that holds both
         return same, anywhere
-    boxes = hierarchy.boxes(tree.cells)
-    sides = boxes[:, 1] - boxes[:, 0]
     cells, weights = _stand_ins(counts)
-    inside = _low_discrepancy(_PLACES, task.box.dimensions)[np.arange(len(cells)) % _PLACES]
-    places = boxes[cells, 0] + inside * sides[cells]
-    reaches = [("in the next final cell", sides[cells])]
+    boxes = hierarchy.boxes(tree.cells[cells])
+    sides = boxes[:, 1] - boxes[:, 0]
+    places = boxes[:, 0] + _low_discrepancy(_PLACES, task.box.dimensions)[np.arange(len(cells)) % _PLACES] * sides
+    reaches = [("in the next final cell", sides)]
     reaches += [(words, reach(places)) for words, reach in _distances(task.box)]
     lower, upper = np.array(task.box.lower), np.array(task.box.upper)
     rungs, cuts = [same], _left_at_cuts(tree)

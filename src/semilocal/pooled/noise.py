@@ -24,6 +24,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import on_all_cores
 from ..errors import InvalidInput
 from ..protocol.keys import SECRET_BYTES, derive
 
@@ -37,6 +38,7 @@ _WORD = 64
 _DIGITS = 60  # decimal digits that thresholds are computed with
 _TAIL = 16  # K is the least with r 2^K at least this
 _ROWS = 1 << 15
+_LARGE = 1 << 20  # bytes
 _LABEL = b"semilocal/1/pooled-noise"
 
 
@@ -51,7 +53,9 @@ def from_entropy(read: Callable[[int], bytes]) -> Words:
     """Fresh words of a source of secret bytes, such as ``os.urandom``."""
 
     def words(rows: Integers, start: int, count: int) -> Bits:
-        return np.frombuffer(read(8 * len(rows) * count), dtype=np.uint64).reshape(len(rows), count)
+        size = 8 * len(rows) * count
+        parts = [size] if size < _LARGE else [size // 2, size - size // 2]  # the kernel makes them on two cores
+        return np.frombuffer(b"".join(on_all_cores(read, parts)), dtype=np.uint64).reshape(len(rows), count)
 
     return words
 

@@ -84,8 +84,8 @@ class Density:
             Their own counts.
         """
         least = _BACKGROUND * counts
-        counts = (np.maximum(self.count(neighbour), least) for neighbour in self._tree.beside(cells))
-        one, other = (np.sqrt(np.sqrt(count)) for count in counts)
+        beside = (np.maximum(self.count(neighbour), least) for neighbour in self._tree.beside(cells))
+        one, other = (np.sqrt(np.sqrt(count)) for count in beside)
         both = one + other
         return np.asarray(np.divide(one, both, out=np.full(len(cells), 0.5), where=both > 0))
 
