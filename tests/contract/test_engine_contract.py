@@ -69,6 +69,15 @@ def in_duckdb(points: Floats, box: Box, folder: Path) -> Source:
     return DuckDBSource(connection.from_arrow(table_of(points)), NAMES[: box.dimensions], box, connection=connection)
 
 
+def in_spark(points: Floats, box: Box, folder: Path, spark: Any) -> Source:
+    """Rows in another order, with their numbers."""
+    from semilocal.engines.spark import SparkSource
+
+    table = table_of(points).append_column("row", pyarrow.array(np.arange(len(points))))
+    frame = spark.createDataFrame(table.take(np.random.default_rng(8).permutation(len(points))))
+    return SparkSource(frame, NAMES[: box.dimensions], box, order="row")
+
+
 SOURCES = [in_memory, in_table, in_parquet, in_csv, in_reader, in_duckdb]
 
 
@@ -76,6 +85,13 @@ SOURCES = [in_memory, in_table, in_parquet, in_csv, in_reader, in_duckdb]
 def _opens(request: pytest.FixtureRequest, tmp_path: Path) -> Opens:
     """Opens the same positions in one of the engines."""
     return lambda points, box: request.param(points, box, tmp_path)
+
+
+@pytest.fixture(name="opens_also", params=[*SOURCES, in_spark], ids=lambda opens: opens.__name__)
+def _opens_also(request: pytest.FixtureRequest, tmp_path: Path) -> Opens:
+    """The same with Spark, where every question costs a second: for the tests that say most."""
+    named = {"spark": request.getfixturevalue("spark")} if request.param is in_spark else {}
+    return lambda points, box: request.param(points, box, tmp_path, **named)
 
 
 @pytest.mark.parametrize("depth", [0, 5, 12])
@@ -90,10 +106,10 @@ def test_a_histogram_has_the_hierarchys_own_cells(opens: Opens, kind: str, depth
     assert np.array_equal(found.counts, expected.counts)
 
 
-def test_refining_counts_the_rows_of_the_given_cells_alone(opens: Opens) -> None:
+def test_refining_counts_the_rows_of_the_given_cells_alone(opens_also: Opens) -> None:
     points, box = people(3000, 2, kind="rounded"), box_of(2)
     tree = Quadtree(box, 20)
-    source = opens(points, box)
+    source = opens_also(points, box)
     cells = source.histogram(tree, 4).cells[::3]
     inside = np.isin(tree.locate(points, 4), cells)
     expected = Histogram.of(20, tree.locate(points[inside], 20))
@@ -102,9 +118,9 @@ def test_refining_counts_the_rows_of_the_given_cells_alone(opens: Opens) -> None
     assert np.array_equal(found.counts, expected.counts)
 
 
-def test_rows_are_read_in_the_same_order_each_time(opens: Opens) -> None:
+def test_rows_are_read_in_the_same_order_each_time(opens_also: Opens) -> None:
     points, box = people(3000, 3), box_of(3)
-    source = opens(points, box)
+    source = opens_also(points, box)
     assert source.count() == 3000
     for _ in range(2):
         assert np.array_equal(np.concatenate(list(source.batches())), points)
@@ -139,9 +155,9 @@ def test_the_same_seed_gives_the_same_bytes_as_in_memory(
 
 
 @pytest.mark.parametrize("trust", ["curator", "two-servers", "nobody"])
-def test_every_job_gives_the_same_numbers_in_every_mode_of_trust(opens: Opens, trust: Any) -> None:
+def test_every_job_gives_the_same_numbers_in_every_mode_of_trust(opens_also: Opens, trust: Any) -> None:
     points, box = people(4000, 2), box_of(2)
-    source, f = opens(points, box), sl.functions.squared_norm()
+    source, f = opens_also(points, box), sl.functions.squared_norm()
     named: dict[str, Any] = {"trust": trust, "epsilon": 2.0}
     if trust == "nobody":
         named |= {"delta": 0.05, "k": 20}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,15 +15,25 @@ from ..engines import Engine, choose_engine, open_source
 from ..engines.arrow import list_files
 from ..engines.source import Source
 from ..errors import InvalidInput
-from ..geometry.box import Box
+from ..hierarchy import AnyTree
 from ..io.people import person_columns
 from ..io.points import choose_columns
-from .arguments import parse_box
+from ..protocol.column import Column, stored_column
+from ..simulation.people import draw_key
+from .domains import named_domain
 from .job_options import JobOptions
 
-__all__ = ["engine_of", "open_rows"]
+__all__ = ["OwnValue", "engine_of", "open_rows"]
 
 _STREAMED = (".parquet", ".pq", ".csv", ".csv.gz")
+
+
+class OwnValue(NamedTuple):
+    """A column of values that belong to people, and its public range."""
+
+    name: str
+    low: float
+    high: float
 
 
 def engine_of(file: Path, options: JobOptions, transcript: Path | None) -> Engine:
@@ -48,11 +59,14 @@ def engine_of(file: Path, options: JobOptions, transcript: Path | None) -> Engin
     return data.engine
 
 
-def open_rows(file: Path, options: JobOptions, engine: Engine, rng: np.random.Generator) -> tuple[Source, Box]:
-    """The rows of files in an engine, and their public box."""
+def open_rows(
+    file: Path, options: JobOptions, engine: Engine, rng: np.random.Generator, value: OwnValue | None = None
+) -> tuple[Source, AnyTree | None, Column | None]:
+    """The rows of files in an engine, the tree that --bounds names if it is no box, and the column of --value."""
     data, people = options.data, options.people
     columns = data.columns.split(",") if data.columns else None
-    names, others = choose_columns(list_files(file)[0], x=data.x, y=data.y, columns=columns)
+    asked = [] if value is None else [value.name]
+    names, own, others = choose_columns(list_files(file)[0], x=data.x, y=data.y, columns=columns, values=asked)
     if data.bounds is None:
         raise InvalidInput("--bounds is missing: name a public box, such as --bounds world")
     if people.user is None and not people.rows_are_people and (found := person_columns(others)):
@@ -64,13 +78,16 @@ def open_rows(file: Path, options: JobOptions, engine: Engine, rng: np.random.Ge
         raise InvalidInput("give --user or --rows-are-people, not both")
     if people.user is None and people.rows_each != 1:
         raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
-    box = parse_box(data.bounds, names=tuple(names))
-    key = int(rng.integers(0, 2**64, dtype=np.uint64)) if people.user is not None else 0
+    box, tree = named_domain(data.bounds, names)
+    key = draw_key(rng) if people.user is not None else 0
     source = open_source(
-        file, names, box, engine=engine, person=people.user, rows_per_person=people.rows_each, key=key
+        file, names, box, engine=engine, person=people.user, rows_per_person=people.rows_each, key=key, values=own
     )  # fmt: skip
     with options.output.step(f"reading {file.name}"):
         rows = source.count()
-    if not rows:
-        raise InvalidInput(f"{file}: has no rows; there must be at least one position")
-    return source, box
+        if not rows:
+            raise InvalidInput(f"{file}: has no rows; there must be at least one position")
+        if value is None:
+            return source, tree, None
+        source.check_value(own[0], value.low, value.high)
+    return source, tree, stored_column(own[0], (value.low, value.high))

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,12 +21,10 @@ from ..arrays import exact
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..geometry.places import LATITUDE, LONGITUDE
-from ..hierarchy import AnyTree, SphereTree
+from ..hierarchy import AnyTree
 from ..io.files import check_outputs, replacing
 from ..io.points import Table, read_points
 from ..io.positions import fit
-from ..io.trees import read_tree
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column
@@ -40,8 +38,8 @@ from ..release.whom import TRUSTS, crowd_of, pooled_options
 from ..simulation.population import Detail
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
-from .arguments import parse_box
-from .engines import engine_of, open_rows
+from .domains import named_domain
+from .engines import OwnValue, engine_of, open_rows
 from .exits import DONE
 from .job_options import JobOptions, MapFiles, Promise
 from .options import CellRule, task_options
@@ -56,14 +54,6 @@ __all__ = [
 REGIONS = (".geojson", ".csv")
 HTML = (".html",)
 TRANSCRIPT = (".slt",)
-
-
-class OwnValue(NamedTuple):
-    """A column of values that belong to people, and its public range."""
-
-    name: str
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,14 +98,14 @@ class Job:
             )
         rng = np.random.default_rng(options.output.seed)  # without a seed it is drawn from the operating system
         if (engine := engine_of(file, options, transcript)) != "memory":
-            return cls(file, options, transcript, *open_rows(file, options, engine, rng), rng)
+            source, tree, own = open_rows(file, options, engine, rng, value)
+            return cls(file, options, transcript, source, source.box, rng, own, tree)
         columns = data.columns.split(",") if data.columns else None
         names, labels = () if value is None else (value.name,), person_labels(people)
         with options.output.step(f"reading {file.name}"):
             table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels)
         column = None if value is None else _column(value, table)
-        tree = read_tree(data.bounds)
-        box = _domain(data.bounds, table) if tree is None else _tree_domain(tree, table)
+        box, tree = _domain(data.bounds, table)
         points, clipped = fit(table, box, clip=data.clip)
         if clipped:
             count = f"{clipped:,} of {len(table):,}" if data.public_data else "some"
@@ -289,29 +279,9 @@ def _column(value: OwnValue, table: Table) -> Column:
     return Column(name, numbers, value.low, value.high)
 
 
-def _tree_domain(tree: AnyTree, table: Table) -> Box:
-    """The box of a tree; refuses a file with other axes."""
-    names = [name.lower() for name in table.names]
-    if len(names) != tree.box.dimensions:
-        raise InvalidInput(
-            f"the tree has {tree.box.dimensions} axes, {', '.join(tree.box.names)}, and the positions {len(names)}; "
-            "name the columns with --x and --y, or --columns"
-        )
-    if isinstance(tree, SphereTree) and names[0] in LATITUDE and names[1] in LONGITUDE:
-        raise InvalidInput(f"the axes are swapped: a sphere has longitude first; {table.names[0]!r} comes first here")
-    return tree.box
-
-
-def _domain(bounds: str, table: Table) -> Box:
+def _domain(bounds: str, table: Table) -> tuple[Box, AnyTree | None]:
     if bounds != "data":
-        box = parse_box(bounds, names=table.names)
-        first, second = (name.lower() for name in (*table.names, "", "")[:2])
-        if "," not in bounds and first in LATITUDE and second in LONGITUDE:
-            raise InvalidInput(
-                f"the axes are swapped: --bounds {bounds} has longitude first, and the first column is "
-                f"{table.names[0]!r}. Exchange --x and --y"
-            )
-        return box
+        return named_domain(bounds, table.names)
     low, high = table.points.min(axis=0), table.points.max(axis=0)
     box = Box(tuple(low), tuple(np.where(high > low, high, low + 1.0)), names=table.names)
     warnings.warn(
@@ -319,4 +289,4 @@ def _domain(bounds: str, table: Table) -> Box:
         UserWarning,
         stacklevel=2,
     )
-    return box
+    return box, None

@@ -58,15 +58,20 @@ def source(
     *,
     person: str | None = None,
     rows_per_user: int = 1,
+    order: str | None = None,
+    values: Sequence[str] = (),
     connection: Any = None,
     rng: np.random.Generator | None = None,
 ) -> DuckDBSource:
     """Rows as a source, for :func:`semilocal.counts`, :func:`semilocal.mean` and the others.
 
-    Parameters are those of :func:`run`.
+    Parameters are those of :func:`run`, and ``values``: further columns of numbers that a job may name.
     """
     key = choosing_key(person, rows_per_user, rng)
-    return open_rows(data, columns, box, person=person, rows_per_person=rows_per_user, key=key, connection=connection)
+    return open_rows(
+        data, columns, box, person=person, rows_per_person=rows_per_user, key=key, values=values, order=order,
+        connection=connection,
+    )  # fmt: skip
 
 
 def run(
@@ -77,6 +82,7 @@ def run(
     task: AnyTask | None = None,
     person: str | None = None,
     rows_per_user: int = 1,
+    order: str | None = None,
     connection: Any = None,
     rng: np.random.Generator | None = None,
     **options: Any,
@@ -97,6 +103,9 @@ def run(
         Column that says whose row it is. At most ``rows_per_user`` rows of everybody are chosen inside the engine, each
         with the same chance. Without it every row counts as another person.
     rows_per_user : int
+    order : str, optional
+        Column that has the number of each row, from 0. The rows of files have numbers; those of a query or relation
+        are chosen by their contents without it.
     connection : duckdb.DuckDBPyConnection, optional
         For a query or a relation that belongs to one. Nothing is changed in it.
     rng : numpy.random.Generator, optional
@@ -123,6 +132,9 @@ def run(
     """
     planned = planned_task(box, task, rows_per_user, options)
     names = planned.box.names if columns is None else tuple(columns)
-    rows = source(data, names, planned.box, person=person, rows_per_user=rows_per_user, connection=connection, rng=rng)
+    rows = source(
+        data, names, planned.box, person=person, rows_per_user=rows_per_user, order=order, connection=connection,
+        rng=rng,
+    )  # fmt: skip
     done = run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)
     return DuckDBRun(done.result, done.hierarchy, done.lookup, done.source, rows.files)

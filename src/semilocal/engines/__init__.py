@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..arrays import is_integer
 from ..errors import InvalidInput
+from ..simulation.people import MAX_KEY
 from .source import PointsSource, Source
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def choose_engine(files: Sequence[Path]) -> Engine:
 
 def open_source(
     rows: Any, columns: Sequence[str], box: Box, *, engine: Engine = "auto", person: str | None = None,
-    rows_per_person: int = 1, key: int = 0,
+    rows_per_person: int = 1, key: int = 0, values: Sequence[str] = (), order: str | None = None,
 ) -> Source:  # fmt: skip
     """Rows of people that need not fit into memory, for every job: ``sl.counts(open_source(...), box, ...)``.
 
@@ -50,9 +52,15 @@ def open_source(
     person : str, optional
         The column that says whose row it is. Without it every row counts as another person.
     rows_per_person : int
-        How many rows of a person are taken; a keyed hash of the row's number (Arrow) or contents decides which.
+        How many rows of a person are taken; a keyed score of the row's number decides which, the same in every engine.
+        Rows without a number (a frame of Spark, a query or relation of DuckDB) are chosen by their contents instead.
     key : int
-        Of that choice. The same key takes the same rows.
+        Of that choice, 0 to 2**64 - 1. The same key takes the same rows.
+    values : sequence of str
+        Further columns of numbers that jobs may name: ``sl.mean(source, box, value="fare", range=(0, 100), ...)``.
+        In CSV files they would not be read as numbers otherwise.
+    order : str, optional
+        Spark and DuckDB: the column that has the number of each row, from 0. Rows of files have numbers already.
 
     Examples
     --------
@@ -71,33 +79,39 @@ def open_source(
         engine = {"duckdb": "duckdb", "_duckdb": "duckdb", "pyspark": "spark"}.get(kind, "arrow")  # type: ignore[assignment]
     if isinstance(rows, np.ndarray):
         return PointsSource(box.check(rows), box)
-    chosen: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
+    if not is_integer(key) or not 0 <= key <= MAX_KEY:
+        raise InvalidInput(f"key must be an integer from 0 to {MAX_KEY}; got {key!r}")
+    chosen: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person, "key": key}
     if engine == "spark":
-        return _from_spark(rows, columns, box, key=key.to_bytes(8, "big"), **chosen)
+        return _from_spark(rows, columns, box, values=values, order=order, **chosen)
     if engine == "duckdb":
         from .duckdb_rows import open_rows
 
-        return open_rows(rows, columns, box, key=key.to_bytes(8, "big"), **chosen)
-    return _from_arrow(rows, columns, box, person=person, rows_per_person=rows_per_person, key=key)
+        return open_rows(rows, columns, box, values=values, order=order, **chosen)
+    if order is not None:
+        raise InvalidInput("order is for Spark and DuckDB; Arrow reads rows in their order")
+    return _from_arrow(rows, columns, box, values, chosen)
 
 
 def _from_spark(
-    rows: Any, columns: Sequence[str], box: Box, *, person: str | None, rows_per_person: int, key: bytes
+    rows: Any, columns: Sequence[str], box: Box, *, person: str | None, values: Sequence[str], **named: Any
 ) -> Source:
     from .arrow import list_files
     from .spark_rows import choose_source, open_files
 
     if isinstance(rows, str | Path | list | tuple):
         texts = () if person is None else (person,)
-        rows = open_files([str(path) for path in list_files(rows)], columns, texts=texts)
-    return choose_source(rows, columns, box, person=person, rows_per_person=rows_per_person, key=key)
+        rows = open_files([str(path) for path in list_files(rows)], [*columns, *values], texts=texts)
+    return choose_source(rows, columns, box, person=person, **named)
 
 
-def _from_arrow(rows: Any, columns: Sequence[str], box: Box, **named: Any) -> Source:
+def _from_arrow(
+    rows: Any, columns: Sequence[str], box: Box, values: Sequence[str], named: dict[str, Any]
+) -> Source:  # fmt: skip
     from .arrow import BATCH, ArrowSource, load_arrow, open_files
 
     if isinstance(rows, str | Path) or (isinstance(rows, Sequence) and all(isinstance(r, str | Path) for r in rows)):
-        return open_files(rows, columns, box, **named)
+        return open_files(rows, columns, box, values=values, **named)
     arrow = load_arrow()
     if isinstance(rows, arrow.RecordBatchReader):
         raise InvalidInput("a reader can be read once only; give a callable that opens a new one each time")

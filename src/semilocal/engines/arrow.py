@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, is_integer
+from ..arrays import Floats, Integers
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from .histogram import Lookup
-from .people import MAX_KEY, ChosenRows
+from .people import ChosenRows
 from .source import Attached, Streamed, Survey, attached_batches
 
 __all__ = ["ArrowSource", "load_arrow", "open_files"]
@@ -61,7 +61,7 @@ class ArrowSource(Streamed):
     schema : pyarrow.Schema
         Of what ``read`` gives.
     person : str, optional
-        The column that says whose row it is. A keyed hash of the row's number chooses among the rows of a person.
+        The column that says whose row it is. A keyed score of the row's number chooses among the rows of a person.
     rows_per_person : int
     key : int
         Of the choice, 0 to 2**64 - 1; keep it with the run. The same key chooses the same rows.
@@ -79,18 +79,17 @@ class ArrowSource(Streamed):
         self._read, self._key, self._inputs = read, key, tuple(inputs)
         if person is None and rows_per_person != 1:
             raise InvalidInput("rows_per_person needs person, the column that says whose row it is")
-        if not is_integer(key) or not 0 <= key <= MAX_KEY:
-            raise InvalidInput(f"key must be an integer from 0 to {MAX_KEY}; got {key!r}")
         check_columns(schema, self.columns, box, "the rows")
         if person is not None and person not in schema.names:
             raise InvalidInput(f"there is no column {person!r}; there are {_listed(schema.names)}")
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def batches(self) -> Iterator[Floats]:
-        """Positions float64[b, d] of the chosen rows, in their order; NaN where there is no value."""
-        for batch in self._chosen(self.columns):
-            yield self._positions(batch)
+    def batches(self, *others: str) -> Iterator[Floats]:
+        """Positions float64[b, d] of the chosen rows, in their order, and further columns; NaN for no value."""
+        check_numbers(self.schema, others, "the rows")
+        for batch in self._chosen([*self.columns, *others]):
+            yield _numbers(batch, [*self.columns, *others])
 
     def _chosen(self, columns: Sequence[str]) -> Iterator[Any]:
         """Record batches of the chosen rows."""
@@ -113,12 +112,6 @@ class ArrowSource(Streamed):
         except arrow.ArrowInvalid as error:
             raise InvalidInput(f"the rows cannot be read: {str(error).splitlines()[0]}; fix the file") from None
 
-    def _positions(self, batch: Any) -> Floats:
-        out = np.empty((len(batch), len(self.columns)))
-        for axis, name in enumerate(self.columns):
-            out[:, axis] = batch.column(name).cast("float64").to_numpy(zero_copy_only=False)
-        return out
-
     @cached_property
     def _people(self) -> Integers:
         """Numbers of the chosen rows, ascending."""
@@ -137,6 +130,12 @@ class ArrowSource(Streamed):
             chosen.add(labels, encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), seen)
             seen += len(batch)
         return chosen.rows()
+
+    def check(self) -> None:
+        """Refuse rows that are not finite or outside, with how many there are; also those that are not chosen."""
+        if self.person is not None:
+            ArrowSource(self._read, self.columns, self.box, schema=self.schema).check()
+        super().check()
 
     def survey(self) -> Survey:
         """What one scan says about the rows; counts values that are missing."""
@@ -201,6 +200,13 @@ class ArrowSource(Streamed):
         return path
 
 
+def _numbers(batch: Any, columns: Sequence[str]) -> Floats:
+    out = np.empty((len(batch), len(columns)))
+    for place, name in enumerate(columns):
+        out[:, place] = batch.column(name).cast("float64").to_numpy(zero_copy_only=False)
+    return out
+
+
 @contextlib.contextmanager
 def new_file(path: Path, inputs: Sequence[Path] = ()) -> Iterator[Path]:
     """A file that is there when everything was written, and not at all otherwise."""
@@ -223,7 +229,10 @@ def new_file(path: Path, inputs: Sequence[Path] = ()) -> Iterator[Path]:
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
-def open_files(paths: str | Path | Sequence[str | Path], columns: Sequence[str], box: Box, **named: Any) -> ArrowSource:
+def open_files(
+    paths: str | Path | Sequence[str | Path], columns: Sequence[str], box: Box, *, values: Sequence[str] = (),
+    **named: Any,
+) -> ArrowSource:  # fmt: skip
     """A source over Parquet or CSV files.
 
     Parameters
@@ -233,6 +242,8 @@ def open_files(paths: str | Path | Sequence[str | Path], columns: Sequence[str],
     columns : sequence of str
         One per axis.
     box : Box
+    values : sequence of str
+        Further columns of numbers.
     **named
         ``person``, ``rows_per_person`` and ``key`` of :class:`ArrowSource`.
     """
@@ -241,8 +252,10 @@ def open_files(paths: str | Path | Sequence[str | Path], columns: Sequence[str],
     if kinds <= {".parquet", ".pq"}:
         form: Any = "parquet"
     elif kinds <= {".csv", ".csv.gz"}:
-        numbers = arrow.csv.ConvertOptions(column_types=dict.fromkeys(columns, arrow.float64()))
-        form = arrow.dataset.CsvFileFormat(convert_options=numbers)
+        kind_of = dict.fromkeys([*columns, *values], arrow.float64())
+        if named.get("person") is not None:
+            kind_of.setdefault(named["person"], arrow.string())
+        form = arrow.dataset.CsvFileFormat(convert_options=arrow.csv.ConvertOptions(column_types=kind_of))
     else:
         raise InvalidInput(
             f"the files must be all .parquet, or all .csv or .csv.gz; got {', '.join(sorted(kinds)) or 'no ending'}"
@@ -251,6 +264,7 @@ def open_files(paths: str | Path | Sequence[str | Path], columns: Sequence[str],
         rows = arrow.dataset.dataset([str(path) for path in files], format=form)
         for path, fragment in zip(files, rows.get_fragments(), strict=True):
             check_columns(fragment.physical_schema, columns, box, str(path))
+            check_numbers(fragment.physical_schema, values, str(path))
     except (arrow.ArrowInvalid, arrow.ArrowTypeError, OSError) as error:
         raise InvalidInput(f"the files cannot be read: {str(error).splitlines()[0]}; check them") from None
 
@@ -280,10 +294,15 @@ def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def check_columns(schema: Any, columns: Sequence[str], box: Box, where: str) -> None:
-    """Refuse rows without the columns, or with columns that hold no numbers."""
-    types = load_arrow().types
+    """Refuse rows without the columns of the positions, or with columns that hold no numbers."""
     if len(columns) != box.dimensions:
         raise InvalidInput(f"the box has {box.dimensions} axes; got {len(columns)} columns: {', '.join(columns)}")
+    check_numbers(schema, columns, where)
+
+
+def check_numbers(schema: Any, columns: Sequence[str], where: str) -> None:
+    """Refuse columns that are not there, or hold no numbers."""
+    types = load_arrow().types
     for name in columns:
         if schema.names.count(name) != 1:
             how_many = "two columns" if name in schema.names else "no column"

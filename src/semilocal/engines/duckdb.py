@@ -47,25 +47,30 @@ class DuckDBSource(Grouping):
     box : Box
     connection : duckdb.DuckDBPyConnection
         The one that the relation belongs to.
+    order : str, optional
+        The column that has the number of each row. Without it the order is the one in which the engine gives the rows:
+        that of the file, but none for a query that joins or groups.
     """
 
     dialect = DUCKDB
     files: tuple[str, ...] = ()  # that the rows come from, as far as they are known
 
-    def __init__(self, rows: Any, columns: Sequence[str], box: Box, *, connection: Any) -> None:
+    def __init__(
+        self, rows: Any, columns: Sequence[str], box: Box, *, connection: Any, order: str | None = None
+    ) -> None:
         kinds = {name: str(kind) for name, kind in zip(rows.columns, rows.types, strict=True)}
         numbers = {name: kind in _NUMBERS or kind.startswith("DECIMAL") for name, kind in kinds.items()}
-        super().__init__(columns, box, {name: (kinds[name], numbers[name]) for name in kinds})
+        super().__init__(columns, box, {name: (kinds[name], numbers[name]) for name in kinds}, order=order)
         self.rows, self.connection = rows, connection
 
     def sample(self, size: int = SAMPLE) -> Floats:
         """About ``size`` positions, each row with the same chance. Only the depth of the histogram depends on them."""
         percent = 100.0 if self.count() <= size else 100.0 * size / self.count()
-        chosen = self._positions().query("positions", f"FROM positions USING SAMPLE {percent:.6f}% (bernoulli, 1)")
+        positions = self.rows.project(_listed(self._numbers))
+        chosen = positions.query("positions", f"FROM positions USING SAMPLE {percent:.6f}% (bernoulli, 1)")
         with reporting_failures():
             found = chosen.limit(2 * size).fetchnumpy()
-        positions = np.stack([np.asarray(found[name], dtype=np.float64) for name in chosen.columns], axis=1)
-        return positions
+        return np.stack([np.asarray(found[name], dtype=np.float64) for name in chosen.columns], axis=1)
 
     # -- counting ------------------------------------------------------------------------------------------
 
@@ -148,12 +153,15 @@ class DuckDBSource(Grouping):
     def _moved(self, tree: BoxTree, lookup: Lookup, rows: Any, wanted: Wanted) -> Any:
         """The rows that were moved, with the region of each and the position it acts from.
 
-        They are ordered by code, and rows with equal codes by their contents: only equal rows can change places.
+        They are ordered by code, and rows with equal codes by their number, or by their contents where they have none:
+        only equal rows can change places.
         """
         rows = rows.project(f'{self._listed}, {key(tree, self.columns, tree.path_bits, DUCKDB)} AS "{KEY}"')
         counted, groups = self.group(tree, rows, tree.max_depth)
         places = self._table({_CELL: groups.keys, _FIRST: moved_places(lookup, counted.counts)})
         contents = ", ".join(f"CAST({column} AS VARCHAR) NULLS FIRST" for column in self._own)
+        if self.order is not None:
+            contents = DUCKDB.name(self.order)
         among = f'row_number() OVER (PARTITION BY "{KEY}" ORDER BY {contents}) - 1'
         rows = rows.project(f'*, {among} AS "{_PLACE}"').set_alias("rows")
         rows = rows.join(places.set_alias("places"), f"{_of('rows', KEY)} = {_of('places', _CELL)}")
@@ -180,15 +188,15 @@ class DuckDBSource(Grouping):
 
     # -- rows ----------------------------------------------------------------------------------------------
 
-    def batches(self) -> Iterator[Floats]:
-        """Positions float64[b, d], in the order in which the engine gives the rows."""
+    def batches(self, *others: str) -> Iterator[Floats]:
+        """Positions float64[b, d] and further columns, in the order of the rows."""
+        self._check_numbers(others)
+        rows = self.rows if self.order is None else self.rows.order(DUCKDB.name(self.order))
+        wanted = rows.project(_listed([*self._numbers, *self._cast(others)]))
         with reporting_failures():
-            for batch in self._positions().to_arrow_reader(_BATCH):
+            for batch in wanted.to_arrow_reader(_BATCH):
                 columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
                 yield np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
-
-    def _positions(self) -> Any:
-        return self.rows.project(", ".join(f"{x} AS axis{place}" for place, x in enumerate(self._numbers)))
 
     @property
     def _listed(self) -> str:
@@ -234,6 +242,10 @@ def reporting_failures() -> Iterator[None]:
         if isinstance(error, duckdb.ConversionException | duckdb.InvalidInputException | duckdb.IOException):
             raise InvalidInput(f"DuckDB cannot read the rows: {reason}; check the files") from error
         raise EngineFailed(f"DuckDB failed: {reason}. Nothing was released") from error
+
+
+def _listed(numbers: Sequence[str]) -> str:
+    return ", ".join(f"{x} AS axis{place}" for place, x in enumerate(numbers))
 
 
 def _of(alias: str, column: str) -> str:

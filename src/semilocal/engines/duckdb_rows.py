@@ -18,15 +18,17 @@ from typing import Any
 
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from ..simulation.people import Scores
 from .duckdb import DuckDBSource, load_duckdb, reporting_failures
-from .expressions import DUCKDB
+from .expressions import DUCKDB, score
+from .grouping import ROW
 
 __all__ = ["choose_rows", "open_rows"]
 
 _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".csv.zst")
 _PARQUET = (".parquet", ".parq", ".pq")
 _QUERY = ("select", "with", "from")
-_ROW, _RANK = "semilocal twin", "semilocal rank"
+_TWIN, _RANK = "semilocal twin", "semilocal rank"
 
 
 def open_rows(
@@ -36,7 +38,9 @@ def open_rows(
     *,
     person: str | None = None,
     rows_per_person: int = 1,
-    key: bytes = b"",
+    key: int = 0,
+    values: Sequence[str] = (),
+    order: str | None = None,
     connection: Any = None,
 ) -> DuckDBSource:
     """Open Parquet or CSV files, a query, or a relation as a source.
@@ -52,8 +56,12 @@ def open_rows(
     person : str, optional
         Column that says whose row it is; see :func:`choose_rows`.
     rows_per_person : int
-    key : bytes
+    key : int
         From the driver's randomness: which rows of a person are chosen.
+    values : sequence of str
+        Further columns of numbers.
+    order : str, optional
+        The column that has the number of each row; files need none.
     connection : duckdb.DuckDBPyConnection, optional
         Where queries and relations belong to. Nothing is changed in it. Without it files are read by a connection of
         their own, and a relation must belong to DuckDB's default connection.
@@ -61,12 +69,15 @@ def open_rows(
     folder = tempfile.mkdtemp(prefix="semilocal-")
     try:
         texts = () if person is None else (person,)
-        relation, own, files = _open(data, columns, texts, connection, folder)
+        relation, own, files = _open(data, [*columns, *values], texts, connection, folder)
         if person is not None:
-            DuckDBSource(relation, columns, box, connection=own).check()  # also the rows that are not chosen
+            DuckDBSource(relation, columns, box, connection=own, order=order).check()  # also rows that are not chosen
             path = os.path.join(folder, "people.parquet")
-            relation = choose_rows(relation, own, person, path, rows_per_person=rows_per_person, key=key)
-        source = DuckDBSource(relation, columns, box, connection=own)
+            if files and order is None:
+                relation = relation.project(f'*, row_number() OVER () - 1 AS "{ROW}"')
+            number = order or (ROW if files else None)
+            relation = choose_rows(relation, own, person, path, rows_per_person=rows_per_person, key=key, order=number)
+        source = DuckDBSource(relation, columns, box, connection=own, order=order)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -90,12 +101,13 @@ def _open(
         return read(own, files, columns, texts), own, files
 
 
-def choose_rows(relation: Any, connection: Any, person: str, path: str, *, rows_per_person: int, key: bytes) -> Any:
+def choose_rows(
+    relation: Any, connection: Any, person: str, path: str, *, rows_per_person: int, key: int, order: str | None = None
+) -> Any:
     """At most so many rows of every person, chosen inside the engine, each with the same chance.
 
-    A row's place is a keyed hash of its contents and, among equal rows, of its number; the smallest of each person
-    stay. So the same key chooses the same rows in whatever order they are stored, and nobody without the key can tell
-    which.
+    Rows with a number have the score that every engine gives it. The others have none, because an engine may give them
+    in another order the next time: a keyed hash of their contents and, among equal rows, of a number takes its place.
 
     Parameters
     ----------
@@ -104,15 +116,15 @@ def choose_rows(relation: Any, connection: Any, person: str, path: str, *, rows_
     path : str
         A Parquet file that the chosen rows are written to, so that they are chosen once.
     rows_per_person : int
-    key : bytes
+    key : int
         From the driver's randomness.
+    order : str, optional
+        The column that has the number of each row. The chosen rows are in this order.
     """
     if person not in relation.columns:
         raise InvalidInput(f"there is no column {person!r}; the columns are: {', '.join(relation.columns)}")
     who = DUCKDB.name(person)
-    every = [DUCKDB.name(column) for column in relation.columns]
-    texts = ", ".join(f"coalesce('=' || CAST({column} AS VARCHAR), '')" for column in every)
-    hashed = f"sha256(concat_ws(chr(31), '{key.hex()}', {texts}, CAST(\"{_ROW}\" AS VARCHAR)))"
+    every = [DUCKDB.name(column) for column in relation.columns if column != ROW]
     with reporting_failures():
         nobody = int(relation.filter(f"{who} IS NULL").aggregate("count(*)").fetchall()[0][0])
         if nobody:
@@ -120,10 +132,17 @@ def choose_rows(relation: Any, connection: Any, person: str, path: str, *, rows_
                 f"{nobody:,} rows have no value in column {person!r}, which says whose row it is; remove them first: "
                 "nothing was released"
             )
-        numbered = relation.project(f'*, row_number() OVER (PARTITION BY {", ".join(every)}) AS "{_ROW}"')
-        ranked = numbered.project(f'*, row_number() OVER (PARTITION BY {who} ORDER BY {hashed}) AS "{_RANK}"')
-        chosen = ranked.filter(f'"{_RANK}" <= {int(rows_per_person)}').project(", ".join(every))
-        chosen.write_parquet(path)
+        if order is None:
+            relation = relation.project(f'*, row_number() OVER (PARTITION BY {", ".join(every)}) AS "{_TWIN}"')
+            texts = ", ".join(f"coalesce('=' || CAST({column} AS VARCHAR), '')" for column in every)
+            scored = f"sha256(concat_ws(chr(31), '{key:016x}', {texts}, CAST(\"{_TWIN}\" AS VARCHAR)))"
+        else:
+            scored = f"{score(DUCKDB.name(order), Scores.of(key))}, {DUCKDB.name(order)}"
+        ranked = relation.project(f'*, row_number() OVER (PARTITION BY {who} ORDER BY {scored}) AS "{_RANK}"')
+        chosen = ranked.filter(f'"{_RANK}" <= {int(rows_per_person)}')
+        if order is not None:
+            chosen = chosen.order(DUCKDB.name(order))
+        chosen.project(", ".join(every)).write_parquet(path)
         return connection.read_parquet(path)
 
 

@@ -22,9 +22,10 @@ import numpy as np
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.dyadic import BoxTree
+from ..simulation.people import LOW_BITS, PRIME, Scores
 from .keys import axis_bits, coarser_parts
 
-__all__ = ["DUCKDB", "SPARK", "Dialect", "coarser", "condition_of_rows", "key"]
+__all__ = ["DUCKDB", "SPARK", "Dialect", "coarser", "condition_of_rows", "key", "score"]
 
 _EXACT_FLOATS = 52  # integers of so many bits are exact as floats
 
@@ -104,6 +105,19 @@ def coarser(tree: BoxTree, name: str, bits: int, fewer: int) -> str:
         left -= width
         terms.append(f"(({name} >> {shift}) & {(1 << width) - 1}) * CAST({1 << left} AS BIGINT)")
     return f"(CASE WHEN {name} < 0 THEN CAST(-1 AS BIGINT) ELSE {' + '.join(terms)} END)"
+
+
+def score(row: str, scores: Scores) -> str:
+    """The score of a row by its number, an expression: the same integer as ``scores.at`` gives."""
+    low, high = f"({row} & {(1 << LOW_BITS) - 1})", f"({row} >> {LOW_BITS})"
+    return f"(({_polynomial(scores.low, low)} + {_polynomial(scores.high, high)}) % {PRIME})"
+
+
+def _polynomial(terms: Sequence[int], x: str) -> str:
+    out = f"CAST({terms[0]} AS BIGINT)"
+    for term in terms[1:]:
+        out = f"(({out} * {x} + {term}) % {PRIME})"
+    return out
 
 
 def _axes(columns: Sequence[str], box: Box, dialect: Dialect) -> list[tuple[str, float, float]]:

@@ -22,11 +22,11 @@ from .expressions import Dialect, coarser, condition_of_rows, key
 from .histogram import Histogram, Lookup
 from .joins import Groups, JoinTable, Wanted, covers, join_tables, unclear_cells
 from .keys import cells_of_keys, keys_of_cells
-from .source import Streamed, refuse_bad_rows
+from .source import Streamed, refuse_bad_rows, refuse_values
 
-__all__ = ["CHANGED", "KEY", "MOVES", "Grouping", "acting_name", "moved_ends", "region_columns"]
+__all__ = ["CHANGED", "KEY", "MOVES", "ROW", "Grouping", "acting_name", "moved_ends", "region_columns"]
 
-KEY, MOVES = "semilocal key", "semilocal moves"
+KEY, MOVES, ROW = "semilocal key", "semilocal moves", "semilocal row"
 CHANGED = "the rows changed while they were read: run it on data that nobody writes to"
 _RESERVED = "semilocal "  # names of columns that queries add begin with this
 
@@ -41,26 +41,29 @@ class Grouping(Streamed):
     box : Box
     types : mapping of str to (str, bool)
         All columns of the rows: what they hold, and whether that is numbers.
+    order : str, optional
+        The column that has the number of each row. Without it the rows are in the order in which the engine gives
+        them, or, where it gives them in none, in that of their contents.
     """
 
     dialect: Dialect
     rows_per_person = 1
 
-    def __init__(self, columns: Sequence[str], box: Box, types: dict[str, tuple[str, bool]]) -> None:
+    def __init__(
+        self, columns: Sequence[str], box: Box, types: dict[str, tuple[str, bool]], *, order: str | None = None
+    ) -> None:
         super().__init__(box)
-        self.columns = tuple(columns)
+        self.columns, self.order = tuple(columns), order
         self._people: int | None = None
         self._counted: dict[bytes, list[Groups]] = {}
-        self._every = tuple(types)
+        self._types = {name: kind for name, kind in types.items() if name != ROW}
+        self._every = tuple(self._types)
         if len(columns) != box.dimensions:
             raise InvalidInput(f"the box has {box.dimensions} axes; got {len(columns)} columns: {', '.join(columns)}")
-        if missing := [column for column in columns if column not in types]:
-            raise InvalidInput(f"there is no column {missing[0]!r}; the columns are: {', '.join(types)}")
-        for column in columns:
-            what, numbers = types[column]
-            if not numbers:
-                raise InvalidInput(f"column {column!r} holds {what}, not numbers; choose another, or cast it")
-        if taken := [column for column in types if column.startswith(_RESERVED)]:
+        self._check_numbers(columns)
+        if order is not None and order != ROW:
+            self._check_numbers([order])
+        if taken := [column for column in self._types if column.startswith(_RESERVED)]:
             raise InvalidInput(f"the name of column {taken[0]!r} is reserved; rename it first")
 
     # -- what an engine does -------------------------------------------------------------------------------
@@ -79,6 +82,26 @@ class Grouping(Streamed):
 
     # -- checks --------------------------------------------------------------------------------------------
 
+    def _check_numbers(self, columns: Sequence[str]) -> None:
+        if missing := [column for column in columns if column not in self._types]:
+            raise InvalidInput(f"there is no column {missing[0]!r}; the columns are: {', '.join(self._types)}")
+        for column in columns:
+            what, numbers = self._types[column]
+            if not numbers:
+                raise InvalidInput(f"column {column!r} holds {what}, not numbers; choose another, or cast it")
+
+    def _conditions(self, columns: Sequence[str], box: Box) -> tuple[int, int, int, int]:
+        """How many rows there are, and how many have no value, one that is not finite, or one outside the box."""
+        kinds, people = self._count_groups(self._keyed(condition_of_rows(columns, box, self.dialect)))
+        found = dict(zip(kinds.tolist(), people.tolist(), strict=True))
+        return sum(found.values()), found.get(1, 0), found.get(2, 0), found.get(3, 0)
+
+    def check_value(self, name: str, low: float, high: float) -> None:
+        """Refuse a column if a value is missing or outside its range. One scan."""
+        self._check_numbers([name])
+        rows, null, missing, outside = self._conditions([name], Box((low,), (high,)))
+        refuse_values(name, low, high, rows=rows, bad=null + missing + outside, missing=null + missing)
+
     def count(self) -> int:
         """Number of rows."""
         if self._people is None:
@@ -87,10 +110,7 @@ class Grouping(Streamed):
 
     def check(self) -> None:
         """Refuse rows that have no value, are not finite or lie outside, with how many there are. One scan."""
-        kinds, people = self._count_groups(self._keyed(condition_of_rows(self.columns, self.box, self.dialect)))
-        found = dict(zip(kinds.tolist(), people.tolist(), strict=True))
-        self._people = sum(found.values())
-        null, missing, outside = (found.get(kind, 0) for kind in (1, 2, 3))
+        self._people, null, missing, outside = self._conditions(self.columns, self.box)
         refuse_bad_rows(self.box, rows=self._people, null=null, missing=missing, outside=outside)
 
     # -- counting ------------------------------------------------------------------------------------------
@@ -152,7 +172,10 @@ class Grouping(Streamed):
     @property
     def _numbers(self) -> list[str]:
         """The positions, as numbers."""
-        return [f"CAST({self.dialect.name(column)} AS DOUBLE)" for column in self.columns]
+        return self._cast(self.columns)
+
+    def _cast(self, columns: Sequence[str]) -> list[str]:
+        return [f"CAST({self.dialect.name(column)} AS DOUBLE)" for column in columns]
 
 
 def acting_name(axis: int) -> str:

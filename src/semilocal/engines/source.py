@@ -15,7 +15,7 @@ Knows rows. Knows no mechanisms and no randomness.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -28,7 +28,16 @@ from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from .histogram import MOVED, Histogram, Lookup
 
-__all__ = ["Attached", "PointsSource", "Source", "Streamed", "Survey", "attached_batches", "refuse_bad_rows"]
+__all__ = [
+    "Attached",
+    "PointsSource",
+    "Source",
+    "Streamed",
+    "Survey",
+    "attached_batches",
+    "refuse_bad_rows",
+    "refuse_values",
+]
 
 SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
 _CHUNK = 1 << 18  # rows of an array that are looked at in one go
@@ -83,8 +92,23 @@ class Source(Protocol):
         write, which columns to keep, which columns to add per region.
         """
 
-    def batches(self) -> Iterator[Floats]:
-        """Positions float64[b, d] in the order of the rows. What an engine cannot compute is streamed through this."""
+    def check_value(self, name: str, low: float, high: float) -> None:
+        """Refuse a column of people's own values if one of them is missing or outside its public range.
+
+        Raises
+        ------
+        InvalidInput
+            With how many such rows there are.
+        """
+
+    def batches(self, *others: str) -> Iterator[Floats]:
+        """Positions float64[b, d] in the order of the rows. What an engine cannot compute is streamed through this.
+
+        Parameters
+        ----------
+        *others : str
+            Further columns of numbers, which follow the positions: float64[b, d + len(others)].
+        """
 
 
 class Attached(NamedTuple):
@@ -98,12 +122,15 @@ class Attached(NamedTuple):
     acting : float64[b, d]
         Where they act from: their own position, or the one they were moved to.
     moves : int16[b]
+    others : float64[b, c]
+        Further columns that were asked for.
     """
 
     positions: Floats
     regions: npt.NDArray[np.int32]
     acting: Floats
     moves: npt.NDArray[np.int16]
+    others: Floats = np.empty((0, 0))
 
 
 class Survey(NamedTuple):
@@ -141,8 +168,8 @@ class Streamed:
     def __init__(self, box: Box) -> None:
         self.box = box
 
-    def batches(self) -> Iterator[Floats]:
-        """Positions float64[b, d] in the order of the rows; not yet checked."""
+    def batches(self, *others: str) -> Iterator[Floats]:
+        """Positions float64[b, d] in the order of the rows, and further columns; not yet checked."""
         raise NotImplementedError
 
     @cached_property
@@ -176,6 +203,18 @@ class Streamed:
         refuse_bad_rows(
             self.box, rows=found.rows, missing=found.missing, outside=found.outside, null=found.null, first=found.first
         )
+
+    def check_value(self, name: str, low: float, high: float) -> None:
+        """Refuse a column if a value is missing or outside its range. One scan."""
+        rows, bad, missing, first = 0, 0, 0, -1
+        for batch in self.batches(name):
+            values = batch[:, -1]
+            wrong = ~((values >= low) & (values <= high))  # true for NaN
+            if first < 0 and wrong.any():
+                first = rows + int(np.argmax(wrong))
+            rows, bad = rows + len(values), bad + int(np.count_nonzero(wrong))
+            missing += int(np.count_nonzero(np.isnan(values)))
+        refuse_values(name, low, high, rows=rows, bad=bad, missing=missing, first=first)
 
     def sample(self, size: int = SAMPLE) -> Floats:
         """Positions at even distances, of the whole source: float64[s, d]."""
@@ -211,14 +250,17 @@ class Streamed:
                 yield hierarchy.codes(batch[start : start + _CHUNK])
 
 
-def attached_batches(source: Source, hierarchy: Hierarchy, lookup: Lookup) -> Iterator[Attached]:
-    """Rows with their regions, batch by batch, in the order of the rows, from any source.
+def attached_batches(
+    source: Source, hierarchy: Hierarchy, lookup: Lookup, others: Sequence[str] = ()
+) -> Iterator[Attached]:
+    """Rows with their regions and further columns, batch by batch, in the order of the rows, from any source.
 
     Reads everything twice if people were moved: their codes are sorted first (8 bytes for each of them).
     """
     places = _moved_places(source, hierarchy, lookup)
-    used = 0
-    for batch in source.batches():
+    used, axes = 0, source.box.dimensions
+    for read in source.batches(*others):
+        batch = read[:, :axes]
         regions = lookup.regions[lookup.interval(hierarchy.codes(batch))]
         moves = np.zeros(len(batch), dtype=np.int16)
         acting = batch
@@ -229,7 +271,7 @@ def attached_batches(source: Source, hierarchy: Hierarchy, lookup: Lookup) -> It
             regions[moved], moves[moved] = lookup.moved_regions[here], lookup.moves[here]
             acting = batch.copy()
             acting[moved] = hierarchy.middles(lookup.moved_codes[here])
-        yield Attached(batch, regions, acting, moves)
+        yield Attached(batch, regions, acting, moves, read[:, axes:])
 
 
 def _moved_places(source: Source, hierarchy: Hierarchy, lookup: Lookup) -> Integers:
@@ -268,8 +310,12 @@ class PointsSource(Streamed):
         """Number of rows."""
         return len(self._points)
 
-    def batches(self) -> Iterator[Floats]:
-        """Positions in chunks."""
+    def batches(self, *others: str) -> Iterator[Floats]:
+        """Positions in chunks; there are no further columns."""
+        if others:
+            raise InvalidInput(
+                f"positions in memory have no column {others[0]!r}; give the values themselves, one number per row"
+            )
         for start in range(0, len(self._points), _CHUNK):
             yield self._points[start : start + _CHUNK]
 
@@ -294,6 +340,17 @@ def refuse_bad_rows(
         where = f", the first at row {first:,}" if first is not None and first >= 0 else ""
         fix = "remove them" if not outside else "remove them, or take a larger box"
         raise OutsideDomain(f"of {rows:,} rows {' and '.join(bad)}{where}; {fix} first: nothing was released")
+
+
+def refuse_values(name: str, low: float, high: float, *, rows: int, bad: int, missing: int, first: int = -1) -> None:
+    """Refuse a column of values if some are outside the public range; ``missing`` of the bad ones are no values."""
+    if bad:
+        what = "are missing or outside" if missing else "are outside"
+        where = f", the first in row {first:,}" if first >= 0 else ""
+        raise InvalidInput(
+            f"{name}: {bad:,} of {rows:,} values {what} the public range {low:g} to {high:g}{where}; remove these "
+            "rows, cut their values, or state a wider range (the noise grows with it)"
+        )
 
 
 def _judge(batch: Floats, box: Box) -> tuple[Flags, Flags]:

@@ -2,7 +2,7 @@
 
 Everything per row is an expression that Spark has built in, so Catalyst compiles it and lost work is computed again to
 the same bytes: no expression depends on the partition, the order of rows, or a random number. Only groups and tables of
-cells pass through the driver.
+cells pass through the driver; for means and values, sorted rows pass through it as Arrow batches.
 
 Knows rows and expressions of Spark. Knows no mechanisms and no randomness.
 """
@@ -23,7 +23,7 @@ from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.dyadic import BoxTree
 from .expressions import SPARK, coarser, key
-from .grouping import CHANGED, KEY, MOVES, Grouping, acting_name, moved_ends, region_columns
+from .grouping import CHANGED, KEY, MOVES, ROW, Grouping, acting_name, moved_ends, region_columns
 from .histogram import MOVED, Lookup
 from .joins import JoinTable, Wanted, moved_places
 from .source import SAMPLE
@@ -31,10 +31,11 @@ from .source import SAMPLE
 __all__ = ["SparkSource", "load_spark", "reporting_failures"]
 
 _REGION, _PLACE, _FIRST, _AMONG, _CELL = (f"semilocal {what}" for what in ("region", "place", "first", "among", "cell"))
+_BATCH = 1 << 17  # rows of a batch that is streamed through the driver
 
 
 class SparkSource(Grouping):
-    """A DataFrame of Spark as a source, for box trees.
+    """A DataFrame of Spark as a source.
 
     Parameters
     ----------
@@ -43,17 +44,20 @@ class SparkSource(Grouping):
     columns : sequence of str
         Numeric columns with the positions, one per axis of the box.
     box : Box
+    order : str, optional
+        The column that has the number of each row. A DataFrame has no order by itself: without it, rows are ordered by
+        their contents where an order is needed.
     """
 
     dialect = SPARK
 
-    def __init__(self, rows: Any, columns: Sequence[str], box: Box) -> None:
+    def __init__(self, rows: Any, columns: Sequence[str], box: Box, *, order: str | None = None) -> None:
         load_spark()
         from pyspark.sql.types import NumericType
 
         kinds = {field.name: field.dataType for field in rows.schema.fields}
         types = {name: (kind.simpleString(), isinstance(kind, NumericType)) for name, kind in kinds.items()}
-        super().__init__(columns, box, types)
+        super().__init__(columns, box, types, order=order)
         self.rows = rows
 
     def sample(self, size: int = SAMPLE) -> Floats:
@@ -104,7 +108,7 @@ class SparkSource(Grouping):
         pyspark.sql.DataFrame
         """
         tree = _box_tree(hierarchy)
-        wanted = Wanted.check(self.rows.columns, self.box, **options)
+        wanted = Wanted.check(self._every, self.box, **options)
         tables = self.tables(tree, lookup)
         joined = self._joined(tree, tables)
         if not len(lookup.moved_regions):
@@ -140,12 +144,16 @@ class SparkSource(Grouping):
     def _moved(self, tree: BoxTree, lookup: Lookup, rows: Any, wanted: Wanted) -> Any:
         """The rows that were moved, with the region of each and the position it acts from.
 
-        They are ordered by code, and rows with equal codes by their contents: only equal rows can change places.
+        They are ordered by code, and rows with equal codes by their number, or by their contents where they have none:
+        only equal rows can change places.
         """
-        rows = rows.selectExpr(*self._own, f"{key(tree, self.columns, tree.path_bits, SPARK)} AS {SPARK.name(KEY)}")
+        carried = [*self._own, *([SPARK.name(ROW)] if self.order == ROW else [])]
+        rows = rows.selectExpr(*carried, f"{key(tree, self.columns, tree.path_bits, SPARK)} AS {SPARK.name(KEY)}")
         counted, groups = self.group(tree, rows, tree.max_depth)
         places = self._table({KEY: groups.keys, _FIRST: moved_places(lookup, counted.counts)})
         contents = ", ".join(f"CAST({column} AS STRING)" for column in self._own)
+        if self.order is not None:
+            contents = SPARK.name(self.order)
         among = f"row_number() OVER (PARTITION BY {SPARK.name(KEY)} ORDER BY {contents}) - 1"
         rows = rows.selectExpr("*", f"{among} AS {SPARK.name(_AMONG)}").join(places, KEY)
         rows = rows.selectExpr(*self._own, f"{SPARK.name(_AMONG)} + {SPARK.name(_FIRST)} AS {SPARK.name(_PLACE)}")
@@ -169,17 +177,73 @@ class SparkSource(Grouping):
 
     # -- rows ----------------------------------------------------------------------------------------------
 
-    def batches(self) -> Iterator[Floats]:
-        """Refused: rows stay where they are."""
-        raise InvalidInput(
-            "Spark does not send rows to the driver; write the frame to Parquet and use the engine 'arrow' or 'duckdb'"
-        )
+    def batches(self, *others: str) -> Iterator[Floats]:
+        """Positions float64[b, d] and further columns, in the order of the rows.
+
+        Spark sorts them; the driver holds one batch, and Spark's part of it the batches of one task.
+        """
+        self._check_numbers(others)
+        numbers = {f"axis{place}": x for place, x in enumerate([*self._numbers, *self._cast(others)])}
+        sorts = list(numbers)
+        if self.order is not None:
+            numbers, sorts = {"place": f"CAST({SPARK.name(self.order)} AS BIGINT)"} | numbers, ["place"]
+        rows = self.rows.selectExpr(*(f"{x} AS {name}" for name, x in numbers.items())).orderBy(*sorts)
+        last = None
+        with reporting_failures():
+            for batch in _arrow_batches(rows):
+                columns = [np.asarray(column.to_numpy(zero_copy_only=False)) for column in batch.columns]
+                if self.order is not None:
+                    last = _ascending(columns.pop(0), last, self.order)
+                yield np.stack([column.astype(np.float64, copy=False) for column in columns], axis=1)
 
     def _table(self, columns: Mapping[str, npt.NDArray[Any]]) -> Any:
         import pyarrow
         from pyspark.sql.functions import broadcast
 
         return broadcast(self.rows.sparkSession.createDataFrame(pyarrow.table(dict(columns))))
+
+
+def _arrow_batches(rows: Any) -> Iterator[Any]:
+    """The rows of a frame in its order, as record batches; a task's at a time reach the driver."""
+    import pyarrow
+
+    size = _BATCH  # functions in functions travel to executors by value, which need not have this package
+
+    def pack(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        def packed(some: list[Any]) -> Any:
+            sink = pyarrow.BufferOutputStream()
+            with pyarrow.ipc.new_stream(sink, some[0].schema) as writer:
+                for batch in some:
+                    writer.write_batch(batch)
+            column = pyarrow.array([sink.getvalue().to_pybytes()], pyarrow.binary())
+            return pyarrow.RecordBatch.from_arrays([column], ["packed"])
+
+        waiting: list[Any] = []
+        for batch in batches:
+            waiting.append(batch)
+            if sum(map(len, waiting)) >= size:
+                yield packed(waiting)
+                waiting = []
+        if waiting:
+            yield packed(waiting)
+
+    for row in rows.mapInArrow(pack, "packed binary").toLocalIterator():
+        table = pyarrow.ipc.open_stream(pyarrow.py_buffer(bytes(row[0]))).read_all()
+        if len(table):
+            yield table.combine_chunks()
+
+
+def _ascending(numbers: npt.NDArray[Any], last: int | None, column: str) -> int:
+    """The last of the rows' numbers; refuses a number that is missing or there twice."""
+    before = numbers[:1] - 1 if last is None else np.array([last])
+    if numbers.dtype.kind == "f" or np.any(np.diff(np.concatenate([before, numbers])) <= 0):
+        raise InvalidInput(
+            f"column {column!r} must have another whole number in every row, because it says in which order the rows "
+            "are; some have none, or the same: number them first"
+        )
+    return int(numbers[-1])
 
 
 def load_spark() -> Any:
@@ -218,7 +282,9 @@ def reporting_failures() -> Iterator[None]:
 
 def _box_tree(hierarchy: Hierarchy) -> BoxTree:
     if not isinstance(hierarchy, BoxTree):
-        raise InvalidInput(f"Spark counts in box trees; got a {type(hierarchy).__name__}. Use the engine 'arrow'")
+        raise InvalidInput(
+            f"Spark finds regions of box trees; got a {type(hierarchy).__name__}. Use the engine 'arrow'"
+        )
     return hierarchy
 
 

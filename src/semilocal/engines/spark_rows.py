@@ -9,15 +9,18 @@ import os
 import shutil
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from ..errors import EngineFailed, InvalidInput
 from ..geometry.box import Box
-from .expressions import SPARK
+from ..simulation.people import Scores
+from .expressions import SPARK, score
+from .grouping import ROW
 from .spark import SparkSource, load_spark, reporting_failures
 
 __all__ = ["choose_source", "open_files", "session"]
 
-_TWIN, _RANK = "semilocal twin", "semilocal rank"
+_TWIN, _RANK, _FILE, _BLOCK, _SHIFT = (f"semilocal {what}" for what in ("twin", "rank", "file", "block", "shift"))
 
 
 def session() -> Any:
@@ -42,7 +45,7 @@ def session() -> Any:
 
 
 def open_files(files: Sequence[str], columns: Sequence[str], *, texts: Sequence[str] = ()) -> Any:
-    """Parquet or CSV files as one DataFrame; files whose columns differ are refused.
+    """Parquet or CSV files as one DataFrame with numbered rows; files whose columns differ are refused.
 
     Parameters
     ----------
@@ -67,37 +70,77 @@ def open_files(files: Sequence[str], columns: Sequence[str], *, texts: Sequence[
                         f"{first[column].simpleString()} in {files[0]}; write the files with the same type"
                     )
         if parquet:
-            return spark.read.parquet(*files)
+            return _numbered(spark.read.parquet(*files), files)
         schema = ", ".join(f"{SPARK.name(c)} {'DOUBLE' if c in columns else 'STRING'}" for c in frames[0].columns)
         if any(frame.columns != frames[0].columns for frame in frames):
             raise InvalidInput(f"{files[0]} and others have their columns in different orders; make them the same")
-        return spark.read.csv(list(files), header=True, schema=schema, mode="FAILFAST")
+        return _numbered(spark.read.csv(list(files), header=True, schema=schema, mode="FAILFAST"), files)
+
+
+def _numbered(frame: Any, files: Sequence[str]) -> Any:
+    """The rows of files with a column ``ROW``: their numbers in the order of the files.
+
+    Spark reads blocks of files in any order, but the rows of a block in theirs. One scan counts the rows of each block;
+    the sums say with which number it begins.
+    """
+    import pyarrow
+    from pyspark.sql.functions import broadcast, count, min
+
+    row = SPARK.name(ROW)
+    parts = {_FILE: "_metadata.file_path", _BLOCK: "_metadata.file_block_start", ROW: "monotonically_increasing_id()"}
+    placed = frame.selectExpr("*", *(f"{what} AS {SPARK.name(name)}" for name, what in parts.items()))
+    by = [SPARK.name(_FILE), SPARK.name(_BLOCK)]
+    found = placed.groupBy(*by).agg(count(row), min(row)).collect()
+    ranks = {os.path.realpath(name): rank for rank, name in enumerate(files)}
+    begins, shifts = 0, []
+    for file, block, rows, first in sorted(found, key=lambda one: (ranks[_local(one[0])], one[1])):
+        shifts.append((file, block, begins - first))
+        begins += rows
+    names, blocks, numbers = zip(*shifts, strict=True) if shifts else ((), (), ())
+    table = pyarrow.table({
+        _FILE: pyarrow.array(names, pyarrow.string()), _BLOCK: pyarrow.array(blocks, pyarrow.int64()),
+        _SHIFT: pyarrow.array(numbers, pyarrow.int64()),
+    })  # fmt: skip
+    joined = placed.join(broadcast(frame.sparkSession.createDataFrame(table)), [_FILE, _BLOCK])
+    every = [SPARK.name(column) for column in frame.columns]
+    return joined.selectExpr(*every, f"{row} + {SPARK.name(_SHIFT)} AS {row}")
+
+
+def _local(address: str) -> str:
+    """The path of a file that Spark calls by its address."""
+    return os.path.realpath(unquote(urlsplit(address).path))
 
 
 def choose_source(
-    frame: Any, columns: Sequence[str], box: Box, *, person: str | None, rows_per_person: int, key: bytes
-) -> SparkSource:
+    frame: Any, columns: Sequence[str], box: Box, *, person: str | None, rows_per_person: int, key: int,
+    order: str | None = None,
+) -> SparkSource:  # fmt: skip
     """A source of a DataFrame, with at most so many rows of every person.
 
     Parameters
     ----------
     person : str or None
         Column that says whose row it is; without it every row is another person.
-    key : bytes
+    key : int
         From the driver's randomness: which rows of a person are chosen.
+    order : str, optional
+        The column that has the number of each row; frames of files have one already.
     """
-    source = SparkSource(frame, columns, box)
+    if order is None and ROW in frame.columns:
+        order = ROW
+    source = SparkSource(frame, columns, box, order=order)
     if person is not None:
         source.check()  # also the rows that are not chosen
-        source = SparkSource(_choose_rows(frame, person, rows_per_person, key), columns, box)
+        source = SparkSource(_choose_rows(frame, person, rows_per_person, key, order), columns, box, order=order)
     source.rows_per_person = rows_per_person
     return source
 
 
-def _choose_rows(frame: Any, person: str, rows_per_person: int, key: bytes) -> Any:
-    """At most so many rows of every person: those with the smallest keyed hashes of their contents.
+def _choose_rows(frame: Any, person: str, rows_per_person: int, key: int, order: str | None) -> Any:
+    """At most so many rows of every person.
 
-    Equal rows are numbered, and the number is hashed too, so that every row has the same chance. Computed again, the
+    Rows with a number have the score that every engine gives it. Of the others a keyed hash of their contents decides;
+    equal rows are numbered, and the number is hashed too, so that every row has the same chance. Computed again, the
     same rows are chosen.
     """
     if person not in frame.columns:
@@ -110,10 +153,14 @@ def _choose_rows(frame: Any, person: str, rows_per_person: int, key: bytes) -> A
             f"{nobody:,} rows have no value in column {person!r}, which says whose row it is; remove them first: "
             "nothing was released"
         )
-    listed = ", ".join(every)
-    texts = ", ".join(f"coalesce(concat('=', CAST({column} AS STRING)), '')" for column in every)
-    hashed = f"sha2(concat_ws(char(31), '{key.hex()}', {texts}, CAST({SPARK.name(_TWIN)} AS STRING)), 256)"
-    twins = f"row_number() OVER (PARTITION BY {listed} ORDER BY {who}) AS {SPARK.name(_TWIN)}"
-    ranks = f"row_number() OVER (PARTITION BY {who} ORDER BY {hashed}) AS {SPARK.name(_RANK)}"
-    ranked = frame.selectExpr("*", twins).selectExpr("*", ranks)
+    if order is None:
+        texts = ", ".join(f"coalesce(concat('=', CAST({column} AS STRING)), '')" for column in every)
+        scored = f"sha2(concat_ws(char(31), '{key:016x}', {texts}, CAST({SPARK.name(_TWIN)} AS STRING)), 256)"
+        twins = f"row_number() OVER (PARTITION BY {', '.join(every)} ORDER BY {who}) AS {SPARK.name(_TWIN)}"
+        frame = frame.selectExpr("*", twins)
+    else:
+        number = f"CAST({SPARK.name(order)} AS BIGINT)"
+        scored = f"{score(number, Scores.of(key))}, {number}"
+    ranks = f"row_number() OVER (PARTITION BY {who} ORDER BY {scored}) AS {SPARK.name(_RANK)}"
+    ranked = frame.selectExpr("*", ranks)
     return ranked.where(f"{SPARK.name(_RANK)} <= {int(rows_per_person)}").selectExpr(*every)

@@ -127,16 +127,18 @@ def read_points(
 
 
 def choose_columns(
-    path: Path, *, x: str | None = None, y: str | None = None, columns: Sequence[str] | None = None
-) -> tuple[list[str], tuple[str, ...]]:
-    """The columns that hold the positions of a file, as it spells them, and all columns that it has.
+    path: Path, *, x: str | None = None, y: str | None = None, columns: Sequence[str] | None = None,
+    values: Sequence[str] = (),
+) -> tuple[list[str], tuple[str, ...], tuple[str, ...]]:  # fmt: skip
+    """The columns that hold the positions and values of a file, as it spells them, and all columns that it has.
 
     Parameters are those of :func:`read_points`.
     """
     if columns is not None and (x is not None or y is not None):
         raise InvalidInput("give either x and y, or columns; not both")
     source = open_source(path)
-    return _choose(source, x=x, y=y, columns=columns), source.columns
+    names = _choose(source, x=x, y=y, columns=columns)
+    return names, tuple(_spelled(source, name) for name in values), source.columns
 
 
 def _choose(source: Source, *, x: str | None, y: str | None, columns: Sequence[str] | None) -> list[str]:

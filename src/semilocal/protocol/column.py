@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..arrays import Floats, as_boxes, as_number, short_repr
 from ..errors import InvalidInput
 
-__all__ = ["Column", "as_range", "own_value", "read_column"]
+__all__ = ["Column", "as_range", "own_value", "read_column", "stored_column"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +32,15 @@ class Column:
         From ``low`` to ``high``.
     low, high : float
         The public range.
+    stored : bool
+        Whether the values lie with the rows, in a column of this name, and are read with them; ``values`` is empty.
     """
 
     name: str
     values: Floats
     low: float
     high: float
+    stored: bool = False
 
     __repr__ = short_repr
 
@@ -48,7 +51,7 @@ class Column:
 
     def fits(self, rows: int) -> None:
         """Refuse another number of rows."""
-        if rows != len(self.values):
+        if rows != len(self.values) and not self.stored:
             raise InvalidInput(f"{self.name} has {len(self.values)} values; got {rows} points")
 
     def range_over(self, boxes: npt.ArrayLike) -> Floats:
@@ -57,7 +60,11 @@ class Column:
 
     def rows(self, which: npt.NDArray[Any]) -> Column:
         """The column of some rows."""
-        return Column(self.name, self.values[which], self.low, self.high)
+        return self.holding(self.values[which])
+
+    def holding(self, values: Floats) -> Column:
+        """The same column with these values, which are inside the range."""
+        return Column(self.name, values, self.low, self.high)
 
 
 def read_column(values: npt.ArrayLike, range: Sequence[float] | None, *, name: str = "value") -> Column:
@@ -95,6 +102,11 @@ remove these rows, cut their values, or state a wider range (the noise grows wit
             "range (the noise grows with it)"
         )
     return Column(name, numbers, low, high)
+
+
+def stored_column(name: str, range: Sequence[float] | None) -> Column:
+    """A column that is read with the rows; they say whether all values are inside the public range."""
+    return Column(name, np.empty(0), *as_range(range, name), stored=True)
 
 
 def as_range(range: Any, name: str) -> tuple[float, float]:

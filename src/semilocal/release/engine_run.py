@@ -5,7 +5,6 @@ Knows tasks and sources. Knows no positions.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +19,7 @@ from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..protocol.task import Task
-from ..simulation.people import MAX_ROWS_PER_USER
+from ..simulation.people import MAX_ROWS_PER_USER, draw_key
 from .count_release import CountsRelease, counts
 from .pooled_counts import PooledCounts, is_simulated, pooled_counts, words_from
 from .whom import crowd_of, pooled_options, which_trust
@@ -93,15 +92,15 @@ def planned_task(box: Box | None, task: AnyTask | None, rows_per_person: int, op
     return task_of(box, rows_per_person=rows_per_person, **{"trust": None, **options})
 
 
-def choosing_key(person: str | None, rows_per_person: int, rng: np.random.Generator | None) -> bytes:
-    """The key by which rows are chosen, from the driver's randomness: 32 bytes. Checks what is asked for."""
+def choosing_key(person: str | None, rows_per_person: int, rng: np.random.Generator | None) -> int:
+    """The key by which rows are chosen, from the driver's randomness. Checks what is asked for."""
     if isinstance(rows_per_person, bool) or not 1 <= rows_per_person <= MAX_ROWS_PER_USER:
         raise InvalidInput(
             f"rows_per_user must be a whole number from 1 to {MAX_ROWS_PER_USER}; got {rows_per_person!r}"
         )
     if person is None and rows_per_person != 1:
         raise InvalidInput("rows_per_user needs person, the column that says whose row it is")
-    return b"" if person is None else os.urandom(32) if rng is None else rng.bytes(32)
+    return 0 if person is None else draw_key(np.random.default_rng() if rng is None else rng)
 
 
 def run_on(

@@ -106,9 +106,10 @@ def mean(
     rows_per_user : int
         1 if left out. With "nobody" a person with M rows loses M times what is promised to one row; with the others
         the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.
-    value : array_like, shape (n,), optional
-        One number per row that belongs to the person, such as a fare or an age. Then epsilon also holds for any two
-        values in the range. No map is made: it would cost, and tell nothing about such values.
+    value : array_like, shape (n,), or str, optional
+        One number per row that belongs to the person, such as a fare or an age, or the name of the frame's or
+        source's column that has it. Then epsilon also holds for any two values in the range. No map is made: it would
+        cost, and tell nothing about such values.
     range : (float, float), optional
         Smallest and largest value that anybody can have. Public, and never taken from the data; a value outside is
         refused with its row. The noise grows with it.

@@ -24,13 +24,13 @@ from ..geometry.frames import frame_points, is_frame
 from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
-from ..protocol.column import Column, read_column
+from ..protocol.column import Column, read_column, stored_column
 from ..protocol.promise import Trust
 from ..protocol.task import Task, check_alone
 from ..simulation.people import draw_rows
 from .pooled_counts import PooledCounts, pooled_counts, run_pooled
 from .split import Split, partition_for_values, plan_values
-from .streamed import Rows, check_source, count_rows, play_rows
+from .streamed import Rows, check_source, check_stored, count_rows, play_rows
 from .whom import crowd_of, pooled_options, which_trust
 
 __all__ = ["Options", "Request", "ValueOptions", "read_columns", "request", "what_of"]
@@ -113,6 +113,8 @@ class Request:
         if isinstance(f, Column):
             f.fits(count_rows(points))
             f = f if rows is None else f.rows(rows)
+        if isinstance(points, Source):
+            check_stored(points, f)
         return chosen, f
 
     def _drawn(self, points: Rows) -> tuple[Any, Integers | None]:
@@ -224,6 +226,8 @@ def what_of(
         f, box = None, f
     if f is not None or not (isinstance(box, Box) or (box is None and named.get("hierarchy") is not None)):
         raise InvalidInput("give a function of the position, or value with its range, and one box; not both")
+    if isinstance(points, Source) and isinstance(value, str):
+        return points, stored_column(value, bounds), box, others
     name = called if isinstance(called, str) else getattr(value, "name", None)
     return points, read_column(value, bounds, name=name if isinstance(name, str) and name else "value"), box, others
 

@@ -25,7 +25,9 @@ from ..protocol.task import Task
 from ..simulation.run import LOST, Run
 from ..simulation.simulate import simulate
 
-__all__ = ["AnyRun", "Rows", "check_source", "count_rows", "play_rows", "position_batches", "run_batches"]
+__all__ = [
+    "AnyRun", "Rows", "check_source", "check_stored", "count_rows", "play_rows", "position_batches", "run_batches",
+]  # fmt: skip
 
 Rows = npt.ArrayLike | Source
 AnyRun = Run | SourceRun
@@ -64,8 +66,8 @@ def position_batches(rows: Rows, f: BoundedFunction, box: Box) -> Iterator[tuple
         yield box.check(rows), f
         return
     seen = 0
-    for batch in rows.batches():
-        yield box.check(batch), _part(f, seen, len(batch))
+    for batch in rows.batches(*_stored(f)):
+        yield box.check(batch[:, : box.dimensions]), _part(f, seen, batch[:, box.dimensions :])
         seen += len(batch)
 
 
@@ -80,8 +82,8 @@ def run_batches(
     """
     if isinstance(run, SourceRun):
         seen = 0
-        for part in attached_batches(run.source, run.task.hierarchy, run.lookup):
-            yield part.acting, part.regions, _part(f, seen, len(part.regions))
+        for part in attached_batches(run.source, run.task.hierarchy, run.lookup, _stored(f)):
+            yield part.acting, part.regions, _part(f, seen, part.others)
             seen += len(part.regions)
         return
     assert not isinstance(points, Source)
@@ -95,5 +97,20 @@ def run_batches(
         yield acting, run.regions, f
 
 
-def _part(f: BoundedFunction, start: int, size: int) -> BoundedFunction:
-    return f.rows(np.arange(start, start + size)) if isinstance(f, Column) else f
+def check_stored(rows: Source, f: BoundedFunction) -> None:
+    """Refuse a column that is read with the rows if it is not there, or not inside its public range."""
+    for name in _stored(f):
+        assert isinstance(f, Column)
+        rows.check_value(name, f.low, f.high)
+
+
+def _stored(f: BoundedFunction) -> tuple[str, ...]:
+    """The column that is read with the rows, if f is one."""
+    return (f.name,) if isinstance(f, Column) and f.stored else ()
+
+
+def _part(f: BoundedFunction, start: int, read: Floats) -> BoundedFunction:
+    """The function for some rows; ``read`` has the column that came with them."""
+    if not isinstance(f, Column):
+        return f
+    return f.holding(read[:, 0]) if f.stored else f.rows(np.arange(start, start + len(read)))

@@ -26,14 +26,15 @@ def source(
     *,
     person: str | None = None,
     rows_per_user: int = 1,
+    order: str | None = None,
     rng: np.random.Generator | None = None,
 ) -> SparkSource:
-    """A DataFrame as a source, for :func:`semilocal.counts` and :func:`semilocal.partition`.
+    """A DataFrame as a source, for :func:`semilocal.counts`, :func:`semilocal.mean` and the others.
 
     Parameters are those of :func:`run`.
     """
     key = choosing_key(person, rows_per_user, rng)
-    return choose_source(frame, columns, box, person=person, rows_per_person=rows_per_user, key=key)
+    return choose_source(frame, columns, box, person=person, rows_per_person=rows_per_user, key=key, order=order)
 
 
 def run(
@@ -44,6 +45,7 @@ def run(
     box: Box | None = None,
     person: str | None = None,
     rows_per_user: int = 1,
+    order: str | None = None,
     rng: np.random.Generator | None = None,
     **options: Any,
 ) -> EngineRun:
@@ -63,6 +65,9 @@ def run(
         Column that says whose row it is. At most ``rows_per_user`` rows of everybody are chosen inside the engine, each
         with the same chance. Without it every row counts as another person.
     rows_per_user : int
+    order : str, optional
+        Column that has the number of each row, from 0. With it the same seed gives the same rows and means as in
+        memory; without it rows are chosen, and put in order, by their contents.
     rng : numpy.random.Generator, optional
         For simulation: seeded noise protects nobody, and the result says so.
     **options
@@ -75,5 +80,5 @@ def run(
     """
     planned = planned_task(box, task, rows_per_user, options)
     names = planned.box.names if columns is None else tuple(columns)
-    rows = source(frame, names, planned.box, person=person, rows_per_user=rows_per_user, rng=rng)
+    rows = source(frame, names, planned.box, person=person, rows_per_user=rows_per_user, order=order, rng=rng)
     return run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)

@@ -1,0 +1,110 @@
+"""The same seed takes the same row of everybody, and gives the same means of a column, in every engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal.engines import Engine, open_source
+from semilocal.engines.expressions import DUCKDB, SPARK, score
+from semilocal.engines.source import Source
+from semilocal.errors import InvalidInput
+from semilocal.simulation.people import Scores, draw_key
+from tests.helpers.engine_runs import box_of, people
+
+pyarrow = pytest.importorskip("pyarrow")
+csv, parquet = pytest.importorskip("pyarrow.csv"), pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # Spark's own, about versions of pandas
+
+BOX = box_of(2)
+ROWS = 3000
+POINTS = people(ROWS, 2, kind="rounded")  # many rows of a person are the same
+USERS = np.array([f"u{number}" for number in np.random.default_rng(2).integers(0, 900, ROWS)])
+FARES = np.round(np.random.default_rng(3).gamma(4.0, 5.0, ROWS).clip(0.0, 100.0), 2)
+
+
+def write(folder: Path, form: str) -> Path:
+    """Files whose names are not in the order of their sizes, so that an engine that begins with large ones is seen."""
+    columns = {"x": POINTS[:, 0], "y": POINTS[:, 1], "user": USERS, "fare": FARES}
+    table = pyarrow.table(columns)
+    for name, part in {"a": table[:200], "b b": table[200:2500], "c": table[2500:]}.items():
+        if form == "csv":
+            csv.write_csv(part, folder / f"{name}.csv")
+        else:
+            parquet.write_table(part, folder / f"{name}.parquet", row_group_size=300)
+    return folder
+
+
+@pytest.fixture(name="opens", params=["arrow", "duckdb", "spark"])
+def _opens(request: pytest.FixtureRequest) -> Any:
+    engine: Engine = request.param
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    if engine == "duckdb":
+        pytest.importorskip("duckdb")
+
+    def opens(rows: Any, **named: Any) -> Source:
+        return open_source(rows, ["x", "y"], BOX, engine=engine, **named)
+
+    return opens
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_files_give_the_rows_and_the_means_of_memory(opens: Any, tmp_path: Path, form: str) -> None:
+    folder = write(tmp_path, form)
+    named: dict[str, Any] = {"epsilon": 2.0, "trust": "curator", "rows_per_user": 2}
+    rng = np.random.default_rng(6)
+    source = opens(folder, person="user", rows_per_person=2, key=draw_key(rng), values=["fare"])
+    there: Any = sl.mean(source, BOX, value="fare", range=(0, 100), rng=rng, **named)
+    here: Any = sl.mean(
+        POINTS, BOX, value=FARES, range=(0, 100), users=USERS, rng=np.random.default_rng(6), **named
+    )  # fmt: skip
+    assert (here.value, here.stderr, here.participants) == (there.value, there.stderr, there.participants)
+    assert (there.guarantee.rows, there.guarantee.own) == (2, "fare from 0 to 100")
+    assert here.participants == np.minimum(np.unique(USERS, return_counts=True)[1], 2).sum()
+
+
+def test_noise_goes_to_the_same_rows_as_in_memory(opens: Any, tmp_path: Path) -> None:
+    """Trust nobody: every row draws its own noise, in the order of the rows."""
+    source = opens(write(tmp_path, "parquet"), values=["fare"])
+    named: dict[str, Any] = {"epsilon": 2.0, "delta": 0.05, "k": 20, "range": (0, 100)}
+    there, here = (
+        sl.values(rows, BOX, value=value, rng=np.random.default_rng(4), **named)
+        for rows, value in ((source, "fare"), (POINTS, FARES))
+    )
+    assert np.array_equal(here.value, there.value)
+
+
+@pytest.mark.parametrize(("named", "words"), [
+    ({"value": "fare", "range": (0, 10)}, "fare: .* of 3,000 values are outside the public range 0 to 10"),
+    ({"value": "tip", "range": (0, 10)}, "no column 'tip'"),
+    ({"value": "user", "range": (0, 10)}, "'user' holds .*not numbers"),
+    ({"value": "fare"}, "fare needs its public range"),
+])  # fmt: skip
+def test_columns_that_are_no_values_are_refused(opens: Any, tmp_path: Path, named: dict[str, Any], words: str) -> None:
+    source = opens(write(tmp_path, "parquet"))
+    with pytest.raises(InvalidInput, match=words):
+        sl.mean(source, BOX, epsilon=1.0, trust="curator", **named)
+
+
+def test_a_score_is_the_same_number_in_every_engine(spark: Any) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    rows = np.array([0, 1, 2, 12345, 2**30 - 1, 2**30, 2**31, 2**40 + 7, 10**12])
+    for key in (0, 2**64 - 1):
+        scores = Scores.of(key)
+        expected = scores.at(rows).tolist()
+        table = pyarrow.table({"row": rows})
+        found = duckdb.connect().from_arrow(table).project(f"{score(DUCKDB.name('row'), scores)} AS s").fetchall()
+        assert [one for (one,) in found] == expected
+        asked = spark.createDataFrame(table).selectExpr(f"{score(SPARK.name('row'), scores)} AS s")
+        assert asked.toArrow()["s"].to_pylist() == expected
+
+
+def test_numbers_that_are_there_twice_give_no_order(spark: Any) -> None:
+    frame = spark.createDataFrame(pyarrow.table({"x": [0.0, 1.0], "y": [0.0, 1.0], "row": [5, 5]}))
+    with pytest.raises(InvalidInput, match="column 'row' must have another whole number in every row"):
+        list(sl.spark.source(frame, ["x", "y"], BOX, order="row").batches())
