@@ -22,6 +22,7 @@ from semilocal.errors import OutsideDomain
 from tests.helpers.engine_runs import box_of, compare, people
 
 pyarrow = pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # Spark's own, about versions of pandas
 
 Opens = Callable[[Floats, Box], Source]
 NAMES = [f"x{axis}" for axis in range(8)]
