@@ -39,8 +39,8 @@ from load import Measured, measure
 
 from semilocal import Box
 from semilocal.pooled import PooledTask, replay
+from semilocal.service.pair.evaluator import CHUNK
 from semilocal.service.pair.keys import PairSecrets
-from semilocal.service.pair.work import BLOCK
 from semilocal.service.stores.base import open_store
 from semilocal.service.stores.pairs import UploadRow
 from semilocal.sharing.blocks import FixedKeys
@@ -287,13 +287,13 @@ def fill(databases: list[str], pair: PairTask, each: int, buckets: list[int]) ->
         public, private = reports(pair, each, seed=bucket)
         names = [rng.bytes(16) for _ in range(each)]
         for server, store in enumerate(stores):
-            for first in range(0, each, BLOCK):
+            for first in range(0, each, CHUNK):
                 rows = [
                     UploadRow(
                         names[n], bucket, bytes(32), public[n], keys[server].masked(private[server][n], names[n]), b"",
                         None,
                     )
-                    for n in range(first, min(first + BLOCK, each))
+                    for n in range(first, min(first + CHUNK, each))
                 ]  # fmt: skip
                 assert set(store.pairs.add(pair.id, rows)[0]) == {"stored"}
     stores[0].pairs.forwarded(pair.id, each * len(buckets), [])

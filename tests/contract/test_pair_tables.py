@@ -13,6 +13,7 @@ from semilocal.testing import Postgres
 from tests.helpers.service import database, postgres, store  # noqa: F401
 
 TASK = hashlib.sha256(b"pair").digest()
+EVERY = (bytes(16), b"\xff" * 16)
 KEY = hashlib.sha256(b"seed").digest()
 
 
@@ -66,8 +67,12 @@ def test_uploads_are_stored_once_and_never_changed(store: Store) -> None:  # noq
         "stored", "again", "other-upload",
     ]  # fmt: skip
     kept = sorted([*first, upload(7), upload(8)])
-    assert [row.report for page in store.pairs.shares(TASK, 1, page=3) for row in page] == [row.report for row in kept]
-    assert [row.public for page in store.pairs.shares(TASK, 1) for row in page] == [row.public for row in kept]
+    found = store.pairs.shares(TASK, 1, kept[0].report, kept[-1].report)
+    assert [(row.report, row.public) for row in found] == [(row.report, row.public) for row in kept]
+    assert [row.report for row in store.pairs.shares(TASK, 1, kept[2].report, kept[4].report)] == [
+        row.report for row in kept[2:5]
+    ]
+    assert store.pairs.shares(TASK, 2, kept[0].report, kept[-1].report) == []
     row = store.pairs.row(TASK)
     assert row is not None
     assert row.received == 7
@@ -141,7 +146,7 @@ def test_cleaning_deletes_everything_but_the_last_step(store: Store, end: Any) -
     assert [row.task for row in pairs.rows(active=True)] == [TASK]
     pairs.clean(TASK)
     assert pairs.rows(active=True) == []
-    assert list(pairs.shares(TASK, 1)) == []
+    assert pairs.shares(TASK, 1, *EVERY) == []
     assert [step.step for step in pairs.steps(TASK)] == ["sign"]
     assert pairs.seed(TASK) is None
     assert pairs.transcript(TASK) == b"public"

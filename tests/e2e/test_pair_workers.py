@@ -1,27 +1,45 @@
-"""Worker processes that evaluate shares: they end with their server however it ends, and may die themselves."""
+"""Real worker processes that evaluate shares, killed with kill -9 at random: nothing is lost, nothing counted twice.
+
+The suite kills 12 times per database, SEMILOCAL_LONG=1 100 times. The transcript never depends on it: it is that of a
+server that evaluates in memory, with the same derived noise.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
-import numpy as np
 import pytest
 
-from semilocal.service.pair.work import BlockEvaluator, Workers
-from semilocal.sharing.evaluate import Half
+from semilocal.service.keys import Keyring
+from semilocal.service.pair.work import OwnWorkers
+from semilocal.service.stores.base import Store, open_store
+from semilocal.testing import Postgres
 from tests.helpers import HANG
-from tests.helpers.pairs import crowd, pair_task, shared_report
+from tests.helpers.chunks import KEYS, people, store_reports
+from tests.helpers.forked import Forked
+from tests.helpers.half_plays import in_database, in_memory, signed
+from tests.helpers.long import SEED, times
+from tests.helpers.pairs import SIGNING, pair_task
 
+KILLS = times(12, long=100)
+PEOPLE = 160
 PARENT = """
-import os, sys, time
-from semilocal.service.pair.work import Workers
-workers = Workers(2)
-print(*[executor.submit(os.getpid).result() for executor in workers.executors()], flush=True)
-time.sleep(600)
+import sys, time
+from semilocal.service.keys import Keyring
+from semilocal.service.pair.work import Processes
+if __name__ == "__main__":
+    processes = Processes(2, sys.argv[1], Keyring.of([bytes(32)]), "test")
+    processes.watch()
+    print(*processes.pids(), flush=True)
+    time.sleep(600)
 """
 
 
@@ -34,8 +52,11 @@ def alive(process: int) -> bool:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_no_worker_outlives_its_server(how: signal.Signals) -> None:
-    server = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+def test_no_worker_outlives_its_server(tmp_path: Path, how: signal.Signals) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    url = f"sqlite:///{tmp_path / 'one.db'}"
+    server = subprocess.Popen([sys.executable, str(script), url], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     workers = [int(word) for word in server.stdout.readline().split()]
     try:
@@ -53,30 +74,90 @@ def test_no_worker_outlives_its_server(how: signal.Signals) -> None:
         server.stdout.close()
 
 
-def test_blocks_in_processes_give_what_one_process_gives_and_a_death_is_noticed() -> None:
-    pair = pair_task()
-    found = [shared_report(pair, code, n)[1] for n, code in enumerate(pair.pooled.hierarchy.codes(crowd(50)).tolist())]
-    public, private = [report.public for report in found], [report.private[0] for report in found]
-    blocks = [(public[start : start + 16], private[start : start + 16]) for start in range(0, 50, 16)]
-    workers = Workers(2)
+class Machine:
+    """``semilocal evaluate`` with two processes; a kill takes the whole machine, or one of its workers."""
+
+    def __init__(self, url: str, log: Path) -> None:
+        self._url, self._log = url, log
+        self.start()
+
+    def start(self) -> None:
+        words = ["evaluate", "--db", self._url, "--processes", "2", "--lease", "1"]
+        self.process = Forked(words, self._log, {**os.environ, "SEMILOCAL_SIGNING_KEY": SIGNING[0].hex()})
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(HANG)
+
+
+def played(store: Store, wait: Callable[[bytes, bytes, int], None], kill: Callable[[random.Random], None]) -> int:
+    """Count people again and again until there were enough kills, and compare with a server in memory."""
+    chance, kills, over = random.Random(SEED), 0, threading.Event()
+
+    def fire() -> None:
+        nonlocal kills
+        while kills < KILLS and not over.wait(chance.uniform(0.0, 0.4)):
+            kill(chance)
+            kills += 1
+
+    firing, rounds = threading.Thread(target=fire), 0
+    firing.start()
     try:
-        split = BlockEvaluator(workers, pair.id, pair.shape, 0, blocks)
-        whole = Half(pair.id, pair.shape, 0, public, private)
-        rejected = np.zeros(50, dtype=bool)
-        rejected[[3, 40]] = True
-        for rows in (np.array([0, 1]), np.array([1, 2])):
-            mine, other = split.expand(), whole.expand()
-            assert np.array_equal(mine.sums, other.sums)
-            assert np.array_equal(mine.tags, other.tags)
-            assert np.array_equal(split.sums_of(rejected), whole.sums_of(rejected))
-            for one in (split, whole):
-                one.drop(rejected)
-                one.open(rows)
-        os.kill(workers.executors()[0].submit(os.getpid).result(), signal.SIGKILL)
-        with pytest.raises(Exception, match="terminated abruptly"):
-            split.expand()
-        workers.stop()
-        fresh = BlockEvaluator(workers, pair.id, pair.shape, 0, blocks)
-        assert np.array_equal(fresh.expand().sums, Half(pair.id, pair.shape, 0, public, private).expand().sums)
+        while kills < KILLS or not rounds:
+            pair = pair_task(label=str(rounds))
+            mine, helper = people(pair, PEOPLE, 0), in_memory(pair, people(pair, PEOPLE, 1), 1)
+            secrets = store_reports(store, pair, mine)
+            found = signed(pair, mine, in_database(store, pair, secrets, wait, chunk=16), helper)
+            assert found == signed(pair, mine, in_memory(pair, mine, 0), helper)
+            assert store.pairs.move(pair.id, "levels", "done")
+            store.pairs.clean(pair.id)
+            rounds += 1
+    finally:
+        over.set()
+        firing.join()
+    return kills
+
+
+@pytest.mark.slow
+def test_machines_that_are_killed_again_and_again_change_nothing(tmp_path: Path, postgres: Postgres) -> None:
+    url = postgres.new_database()
+    store = open_store(url, worker="test")
+    store.set_setting("server-key", KEYS[0].current)
+    machines = [Machine(url, tmp_path / f"{number}.log") for number in range(2)]
+
+    def kill(chance: random.Random) -> None:
+        machine = machines[chance.randrange(2)]
+        machine.kill()
+        machine.start()
+
+    def wait(task: bytes, digest: bytes, count: int) -> None:
+        end = time.monotonic() + HANG
+        while store.pairs.finished(task, digest) < count:
+            assert time.monotonic() < end, [(tmp_path / f"{number}.log").read_text() for number in range(2)]
+            time.sleep(0.01)
+
+    try:
+        assert played(store, wait, kill) == KILLS
+    finally:
+        for machine in machines:
+            machine.kill()
+        store.close()
+
+
+@pytest.mark.slow
+def test_a_servers_own_workers_that_are_killed_again_and_again_change_nothing(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'one.db'}")
+    workers = OwnWorkers(2, store.pairs, store.url, Keyring.of(SIGNING[:1]), lease=1.0)
+
+    def kill(chance: random.Random) -> None:
+        pids = workers.pids()
+        while not pids:
+            time.sleep(0.01)
+            pids = workers.pids()
+        os.kill(chance.choice(pids), signal.SIGKILL)
+
+    try:
+        assert played(store, workers.wait, kill) == KILLS
     finally:
         workers.stop()
+        store.close()

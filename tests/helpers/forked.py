@@ -20,7 +20,9 @@ from semilocal.testing import Server
 __all__ = ["Forked", "ForkedServer", "first_words"]
 
 LOADED = [
-    "semilocal.cli.parser", "semilocal.cli.commands.serve", "semilocal.cli.commands.join", "semilocal.page.routes",
+    "semilocal.cli.parser", "semilocal.cli.commands.serve", "semilocal.cli.commands.evaluate",
+    "semilocal.service.evaluate",
+    "semilocal.cli.commands.join", "semilocal.page.routes",
     "semilocal.service.server", "semilocal.service.stores.sqlite", "semilocal.device.agent", "semilocal.device.channel",
     "semilocal.device.transport", "semilocal.device.vault", "semilocal.io.regions", "scipy.special", "uvicorn",
     "tests.helpers.forked",

@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "demo": "partition, mean and counts on a public sample; --live or --two-servers with devices over HTTP",
         "plan": "what to expect of a task before anybody is asked",
         "serve": "run the collection server",
+        "evaluate": "help a server of a pair to evaluate, from another machine",
         "campaign": "create, list, show, start or close campaigns on a server",
         "tokens": "make one-time enrolment tokens for a campaign",
         "results": "write what a finished campaign publishes, or count in boxes",

@@ -25,7 +25,7 @@ from ..protocol.task import Task
 from ..transcript.checkpoints import public_key
 from .stores.base import Store, check_url
 
-__all__ = ["ENVIRONMENT", "NO_KEYS", "Keyring", "key_file", "open_keys", "registered_key"]
+__all__ = ["ENVIRONMENT", "NO_KEYS", "Keyring", "key_file", "open_keys", "read_keys", "registered_key"]
 
 ENVIRONMENT = "SEMILOCAL_SIGNING_KEY"
 _REGISTERED, _LEGACY = "server-key", "signing-key"
@@ -112,12 +112,42 @@ def open_keys(store: Store, *, file: Path, environment: str = "", new: bool = Fa
         ring = Keyring.of(_seeds(store, file, registered, new=new))
     if registered is not None and registered not in ring.private and not new:
         raise InvalidInput(
-            f"the database belongs to a server with the key {registered.hex()[:16]}…, which is not among the given "
-            "ones; give its key file, or start with --new-key (campaigns that pin the old key cannot go on then)"
+            f"{_belongs(registered)}; give its key file, or start with --new-key (campaigns that pin the old key "
+            "cannot go on then)"
         )
     if registered != ring.current:
         store.set_setting(_REGISTERED, ring.current)
     return ring
+
+
+def read_keys(store: Store, *, file: Path, environment: str = "") -> Keyring:
+    """Read the keys of the server that has a database; nothing is made or registered.
+
+    Raises
+    ------
+    InvalidInput
+        If the keys cannot be read, or are not those of the server.
+    """
+    registered = registered_key(store)
+    if registered is None:
+        raise InvalidInput("no server has used this database yet: start semilocal serve --role on it first")
+    if environment:
+        seeds = _parse(environment.split(","), ENVIRONMENT)
+    else:
+        text = _read_private(file)
+        if text is None:
+            raise InvalidInput(
+                f"{file} is missing: copy the server's key file there, name it with --key-file, or set {ENVIRONMENT}"
+            )
+        seeds = _parse(text.splitlines(), str(file))
+    ring = Keyring.of(seeds)
+    if registered not in ring.private:
+        raise InvalidInput(f"{_belongs(registered)}; give the key file of the server")
+    return ring
+
+
+def _belongs(registered: bytes) -> str:
+    return f"the database belongs to a server with the key {registered.hex()[:16]}…, which is not among the given ones"
 
 
 def _seeds(store: Store, file: Path, registered: bytes | None, *, new: bool) -> list[bytes]:

@@ -33,7 +33,7 @@ from .routes.table import Operation
 from .stores.base import Store, check_url, open_store
 from .worker import Service
 
-__all__ = ["LOG_LEVELS", "app_from_environment", "build_app", "serve"]
+__all__ = ["LOG_LEVELS", "app_from_environment", "build_app", "serve", "set_up_logging"]
 
 _DATABASE, _ADMIN, _ADMIN_HASH = "SEMILOCAL_DB", "SEMILOCAL_ADMIN_TOKEN", "SEMILOCAL_ADMIN_HASH"
 _LOG_LEVEL, _ACCESS_LOG, _MORE = "SEMILOCAL_LOG_LEVEL", "SEMILOCAL_ACCESS_LOG", "SEMILOCAL_MORE_ROUTES"
@@ -85,7 +85,7 @@ def build_app(
 
 def app_from_environment() -> Opening:
     """The application of one of several workers."""
-    _set_up_logging(os.environ[_LOG_LEVEL])
+    set_up_logging(os.environ[_LOG_LEVEL])
     seeds = [bytes.fromhex(word) for word in os.environ[ENVIRONMENT].split(",")]
     return build_app(
         os.environ[_DATABASE], admin=bytes.fromhex(os.environ[_ADMIN_HASH]), worker=secrets.token_hex(8),
@@ -166,7 +166,7 @@ def serve(
     given = os.environ.get(_ADMIN, "")
     if given:
         check_admin_token(given)
-    _set_up_logging(log_level)
+    set_up_logging(log_level)
     listener = bind(host, port)
     lock = None  # held until the process ends, however it ends
     try:
@@ -272,7 +272,8 @@ def _run_workers(config: Any, listener: socket.socket) -> None:
     Multiprocess(config, sockets=[listener], **more).run()
 
 
-def _set_up_logging(level: str) -> None:
+def set_up_logging(level: str) -> None:
+    """Lines of the log as all parts write them."""
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%d %H:%M:%S"
     )

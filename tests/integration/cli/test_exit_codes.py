@@ -38,7 +38,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def table_of_codes() -> dict[str, set[int]]:
     codes = {name: {DONE, BAD_INPUT} | ({FOUND} if name in FOUND_MEANS else set()) for name in COMMANDS}
-    codes["serve"] = {STOPPED, BAD_INPUT}  # it ends when it is stopped
+    for name in ("serve", "evaluate"):
+        codes[name] = {STOPPED, BAD_INPUT}  # they end when they are stopped
     return codes
 
 
@@ -113,21 +114,24 @@ def test_every_command_ends_as_the_table_says(
     transcript.write_bytes(damaged)
     ends(FOUND, "verify", transcript)
     ends(BAD_INPUT, "serve", "--db", "oracle://x")
-    seen["serve"].add(interrupted_server(tmp_path))
+    database = f"sqlite:///{tmp_path / 'other.db'}"
+    seen["serve"].add(interrupted("serves at", "serve", "--port", "0", "--db", database))
+    ends(BAD_INPUT, "evaluate", "--db", f"sqlite:///{tmp_path / 'unused.db'}")
+    seen["evaluate"].add(interrupted("evaluates for", "evaluate", "--processes", "1", "--db", database))
     assert dict(seen) == table_of_codes()
 
 
-def interrupted_server(folder: Path) -> int:
-    """Exit code of a server that is stopped with Ctrl-C."""
-    command = [sys.executable, "-m", "semilocal", "serve", "--port", "0", "--db", f"sqlite:///{folder / 'other.db'}"]
+def interrupted(words: str, *command: str) -> int:
+    """Exit code of a command that has said something and is stopped with Ctrl-C."""
     # a shell without job control, and nohup, start programs that ignore SIGINT
     restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=restore
-    )
+        [sys.executable, "-m", "semilocal", *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        preexec_fn=restore,
+    )  # fmt: skip
     assert process.stdout is not None
     with process.stdout as output:
-        assert "serves at" in output.readline()
+        assert words in output.readline()
         process.send_signal(signal.SIGINT)
         output.read()
         return process.wait(HANG)

@@ -13,7 +13,6 @@ from sharing_forgeries import second_node
 from semilocal.errors import InvalidInput
 from semilocal.pooled import Published, replay
 from semilocal.service.pair.play import Play
-from semilocal.service.pair.work import BlockEvaluator, Workers
 from semilocal.sharing.evaluate import Half
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Evaluator, Party
@@ -148,31 +147,6 @@ def test_buckets_are_played_one_after_the_other() -> None:
         helper.replay(said[:end])
         run(other, helper)
         assert other.signed_tree() == signed
-
-
-def test_blocks_in_workers_give_the_same_play() -> None:
-    pair = pair_task()
-    people = People(pair, 300, [forgery(pair)])
-    expected, helper = people.play(0), people.play(1)
-    run(expected, helper)
-    workers = Workers(0)
-    calls: list[tuple[int, int]] = []
-
-    def evaluator(bucket: int, ids: Sequence[bytes]) -> BlockEvaluator:
-        found = [people.reports[report][1] for report in ids]
-        blocks = [
-            ([one.public for one in found[start : start + 64]], [one.private[0] for one in found[start : start + 64]])
-            for start in range(0, len(found), 64)
-        ]
-        return BlockEvaluator(workers, pair.id, pair.shape, 0, blocks, progress=lambda *done: calls.append(done))
-
-    leader = Play(
-        pair, "leader", people.members(), noise_secret=NOISE[0], signing_secret=SIGNING[0], evaluator=evaluator
-    )
-    run(leader, people.play(1))
-    workers.stop()
-    assert leader.signed_tree() == expected.signed_tree()
-    assert (5, 5) in calls
 
 
 # -- a malicious leader against a helper -------------------------------------------------------------------------------

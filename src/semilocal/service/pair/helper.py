@@ -31,7 +31,7 @@ from ...sharing.wire import (
 from ..stores.pairs import LAST_STEP, PairTables, StepRow, UploadOutcome, UploadRow
 from .live import CLOSE, LivePair, build_play, members_of
 from .play import NO_BUCKET
-from .work import Workers
+from .work import OwnWorkers
 
 __all__ = ["answer_close", "answer_forward", "answer_step"]
 
@@ -92,7 +92,7 @@ def answer_close(live: LivePair, tables: PairTables, body: bytes) -> bytes:
 
 
 def answer_step(
-    live: LivePair, tables: PairTables, workers: Workers, signing_secret: bytes, step: str, body: bytes
+    live: LivePair, tables: PairTables, workers: OwnWorkers, signing_secret: bytes, step: str, body: bytes
 ) -> bytes:
     """Answer a step of the play."""
     bucket = _BUCKETS[step.rsplit("/", 1)[-1]](body)

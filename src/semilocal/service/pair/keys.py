@@ -9,6 +9,10 @@ Knows secrets. Knows no reports, HTTP or database.
 
 from __future__ import annotations
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from ...errors import InvalidInput
 from ...protocol.keys import derive
 from ...sharing.envelope import read_secret
 
@@ -18,6 +22,7 @@ _ROOT = b"semilocal/1/pair/root"
 _SEALING = b"semilocal/1/pair/sealing"
 _NOISE = b"semilocal/1/pair/noise"
 _MASK = b"semilocal/1/pair/mask"
+_RESULT = b"semilocal/1/pair/result"
 
 
 class PairSecrets:
@@ -48,3 +53,17 @@ class PairSecrets:
         """A private part as it is stored; masking it again gives it back."""
         mask = derive(self._root, _MASK + report, len(private))
         return (int.from_bytes(private, "big") ^ int.from_bytes(mask, "big")).to_bytes(len(private), "big")
+
+    def seal_result(self, order: bytes, chunk: int, data: bytes) -> bytes:
+        """What came out for a chunk, as it is stored. An order and a chunk have one result, so a key seals it once."""
+        return AESGCM(derive(self._root, _RESULT + order, 32)).encrypt(chunk.to_bytes(12, "big"), data, None)
+
+    def open_result(self, order: bytes, chunk: int, sealed: bytes) -> bytes:
+        """A result that was sealed."""
+        try:
+            return AESGCM(derive(self._root, _RESULT + order, 32)).decrypt(chunk.to_bytes(12, "big"), sealed, None)
+        except InvalidTag:
+            raise InvalidInput(
+                f"the stored result of chunk {chunk} was not sealed with this server's key: a worker has another one, "
+                "or the database was changed"
+            ) from None

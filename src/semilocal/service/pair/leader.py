@@ -28,7 +28,7 @@ from ...sharing.wire import (
 from ..stores.pairs import PairTables
 from .live import CLOSE, LivePair, build_play
 from .play import NO_BUCKET, Play
-from .work import Workers
+from .work import OwnWorkers
 
 __all__ = ["Leader", "Send"]
 
@@ -49,14 +49,14 @@ class Leader:
     Parameters
     ----------
     tables : PairTables
-    workers : Workers
+    workers : OwnWorkers
     send : callable
         Sends a step's bytes to the helper; the answer's bytes.
     work, evaluate : callable
         Run a blocking call in a thread: one of the database, and one that waits for the evaluation.
     """
 
-    def __init__(self, tables: PairTables, workers: Workers, send: Send, work: InThread, evaluate: InThread) -> None:
+    def __init__(self, tables: PairTables, workers: OwnWorkers, send: Send, work: InThread, evaluate: InThread) -> None:
         self._tables, self._workers, self._send, self._work, self._evaluate = tables, workers, send, work, evaluate
 
     async def advance(self, live: LivePair, signing_secret: bytes, *, now: float) -> bool:

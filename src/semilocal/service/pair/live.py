@@ -9,7 +9,7 @@ Knows the tables, secrets and workers. Knows no HTTP or clock.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...errors import InvalidInput
@@ -17,9 +17,10 @@ from ...sharing.envelope import Role
 from ...sharing.pair import PairTask
 from ...sharing.wire import MAX_TREE, Closing, split_ids
 from ..stores.pairs import PairRow, PairTables, StepRow
+from .evaluator import ChunkEvaluator
 from .keys import PairSecrets
 from .play import Play
-from .work import BLOCK, BlockEvaluator, Workers
+from .work import OwnWorkers
 
 __all__ = ["CLOSE", "LivePair", "build_play"]
 
@@ -36,7 +37,7 @@ class LivePair:
     waits_for : str or None
         What it waits for, in words.
     progress : (int, int)
-        Blocks of reports that are evaluated of the present level, and all of them.
+        Chunks of reports that are evaluated of the present level, and all of them.
     """
 
     def __init__(self, pair: PairTask, role: Role, row: PairRow) -> None:
@@ -49,7 +50,6 @@ class LivePair:
         self.progress = (0, 0)
         self.steps = 0
         self.pending: StepRow | None = None  # the leader's request that is not answered yet
-        self._evaluator: BlockEvaluator | None = None
 
     @property
     def server(self) -> int:
@@ -59,13 +59,6 @@ class LivePair:
     def drop_play(self) -> None:
         """Forget what is in memory only; it is rebuilt when it is needed."""
         self.play = self.pending = None
-        self.evaluate(None)
-
-    def evaluate(self, evaluator: BlockEvaluator | None) -> None:
-        """Keep one evaluator at a time."""
-        if self._evaluator is not None:
-            self._evaluator.release()
-        self._evaluator = evaluator
 
     def state(self, *, now: float, fault: str | None) -> dict[str, Any]:
         """Where the pair stands, for everybody; ready for JSON."""
@@ -91,7 +84,7 @@ class LivePair:
         self.progress = (done, total)
 
 
-def build_play(live: LivePair, tables: PairTables, workers: Workers, signing_secret: bytes) -> Play:
+def build_play(live: LivePair, tables: PairTables, workers: OwnWorkers, signing_secret: bytes) -> Play:
     """The play of a closed pair, at the point to which the stored steps lead."""
     secrets = live.secrets
     if secrets is None:
@@ -100,18 +93,14 @@ def build_play(live: LivePair, tables: PairTables, workers: Workers, signing_sec
     if not steps or steps[0].step != CLOSE:
         raise InvalidInput("the pair is not closed yet")
     live.steps = len(steps)
-    live.evaluate(None)
 
-    def evaluator(bucket: int, ids: Sequence[bytes]) -> BlockEvaluator:
-        live.evaluate(None)
+    def wait(task: bytes, digest: bytes, count: int) -> None:
+        workers.wait(task, digest, count, live.note_progress)
+
+    def evaluator(bucket: int, ids: Sequence[bytes]) -> ChunkEvaluator:
         if len(ids) > MAX_TREE:
             raise InvalidInput(f"bucket {bucket} has {len(ids)} reports; a tree takes at most {MAX_TREE}")
-        blocks = _blocks(tables, live.task, bucket, set(ids), secrets.masked)
-        found = BlockEvaluator(workers, live.task, live.pair.shape, live.server, blocks, progress=live.note_progress)
-        if len(found.accepted) != len(ids):
-            raise InvalidInput(f"{len(ids)} reports take part, but {len(found.accepted)} are stored")
-        live.evaluate(found)
-        return found
+        return ChunkEvaluator(tables, wait, live.pair, secrets, bucket, ids)
 
     closing = Closing.from_bytes(steps[0].request)
     play = Play(
@@ -139,12 +128,3 @@ def members_of(pair: PairTask, stored: Sequence[tuple[bytes, int]], ids: Sequenc
             raise InvalidInput(f"report {report.hex()} takes part, but this server does not have it")
         members.setdefault(bucket_of[report], []).append(report)
     return members
-
-
-def _blocks(
-    tables: PairTables, task: bytes, bucket: int, wanted: set[bytes], unmask: Callable[[bytes, bytes], bytes]
-) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    for page in tables.shares(task, bucket, page=BLOCK):
-        rows = [row for row in page if row.report in wanted]
-        if rows:
-            yield [row.public for row in rows], [unmask(row.private, row.report) for row in rows]

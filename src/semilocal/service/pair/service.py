@@ -15,7 +15,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -36,7 +35,7 @@ from .leader import Leader
 from .live import LivePair
 from .peer import Peer
 from .uploads import REASONS, Incoming, UploadStore
-from .work import Workers
+from .work import OwnWorkers
 
 __all__ = ["Pairs"]
 
@@ -74,7 +73,7 @@ class Pairs:
         self.settings, self._clock, self._keys, self._interval = settings, clock, keys, interval
         self._store, self._tables = store, store.pairs
         self._peer = peer if peer is not None or settings.role == "helper" else Peer(settings.peer)
-        self._workers = Workers(settings.processes)
+        self._workers = OwnWorkers(settings.processes, self._tables, store.url, keys)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="semilocal-pair")
         self._evaluating = ThreadPoolExecutor(2, thread_name_prefix="semilocal-pair-evaluating")
         self._leader = Leader(self._tables, self._workers, self._send, self.work, self.evaluate)
@@ -115,12 +114,8 @@ class Pairs:
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
 
     async def evaluate(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a call that waits for the evaluation in a thread. If a worker process died, all are started anew."""
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._evaluating, lambda: call(*args, **kwargs))
-        except BrokenProcessPool:
-            self._workers.stop()
-            raise
+        """Run a call that waits for the evaluation in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._evaluating, lambda: call(*args, **kwargs))
 
     async def _read(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Read for a request; raise ``StoreUnavailable`` if the database hangs."""
@@ -202,6 +197,7 @@ class Pairs:
         live.drop_play()
         live.secrets, live.waits_for = None, "the shares to be deleted"
         await self.work(self._tables.clean, live.task)
+        await self.work(self._workers.forget)
         live.waits_for = None
         await self.refresh(live)
         log.info("pair %r (%s): shares and secrets are deleted", live.row.name, live.task.hex()[:12])

@@ -1,229 +1,212 @@
-"""Evaluation of many reports on all cores: blocks of reports, each kept by one worker process.
+"""The processes of a machine that evaluate: started, watched, and started anew when they die.
 
-The event loop and the database's threads never evaluate. A worker keeps the states of its blocks between levels; what
-travels are sums, tags and commands. Sums are integers modulo 2^64, so how reports are cut into blocks changes nothing.
-If a worker dies everything is rebuilt from the database.
-
-Knows reports and processes. Knows no HTTP, noise or database.
+Knows processes and databases by their URL. Knows no HTTP or noise.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
+import logging
 import multiprocessing
 import os
+import signal
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from typing import Any
+import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 
-import numpy as np
-import numpy.typing as npt
+from ...errors import SemilocalError, StoreUnavailable
+from ..keys import Keyring
+from ..stores.base import open_store
+from ..stores.pairs import PairTables
+from .chunk_worker import LEASE, MEMORY, ChunkWorker
 
-from ...errors import InvalidInput
-from ...sharing.evaluate import Half, LevelShare
-from ...sharing.report import Shape
+__all__ = ["OwnWorkers", "Processes"]
 
-__all__ = ["BLOCK", "BlockEvaluator", "Workers", "expand_level"]
-
-BLOCK = 4096  # reports; their states at a level with 600 opened cells take 40 MB
-MEMORY = 1 << 30  # bytes of states that all workers together keep; what is above is computed again at every level
-Flags = npt.NDArray[np.bool_]
-_KEYS = itertools.count()
-_HALVES: dict[tuple[int, int], Half] = {}  # in a worker: the blocks that it keeps
-
-
-class Workers:
-    """Worker processes, started at first use.
-
-    Parameters
-    ----------
-    processes : int
-        How many; 0 evaluates in one thread of this process, for tests.
-    """
-
-    def __init__(self, processes: int) -> None:
-        self._processes = processes
-        self._executors: list[Executor] = []
-        self._guard = threading.Lock()
-
-    def executors(self) -> list[Executor]:
-        """One executor per worker, so that a block stays where it is."""
-        with self._guard:
-            if not self._executors:
-                self._executors = [self._executor() for _ in range(max(self._processes, 1))]
-            return self._executors
-
-    def new_key(self) -> int:
-        """A name for an evaluator's blocks."""
-        return next(_KEYS)
-
-    def stop(self) -> None:
-        """End all workers; new ones are started when they are needed."""
-        with self._guard:
-            executors, self._executors = self._executors, []
-        for executor in executors:
-            executor.shutdown(wait=False, cancel_futures=True)
-
-    def _executor(self) -> Executor:
-        if not self._processes:
-            return ThreadPoolExecutor(1, thread_name_prefix="semilocal-evaluate")
-        return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+log = logging.getLogger("semilocal.service")
+SOON, SELDOM = 0.002, 0.2  # seconds between two looks into the database
+_LOADED = ["semilocal.service.pair.work", "semilocal.service.stores.sqlite"]  # before processes are forked
+IDLE = 60.0  # seconds without work after which a process of a server ends
+PAUSE = 1.0  # seconds after a fault, and before a process is started again that died soon
+Progress = Callable[[int, int], None]
 
 
-class BlockEvaluator:
-    """One server's half of many reports, in blocks; an ``Evaluator`` of :mod:`semilocal.sharing.party`.
+class Processes:
+    """Worker processes on a database.
 
     Parameters
     ----------
-    workers : Workers
-    task : bytes
-        The pair's id.
-    shape : Shape
-    server : {0, 1}
-    blocks : iterable of (public parts, private parts)
-        In the order of the reports; at most ``BLOCK`` each.
-    progress : callable
-        Called with the number of finished blocks and of all blocks while a level is evaluated.
-    memory : int
-        Most bytes of states that are kept. Levels that need more are slower, and give the same.
+    count : int
+    url : str
+        Of the database.
+    keys : Keyring
+        The operator's. They go to the processes through a pipe, not through the environment.
+    name : str
+        Of this machine in the leases; workers are called ``name/0`` and so on. A worker that is started again has the
+        name of the one that died, and goes on with its chunks at once.
+    lease : float
+    idle : float or None
+        Seconds without work after which a process ends; None: never.
     """
 
     def __init__(
-        self, workers: Workers, task: bytes, shape: Shape, server: int,
-        blocks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]],
-        *, progress: Callable[[int, int], None] = lambda done, total: None, memory: int = MEMORY,
-    ) -> None:  # fmt: skip
-        self._executors, self._key, self._progress = workers.executors(), workers.new_key(), progress
-        self._memory, self._sizes = memory, list[int]()
-        loading: list[Future[None]] = []
-        for number, (public, private) in enumerate(blocks):
-            if len(loading) > 2 * len(self._executors):  # what waits to be sent is bounded
-                loading[-2 * len(self._executors)].result()
-            self._sizes.append(len(public))
-            loading.append(self._send(number, _load, task, shape, server, list(public), list(private)))
-        for future in loading:
-            future.result()
-        self._shape = shape
-        self.accepted: Flags = np.ones(sum(self._sizes), dtype=bool)
-        columns = 32 if shape.value_bits else 0
-        self.value_digests: npt.NDArray[np.uint8] = _stacked(self._all(_value_digests), columns=columns)
+        self, count: int, url: str, keys: Keyring, name: str, *, lease: float = LEASE, idle: float | None = IDLE
+    ) -> None:
+        self._given = (url, tuple(keys.private.values()))
+        self._name, self._lease, self._idle = name, lease, idle
+        self._running: list[BaseProcess | None] = [None] * count
+        self._started = [0.0] * count
+        self._guard = threading.Lock()
 
-    def expand(self) -> LevelShare:
-        """Sums and tags of the level below."""
-        shares = self._all(expand_level)
-        if not shares:
-            cells = Half(bytes(32), self._shape, 0, [], []).expand()
-            return LevelShare(cells.sums, cells.tags)
-        sums = shares[0].sums
-        for share in shares[1:]:
-            sums = sums + share.sums
-        return LevelShare(sums, np.concatenate([share.tags for share in shares]))
+    def watch(self) -> None:
+        """Start every process that does not run."""
+        now = time.monotonic()
+        with self._guard:
+            for number, process in enumerate(self._running):
+                if process is not None and process.is_alive():
+                    continue
+                if process is not None and process.exitcode:
+                    if now - self._started[number] < PAUSE:
+                        continue
+                    log.warning("a worker process ended with %s; it is started anew", process.exitcode)
+                self._running[number], self._started[number] = self._start(number), now
 
-    def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]:
-        """Sums over some reports only."""
-        parts = [(number, part) for number, part in enumerate(self._parts(reports)) if part.any()]
-        if not parts:
-            raise InvalidInput("there must be some reports to add up")
-        found = [future.result() for future in [self._send(number, _sums_of, part) for number, part in parts]]
-        return np.asarray(np.sum(found, axis=0, dtype=np.uint64))
+    def pids(self) -> list[int]:
+        """Of the processes that run."""
+        with self._guard:
+            return [one.pid for one in self._running if one is not None and one.is_alive() and one.pid is not None]
 
-    def drop(self, rejected: Flags) -> None:
-        """Reports that count no longer."""
-        self.accepted = self.accepted & ~rejected
-        self._each(_drop, self._parts(rejected))
+    def stop(self) -> None:
+        """End all processes."""
+        with self._guard:
+            running = [one for one in self._running if one is not None]
+            self._running = [None] * len(self._running)
+        for process in running:
+            process.kill()  # a worker has nothing to lose
+        for process in running:
+            process.join()
 
-    def open(self, rows: npt.NDArray[np.int64]) -> None:
-        """Go one level down. Blocks keep their states as long as there is memory for them."""
-        ends = np.cumsum(self._sizes) * 16 * len(rows)
-        self._each(_open, [(rows, bool(end <= self._memory)) for end in ends])
-
-    def kept_bytes(self) -> int:
-        """Memory of all states that are kept."""
-        return int(sum(future.result() for future in [self._send(n, _kept_bytes) for n in range(len(self._sizes))]))
-
-    def release(self) -> None:
-        """Let the workers forget the blocks."""
-        with contextlib.suppress(RuntimeError):  # a worker that has ended has forgotten them
-            for number in range(len(self._sizes)):
-                self._send(number, _release)
-
-    def _parts(self, flags: Flags) -> list[Flags]:
-        return np.split(flags, np.cumsum(self._sizes)[:-1]) if self._sizes else []
-
-    def _send(self, number: int, call: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        executor = self._executors[number % len(self._executors)]
-        return executor.submit(call, (self._key, number), *arguments)
-
-    def _each(self, call: Callable[..., Any], arguments: Sequence[Any]) -> None:
-        for future in [self._send(number, call, argument) for number, argument in enumerate(arguments)]:
-            future.result()
-
-    def _all(self, call: Callable[..., Any]) -> list[Any]:
-        total = len(self._sizes)
-        futures = [self._send(number, call) for number in range(total)]
-        out = []
-        self._progress(0, total)
-        for done, future in enumerate(futures, 1):
-            out.append(future.result())
-            self._progress(done, total)
-        return out
+    def _start(self, number: int) -> BaseProcess:
+        memory = MEMORY // len(self._running)
+        # Forked from a small process of its own that has everything loaded: a worker that died is back at once.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(_LOADED)
+        process = context.Process(
+            target=_run, args=(*self._given, f"{self._name}/{number}", self._lease, memory, self._idle), daemon=True
+        )
+        process.start()
+        return process
 
 
-def _stacked(parts: list[npt.NDArray[np.uint8]], *, columns: int) -> npt.NDArray[np.uint8]:
-    return np.concatenate(parts) if parts else np.empty((0, columns), dtype=np.uint8)
+class OwnWorkers:
+    """The workers of a server, and how it waits for results.
+
+    Parameters
+    ----------
+    count : int
+        Processes, started when there is work; 0 evaluates in the thread that waits, for tests.
+    tables : PairTables
+    url : str
+    keys : Keyring
+    lease : float
+    """
+
+    def __init__(self, count: int, tables: PairTables, url: str, keys: Keyring, *, lease: float = LEASE) -> None:
+        self._tables = tables
+        self._processes = Processes(count, url, keys, "server", lease=lease) if count else None
+        self._here = ChunkWorker(tables, keys, "server/0", lease=lease)
+        self._guard = threading.Lock()
+        self._stopped = threading.Event()
+
+    def wait(self, task: bytes, digest: bytes, count: int, progress: Progress = lambda done, total: None) -> None:
+        """Return when an order has so many results.
+
+        Raises
+        ------
+        StoreUnavailable
+            If the database does not answer, or the server stops.
+        """
+        begun = time.monotonic()
+        while True:
+            done = self._tables.finished(task, digest)
+            progress(done, count)
+            if done >= count:
+                return
+            if self._stopped.is_set():
+                raise StoreUnavailable("the server stops")
+            row = self._tables.row(task)
+            if row is None or row.ended:
+                raise StoreUnavailable("the pair has ended")
+            if self._processes is None:
+                with self._guard:
+                    worked = self._here.step()
+                if worked:
+                    continue
+            else:
+                self._processes.watch()
+            self._stopped.wait(_pause(since=begun))
+
+    def pids(self) -> list[int]:
+        """Of the processes that run."""
+        return [] if self._processes is None else self._processes.pids()
+
+    def forget(self) -> None:
+        """Forget what this process itself has of ended pairs."""
+        with self._guard:
+            self._here.forget()
+
+    def stop(self) -> None:
+        """End all processes, and everybody who waits."""
+        self._stopped.set()
+        if self._processes is not None:
+            self._processes.stop()
+
+
+def _pause(*, since: float) -> float:
+    """Seconds until the next look: short at first, then an eighth of the time that was waited."""
+    return min(max((time.monotonic() - since) / 8, SOON), SELDOM)
 
 
 # -- in a worker -------------------------------------------------------------------------------------------------------
 
 
-def _begin() -> None:
-    """End with the server, however it ends: a worker holds shares."""
-    import signal
-
+def _run(url: str, seeds: tuple[bytes, ...], name: str, lease: float, memory: int, idle: float | None) -> None:
+    """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    keys = Keyring.of(seeds)
+    while True:
+        try:
+            store = open_store(url, worker=name)
+            break
+        except StoreUnavailable:
+            time.sleep(PAUSE)
+    worker = ChunkWorker(store.pairs, keys, name, lease=lease, memory=memory)
+    threading.Thread(target=_renew, args=(worker, lease / 3), daemon=True).start()
+    worked = time.monotonic()
+    while idle is None or time.monotonic() - worked < idle:
+        try:
+            found = worker.step()
+        except SemilocalError as error:
+            log.warning("worker %s: %s", name, error)
+            time.sleep(PAUSE)
+            continue
+        if found:
+            worked = time.monotonic()
+        else:
+            time.sleep(_pause(since=worked))
 
 
-def _end_with(parent: Any) -> None:
+def _end_with(parent: BaseProcess) -> None:
+    """End with the parent, however it ends: a worker holds shares."""
     parent.join()
     os._exit(1)
 
 
-def _load(
-    key: tuple[int, int], task: bytes, shape: Shape, server: int, public: list[bytes], private: list[bytes]
-) -> None:
-    _HALVES[key] = Half(task, shape, server, public, private)
-
-
-def _value_digests(key: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    return _HALVES[key].value_digests
-
-
-def expand_level(key: tuple[int, int]) -> LevelShare:
-    """In a worker: the shares of the next level of a block that it keeps."""
-    return _HALVES[key].expand()
-
-
-def _sums_of(key: tuple[int, int], reports: Flags) -> npt.NDArray[np.uint64]:
-    return _HALVES[key].sums_of(reports)
-
-
-def _drop(key: tuple[int, int], rejected: Flags) -> None:
-    _HALVES[key].drop(rejected)
-
-
-def _open(key: tuple[int, int], how: tuple[npt.NDArray[np.int64], bool]) -> None:
-    rows, keep = how
-    _HALVES[key].open(rows, keep=keep)
-
-
-def _kept_bytes(key: tuple[int, int]) -> int:
-    return _HALVES[key].kept_bytes
-
-
-def _release(key: tuple[int, int]) -> None:
-    _HALVES.pop(key, None)
+def _renew(worker: ChunkWorker, seconds: float) -> None:
+    while True:
+        time.sleep(seconds)
+        with contextlib.suppress(StoreUnavailable):
+            worker.renew()

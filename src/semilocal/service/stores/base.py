@@ -112,6 +112,10 @@ class Store(Protocol):
     """A database of campaigns. Thread-safe."""
 
     @property
+    def url(self) -> str:
+        """What ``open_store`` opens it with."""
+
+    @property
     def gather(self) -> float:
         """Seconds that a writer should wait for more when it has little to write."""
 

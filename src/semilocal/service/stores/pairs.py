@@ -5,18 +5,18 @@ Rules of these tables:
 1. What a method returned is on disk.
 2. An upload is never changed. After the phase "open" none is added.
 3. A step keeps the first request and the first answer that were written for it, for ever.
-4. When a pair has ended, uploads, steps but the last, tokens and the pair's seed are deleted and the space is cleaned.
+4. When a pair has ended, uploads, steps but the last, tokens, the evaluation (:mod:`.chunks`) and the pair's seed are
+   deleted and the space is cleaned.
 
 Methods block; callers run them in threads. Knows SQL. Knows no HTTP.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from .sql import SQLStore
+from .chunks import CHUNK_TABLES, ChunkTables
 
 __all__ = [
     "LAST_STEP",
@@ -25,7 +25,6 @@ __all__ = [
     "PairPhase",
     "PairRow",
     "PairTables",
-    "ShareRow",
     "StepRow",
     "UploadOutcome",
     "UploadRow",
@@ -51,10 +50,6 @@ _WAITING = "SELECT id, report, bucket, public, onward FROM pair_uploads WHERE pa
 _IDS = (
     "SELECT report, bucket FROM pair_uploads u WHERE pair = ? AND NOT EXISTS "
     "(SELECT 1 FROM pair_refused r WHERE r.pair = u.pair AND r.report = u.report) ORDER BY report"
-)
-_SHARES = (
-    "SELECT report, public, private FROM pair_uploads WHERE pair = ? AND bucket = ? AND report > ? "
-    "ORDER BY report LIMIT ?"
 )
 _STEPS = "SELECT number, bucket, step, request, answer FROM pair_steps WHERE pair = ? "
 _PUT_STEP = (
@@ -127,14 +122,6 @@ class WaitingRow(NamedTuple):
     onward: bytes
 
 
-class ShareRow(NamedTuple):
-    """A stored report."""
-
-    report: bytes
-    public: bytes
-    private: bytes
-
-
 class StepRow(NamedTuple):
     """One exchange; no answer yet: the leader has decided on the request, and may have sent it."""
 
@@ -145,17 +132,13 @@ class StepRow(NamedTuple):
     answer: bytes | None
 
 
-class PairTables:
-    """The tables of pairs in a store.
+class PairTables(ChunkTables):
+    """The tables of pairs in a store, with those of their evaluation.
 
     Parameters
     ----------
     store : SQLStore
     """
-
-    def __init__(self, store: SQLStore[Any]) -> None:
-        self._store = store
-        self._numbers: dict[bytes, int] = {}
 
     # -- pairs -----------------------------------------------------------------------------------------------------
 
@@ -236,11 +219,13 @@ class PairTables:
         store = self._store
         with store._writing() as connection:
             number = self._number(connection, task)
+            self._hold(connection, task, alone=True)  # no result slips in any more
             for table in ("pair_uploads", "pair_refused", "pair_tokens"):
                 store._run(connection, f"DELETE FROM {table} WHERE pair = ?", number)
+            self._forget(connection, number)
             store._run(connection, "DELETE FROM pair_steps WHERE pair = ? AND step <> ?", number, LAST_STEP)
             store._run(connection, "UPDATE pairs SET seed = NULL WHERE id = ? AND seed IS NOT NULL", number)
-        store.wipe(("pair_uploads", "pair_refused", "pair_tokens", "pair_steps", "pairs", "settings"))
+        store.wipe(("pair_uploads", "pair_refused", "pair_tokens", "pair_steps", *CHUNK_TABLES, "pairs", "settings"))
         with store._writing() as connection:
             store._run(connection, "UPDATE pairs SET cleaned = 1 WHERE id = ?", number)
 
@@ -298,13 +283,6 @@ class PairTables:
         """Reports that were not refused, ascending, with their buckets."""
         return [(bytes(report), bucket) for report, bucket in self._store._read(_IDS, self._known(task))]
 
-    def shares(self, task: bytes, bucket: int, *, page: int = 4096) -> Iterator[list[ShareRow]]:
-        """The stored reports of a bucket by ascending id, page by page."""
-        after, number = b"", self._known(task)
-        while rows := [ShareRow(*row) for row in self._store._read(_SHARES, number, bucket, after, page)]:
-            yield rows
-            after = rows[-1].report
-
     # -- steps -----------------------------------------------------------------------------------------------------
 
     def steps(self, task: bytes) -> list[StepRow]:
@@ -331,25 +309,6 @@ class PairTables:
         sql = "UPDATE pair_steps SET answer = ? WHERE pair = ? AND number = ? AND answer IS NULL"
         with self._store._writing() as connection:
             self._store._run(connection, sql, answer, self._number(connection, task), number)
-
-    # -- inside ----------------------------------------------------------------------------------------------------
-
-    def _hold(self, connection: Any, task: bytes, *, alone: bool) -> None:
-        self._store._hold(connection, -self._number(connection, task), alone=alone)  # campaigns have the positive ones
-
-    def _known(self, task: bytes) -> int:
-        if task not in self._numbers:
-            with self._store._writing() as connection:
-                self._number(connection, task)
-        return self._numbers[task]
-
-    def _number(self, connection: Any, task: bytes) -> int:
-        """Row number of a pair; it never changes."""
-        if task not in self._numbers:
-            self._numbers[task] = self._store._run(
-                connection, "SELECT id FROM pairs WHERE task = ?", task
-            ).fetchone()[0]  # fmt: skip
-        return self._numbers[task]
 
 
 def _judge(

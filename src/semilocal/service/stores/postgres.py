@@ -137,10 +137,11 @@ class PostgresStore(SQLStore[Connection]):
         Name of this process in the counters, different for every process.
     """
 
+    now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
     gather = 0.002  # a transaction costs three exchanges with the server and a flush: share it
 
     def __init__(self, url: str, *, worker: str) -> None:
-        self._url = url
+        self._url = self.url = url
         super().__init__(worker=worker)
 
     def _connect(self) -> Connection:

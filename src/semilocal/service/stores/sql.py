@@ -84,8 +84,17 @@ class SQLStore(ABC, Generic[C]):
     ----------
     worker : str
         Name of this process in the counters, different for every process on one database.
+
+    Attributes
+    ----------
+    url : str
+        What ``open_store`` opens it with.
+    now : str
+        Milliseconds of the database's clock, as an expression.
     """
 
+    url: str
+    now: str
     gather = 0.0
 
     def __init__(self, *, worker: str) -> None:

@@ -98,10 +98,11 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         Name of this process in the counters.
     """
 
+    now = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     gather = 0.0  # a transaction costs next to nothing: write at once
 
     def __init__(self, path: str, *, worker: str = "0") -> None:
-        self.path = path
+        self.path, self.url = path, f"sqlite:///{path}"
         _make_private(Path(path))
         super().__init__(worker=worker)
 

@@ -11,7 +11,6 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,8 @@ from typing import Any
 import pytest
 
 from semilocal.errors import StoreUnavailable
-from semilocal.service.pair import work
+from semilocal.service.pair import chunk_worker, orders
 from semilocal.service.stores.base import Store, open_store
-from semilocal.sharing.evaluate import LevelShare
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.wire import SignedTree
 from semilocal.testing import MockClock
@@ -30,7 +28,9 @@ from tests.helpers.running_pair import Pair, running_pair
 
 LONG = os.environ.get("SEMILOCAL_LONG") == "1"
 PEOPLE = 60
-WRITES = ("move", "add", "forwarded", "put_step", "put_answer", "clean")
+WRITES = (
+    "move", "add", "forwarded", "put_step", "put_answer", "clean", "divide", "put_order", "claim", "put_result",
+)  # fmt: skip
 
 
 class Crashing:
@@ -144,22 +144,22 @@ def test_a_server_that_dies_at_any_write_changes_nothing(
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 5])
-def test_a_worker_process_that_dies_changes_nothing(
+def test_a_worker_that_fails_changes_nothing(
     filled: tuple[Path, PairTask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     source, pair = filled
     shutil.copytree(source, tmp_path / "whole")
     expected, _ = play(tmp_path / "whole", pair, side=0, at=-1, after=False)
-    honest, calls = work.expand_level, 0
+    honest, calls = orders.compute, 0
 
-    def dying(key: tuple[int, int]) -> LevelShare:
+    def dying(*given: Any) -> bytes:
         nonlocal calls
         calls += 1
         if calls - 1 == at:
-            raise BrokenProcessPool("a worker died")
-        return honest(key)
+            raise StoreUnavailable("a worker died")
+        return honest(*given)
 
-    monkeypatch.setattr(work, "expand_level", dying)
+    monkeypatch.setattr(chunk_worker, "compute", dying)
     shutil.copytree(source, tmp_path / "dying")
     found, _ = play(tmp_path / "dying", pair, side=0, at=-1, after=False)
     assert calls > at

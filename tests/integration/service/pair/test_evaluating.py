@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from semilocal.service.pair.chunk_worker import ChunkWorker
 from semilocal.service.pair.play import Play
 from semilocal.service.pair.service import Pairs
-from semilocal.service.pair.work import BlockEvaluator, Workers
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.evaluate import Half
 from semilocal.testing import MockClock
 from tests.helpers import HANG
+from tests.helpers.chunks import KEYS, Workers, evaluator_of, people, store_reports
 from tests.helpers.pairs import crowd, pair_task, shared_report
 from tests.helpers.running_pair import Pair, run_pair
 
@@ -165,22 +166,21 @@ def test_states_that_are_not_kept_are_computed_again_and_give_the_same() -> None
 
 
 @pytest.mark.parametrize("memory", [0, 10_000, 1 << 30])
-def test_an_evaluator_keeps_no_more_states_than_its_memory_allows(memory: int) -> None:
-    pair, (public, private) = pair_task(max_depth=6), halves()
-    blocks = [(public[start : start + 10], private[start : start + 10]) for start in range(0, 50, 10)]
-    workers = Workers(0)
-    bounded = BlockEvaluator(workers, pair.id, pair.shape, 0, blocks, memory=memory)
-    whole = Half(pair.id, pair.shape, 0, public, private)
-    roots = bounded.kept_bytes()
-    for level in range(4):
-        rows = np.arange(2 << level)
-        bounded.open(rows)
-        whole.open(rows)
+def test_a_worker_keeps_no_more_states_than_its_memory_allows(stores: tuple[Store, Store], memory: int) -> None:
+    pair = pair_task(max_depth=6)
+    reports = people(pair, 50)
+    secrets = store_reports(stores[0], pair, reports)
+    worker = ChunkWorker(stores[0].pairs, KEYS[0], "one", memory=memory)
+    bounded = evaluator_of(stores[0], pair, secrets, Workers(worker), reports, chunk=10)
+    whole = Half(pair.id, pair.shape, 0, [one.public for one in reports], [one.private for one in reports])
+    for level in range(5):
+        if level:
+            rows = np.arange(1 << level)
+            bounded.open(rows)
+            whole.open(rows)
         mine, other = bounded.expand(), whole.expand()
         assert np.array_equal(mine.sums, other.sums)
         assert np.array_equal(mine.tags, other.tags)
-        assert bounded.kept_bytes() <= roots + memory
+        assert worker.kept_bytes() <= 16 * 50 + memory
     if memory > 1 << 20:
-        assert bounded.kept_bytes() == whole.kept_bytes == 16 * 50 * 16
-    bounded.release()
-    workers.stop()
+        assert worker.kept_bytes() == whole.kept_bytes == 16 * 50 * 16

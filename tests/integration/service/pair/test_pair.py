@@ -291,7 +291,7 @@ def test_either_operator_can_cancel_and_the_shares_go(stores: Stores, side: int)
         assert (await servers.clients[side].post(f"{path}/close", headers=ADMIN)).json() == {"phase": "cancelled"}
         await servers.start(pair)
         await servers.tick(2)
-        assert list(stores[side].pairs.shares(pair.id, 1)) == []
+        assert stores[side].pairs.shares(pair.id, 1, bytes(16), b"\xff" * 16) == []
         assert stores[side].pairs.seed(pair.id) is None
         assert token_of(await servers.clients[side].get(f"{path}/transcript")) == "campaign-ended"
         if side == 1:
