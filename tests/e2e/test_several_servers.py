@@ -2,71 +2,71 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
-from semilocal.device.agent import Agent
-from semilocal.device.channel import Channel, Retry
-from semilocal.device.disk import MemoryDisk
-from semilocal.device.transport import new_client
-from semilocal.device.vault import Vault
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import Store, open_store
-from semilocal.testing import ALLOW_ALL, Postgres, Server, cluster
+from semilocal.testing import Postgres, Server, cluster
 from tests.helpers import HANG
-from tests.helpers.flood import trusting
-from tests.helpers.long import times
+from tests.helpers.commands import write_people
 from tests.helpers.nginx import Nginx, shipped_nginx
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
 
-DEVICES = times(120, long=2000)
+DEVICES = 2000
 TASK = sample_task(max_depth=6, window=10**6)  # rounds close when everybody has answered, whatever dies meanwhile
+# All devices of the test share one address, and 200 requests per second are meant for a few.
+ONE_ADDRESS = {"limit_req_zone": "$binary_remote_addr zone=requests:16m rate=200r/s->"
+               "$binary_remote_addr zone=requests:16m rate=20000r/s"}  # fmt: skip
 
 
-async def play(proxy: Nginx, store: Store, victim: Server) -> list[str]:
-    """All devices at once, through the proxy; a server dies while a later round is open."""
-    client = new_client(connections=32, verify=trusting(proxy.certificate))
-    channel = Channel(proxy.url, client, retry=Retry(first=0.05, longest=0.5))
-    address = f"{proxy.url}/tasks/{TASK.id.hex()}"
-    agents = [
-        Agent(
-            address,
-            Vault.open(f"device{number}", disk=MemoryDisk()),
-            position=tuple(point),
-            policy=ALLOW_ALL,
-            channel=channel,
-        )
-        for number, point in enumerate(cluster(DEVICES).tolist())
-    ]
+def swarm(proxy: Nginx, people: Path) -> subprocess.Popen[str]:
+    """All devices at once, through the proxy."""
+    words = [
+        "swarm", f"{proxy.url}/tasks/{TASK.id.hex()}", "--points", str(people), "--min-k", "1", "--max-delta", "1",
+        "--quiet",
+    ]  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", "semilocal", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "SSL_CERT_FILE": str(proxy.certificate)},
+    )  # fmt: skip
 
-    async def kill() -> None:
-        while (status := store.status(TASK.id)) is None or status.closed < 2:
-            await asyncio.sleep(0.02)
-        assert status.phase == "collecting"
-        await asyncio.to_thread(victim.kill)
 
-    killing = asyncio.create_task(kill())
-    summaries = await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), HANG)
-    await asyncio.wait_for(killing, HANG)
-    await channel.aclose()
-    await client.aclose()
-    return [summary.outcome for summary in summaries]
+def kill_in_the_middle(store: Store, victim: Server) -> None:
+    """A server dies while a later round is open."""
+    deadline = time.monotonic() + HANG
+    while (status := store.status(TASK.id)) is None or status.closed < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert status.phase == "collecting"
+    victim.kill()
 
 
 def test_devices_finish_on_the_other_server_and_nothing_is_lost_or_doubled(tmp_path: Path, postgres: Postgres) -> None:
     database = postgres.new_database()
     servers = [Server(database, log=tmp_path / f"{number}.log") for number in range(2)]
     store = open_store(database, worker="test")
+    people = write_people(tmp_path / "people.csv", cluster(DEVICES))
     try:
         for server in servers:
             server.start(wait=False)
         for server in servers:
             server.wait()
         create_campaign(store, open_campaign(TASK, capacity=DEVICES), now=time.time())
-        with shipped_nginx(tmp_path / "nginx", *(server.port for server in servers)) as proxy:
-            assert asyncio.run(play(proxy, store, servers[0])) == ["finished"] * DEVICES
+        with shipped_nginx(tmp_path / "nginx", *(server.port for server in servers), **ONE_ADDRESS) as proxy:
+            devices = swarm(proxy, people)
+            try:
+                kill_in_the_middle(store, servers[0])
+                said, _ = devices.communicate(timeout=HANG)
+            finally:
+                devices.kill()
+                devices.wait()
+        assert devices.returncode == 0, said
+        assert f"{DEVICES:,} devices: {DEVICES:,} finished" in said
         status = store.status(TASK.id)
         assert status is not None
         assert (status.phase, status.enrolled) == ("finished", DEVICES)
