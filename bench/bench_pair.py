@@ -139,17 +139,18 @@ def bare_rate(sent: list[bytes], *, connections: int) -> tuple[Measured, float]:
 
 
 @contextlib.contextmanager
-def running_pair() -> Iterator[list[Server]]:
-    """A leader and a helper, started, for as long as the block lasts."""
+def running_pair(*, processes: int = CORES) -> Iterator[list[Server]]:
+    """A leader and a helper with so many worker processes each, started, for as long as the block lasts."""
     with tempfile.TemporaryDirectory(dir=ROOT / "bench") as folder:
         helper_port = free_port()
         options = (
             ["--role", "leader", "--operator", "Ay", "--peer", f"http://127.0.0.1:{helper_port}"],
             ["--role", "helper", "--operator", "Bee"],
         )
+        more = ["--processes", str(processes)]
         servers = [
             Server(
-                f"sqlite:///{folder}/{role}.db", port=(None, helper_port)[number], options=options[number],
+                f"sqlite:///{folder}/{role}.db", port=(None, helper_port)[number], options=options[number] + more,
                 signing_key=SIGNING[number], log=Path(folder) / f"{role}.log",
             )
             for number, role in enumerate(ROLES)
