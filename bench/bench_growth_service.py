@@ -4,8 +4,8 @@
 
 Prints Markdown tables for bench/RESULTS.md. The first is bench_service.py with one and two workers; a round of N
 devices in a window of W seconds needs N / W reports per second. The others count people whose uploads were written
-into both databases; both servers run here, each with its own SQLite file. "processor" is that of the leader with its workers,
-so it depends little on what else the machine does; seconds do.
+into both databases; both servers run here, each with its own SQLite file. "processor" is that of the leader with its
+workers, so it depends little on what else the machine does; seconds do.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def test_every_chunk_waits_until_it_has_a_result(counted: Store) -> None:
     assert tables.results(TASK, name("first")) == {1: b"r"}
 
 
-def test_a_result_is_stored_once_whoever_comes_second(counted: Store) -> None:
+def test_a_result_is_stored_once_and_the_second_changes_nothing(counted: Store) -> None:
     tables, claim = counted.pairs, Claim(TASK, name("first"), 0)
     tables.put_result(claim, b"one")
     tables.put_result(claim, b"other")

@@ -64,7 +64,7 @@ class ChunkWorker:
 
     Attributes
     ----------
-    held : Claim or None
+    claim : Claim or None
         What it works on now.
     """
 
@@ -74,7 +74,7 @@ class ChunkWorker:
         self._tables, self._keys, self._owner, self._lease, self._memory = tables, keys, owner, lease, memory
         self._pairs: dict[bytes, _Pair | None] = {}
         self._chunks: dict[tuple[bytes, int], _Chunk] = {}
-        self.held: Claim | None = None
+        self.claim: Claim | None = None
 
     def step(self) -> bool:
         """Compute one chunk; False if there is none to compute."""
@@ -85,18 +85,18 @@ class ChunkWorker:
                 self.forget()
             return False
         if self._tables.claim(found, self._owner, seconds=self._lease):
-            self.held = Claim(found.task, found.digest, found.chunk)
+            self.claim = Claim(found.task, found.digest, found.chunk)
             try:
-                self.work_on(self.held)
+                self.work_on(self.claim)
             finally:
-                self.held = None
+                self.claim = None
         return True
 
     def renew(self) -> None:
         """Say that it still works on its chunk; from another thread."""
-        held = self.held
-        if held is not None:
-            self._tables.renew(held, self._owner, seconds=self._lease)
+        claim = self.claim
+        if claim is not None:
+            self._tables.renew(claim, self._owner, seconds=self._lease)
 
     def forget(self) -> None:
         """Forget chunks that others have taken over, and pairs that are not counted now: these are shares."""

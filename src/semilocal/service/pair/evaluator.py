@@ -4,7 +4,7 @@ The server does not evaluate. Workers do, wherever they run (:mod:`.chunk_worker
 how reports are cut into chunks changes nothing. What is ordered again after a crash is what was ordered before it, and
 its results are there.
 
-Knows the tables, secrets and orders. Knows no HTTP, noise, clock or processes: who waits is an argument.
+Knows the tables, secrets and orders. Knows no HTTP, noise or clock; how to wait is an argument.
 """
 
 from __future__ import annotations

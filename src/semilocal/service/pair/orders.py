@@ -3,7 +3,7 @@
 Orders of a tree form a chain: each one goes on from the state in which those before it leave a chunk. The digest of an
 order names all of them, so a result can never be taken for that of another history.
 
-Knows arrays and bytes. Knows no database, keys or processes.
+Knows arrays and bytes. Knows no database.
 """
 
 from __future__ import annotations

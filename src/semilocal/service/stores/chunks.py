@@ -14,7 +14,7 @@ threads. Knows SQL. Knows no HTTP.
 
 from __future__ import annotations
 
-import random
+import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -106,8 +106,9 @@ def choose(pending: Sequence[Pending], owner: str) -> Pending | None:
             free.append(one)
         elif one.claimed != one.digest:
             waiting[one.task, one.owner].append(one)
-    if free:
-        return random.choice(free)
+    if free:  # every worker begins at another one
+        place = hashlib.sha256(owner.encode() + free[0].digest).digest()
+        return free[int.from_bytes(place[:4], "big") % len(free)]
     longest = max(waiting.values(), key=len, default=[])
     return longest[-1] if len(longest) > 1 else None
 
