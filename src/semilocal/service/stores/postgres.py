@@ -21,9 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from ...errors import MissingExtra, StoreUnavailable, printable
+from ..campaign import Phase
 from .base import Applied, Enrolment, Incoming
 from .judge import judge_round
 from .schema import check_version, migrations
@@ -31,7 +32,8 @@ from .sql import FoundParticipant, FoundReport, SQLStore
 
 try:
     import psycopg
-    from psycopg.pq import TransactionStatus
+    from psycopg.pq import ExecStatus, TransactionStatus
+    from psycopg.pq.abc import PGresult
     from psycopg.rows import TupleRow
 except ImportError:
     raise MissingExtra("psycopg", "postgres") from None
@@ -72,34 +74,37 @@ ORDER BY i.n
 # One row for a whole batch, given in the order of pseudonyms: two workers with the same ones wait for each other in one
 # direction only. The verifiers come as one string in that order, to be compared in constant time. To look for a stored
 # report first and then insert costs half of what ON CONFLICT costs.
-_STORE_ALL = """
+_STORE = b"store_all"
+_STORE_TYPES = (23, 23, 23, 25, 20, 1001, 1016, 1001, 1016)  # int, text, bigint, arrays of bytea and bigint
+_STORE_ALL = b"""
+-- campaign, round, round before, worker, count, pseudonyms, cells, answers, cells before
 WITH given AS MATERIALIZED (
-    SELECT * FROM unnest(%(pseudonyms)s::bytea[], %(cells)s::bigint[], %(answers)s::bytea[], %(before_cells)s::bigint[])
+    SELECT * FROM unnest($6, $7, $8, $9)
                   AS i (pseudonym, cell, answer, before_cell)
 ), added AS (
     INSERT INTO reports (campaign, round, pseudonym, cell, answer)
-    SELECT %(id)s, %(round)s, i.pseudonym, i.cell, i.answer FROM given i
+    SELECT $1, $2, i.pseudonym, i.cell, i.answer FROM given i
     WHERE (SELECT cell FROM reports r
-           WHERE r.campaign = %(id)s AND r.round = %(round)s AND r.pseudonym = i.pseudonym) IS NULL
+           WHERE r.campaign = $1 AND r.round = $2 AND r.pseudonym = i.pseudonym) IS NULL
     RETURNING 1
 ), counted AS (
-    INSERT INTO counters (campaign, round, worker, received) VALUES (%(id)s, %(round)s, %(worker)s, %(count)s)
+    INSERT INTO counters (campaign, round, worker, received) VALUES ($1, $2, $4, $5)
     ON CONFLICT (campaign, round, worker) DO UPDATE SET received = counters.received + excluded.received
 )
 SELECT c.phase, c.closed, c.needed,
-       (SELECT coalesce(sum(received), 0)::bigint FROM counters n WHERE n.campaign = c.id AND n.round = %(round)s),
+       (SELECT coalesce(sum(received), 0)::bigint FROM counters n WHERE n.campaign = c.id AND n.round = $2),
        (SELECT count(*) FROM added),
-       looked.verifiers, looked.following
+       looked.following, encode(looked.verifiers, 'hex')
 FROM campaigns c, (
-    SELECT string_agg((SELECT verifier FROM participants p WHERE p.campaign = %(id)s AND p.pseudonym = i.pseudonym), '')
+    SELECT string_agg((SELECT verifier FROM participants p WHERE p.campaign = $1 AND p.pseudonym = i.pseudonym), '')
                AS verifiers,
-           count(*) FILTER (WHERE %(before)s = 0 OR i.before_cell = (
+           count(*) FILTER (WHERE $3 = 0 OR i.before_cell = (
                SELECT cell FROM reports b
-               WHERE b.campaign = %(id)s AND b.round = %(before)s AND b.pseudonym = i.pseudonym
+               WHERE b.campaign = $1 AND b.round = $3 AND b.pseudonym = i.pseudonym
            )) AS following
     FROM given i
 ) looked
-WHERE c.id = %(id)s
+WHERE c.id = $1
 """
 # In the order of pseudonyms, so that two workers with the same ones wait for each other in one direction only.
 _INSERT = """
@@ -208,23 +213,26 @@ class PostgresStore(SQLStore[Connection]):
 
     # -- batches -----------------------------------------------------------------------------------------------
 
+    # Nearly all work of a server is here, so this speaks to libpq itself: the driver's cursors cost more than the rows.
+
     def _store_sound(self, items: list[Incoming]) -> Applied | None:
         first = items[0]
         with self._guarded() as connection:
             number = self._number(connection, first.task)
             if number is None:
                 return None
+            wire = connection.pgconn
             try:
                 # One exchange for both. The lock comes before the snapshot of what follows.
-                connection.execute(f"BEGIN; SELECT pg_advisory_xact_lock_shared({_LOCKS}, {number})")
+                _done(wire.exec_(b"BEGIN; SELECT pg_advisory_xact_lock_shared(%d, %d)" % (_LOCKS, number)))
                 full = self._insert_sound(connection, number, items)
-                connection.execute("ROLLBACK" if full is None else "COMMIT")
+                _done(wire.exec_(b"ROLLBACK" if full is None else b"COMMIT"))
             except psycopg.errors.UniqueViolation:  # another worker has just stored one of them
-                connection.execute("ROLLBACK")
+                _done(wire.exec_(b"ROLLBACK"))
                 return None
             except BaseException:  # whatever it was, the connection must not stay inside the transaction
                 if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
-                    connection.execute("ROLLBACK")
+                    _done(wire.exec_(b"ROLLBACK"))
                 raise
         if full is None:
             return None
@@ -236,20 +244,24 @@ class PostgresStore(SQLStore[Connection]):
         Returns None if not all of them are new and valid: then the caller must roll back and judge each by itself.
         """
         first, items = items[0], sorted(items, key=_by_pseudonym)
-        values = {
-            "id": number, "round": first.round, "before": first.before, "worker": self._worker, "count": len(items),
-            "pseudonyms": _byte_strings(item.pseudonym for item in items),
-            "cells": _integers(item.cell for item in items),
-            "answers": _byte_strings(item.answer for item in items),
-            "before_cells": _integers(item.before_cell for item in items),
-        }  # fmt: skip
-        phase, closed, needed, received, added, verifiers, following = _row(connection.execute(_STORE_ALL, values))
-        sound = (
-            added == following == len(items)
-            and hmac.compare_digest(verifiers or b"", b"".join(item.verifier for item in items))
-            and judge_round(first.round, phase=phase, closed=closed) is None
+        if getattr(self._local, "prepared", None) is not connection:
+            _done(connection.pgconn.prepare(_STORE, _STORE_ALL, _STORE_TYPES))
+            self._local.prepared = connection
+        values = (
+            str(number), str(first.round), str(first.before), self._worker, str(len(items)),
+            _byte_strings(item.pseudonym for item in items), _integers(item.cell for item in items),
+            _byte_strings(item.answer for item in items), _integers(item.before_cell for item in items),
+        )  # fmt: skip
+        found = _done(connection.pgconn.exec_prepared(_STORE, [value.encode() for value in values]))
+        phase, closed, needed, received, added, following, verifiers = (
+            (found.get_value(0, column) or b"").decode() for column in range(7)
         )
-        return (needed is not None and received + len(items) >= needed) if sound else None
+        sound = (
+            int(added) == int(following) == len(items)
+            and hmac.compare_digest(bytes.fromhex(verifiers), b"".join(item.verifier for item in items))
+            and judge_round(first.round, phase=cast(Phase, phase), closed=int(closed)) is None
+        )
+        return (needed != "" and int(received) + len(items) >= int(needed)) if sound else None
 
     def wipe(self, tables: Sequence[str]) -> None:
         """Rewrite the tables. The server's write-ahead log is its own: it is recycled when the server sees fit."""
@@ -325,6 +337,13 @@ def _all_or_none(connection: Connection, count: int, sql: str, values: tuple[Any
         if not done:
             raise psycopg.Rollback(savepoint)
     return done
+
+
+def _done(result: PGresult) -> PGresult:
+    """What a statement gave, or the driver's exception for what it says went wrong."""
+    if result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+        return result
+    raise psycopg.errors.error_from_result(result)
 
 
 def _row(cursor: psycopg.Cursor[TupleRow]) -> TupleRow:
