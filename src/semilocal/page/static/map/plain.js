@@ -91,11 +91,16 @@ export class PlainMap {
     return [this.camera.width / 2, this.camera.height / 2];
   }
 
+  /** Keys point with the cross. */
+  pointAtCross() {
+    if (this.top.matches(":focus-visible")) this.pointAt(...this.middle);
+  }
+
   /** @param {import("#map/camera.js").Camera} camera */
   #look(camera) {
     this.camera = camera;
     this.draw({ geometry: true, colours: true, top: true });
-    if (this.top.matches(":focus-visible")) this.pointAt(...this.middle);
+    this.pointAtCross();
   }
 
   #measure() {
@@ -138,7 +143,7 @@ export class PlainMap {
     top.addEventListener("keydown", (event) => this.#key(event));
     top.addEventListener("focus", () => {
       this.draw({ top: true });
-      if (top.matches(":focus-visible")) this.pointAt(...this.middle);
+      this.pointAtCross();
     });
     top.addEventListener("blur", () => this.draw({ top: true }));
   }

@@ -66,6 +66,7 @@ export class MapView extends PlainMap {
     this.#rescale(scale);
     this.hovered = NOTHING;
     this.draw({ geometry: true, colours: true, top: true });
+    this.pointAtCross();
   }
 
   /** @param {Colour} colour @param {Scale} [scale] */
@@ -154,7 +155,7 @@ export class MapView extends PlainMap {
     if (this.needs.geometry) this.#geometry();
     const [x, y] = [Math.floor(left * this.ratio), Math.floor(top * this.ratio)];
     const outside = x < 0 || y < 0 || x >= this.base.width || y >= this.base.height;
-    this.#hover(outside ? NOTHING : this.index[y * this.base.width + x]);
+    this.#hover(outside ? NOTHING : (this.index[y * this.base.width + x] ?? NOTHING));
   }
 
   /** @param {number} row */

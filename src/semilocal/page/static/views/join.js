@@ -114,10 +114,11 @@ class JoinView {
     if (form && map) {
       const [x, y = 0.5] = form.position ?? [];
       const dot = form.position ? [{ x0: x, y0: y, x1: x, y1: y }] : [];
-      map.setMarks([...dot, ...form.regions.slice(1).map(({ cell }) => {
+      const regions = form.regions.slice(1).map(({ cell }) => {
         const { lower, upper } = form.tree.corners(cell);
         return { x0: lower[0], y0: lower[1] ?? 0, x1: upper[0], y1: upper[1] ?? 1 };
-      })]);
+      });
+      map.setMarks([...regions, ...dot]); // numbered as in the table: by rounds
     }
     this.changed();
   }
