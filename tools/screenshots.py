@@ -33,11 +33,18 @@ AGENTS = 1000
 BAYS = {"San Francisco Bay": (0.36, 0.28, 0.46, 0.52), "Los Angeles": (0.56, 0.68, 0.68, 0.86)}  # shares of the map
 
 
-def create(server: Server) -> str:
+def create(server: Server, label: str = "") -> str:
     """A campaign that anybody may join."""
     with AdminClient(server.url, ADMIN_TOKEN) as client:
         task = Task.build(
-            named_box("california"), epsilon=3.0, delta=1e-3, k=15, max_trims=6, window=900, server_key=client.key()
+            named_box("california"),
+            epsilon=3.0,
+            delta=1e-3,
+            k=15,
+            max_trims=6,
+            window=900,
+            server_key=client.key(),
+            label=label,
         )
         wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
         return client.create(CampaignForm("Where people are in California", task, wanted, "open", AGENTS))
@@ -79,6 +86,20 @@ def campaign(browser: Browser, server: Server) -> None:
         look.page.screenshot(path=FOLDER / "page-phone.png")
 
 
+def joining(browser: Browser, server: Server) -> None:
+    """A participant before taking part, with a position that was taken by keys."""
+    task = apart(create, server, "Take part").result()
+    with looking(browser, f"{server.url}/join/{task}") as look:
+        page = look.page
+        page.get_by_role("heading", name="4. Take part").wait_for()
+        page.keyboard.press("Tab")
+        page.locator(".map canvas").last.focus()
+        for key in ("+", "+", "ArrowLeft", "ArrowLeft", "ArrowUp", "Enter"):
+            page.keyboard.press(key)
+        page.wait_for_timeout(300)
+        page.screenshot(path=FOLDER / "page-join.png")
+
+
 def single_file(browser: Browser, folder: Path) -> None:
     """The map of a command in a file."""
     points = california_housing()[0]
@@ -103,6 +124,7 @@ def main() -> None:
         single_file(browser, Path(folder))
         with running_server(f"sqlite:///{Path(folder) / 'page.db'}") as server:
             campaign(browser, server)
+            joining(browser, server)
     print(*sorted(FOLDER.glob("page-*.png")), sep="\n")
 
 

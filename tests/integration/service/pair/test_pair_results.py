@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 import pytest
 
+from semilocal.pooled.asked import AskedValue
 from semilocal.release.pair_counts import pair_counts
+from semilocal.release.pooled_mean import CellMeans, PooledMean
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
 from semilocal.testing import MockClock, unit_box
@@ -60,6 +64,34 @@ def test_both_servers_give_the_counts_of_the_transcript(stores: tuple[Store, Sto
             drawn = await client.get(f"{base(pair)}/regions.geojson")
             assert drawn.headers["content-type"] == "application/geo+json"
             assert drawn.json() == expected.to_geojson()
+
+    play(stores, body)
+
+
+@pytest.mark.parametrize("mean", ["all", "cells"])
+def test_the_mean_that_was_asked_for_comes_along_with_counts(
+    stores: tuple[Store, Store], mean: Literal["all", "cells"]
+) -> None:
+    async def body(servers: Pair) -> None:
+        asked = AskedValue(name="stars", low=0, high=7, bits=3, mean=mean)
+        pair = await servers.opened(pooled_task(), value=msgspec.to_builtins(asked))
+        await servers.fill(pair, crowd(60), values=[number % 8 for number in range(60)])
+        expected = pair_counts((await servers.finish(pair)).to_bytes())
+        question = {"boxes": QUARTERS, "means": True}
+        (found,) = (await servers.leader.post(f"{base(pair)}/counts", json=question)).json()["means"]
+        assert found["what"] == asked.what
+        if isinstance(expected, PooledMean):
+            everybody = found["everybody"]
+            assert (everybody["value"], everybody["people"]) == (expected.value, 60)
+            assert everybody["interval"] == list(expected.interval())
+            assert found["regions"] is None
+        else:
+            assert isinstance(expected, CellMeans)
+            assert found["everybody"] is None
+            known = dict(zip(map(str, expected.partition.cells.tolist()), expected.value.tolist(), strict=True))
+            areas = found["regions"]["areas"]
+            assert len(areas) == len(QUARTERS)
+            assert all(row["value"] == known[row["cell"]] for area in areas for row in area["regions"])
 
     play(stores, body)
 
