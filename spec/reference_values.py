@@ -18,8 +18,11 @@ Point = list[float]
 GRID, BUCKETS = 2**20, 2**14
 
 
-def function_value(name: str, numbers: list[float], x: Point) -> float:
-    """f at a point (15.3)."""
+def function_value(name: str, numbers: list[float], x: Point, own: float | None = None) -> float:
+    """f at a point, or the owner's own value (15.3)."""
+    if name.startswith("own:"):
+        assert own is not None
+        return own
     if name == "coordinate":
         return x[int(numbers[0])]
     if name == "linear":
@@ -34,6 +37,8 @@ def function_value(name: str, numbers: list[float], x: Point) -> float:
 
 def function_range(name: str, numbers: list[float], lower: Point, upper: Point) -> tuple[float, float]:
     """Lower and upper bound of f over a closed box (15.3)."""
+    if name.startswith("own:"):
+        return numbers[0], numbers[1]
     if name == "coordinate":
         return lower[int(numbers[0])], upper[int(numbers[0])]
     if name == "linear":
@@ -69,14 +74,20 @@ def _squares(distances: list[float]) -> float:
 
 
 def _bump(square: float, sigma: float) -> float:
-    return math.exp(-(square / (2 * sigma * sigma)))
+    return float(Decimal(-(square / (2 * sigma * sigma))).exp(Context(prec=60)))  # correctly rounded, on any machine
 
 
-def scaled_value(tree: Any, region: int, release: list[Any], point: Point) -> float:
+def scaled_value(tree: Any, region: int, release: list[Any], point: Point, own: float | None = None) -> float:
     """The number in [0, 1] that goes through the mechanism (15.4)."""
     _, _, name, numbers = release
     low, high = function_range(name, numbers, *tree.box(region))
-    return min(max((function_value(name, numbers, point) - low) / (high - low), 0.0), 1.0) if high > low else 0.5
+    return min(max((function_value(name, numbers, point, own) - low) / (high - low), 0.0), 1.0) if high > low else 0.5
+
+
+def takes_value(plan: list[Any], own: float | None) -> bool:
+    """Whether a device with this value, or none, may pin the plan (15.8)."""
+    asked = [release[3] for release in plan[2] if release[2].startswith("own:")]
+    return asked[0][0] <= own <= asked[0][1] if asked and own is not None else not asked and own is None
 
 
 Corners = tuple[tuple[int, int], ...]
@@ -201,14 +212,14 @@ def value_words(secret: bytes, task: bytes, plan: bytes, index: int, region: int
     return [int.from_bytes(data[i : i + 8], "big") for i in range(0, len(data), 8)]
 
 
-def value_report(device: Device, plan: list[Any], index: int, number: int) -> list[Any]:
+def value_report(device: Device, plan: list[Any], index: int, number: int, own: float | None = None) -> list[Any]:
     """The report of a finished device in a round of values, as a list for ``pack`` (15.7)."""
     assert device.finished
     release = plan[2][index]
     digest = hashlib.sha256(pack(plan)).digest()
     count = 2 if release[1]["type"] == "discrete-laplace" else 1
     words = value_words(device.secret, device.id, digest, index, device.cell, count)
-    answer = output(release[1], scaled_value(device.tree, device.cell, release, device.point), words)
+    answer = output(release[1], scaled_value(device.tree, device.cell, release, device.point, own), words)
     return ["value-report", device.id, number, device.pseudonym, device.cell, answer]
 
 

@@ -302,6 +302,20 @@ def malformed_list() -> Iterator[tuple[str, str, str, bytes]]:
         ("fine", "finer than the buckets", SLIDING | {"outputs": 2048, "window": 1, "end": 0, "gap": 1}),
     ):
         yield f"plan-mechanism-{name}", "plan", why, plan(["mean", mechanism, "coordinate", [0.0]])
+    fare = ["mean", two_point, "own:fare", [0.0, 100.0]]
+    for what, why, function, numbers in (
+        ("without-a-name", "a name has at least one character", "own:", [0.0, 1.0]),
+        ("long-name", "a name of 101 characters", "own:" + "x" * 101, [0.0, 1.0]),
+        ("hidden-name", "a mark of direction in the name", "own:fa\u202ere", [0.0, 1.0]),
+        ("no-range", "a range is two numbers", "own:fare", []),
+        ("half-a-range", "a range is two numbers", "own:fare", [0.0]),
+        ("long-range", "a range is two numbers", "own:fare", [0.0, 1.0, 2.0]),
+        ("empty-range", "the smallest is below the largest", "own:fare", [1.0, 1.0]),
+        ("turned-range", "the smallest comes first", "own:fare", [1.0, 0.0]),
+        ("endless-range", "a range of infinite width", "own:fare", [-1.7e308, 1.7e308]),
+    ):
+        yield f"plan-own-{what}", "plan", why, plan(["mean", two_point, function, numbers])
+    yield "plan-own-twice", "plan", "a plan asks for one own value", plan(fare, ["values", *fare[1:]])
     yield "value-query-round-zero", "value-query", "rounds count from 1", pack(["value-query", task, 0, digest, 0])
     yield "value-query-short-plan", "value-query", "a digest of 31 bytes", pack(
         ["value-query", task, 2, digest[:31], 0])  # fmt: skip

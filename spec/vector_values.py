@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import reference_values
 from vector_common import OPEN, Json, cluster, plain, secret, uniforms, unit
 from vector_value_refusals import make_value_refusals
 
 from semilocal import Box, Curator, Participant, Task
+from semilocal.errors import InvalidInput
+from semilocal.protocol.column import Column
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.keys import value_entropy
 from semilocal.protocol.messages import Closed, Event, ValueQuery, encode
@@ -36,6 +39,7 @@ def make_values() -> Json:
     return {
         "about": "Rounds of values (section 15). Integers that may exceed 2^53 are decimal strings.",
         "scaled": [scaled_table(*entry) for entry in scaled_list()],
+        "own": own_table(),
         "mechanisms": [mechanism_table(mechanism) for mechanism in mechanism_list()],
         "entropy": entropy_table(),
         "plays": [one_play(*entry) for entry in play_list()],
@@ -77,12 +81,54 @@ def scaled_table(task: Task, cell: int, points: list[list[float]], functions: li
     rows = []
     for name, numbers in functions:
         f = Release("values", TwoPoint(1.0), name, tuple(numbers)).build()
-        rows.append(
-            {"function": name, "parameters": numbers, "range": f.range_over(boxes[:1])[0].tolist(),
-             "values": f(acting).tolist(), "scaled": unit_values(f, acting, boxes).unit.tolist()}
-        )  # fmt: skip
+        row = {
+            "function": name, "parameters": numbers, "range": f.range_over(boxes[:1])[0].tolist(),
+            "values": f(acting).tolist(), "scaled": unit_values(f, acting, boxes).unit.tolist(),
+        }  # fmt: skip
+        rows.append(rounded(row, boxes[0].tolist(), points) if name == "gaussian_bump" else row)
     return {
         "hierarchy": plain(task.hierarchy), "region": cell, "points": points, "functions": rows,
+    }  # fmt: skip
+
+
+def rounded(row: Json, box: list[list[float]], points: list[list[float]]) -> Json:
+    """The row of a bump with e^x rounded correctly: the package's depends on the machine, within the slack of 15.3."""
+    name, numbers = row["function"], row["parameters"]
+    low, high = reference_values.function_range(name, numbers, *box)
+    values = [reference_values.function_value(name, numbers, point) for point in points]
+    scaled = [min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5 for value in values]
+    found = {"function": name, "parameters": numbers, "range": [low, high], "values": values, "scaled": scaled}
+    for field in ("range", "values", "scaled"):
+        assert np.allclose(found[field], row[field], rtol=1e-12, atol=1e-15), row
+    return found
+
+
+def own_table() -> Json:
+    """Owners' own values: how they are scaled, and which are refused when a device joins."""
+    task = Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_depth=4)
+    fare = Plan(task.id, (Release("mean", TwoPoint(1.0), "own:fare", (-2.5, 100.0)), Release("counts")))
+    place = Plan(task.id, (Release("mean", TwoPoint(1.0), "coordinate", (0.0,)),))
+    column = fare.releases[0].build()
+    assert isinstance(column, Column)
+    numbers = [-2.5, 0.0, 33.3, 99.99999999999999, 100.0]
+    boxes = task.hierarchy.boxes(np.full(len(numbers), 5, dtype=np.uint64))
+    scaled = unit_values(column.of(numbers), boxes[:, 0], boxes).unit.tolist()
+    refused = []
+    for name, why, plan, value in (
+        ("own-value-missing", "the plan asks for one", fare, None),
+        ("own-value-below", "the smallest is -2.5", fare, -2.5000000000000004),
+        ("own-value-above", "the largest is 100", fare, 100.00000000000001),
+        ("own-value-not-asked-for", "the plan asks for none", place, 1.0),
+    ):
+        try:
+            Participant(task, [0.3], bytes(32), OPEN, plan=plan, value=value)
+        except InvalidInput:
+            refused.append({"name": name, "why": why, "plan": encode(plan).hex(), "value": value})
+            continue
+        raise AssertionError(name)
+    return {
+        "task": task.to_bytes().hex(), "plan": encode(fare).hex(), "values": numbers, "scaled": scaled,
+        "refused": refused,
     }  # fmt: skip
 
 
@@ -154,6 +200,11 @@ def play_list() -> list[tuple[str, str, Task, tuple[Release, ...], list[list[flo
         ("values-without-a-round", "a plan that asks for nothing is not in the transcript",
          Task.build(unit(1), epsilon=4.0, max_depth=1, **small), (Release("counts"), Release("points")),
          cluster("y", 5, 1, 2, centre=0.3, width=0.2), {}),
+        ("values-own-trim-1d", "people's own values, beside a function of the position; also of moved participants",
+         Task.build(unit(1), epsilon=6.0, max_depth=3, max_rounds=2, tau=0.4, **small), (
+             Release("values", best(1.0), "coordinate", (0.0,)), Release("counts"),
+             Release("mean", best(2.0), "own:Fahrpreis in €", (-2.5, 100.0))),
+         cluster("z", 18, 1, 3, centre=0.3, width=0.2), {4: [7]}),
     ]  # fmt: skip
 
 
@@ -164,7 +215,11 @@ def one_play(
     """A campaign played to its end."""
     plan = Plan(task.id, releases)
     secrets = [secret(f"{name} {number}") for number in range(len(points))]
-    people = [Participant(task, point, key, OPEN, plan=plan) for point, key in zip(points, secrets, strict=True)]
+    own = own_values(plan, name, len(points))
+    people = [
+        Participant(task, point, key, OPEN, plan=plan, value=value.get("value"))
+        for point, key, value in zip(points, secrets, own, strict=True)
+    ]
     index = {person.pseudonym: number for number, person in enumerate(people)}
     curator, rounds = Curator(task, plan), []
     events: list[Event] = [task]
@@ -189,9 +244,18 @@ def one_play(
         "name": name, "note": note, "task": plain(task), "plan": plain(plan), "bytes": encode(plan).hex(),
         "digest": plan.digest.hex(),
         "participants": [
-            {"point": point, "secret": key.hex(), "region": person.region, "moves": person.moves}
-            for point, key, person in zip(points, secrets, people, strict=True)
+            {"point": point, "secret": key.hex(), **value, "region": person.region, "moves": person.moves}
+            for point, key, value, person in zip(points, secrets, own, people, strict=True)
         ],
         "missing": {str(number): who for number, who in missing.items()}, "rounds": rounds,
         "root": transcript_root(events).hex(),
     }  # fmt: skip
+
+
+def own_values(plan: Plan, name: str, people: int) -> list[dict[str, float]]:
+    """The own value of everybody, with three decimals; nothing if the plan asks for none."""
+    if plan.own is None:
+        return [{} for _ in range(people)]
+    low, high = plan.own.parameters
+    draw = uniforms(f"{name} own")
+    return [{"value": round(low + (high - low) * next(draw), 3)} for _ in range(people)]

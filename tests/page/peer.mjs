@@ -14,7 +14,7 @@ const { plays, uploads } = JSON.parse(readFileSync(0, "utf8"));
 
 const played = plays.map(({ task, plan, people, messages }) => {
   const pinned = [readTask(unhex(task)), readPlan(unhex(plan))];
-  const devices = people.map(({ point, secret }) => new Participant(pinned[0], point, unhex(secret), OPEN, pinned[1]));
+  const devices = people.map(({ point, secret, value }) => new Participant(pinned[0], point, unhex(secret), OPEN, pinned[1], { value }));
   const reports = messages.map((data) => devices.map((device) => device.receive(readServerMessage(unhex(data)))));
   return {
     reports: reports.map((row) => row.map((report) => (report === null ? null : hex(report)))),
@@ -23,6 +23,6 @@ const played = plays.map(({ task, plan, people, messages }) => {
 });
 
 const uploaded = [];
-for (const { pair, point, secret } of uploads) uploaded.push(hex(await makeUpload(readPairTask(unhex(pair)), point, unhex(secret), "a token")));
+for (const { pair, point, secret, value } of uploads) uploaded.push(hex(await makeUpload(readPairTask(unhex(pair)), point, unhex(secret), "a token", value)));
 
 process.stdout.write(JSON.stringify({ played, uploaded }));

@@ -9,7 +9,10 @@ import { aes128 } from "../../src/semilocal/page/static/device/aes.js";
 import { concat, fromLittleEndian, hex, littleEndian, unhex } from "../../src/semilocal/page/static/device/bytes.js";
 import { isSigned, x25519, x25519Public } from "../../src/semilocal/page/static/device/curve.js";
 import { hmac, sha256 } from "../../src/semilocal/page/static/device/sha256.js";
-import { isPairTask, readPairTask } from "../../src/semilocal/page/static/device/pair.js";
+import { roundingWord, uploadEntropy } from "../../src/semilocal/page/static/device/keys.js";
+import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
+import { isPairTask, ownOfPair, readPairTask } from "../../src/semilocal/page/static/device/pair.js";
+import { encodeValue, shareOf } from "../../src/semilocal/page/static/device/upload.js";
 import { makeReport, treeHashes } from "../../src/semilocal/page/static/device/sharing.js";
 
 const VECTORS = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
@@ -156,10 +159,37 @@ test("a signature holds for its key and message only", async () => {
   assert.equal(await isSigned(larger, key, message), false); // the same number in another spelling
 });
 
-test("a task that asks for a value is refused in clear words", () => {
-  assert.ok(VECTORS.asked.length >= 3);
-  for (const { pair } of VECTORS.asked) {
-    assert.ok(isPairTask(unhex(pair)));
-    assert.throws(() => readPairTask(unhex(pair)), { name: "ServerViolation", token: "asks-for-a-value", message: /asks for a value beside the position/ });
-  }
+for (const entry of VECTORS.asked) {
+  test(`a task that asks for a value: ${entry.name}`, () => {
+    const pair = readPairTask(unhex(entry.pair));
+    assert.ok(isPairTask(unhex(entry.pair)));
+    assert.equal(hex(pair.id), entry.task);
+    assert.deepEqual([pair.epsilon, pair.levels, pair.asked.bits], [entry.epsilon, entry.levels, entry.value_bits]);
+    for (const { secret, word, value, sent, entropy, entropy_of: of } of entry.devices) {
+      assert.equal(String(roundingWord(unhex(secret), pair.id)), word);
+      assert.equal(encodeValue(pair.asked, value, BigInt(word)), sent);
+      assert.equal(hex(uploadEntropy(unhex(secret), pair.id, BigInt(of[0]), 64, of[1])), entropy);
+      const own = ownOfPair(pair) ? value : null;
+      assert.ok(shareOf(pair, own === null ? [value, 1] : [3, 1], unhex(secret), own).report.public.length);
+      for (const bad of own === null ? [1] : [null, NaN, entry.low - 1e-9, entry.high + 1e-9]) {
+        assert.throws(() => shareOf(pair, [3, 1], unhex(secret), bad), { name: "InvalidInput" });
+      }
+    }
+  });
+}
+
+test("a task with a value that is not well formed is refused", () => {
+  const fields = unpack(unhex(VECTORS.asked[0].pair));
+  const asked = [...fields.get("value")];
+  const changed = (name, value) => pack(new Map([...fields, ["value", new Map(asked.map(([key, old]) => [key, key === name ? value : old]))]]));
+  assert.equal(hex(changed("name", "fare")), VECTORS.asked[0].pair);
+  for (const [name, value] of [
+    ["name", ""], ["name", "x".repeat(101)], ["name", "a\u0007"], ["low", 100.0], ["high", Infinity], ["bits", 0n], ["bits", 11n], ["mean", "some"],
+    ["parameters", [1.5]], ["function", "gaussian_bump"], ["function", "coordinate"],
+  ]) assert.throws(() => readPairTask(changed(name, value)), { name: "InvalidInput" }, `${name} ${value}`);
+  assert.throws(() => readPairTask(pack(new Map([...fields, ["bucket_depth", 2n]]))), { name: "InvalidInput" });
+  const place = unpack(unhex(VECTORS.asked[2].pair));
+  const narrow = new Map([...place.get("value"), ["high", 7.5]]);
+  const pair = readPairTask(pack(new Map([...place, ["value", narrow]])));
+  assert.throws(() => shareOf(pair, [1, 1], new Uint8Array(32), null), { name: "InvalidInput", message: /leaves the stated range/ });
 });

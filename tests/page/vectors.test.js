@@ -181,7 +181,7 @@ for (const entry of VALUES.plays) {
 
 /** Every report of a play, byte by byte, and every region, crowd and number of moves. */
 function replay(entry, task, plan) {
-  const people = entry.participants.map((person) => new Participant(task, person.point, unhex(person.secret), OPEN, plan));
+  const people = entry.participants.map((person) => new Participant(task, person.point, unhex(person.secret), OPEN, plan, { value: person.value }));
   for (const played of entry.rounds) {
     const missing = entry.missing[String(played.round)] ?? [];
     const there = people.map((person, i) => ({ person, i })).filter(({ i }) => !missing.includes(i));
@@ -280,6 +280,21 @@ for (const [i, entry] of VALUES.scaled.entries()) {
     }
   });
 }
+
+test("own values are scaled or refused", () => {
+  const { task, plan, values, scaled, refused } = VALUES.own;
+  const pinned = [readTask(unhex(task)), readPlan(unhex(plan))];
+  const box = pinned[0].tree.corners(1n);
+  values.forEach((value, row) => {
+    assert.equal(scaledValue(pinned[1].releases[0], [0.3], box, value), scaled[row]);
+    assert.equal(new Participant(pinned[0], [0.3], new Uint8Array(32), OPEN, pinned[1], { value }).state.phase, "waiting");
+  });
+  for (const row of refused) {
+    const act = () => new Participant(pinned[0], [0.3], new Uint8Array(32), OPEN, readPlan(unhex(row.plan)), { value: row.value });
+    assert.throws(act, InvalidInput, row.name);
+  }
+  assert.throws(() => new Participant(pinned[0], [0.3], new Uint8Array(32), OPEN, pinned[1], { value: NaN }), InvalidInput);
+});
 
 for (const [i, entry] of VALUES.mechanisms.entries()) {
   test(`mechanism ${i} ${entry.mechanism.type}`, () => {

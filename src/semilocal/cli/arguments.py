@@ -27,7 +27,7 @@ from ..geometry.box import Box
 from ..geometry.places import LATITUDE, PLACES, parse_bounds, parse_numbers
 from ..geometry.sides import is_geographic
 from ..io.positions import likely_mistake
-from ..protocol.plan import Release
+from ..protocol.plan import OWN, Release
 
 __all__ = [
     "BOX_HELP",
@@ -53,6 +53,7 @@ FUNCTION_HELP = (
     "coordinate:AXIS, squared-norm[:CENTER], gaussian-bump:SIGMA[,CENTER], linear:[INTERCEPT,]WEIGHTS or "
     "indicator:X0,Y0,X1,Y1"
 )
+OWN_HELP = "own:NAME:LOW,HIGH for a number of people's own with its public range"
 _FUNCTION = re.compile(r"(?P<name>[A-Za-z][A-Za-z_-]*)(?:\((?P<call>[^()]*)\)|:(?P<rest>.*))?")
 
 
@@ -185,6 +186,8 @@ def parse_release(text: str, names: Sequence[str]) -> ReleaseText:
     --------
     >>> parse_release("mean:coordinate:latitude:0.5", ("longitude", "latitude"))
     ReleaseText(kind='mean', function=FunctionText(name='coordinate', parameters=(1.0,)), epsilon=0.5)
+    >>> parse_release("mean:own:fare:0,100:0.5", ("longitude", "latitude")).function
+    FunctionText(name='own:fare', parameters=(0.0, 100.0))
     """
     if text in ("counts", "points"):
         return ReleaseText(text, FunctionText("", ()), None)
@@ -199,7 +202,15 @@ def parse_release(text: str, names: Sequence[str]) -> ReleaseText:
         loss = float(epsilon)
     except ValueError:
         raise InvalidInput(f"--release {text}: the last part must be its epsilon, a number; got {epsilon!r}") from None
-    return ReleaseText(kind, parse_function(function, names), loss)
+    found = _parse_own(function) if function.startswith(OWN) else parse_function(function, names)
+    return ReleaseText(kind, found, loss)
+
+
+def _parse_own(text: str) -> FunctionText:
+    name, _, limits = text.rpartition(":")
+    if not name.startswith(OWN):
+        raise InvalidInput(f"--release: {text!r} must be {OWN_HELP}, such as own:fare:0,100")
+    return FunctionText(name, parse_numbers(limits, f"the range of {text}"))
 
 
 def parse_position(text: str, box: Box) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from .arguments import BOX_HELP, FUNCTION_HELP, TREE_HELP, number, whole
+from .arguments import BOX_HELP, FUNCTION_HELP, OWN_HELP, TREE_HELP, number, whole
 from .options import Accounting, Positive, Share, group, option
 
 __all__ = ["CampaignOptions"]
@@ -76,7 +76,7 @@ class CampaignOptions:
         tuple[str, ...],
         option(
             metavar="RELEASE",
-            help=f"counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON; FUNCTION is {FUNCTION_HELP}; may "
-            "be repeated",
+            help=f"counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON; FUNCTION is {FUNCTION_HELP}, or "
+            f"{OWN_HELP}; may be repeated",
         ),
     ] = ()

@@ -10,7 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 from urllib.parse import urlsplit
 
-from ..errors import ServerViolation, printable
+from ..errors import InvalidInput, ServerViolation, printable
+from ..geometry.places import parse_numbers
 from ..protocol.messages import decode
 from ..protocol.plan import Plan
 from ..protocol.task import Task
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from ..sharing.pair import PairTask
 
 __all__ = [
-    "Found", "NewServer", "Patience", "TaskUrl", "find_task", "reach", "say", "server_of", "warn_plain_http",
+    "Found", "NewServer", "Patience", "TaskUrl", "check_asked", "find_task", "own_value", "reach", "say", "server_of",
+    "warn_plain_http",
 ]  # fmt: skip
 
 
@@ -105,6 +107,31 @@ async def find_task(channel: Channel, url: str) -> Found:
     elif task is not None:
         return Found(name, task, None)
     raise ServerViolation("malformed", "the server does not show its task and its plan")
+
+
+def own_value(found: Found, given: str) -> float | None:
+    """The owner's value as a number; None if none was given and none is asked for."""
+    check_asked(found, given=bool(given))
+    if not given:
+        return None
+    numbers = parse_numbers(given, "--value")
+    if len(numbers) != 1:
+        raise InvalidInput(f"--value must be one number; got {len(numbers)}")
+    if found.plan is not None:
+        found.plan.check_value(numbers[0])
+    return numbers[0]
+
+
+def check_asked(found: Found, *, given: bool) -> None:
+    """Refuse a value of people's own that is missing, or that the task does not ask for."""
+    if isinstance(found.task, Task):
+        words = "" if found.plan is None else found.plan.own_words
+    else:
+        words = found.task.asked.words if found.task.asked is not None and found.task.asked.own else ""
+    if words and not given:
+        raise InvalidInput(f"--value is missing: the task asks for {words}")
+    if given and not words:
+        raise InvalidInput("--value: the task asks for no value of people's own; leave the option out")
 
 
 def server_of(url: str) -> str:

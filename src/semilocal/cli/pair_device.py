@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from ..device.upload import smallest_words
 from ..errors import InvalidInput
-from ..geometry.places import parse_numbers
 from ..sharing.envelope import OVERHEAD, REPORT_ID
 from ..sharing.pair import PairTask
 from .arguments import describe_position
@@ -18,7 +17,7 @@ from .arguments import describe_position
 if TYPE_CHECKING:
     from ..device.vault import Vault
 
-__all__ = ["check_options", "own_value", "preview", "stored_url"]
+__all__ = ["check_options", "preview", "stored_url"]
 
 
 def check_options(min_k: int | None, max_delta: float | None) -> None:
@@ -29,18 +28,6 @@ def check_options(min_k: int | None, max_delta: float | None) -> None:
                 f"{option}: a task of two servers keeps no crowd, because nobody's region is published; leave the "
                 "option out to join it"
             )
-
-
-def own_value(pair: PairTask, given: str) -> float | None:
-    """The owner's value as a number; None if none was given and none is asked for."""
-    if not given:
-        if pair.asked is not None and pair.asked.own:
-            raise InvalidInput(f"--value is missing: the task asks for {pair.asked.words}")
-        return None
-    numbers = parse_numbers(given, "--value")
-    if len(numbers) != 1:
-        raise InvalidInput(f"--value must be one number; got {len(numbers)}")
-    return numbers[0]
 
 
 def preview(pair: PairTask, position: tuple[float, ...]) -> str:

@@ -83,7 +83,8 @@ def refuse_options(options: CampaignOptions, pair: PairOptions) -> None:
     """Refuse options of a pair for another campaign, and a campaign without its numbers."""
     given = [name for name in _ONLY_PAIRS if getattr(pair, name) not in (None, False)]
     if given:
-        raise InvalidInput(f"--{given[0].replace('_', '-')} belongs to --trust two-servers")
+        more = "; here it is --release mean:own:NAME:LOW,HIGH:EPSILON" if given[0] in ("value", "range") else ""
+        raise InvalidInput(f"--{given[0].replace('_', '-')} belongs to --trust two-servers{more}")
     for name in ("k", "delta"):
         if getattr(options, name) is None:
             raise InvalidInput(f"--{name} is missing: it is needed with --trust nobody")

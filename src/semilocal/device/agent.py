@@ -65,6 +65,8 @@ class Agent:
         One number per axis, in the order of the task's axes. It never leaves. Fixed when the device joins.
     policy : Policy
         What the owner allows; its ``max_epsilon`` holds for the partition and all releases together.
+    value : float, optional
+        The owner's own value, if the plan asks for one. Fixed when the device joins; it leaves through noise only.
     token : str
         The one-time token to enrol with; empty where enrolment is open or done.
     client : httpx2.AsyncClient, optional
@@ -82,14 +84,16 @@ class Agent:
     """
 
     def __init__(
-        self, url: str, vault: Vault, *, position: Sequence[float], policy: Policy, token: str = "",
-        client: httpx2.AsyncClient | None = None, channel: Channel | None = None,
+        self, url: str, vault: Vault, *, position: Sequence[float], policy: Policy,
+        value: float | None = None, token: str = "", client: httpx2.AsyncClient | None = None,
+        channel: Channel | None = None,
         notify: Callable[[str], None] = lambda line: None, spread: float = 0.0, verdicts: Verdicts | None = None,
         new_server: bool = False,
     ) -> None:  # fmt: skip
         self._server, self._name = split_url(url)
         self._vault = vault
         self._position = tuple(float(number) for number in position)
+        self._own = None if value is None else float(value)
         self._policy = policy
         self._token = token
         self._client = client
@@ -113,7 +117,7 @@ class Agent:
         Raises
         ------
         InvalidInput, OutsideDomain
-            If the position does not fit the task.
+            If the position or the value does not fit the task.
         BudgetExceeded
             If the vault's caps do not allow the task.
         Unreachable
@@ -173,10 +177,10 @@ class Agent:
             self._notify(f"Joined task {self._name[:12]}…: {promise(task, plan).sentence().rstrip('.')}")
             return
         self._task = pinned_task(entry.task, self._name)
-        if self._position != entry.position:
+        if (self._position, self._own) != (entry.position, entry.value):
             raise InvalidInput(
-                "this vault joined the task with another position; a position is fixed for a task, or two answers "
-                "could be compared. Give the same one"
+                "this vault joined the task with another position or value; both are fixed for a task, or two answers "
+                "could be compared. Give the same ones"
             )
         if not self._new_server:
             check_address(entry, self._server)
@@ -195,15 +199,15 @@ class Agent:
         )
         secret = self._vault.contents.secret
         self._participant = SharedParticipant(
-            self._task, entry.position, secret, policy, verdicts=self._verdicts, plan=self._plan, state=entry.state,
-            released=entry.values,
+            self._task, entry.position, secret, policy, verdicts=self._verdicts, plan=self._plan, value=entry.value,
+            state=entry.state, released=entry.values,
         )  # fmt: skip
         self._entry = entry
 
     def _new_entry(self, task: Task, plan: Plan) -> Membership:
         point = task.box.check([self._position])[0]
-        # checks plan and policy, before anything is reserved
-        participant = Participant(task, point, self._vault.contents.secret, self._policy, plan=plan)
+        # checks plan, policy and value, before anything is reserved
+        participant = Participant(task, point, self._vault.contents.secret, self._policy, plan=plan, value=self._own)
         worst, exposure = worst_case(task, plan)
         ledger = self._vault.contents.ledger
         limits = [exposure]
@@ -222,7 +226,7 @@ class Agent:
             self._notify(f"Your cap on exposure ends your part after {answers} answers, perhaps without a region.")
         entry = Membership(
             server=self._server, task=task.to_bytes(), plan=encode(plan), position=self._position,
-            state=participant.state, token=self._token,
+            value=self._own, state=participant.state, token=self._token,
         )  # fmt: skip
         self._vault.put(entry, ledger.reserve(task.id, epsilon=worst, exposure=min(limits)))
         return entry

@@ -55,6 +55,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         Loss if it did not: every report counts.
     values : tuple of str
         The values that were released, in words.
+    own : str
+        The owner's own value that the plan asks for, and its range, in words; empty if there is none.
     checkpoint : bytes
         Root of the transcript as the server published it; empty if there is none.
     """
@@ -71,6 +73,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     epsilon: float = 0.0
     exposure: float = 0.0
     values: tuple[str, ...] = ()
+    own: str = ""
     checkpoint: bytes = b""
 
     __repr__ = short_repr
@@ -108,7 +111,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             lines.append(f"Your crowd: {self.crowd} answered for this region, you included.")
         elif self.outcome == "finished":
             lines.append("Your crowd: unknown; this task keeps no crowd, you may be alone.")
-        losses = losses_words(self.epsilon - self.trims * task.epsilon, self.epsilon)
+        losses = losses_words(self.epsilon - self.trims * task.epsilon, self.epsilon, own=self.own)
         crowd = crowds_words([(task.k if task.keeps_crowd else 0, self.delta)])[0]
         lines.append(f"What you spent: {losses}, if the server followed the protocol. {crowd}")
         if self.moves:
@@ -146,6 +149,7 @@ def summarise(contents: Contents, entry: Membership) -> Summary:
         rounds=state.answered, epsilon=float(line.spent("epsilon")) if line else 0.0,
         exposure=float(line.spent("exposure")) if line else 0.0,
         values=tuple(str(plan.releases[index]) for index, _ in entry.released), checkpoint=entry.checkpoint,
+        own=plan.own_words,
     )  # fmt: skip
 
 

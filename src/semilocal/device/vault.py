@@ -55,6 +55,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Canonical bytes of the plan of releases, pinned: what may be asked after the partition.
     position : tuple of float
         The private position, fixed for the task. It never leaves.
+    value : float or None
+        The owner's own value, fixed for the task; None if the plan asks for none.
     state : State
         Where the participant is between two messages.
     token : str
@@ -82,6 +84,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     plan: bytes
     position: tuple[float, ...]
     state: State
+    value: float | None = None
     token: str = ""
     enrolled: bool = False
     closings: tuple[bytes, ...] = ()
@@ -155,7 +158,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return tuple(
             Own(
                 entry.task_id, pinned_plan(entry.plan), entry.position, self.secret, entry.state.answered,
-                entry.values.indices, entry.closings, entry.checkpoint,
+                entry.values.indices, entry.closings, entry.checkpoint, entry.value,
             )
             for entry in self.memberships
         )  # fmt: skip

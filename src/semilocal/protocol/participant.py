@@ -38,6 +38,7 @@ from ..arrays import Floats
 from ..errors import InvalidInput, ServerViolation
 from ..hierarchy.base import ROOT
 from ..randomizer.widths import with_fanout
+from .column import Column
 from .keys import SECRET_BYTES, move_entropy, pseudonym, report_entropy, value_entropy
 from .messages import (
     AnyClosed,
@@ -110,6 +111,8 @@ class Participant:
         What the owner allows.
     plan : Plan, optional
         Pinned with the task: the releases it will answer; none if left out.
+    value : float, optional
+        The owner's own number, if the plan asks for one. It leaves through noise only.
     state, released : optional
         To go on after a restart.
 
@@ -117,11 +120,13 @@ class Participant:
     ------
     ServerViolation
         If the policy does not allow the task and the plan.
+    InvalidInput
+        If the value is outside its public range, missing, or not asked for.
     """
 
     def __init__(
         self, task: Task, point: npt.ArrayLike, secret: bytes, policy: Policy, *, plan: Plan | None = None,
-        state: State | None = None, released: Released | None = None,
+        value: float | None = None, state: State | None = None, released: Released | None = None,
     ) -> None:  # fmt: skip
         if len(secret) != SECRET_BYTES:
             raise InvalidInput(f"secret must be {SECRET_BYTES} bytes; got {len(secret)}")
@@ -131,6 +136,7 @@ class Participant:
         except InvalidInput as error:
             raise ServerViolation("bad-plan", str(error)) from None
         check_task(task, plan, policy)
+        plan.check_value(value)
         position = np.asarray(point, dtype=np.float64).reshape(1, -1)
         code = int(task.hierarchy.codes(position)[0])
         self.task = task
@@ -141,6 +147,7 @@ class Participant:
         self.released = Released() if released is None else released
         self._secret = secret
         self._position = position
+        self._value = value
 
     # -- what the owner may see --------------------------------------------------------------------------------
 
@@ -368,7 +375,10 @@ class Participant:
         mechanism = release.mechanism
         assert mechanism is not None
         boxes = task.hierarchy.boxes(np.array([region], dtype=np.uint64))
-        unit = unit_values(release.build(), self._acting, boxes).unit
+        f = release.build()
+        if isinstance(f, Column):
+            f = f.of(np.array([self._value], dtype=np.float64))
+        unit = unit_values(f, self._acting, boxes).unit
         entropy = value_entropy(self._secret, task.id, self.plan.digest, message.index, region, mechanism.words)
         answer = mechanism.release_one(float(unit[0]), entropy)
         return ValueReport(task.id, message.round, self.pseudonym, region, answer)

@@ -14,18 +14,21 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from ..arrays import short_repr
-from ..errors import InvalidInput
+from ..arrays import is_number, short_repr
+from ..errors import InvalidInput, is_plain, printable
 from ..functions import BoundedFunction, coordinate, gaussian_bump, indicator, linear, squared_norm
 from ..geometry.box import Box
 from ..randomizer.values.mechanisms import AnyMechanism, best
+from .column import Column, as_range, own_value
 from .promise import priced
 from .task import ID_BYTES, Task
 
-__all__ = ["MAX_RELEASES", "Plan", "Release", "named_function"]
+__all__ = ["MAX_RELEASES", "OWN", "Plan", "Release", "named_function"]
 
 Kind = Literal["mean", "values", "counts", "points"]
 MAX_RELEASES = 64
+OWN = "own:"  # before the name of a value that people have of their own
+MAX_OWN_NAME = 100
 _FUNCTIONS: dict[str, Callable[[tuple[float, ...]], BoundedFunction]] = {
     "coordinate": lambda numbers: coordinate(_whole(numbers)),
     "squared_norm": lambda numbers: squared_norm(numbers or None),
@@ -46,10 +49,11 @@ class Release(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     mechanism : AnyMechanism or None
         How a value in [0, 1] becomes an integer; its ``epsilon`` is the loss. None for "counts" and "points".
     function : str
-        "coordinate", "squared_norm", "gaussian_bump", "linear" or "indicator"; empty for "counts" and "points".
+        "coordinate", "squared_norm", "gaussian_bump", "linear" or "indicator" of the position; "own:" and a name for a
+        number of the owner's own, such as "own:fare"; empty for "counts" and "points".
     parameters : tuple of float
         coordinate: axis; squared_norm: center or nothing; gaussian_bump: sigma, then center or nothing;
-        linear: intercept, then weights; indicator: lower, then upper corner.
+        linear: intercept, then weights; indicator: lower, then upper corner; own: smallest and largest value.
     """
 
     kind: Kind
@@ -65,8 +69,8 @@ class Release(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
             return
         if self.mechanism is None:
             raise InvalidInput(f"a release of kind {self.kind!r} needs a mechanism; use Release.ask")
-        if self.function not in _FUNCTIONS:
-            raise InvalidInput(f"function must be one of {', '.join(_FUNCTIONS)}; got {self.function!r}")
+        if self.function not in _FUNCTIONS and not self.own:
+            raise InvalidInput(f"function must be one of {', '.join(_FUNCTIONS)}, {OWN}NAME; got {self.function!r}")
         if len(self.parameters) > 64:
             raise InvalidInput(f"a function has at most 64 parameters; got {len(self.parameters)}")
         self.build()
@@ -79,6 +83,8 @@ class Release(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         --------
         >>> Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]).epsilon
         1.0
+        >>> print(Release.ask("mean", "own:fare", epsilon=0.5, parameters=[0, 100]))
+        mean of fare (epsilon = 0.5, delta = 0 between any two values of fare from 0 to 100)
         """
         return cls(kind, best(epsilon), function, tuple(parameters))
 
@@ -92,8 +98,13 @@ class Release(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         """Loss inside the region; 0 if nothing is asked."""
         return 0.0 if self.mechanism is None else self.mechanism.epsilon
 
+    @property
+    def own(self) -> bool:
+        """Whether it asks for a number of the owner's own, and not for a function of the position."""
+        return self.function.startswith(OWN)
+
     def build(self) -> BoundedFunction:
-        """The function.
+        """The function; a column without rows for the owner's own value.
 
         Raises
         ------
@@ -108,7 +119,7 @@ class Release(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         return f"{self.kind} of {self.build().name}" if self.asks else self.kind
 
     def __str__(self) -> str:
-        return priced(self.what, self.epsilon)
+        return priced(self.what, self.epsilon, own=own_value(self.build()) if self.own else "")
 
 
 class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unknown_fields=True, dict=True):
@@ -131,6 +142,8 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unkn
             raise InvalidInput(f"task must be an id of {ID_BYTES} bytes; got {len(self.task)}")
         if len(self.releases) > MAX_RELEASES:
             raise InvalidInput(f"a plan has at most {MAX_RELEASES} releases; got {len(self.releases)}")
+        if sum(release.own for release in self.releases) > 1:
+            raise InvalidInput("a plan asks for one value of people's own; make a campaign for each")
 
     @cached_property  # of this object: equal plans may differ in bytes, as 0.0 and -0.0 do
     def digest(self) -> bytes:
@@ -146,6 +159,33 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unkn
     def epsilon(self) -> float:
         """Loss of all releases together, inside the region."""
         return float(sum(release.epsilon for release in self.releases))
+
+    @property
+    def own(self) -> Release | None:
+        """The release that asks for a number of the owner's own; None if everything follows from positions."""
+        return next((release for release in self.releases if release.own), None)
+
+    @property
+    def own_words(self) -> str:
+        """That number and its range, in words; empty if there is none."""
+        return "" if self.own is None else own_value(self.own.build())
+
+    def check_value(self, value: float | None) -> None:
+        """Refuse an owner's value that is outside the public range, missing, or not asked for.
+
+        Raises
+        ------
+        InvalidInput
+        """
+        if self.own is None:
+            if value is not None:
+                raise InvalidInput("the campaign asks for no value of your own; leave it out")
+            return
+        if value is None:
+            raise InvalidInput(f"the campaign asks for {self.own_words}: give your value")
+        low, high = self.own.parameters
+        if not is_number(value) or not low <= value <= high:
+            raise InvalidInput(f"your value is outside the public range, {self.own_words}; nothing was sent")
 
     def total_epsilon(self, task: Task) -> float:
         """Bound for everybody on the loss inside the region: the partition's worst case and all releases."""
@@ -164,13 +204,15 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unkn
 
 
 def named_function(name: str, parameters: tuple[float, ...]) -> BoundedFunction:
-    """The function of this name; see :class:`Release`.
+    """The function of this name, or a column without rows for people's own value; see :class:`Release`.
 
     Raises
     ------
     InvalidInput
         If there is none, or the parameters do not fit.
     """
+    if name.startswith(OWN):
+        return _own(name.removeprefix(OWN), parameters)
     try:
         return _FUNCTIONS[name](parameters)
     except (IndexError, KeyError):
@@ -181,3 +223,11 @@ def _whole(numbers: tuple[float, ...]) -> int:
     if len(numbers) != 1 or not numbers[0].is_integer():
         raise InvalidInput(f"coordinate takes one whole number, the axis; got {numbers}")
     return int(numbers[0])
+
+
+def _own(name: str, numbers: tuple[float, ...]) -> Column:
+    if not 1 <= len(name) <= MAX_OWN_NAME or not is_plain(name):
+        raise InvalidInput(
+            f"a value's name has 1 to {MAX_OWN_NAME} characters, no control characters; got {printable(repr(name))}"
+        )
+    return Column(name, np.empty(0), *as_range(numbers, name))

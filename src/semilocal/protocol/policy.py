@@ -101,7 +101,7 @@ def refusals(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
         out.append(Refusal("weak-crowd", reason, change))
     worst = plan.total_epsilon(task)
     if not worst <= policy.max_epsilon * (1 + _ROUNDING):
-        losses = losses_words(task.epsilon + plan.epsilon, worst)
+        losses = losses_words(task.epsilon + plan.epsilon, worst, own=plan.own_words)
         reason = f"the task may cost {losses}; {policy.max_epsilon:g} is left"
         change = f"lower epsilon, max_trims or the releases, or ask owners to raise max_epsilon to {worst:g}"
         out.append(Refusal("over-budget", reason, change))

@@ -330,8 +330,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def _with_values(self) -> str:
-        """What else may differ between the two positions."""
-        return f", with any two values of {self.own}" if self.own else ""
+        return _values_words(self.own)
 
     @property
     def _price(self) -> str:
@@ -411,10 +410,16 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return [f"Included in these numbers{when}: {parts}."]
 
 
-def losses_words(epsilon: float, moved: float) -> str:
-    """Both losses inside regions, each with its adjacency and delta."""
-    words = f"epsilon = {epsilon:g} (delta = 0) between {_BETWEEN['inside']}"
-    return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {_MOVED}"
+def losses_words(epsilon: float, moved: float, *, own: str = "") -> str:
+    """Both losses inside regions, each with its adjacency and delta; ``own`` as in a :class:`Guarantee`."""
+    values = _values_words(own)
+    words = f"epsilon = {epsilon:g} (delta = 0) between {_BETWEEN['inside']}{values}"
+    return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {_MOVED}{values}"
+
+
+def _values_words(own: str) -> str:
+    """What else may differ between the two positions."""
+    return f", with any two values of {own}" if own else ""
 
 
 def anywhere_words(epsilon: float) -> str:
@@ -437,15 +442,16 @@ def _published(k: int) -> str:
     return f"k = {k} participants are published in a region ({k - 1} others)"
 
 
-def priced(what: str, epsilon: float) -> str:
-    """A release with its loss, its adjacency and its delta, in words.
+def priced(what: str, epsilon: float, *, own: str = "") -> str:
+    """A release with its loss, its adjacency and its delta, in words; ``own`` is people's own value, if it is of that.
 
     Examples
     --------
     >>> priced("mean of x", 0.5)
     "mean of x (epsilon = 0.5, delta = 0 between any two positions inside a participant's published region)"
     """
-    return f"{what} (epsilon = {epsilon:g}, delta = 0 between {_BETWEEN['inside']})" if epsilon else f"{what} (no loss)"
+    between = f"any two values of {own}" if own else _BETWEEN["inside"]
+    return f"{what} (epsilon = {epsilon:g}, delta = 0 between {between})" if epsilon else f"{what} (no loss)"
 
 
 def promise(
@@ -496,6 +502,7 @@ def promise(
         rounds=task.max_rounds,
         releases=added,
         simulated=simulated,
+        own="" if planned is None else releases.own_words,  # type: ignore[union-attr]
         about=f'Domain: {task.box}. Rule "{task.rule}" ({_RULES[task.rule]}), k = {task.k}, at most {task.max_rounds} '
         "rounds.",
         notes=_notes(task),

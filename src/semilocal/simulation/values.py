@@ -82,7 +82,9 @@ def give_values(
     return Given(who, regions, mechanism.release(unit, words(who)), low, width)
 
 
-def play_values(run: Run, points: npt.ArrayLike, plan: Plan, secrets: Sequence[bytes]) -> list[ValueRound]:
+def play_values(
+    run: Run, points: npt.ArrayLike, plan: Plan, secrets: Sequence[bytes], *, values: npt.ArrayLike | None = None
+) -> list[ValueRound]:
     """Play the rounds of values that follow a run, with the noise that devices derive from their secrets.
 
     Parameters
@@ -92,6 +94,8 @@ def play_values(run: Run, points: npt.ArrayLike, plan: Plan, secrets: Sequence[b
     plan : Plan
     secrets : sequence of bytes
         One per participant, as for the run.
+    values : array_like, shape (n,), optional
+        People's own values, if the plan asks for one.
     """
     curator = Curator(run.task, plan)
     for played in run.rounds:
@@ -109,7 +113,10 @@ def play_values(run: Run, points: npt.ArrayLike, plan: Plan, secrets: Sequence[b
             )
             return np.frombuffer(drawn, dtype=">u8").astype(np.uint64).reshape(len(who), count)
 
-        given = give_values(run, points, release.build(), release.mechanism, words)
+        f = release.build()
+        if isinstance(f, Column):
+            f = f.of(np.empty(0) if values is None else values)
+        given = give_values(run, points, f, release.mechanism, words)
         tally = curator.tally()
         tally.add(cells[given.regions], given.outputs)
         closed = curator.close(*tally.close())

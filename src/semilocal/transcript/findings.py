@@ -64,6 +64,8 @@ class Own:
         SHA-256 of every closing that it followed.
     checkpoint : bytes
         The root that it pinned; empty if it has none.
+    value : float or None
+        Its own value; None if the plan asks for none.
     """
 
     task: bytes
@@ -74,6 +76,7 @@ class Own:
     released: tuple[int, ...] = ()
     closings: tuple[bytes, ...] = ()
     checkpoint: bytes = b""
+    value: float | None = field(default=None, repr=False)
 
 
 class OwnEvents(NamedTuple):

@@ -147,7 +147,7 @@ def _expected(found: Verification, task: Task, own: Own) -> dict[int, bytes]:
     """The reports of the device by round, derived again."""
     assert found.own is not None
     reports: dict[int, bytes] = {}
-    device = Participant(task, own.position, own.secret, _EVERYTHING, plan=own.plan)
+    device = Participant(task, own.position, own.secret, _EVERYTHING, plan=own.plan, value=own.value)
     for round_, data in found.own.messages:
         if not data:  # the query or closing was missing
             continue

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from semilocal import Box, Curator, Participant, Task
 from semilocal.device.upload import make_upload
+from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.task import PooledTask
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import AnyReport, encode
@@ -26,6 +28,7 @@ from tests.helpers.service import unmet
 
 PEER = Path(__file__).parents[2] / "page" / "peer.mjs"
 Json = Any
+DOMAIN = Box((-10.0, 40.0), (10.0, 60.0), names=("lon", "lat"))
 
 
 def page_device(plays: list[Json], uploads: list[Json]) -> Json:
@@ -63,13 +66,15 @@ def play(rng: np.random.Generator) -> tuple[Json, list[list[str | None]], list[J
             Release("counts"),
             Release.ask("mean", "coordinate", epsilon=epsilon, parameters=[axes - 1]),
             Release.ask("values", "linear", epsilon=1.0, parameters=rng.uniform(-2, 2, 1 + axes).tolist()),
+            Release.ask("mean", "own:fare", epsilon=2.0, parameters=(-3.5, 100)),
         ),
     )
     box = np.array([task.box.lower, task.box.upper])
     points = box[0] + (box[1] - box[0]) * rng.uniform(0, 1, (25, axes)) ** 2
-    secrets = [rng.bytes(32) for _ in points]
+    secrets, fares = [rng.bytes(32) for _ in points], rng.uniform(-3.5, 100, len(points)).tolist()
     people = [
-        Participant(task, point, secret, ALLOW_ALL, plan=plan) for point, secret in zip(points, secrets, strict=True)
+        Participant(task, point, secret, ALLOW_ALL, plan=plan, value=fare)
+        for point, secret, fare in zip(points, secrets, fares, strict=True)
     ]
     curator, messages = Curator(task, plan), []
     sent: list[list[str | None]] = []
@@ -82,7 +87,10 @@ def play(rng: np.random.Generator) -> tuple[Json, list[list[str | None]], list[J
             person.receive(closed)
     told = {
         "task": task.to_bytes().hex(), "plan": encode(plan).hex(), "messages": messages,
-        "people": [{"point": p.tolist(), "secret": s.hex()} for p, s in zip(points, secrets, strict=True)],
+        "people": [
+            {"point": point.tolist(), "secret": secret.hex(), "value": fare}
+            for point, secret, fare in zip(points, secrets, fares, strict=True)
+        ],
     }  # fmt: skip
     ends = [
         [None if p.region is None else str(p.region), p.crowd, p.moves, p.state.trims] for p in people
@@ -105,19 +113,27 @@ def test_the_same_secret_gives_the_same_bytes_in_random_campaigns() -> None:
 def test_two_servers_open_what_the_page_uploads() -> None:
     rng = np.random.default_rng(16)
     keys = {role: rng.bytes(32) for role in ("leader", "helper")}
-    cases = []
-    for depth in (12, 24, 40):
+    cases: list[tuple[PairTask, list[float], bytes, float | None]] = []
+    fare: dict[str, Any] = {"name": "fare", "low": -3.5, "high": 100.0}
+    for depth, asked in (
+        (12, None), (24, None), (40, None), (12, AskedValue(**fare)), (13, AskedValue(**fare, bits=7, mean="cells")),
+        (14, AskedValue.of_function(DOMAIN, "linear", (0.5, -2.0, 0.25), mean="cells")),
+    ):  # fmt: skip
         operators = {
             role: Operator(role, f"https://{role}.example", verifying_key(rng.bytes(32)), public_key(keys[role]))
             for role in keys
         }
-        box = Box((-10.0, 40.0), (10.0, 60.0), names=("lon", "lat"))
-        pooled = PooledTask.build(box, epsilon=1.0, trust="two-servers", max_depth=depth)
-        pair = PairTask(pooled, operators["leader"], operators["helper"], bucket_depth=0 if depth == 12 else 4)
-        cases.append((pair, rng.uniform((-10, 40), (10, 60)).tolist(), rng.bytes(32)))
-    told = [{"pair": pair.to_bytes().hex(), "point": point, "secret": secret.hex()} for pair, point, secret in cases]
-    for (pair, point, secret), data in zip(cases, page_device([], told)["uploaded"], strict=True):
-        theirs, ours = Upload.from_bytes(bytes.fromhex(data)), make_upload(pair, point, secret, token="a token")
+        pooled = PooledTask.build(DOMAIN, epsilon=1.0, trust="two-servers", max_depth=depth)
+        pair = PairTask(pooled, operators["leader"], operators["helper"], 4 if depth in (24, 40) else 0, asked or UNSET)
+        own = float(rng.uniform(-3.5, 100)) if asked is not None and asked.own else None
+        cases.append((pair, rng.uniform((-10, 40), (10, 60)).tolist(), rng.bytes(32), own))
+    told = [
+        {"pair": pair.to_bytes().hex(), "point": point, "secret": secret.hex(), "value": own}
+        for pair, point, secret, own in cases
+    ]
+    for (pair, point, secret, own), data in zip(cases, page_device([], told)["uploaded"], strict=True):
+        theirs = Upload.from_bytes(bytes.fromhex(data))
+        ours = make_upload(pair, point, secret, token="a token", value=own)
         theirs.check(pair)
         assert (theirs.id, theirs.public, theirs.token, theirs.bucket) == (
             ours.id,

@@ -14,6 +14,7 @@ from semilocal import Participant, Policy, Task
 from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.hierarchy.dyadic import BinaryTree, Quadtree
 from semilocal.protocol import keys
+from semilocal.protocol.column import Column
 from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, decode_event, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.values import unit_values
@@ -55,9 +56,13 @@ def test_positions_and_scaled_values(entry: Json) -> None:
     for row in entry["functions"]:
         name, numbers = row["function"], row["parameters"]
         f = Release("values", TwoPoint(1.0), name, tuple(numbers)).build()
-        ours = f.range_over(boxes[:1])[0], f(points), unit_values(f, points, boxes).unit
-        # e^x of one library or processor may differ from another's in the last place; nothing else may.
-        exact = name != "gaussian_bump"
+        # The machine's e^x may differ from the correctly rounded one in the last place; nothing else may.
+        for got, listed in (
+            (f.range_over(boxes[:1])[0].tolist(), row["range"]),
+            (f(points).tolist(), row["values"]),
+            (unit_values(f, points, boxes).unit.tolist(), row["scaled"]),
+        ):
+            assert got == (listed if name != "gaussian_bump" else pytest.approx(listed, rel=1e-12, abs=1e-15))
         lower, upper = boxes[0].tolist()
         ranges = reference_values.function_range(name, numbers, lower, upper)
         values = [reference_values.function_value(name, numbers, point) for point in entry["points"]]
@@ -65,9 +70,27 @@ def test_positions_and_scaled_values(entry: Json) -> None:
             reference_values.scaled_value(theirs, entry["region"], [None, None, name, numbers], point)
             for point in entry["points"]
         ]
-        for found in ([part.tolist() for part in ours], [list(ranges), values, scaled]):
-            for got, listed in zip(found, (row["range"], row["values"], row["scaled"]), strict=True):
-                assert got == (listed if exact else pytest.approx(listed, rel=1e-12, abs=1e-15))
+        for got, listed in ((list(ranges), row["range"]), (values, row["values"]), (scaled, row["scaled"])):
+            assert got == listed
+
+
+def test_own_values_are_scaled_or_refused() -> None:
+    entry = VALUES["own"]
+    task, plan = decode(bytes.fromhex(entry["task"]), Task), decode(bytes.fromhex(entry["plan"]), Plan)
+    raw = msgspec.msgpack.decode(encode(plan))
+    column = plan.releases[0].build()
+    assert isinstance(column, Column)
+    tree = reference.Tree(msgspec.to_builtins(task.hierarchy))
+    for value, scaled in zip(entry["values"], entry["scaled"], strict=True):
+        assert unit_values(column.of([value]), np.array([[0.3]]), task.hierarchy.boxes([1])).unit[0] == scaled
+        assert reference_values.scaled_value(tree, 1, raw[2][0], [0.3], value) == scaled
+        assert reference_values.takes_value(raw, value)
+        assert Participant(task, [0.3], bytes(32), ALLOW_ALL, plan=plan, value=value).state.phase == "waiting"
+    for row in entry["refused"]:
+        pinned = decode(bytes.fromhex(row["plan"]), Plan)
+        assert not reference_values.takes_value(msgspec.msgpack.decode(encode(pinned)), row["value"])
+        with pytest.raises(InvalidInput, match="value"):
+            Participant(task, [0.3], bytes(32), ALLOW_ALL, plan=pinned, value=row["value"])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +129,7 @@ def test_the_plays_cover_functions_mechanisms_and_events() -> None:
         seen |= {entry["task"]["rule"], "moved" if any(p["moves"] for p in entry["participants"]) else "stayed"}
         seen |= {"lost"} if any(p["region"] is None for p in entry["participants"]) else set()
     kinds = {"mean", "values", "counts", "points", "trim", "each", "moved", "stayed", "lost"}
-    functions = {"coordinate", "squared_norm", "gaussian_bump", "linear", "indicator"}
+    functions = {"coordinate", "squared_norm", "gaussian_bump", "linear", "indicator", "own:Fahrpreis in €"}
     mechanisms = {"two-point", "piecewise", "hybrid", "sliding-window", "discrete-laplace"}
     assert seen == kinds | functions | mechanisms
 
@@ -127,6 +150,7 @@ def test_the_second_client_replays_a_campaign(entry: Json) -> None:
     plan = [raw[0], bytes.fromhex(raw[1]), raw[2]]
     assert reference.pack(plan).hex() == entry["bytes"]
     people = [reference.Device(fields, p["point"], bytes.fromhex(p["secret"])) for p in entry["participants"]]
+    own = {person.pseudonym: p.get("value") for person, p in zip(people, entry["participants"], strict=True)}
     asked = [index for index, release in enumerate(raw[2]) if release[1] is not None]
     events, values = [reference.pack(fields)], 0
     for played in entry["rounds"]:
@@ -142,7 +166,8 @@ def test_the_second_client_replays_a_campaign(entry: Json) -> None:
             events += [reference.pack(plan)] if not values else []
             index, values = asked[values], values + 1
             assert query[1:] == [people[0].id, number, bytes.fromhex(entry["digest"]), index]
-            given = [reference_values.value_report(p, plan, index, number) for p in there if p.finished]
+            finished = [p for p in there if p.finished]
+            given = [reference_values.value_report(p, plan, index, number, own[p.pseudonym]) for p in finished]
             reports = [reference.pack(report) for report in given]
             cells = sorted({report[4] for report in given})
             counts = []

@@ -263,7 +263,8 @@ def test_the_machines_replay_a_play(entry: Json) -> None:
 def replayed(entry: Json, task: Task, plan: Plan | None = None) -> list[Participant]:
     """The participants at the end of a play in which every message has the bytes of the vector."""
     people = [
-        Participant(task, p["point"], bytes.fromhex(p["secret"]), ALLOW_ALL, plan=plan) for p in entry["participants"]
+        Participant(task, p["point"], bytes.fromhex(p["secret"]), ALLOW_ALL, plan=plan, value=p.get("value"))
+        for p in entry["participants"]
     ]
     curator = Curator(task, plan)
     events: list[Event] = [task]

@@ -19,7 +19,7 @@ from ...protocol.plan import Plan
 from ...protocol.policy import MAX_DELTA, MAX_EXPOSURE, MIN_K, Policy
 from ...protocol.task import Task
 from ..arguments import describe_position, number, parse_position, whole
-from ..devices import Found, NewServer, Patience, TaskUrl, find_task, reach, say, server_of, warn_plain_http
+from ..devices import Found, NewServer, Patience, TaskUrl, find_task, own_value, reach, say, server_of, warn_plain_http
 from ..exits import DONE, FOUND
 from ..hidden import HIDDEN_HELP, read_hidden
 from ..options import FILE, group, option
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ...device.channel import Channels
     from ...device.swarm.many import Device
     from ...device.vault import Vault
-    from ...sharing.pair import PairTask
 
 __all__ = ["JoinOptions", "default_vault", "run"]
 
@@ -150,14 +149,14 @@ async def _follow(asked: _Request, place: Path) -> int:
 async def _shown(asked: _Request, found: Found, connect: Channels, server: str) -> str:
     """What the owner sees before deciding; a pair is compared on both servers first."""
     name, task, plan = found
+    own_value(found, asked.value)
     if isinstance(task, Task):
         assert plan is not None
         warn_plain_http(server)
         return _preview(task, plan, parse_position(asked.position, task.box), server)
     from ...device.upload import fetch_both
-    from ..pair_device import check_options, own_value, preview
+    from ..pair_device import check_options, preview
 
-    own_value(task, asked.value)
     check_options(asked.options.min_k, asked.options.max_delta)
     for operator in (task.leader, task.helper):
         warn_plain_http(operator.origin)
@@ -191,31 +190,27 @@ async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -
     else:
         warn_plain_http(server)
         print(f"You joined this task before; going on with it. Your secret stays in {vault.path}.", flush=True)
-    device = _device(asked, f"{server}/tasks/{name}", task, vault, connect)
+    device = _device(asked, f"{server}/tasks/{name}", found, vault, connect)
     summary = await device.run()
     print(printable(summary.text(), most=MOST_LINES, lines=True))
     return DONE if summary.outcome in ("finished", "uploaded") else FOUND
 
 
-def _device(asked: _Request, url: str, task: Task | PairTask, vault: Vault, connect: Channels) -> Device:
+def _device(asked: _Request, url: str, found: Found, vault: Vault, connect: Channels) -> Device:
     from ...device.agent import Agent
     from ...device.upload import Uploader
-    from ..pair_device import own_value
 
+    task = found.task
     options: dict[str, Any] = {
         "policy": _policy(asked.options, vault), "token": asked.token, "spread": asked.options.spread,
         "notify": lambda line: print(printable(line, most=1000), flush=True), "new_server": asked.options.new_server,
+        "value": own_value(found, asked.value),
     }  # fmt: skip
     if isinstance(task, Task):
-        if asked.value:
-            raise InvalidInput("--value: the task asks for no value of your own; leave the option out")
         position = parse_position(asked.position, task.box)
         return Agent(url, vault, position=position, channel=connect(server_of(url)), **options)
     position = parse_position(asked.position, task.pooled.box)
-    return Uploader(
-        url, vault, position=position, value=own_value(task, asked.value), connect=connect,
-        allow_bucket=asked.options.allow_bucket, **options,
-    )  # fmt: skip
+    return Uploader(url, vault, position=position, connect=connect, allow_bucket=asked.options.allow_bucket, **options)
 
 
 def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -> str:
@@ -232,6 +227,7 @@ def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -
         [
             task.statement(),
             f"Your position, which stays on this device: {describe_position(position, task.box)}.",
+            *([f"Your value ({plan.own_words}) leaves this device through noise only."] if plan.own_words else []),
             f"What would be sent to {server}:",
             *(f"  - {line}" for line in sent),
             f"What it costs you: {promise(task, plan).sentence().rstrip('.')}.",

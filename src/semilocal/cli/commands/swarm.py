@@ -20,7 +20,7 @@ from ...io.positions import fit, inside, read_for_box
 from ...protocol.participant import Policy
 from ...protocol.task import Task
 from ..arguments import number, whole
-from ..devices import NewServer, Patience, TaskUrl, find_task, reach, say, server_of
+from ..devices import NewServer, Patience, TaskUrl, check_asked, find_task, reach, say, server_of
 from ..exits import DONE, FOUND
 from ..options import ExistingFile, Seed, group, option
 from ..people import People, chosen_rows, person_labels
@@ -106,22 +106,20 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     await reach(server, patience=args.patience)
     connect = Channels(LeanWire, at_once=AT_ONCE, notify=say)
     try:
-        name, task, _ = await find_task(connect(server), url)
+        found = await find_task(connect(server), url)
+        name, task, _ = found
         box = task.box if isinstance(task, Task) else task.pooled.box
+        check_asked(found, given=args.value is not None)
         points, values = _positions(args, people, box)
         options: dict[str, Any] = {
             "policy": policy, "tokens": tokens, "folder": args.vaults, "show": not args.quiet,
-            "new_server": args.new_server,
+            "new_server": args.new_server, "values": values,
         }  # fmt: skip
         task_url = f"{server}/tasks/{name}"
         if isinstance(task, Task):
-            if values is not None:
-                raise InvalidInput("--value: the task asks for no value of the devices' own; leave the option out")
             result: SwarmResult | UploadsResult = await run_swarm(task_url, points, channel=connect(server), **options)
         else:
-            result = await run_uploads(
-                task_url, points, connect=connect, values=values, allow_bucket=args.allow_bucket, **options
-            )
+            result = await run_uploads(task_url, points, connect=connect, allow_bucket=args.allow_bucket, **options)
     finally:
         await connect.aclose()
     print(printable(result.text(), most=MOST_LINES, lines=True))

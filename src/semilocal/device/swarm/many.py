@@ -16,12 +16,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import as_column
 from ...errors import InvalidInput, SemilocalError
 from ...io.progress import Progress, duration
 from ..disk import Disk, FileDisk, MemoryDisk
 from ..vault import Vault
 
-__all__ = ["AT_ONCE", "Device", "Ends", "run_many", "story"]
+__all__ = ["AT_ONCE", "Device", "Ends", "own_values", "run_many", "story"]
 
 TICK = 0.2  # seconds between two looks at the counter
 AT_ONCE = 32  # requests in flight: more only makes the pool of connections slower
@@ -98,6 +99,12 @@ async def run_many(
             vault.close()
     failures = [end for end in ends if isinstance(end, str)]
     return Ends([end for end in ends if not isinstance(end, str)], failures, loop.time() - began)
+
+
+def own_values(values: npt.ArrayLike | None, points: npt.ArrayLike) -> list[float | None]:
+    """The own value of every device; None for all if there are none."""
+    people = len(np.atleast_2d(np.asarray(points)))
+    return [None] * people if values is None else list(as_column(values, "values", people).tolist())
 
 
 def story(summaries: Sequence[Any], failures: Sequence[str], accepted: int, seconds: float) -> list[str]:

@@ -21,7 +21,7 @@ from ..agent import Agent
 from ..channel import Channel, split_url
 from ..summary import Summary
 from ..transport import LeanWire
-from .many import AT_ONCE, run_many, story
+from .many import AT_ONCE, own_values, run_many, story
 from .verdict_cache import Verdicts
 
 __all__ = ["AT_ONCE", "SwarmResult", "run_swarm"]
@@ -67,7 +67,7 @@ def _losses(done: list[Summary]) -> list[str]:
         lines[0] += f", crowds from {known.min()} to {known.max()}, median {np.median(known):g}; promised k = {task.k}"
     lines[0] += "."
     inside = max(summary.epsilon - summary.trims * task.epsilon for summary in done)
-    losses = losses_words(inside, max(summary.epsilon for summary in done))
+    losses = losses_words(inside, max(summary.epsilon for summary in done), own=done[0].own)
     crowd = crowds_words([(task.k if task.keeps_crowd else 0, done[0].delta)])[0]
     worst = max(summary.exposure for summary in done)
     lines.append(f"Losses, releases included: {losses}. {crowd}")
@@ -79,6 +79,7 @@ async def run_swarm(
     url: str, points: npt.ArrayLike, *, policy: Policy, tokens: Sequence[str] = (),
     channel: Channel | None = None, folder: str | os.PathLike[str] | None = None,
     entropy: Callable[[int], bytes] = os.urandom, show: bool = True, new_server: bool = False,
+    values: npt.ArrayLike | None = None,
 ) -> SwarmResult:  # fmt: skip
     """Run one agent per point until all of them are done.
 
@@ -102,8 +103,11 @@ async def run_swarm(
         Whether to show progress on stderr.
     new_server : bool
         Whether vaults that were kept may join at a server that they do not know.
+    values : array_like, shape (n,), optional
+        The devices' own values, if the plan asks for one.
     """
     own: LeanWire | None = None
+    each = iter(own_values(values, points))
     if channel is None:
         server = split_url(url)[0]
         own = LeanWire(server)
@@ -113,7 +117,7 @@ async def run_swarm(
         ends = await run_many(
             lambda vault, position, token: Agent(
                 url, vault, position=position, policy=policy, channel=shared, token=token, verdicts=verdicts,
-                new_server=new_server,
+                value=next(each), new_server=new_server,
             ),
             points, tokens, delivered=lambda: shared.delivered, folder=folder, entropy=entropy, show=show,
         )  # fmt: skip

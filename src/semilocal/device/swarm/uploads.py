@@ -10,17 +10,16 @@ import os
 from collections.abc import Callable, Sequence
 
 import msgspec
-import numpy as np
 import numpy.typing as npt
 
-from ...arrays import as_column, short_repr
+from ...arrays import short_repr
 from ...protocol.policy import Policy
 from ...sharing.pair import EXPERIMENTAL
 from ..channel import Channels
 from ..transport import LeanWire
 from ..upload import Uploader
 from ..upload_summary import UploadSummary
-from .many import AT_ONCE, run_many, story
+from .many import AT_ONCE, own_values, run_many, story
 
 __all__ = ["UploadsResult", "run_uploads"]
 
@@ -90,10 +89,7 @@ async def run_uploads(
     allow_bucket : bool
         As for :class:`Uploader`.
     """
-    own: list[float | None] = [None] * len(np.atleast_2d(np.asarray(points)))
-    if values is not None:
-        own = list(as_column(values, "values", len(own)).tolist())
-    each = iter(own)
+    each = iter(own_values(values, points))
     channels = Channels(LeanWire, at_once=AT_ONCE) if connect is None else connect
     try:
         ends = await run_many(

@@ -48,9 +48,10 @@ class SharedParticipant(Participant):
 
     def __init__(
         self, task: Task, point: npt.ArrayLike, secret: bytes, policy: Policy, *, verdicts: Verdicts,
-        plan: Plan | None = None, state: State | None = None, released: Released | None = None,
+        plan: Plan | None = None, value: float | None = None, state: State | None = None,
+        released: Released | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(task, point, secret, policy, plan=plan, state=state, released=released)
+        super().__init__(task, point, secret, policy, plan=plan, value=value, state=state, released=released)
         self._verdicts = verdicts
 
     def next_state(self, closed: Closed, row: int, responders: int) -> State:

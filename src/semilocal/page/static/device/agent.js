@@ -24,6 +24,7 @@ import { readPlan } from "#device/plan.js";
 /** @typedef {import("#device/policy.js").Policy} Policy */
 /**
  * @typedef {object} Options
+ * @property {number | null} [value] the owner's own, if the campaign asks for one
  * @property {string} [token] to enrol with; empty where enrolment is open
  * @property {number} [spread] answers are sent up to this many milliseconds late, by jitter
  * @property {Uint8Array} [agreed] digest of the plan that the owner agreed to; another one is refused
@@ -59,6 +60,7 @@ export class Agent {
     this.vault = vault;
     this.position = position.map(Number);
     this.policy = policy;
+    this.value = options.value ?? null;
     this.token = options.token ?? "";
     this.spread = options.spread ?? 0;
     this.agreed = options.agreed;
@@ -103,20 +105,20 @@ export class Agent {
       if (this.agreed && !equal(plan.digest, this.agreed)) throw new ServerViolation("other-plan", "the server shows another plan of values than the one you agreed to");
       if (!this.newKey) this.vault.checkKey(this.channel.server, task.server_key);
       await this.pin(task, plan);
-    } else if (this.position.join() !== this.entry.position.join()) {
-      throw new InvalidInput("this device joined the task with another position; a position is fixed for a task, or two answers could be compared. Give the same one");
+    } else if (this.position.join() !== this.entry.position.join() || this.value !== (this.entry.value ?? null)) {
+      throw new InvalidInput("this device joined the task with another position or value; both are fixed for a task, or two answers could be compared. Give the same ones");
     }
     const { entry } = this;
     const { ledger, secret } = this.vault.contents;
     const { epsilon, exposure } = ledger[this.name]; // what was reserved when it joined, whatever the limits are now
     const policy = { ...this.policy, max_epsilon: unitsToNumber(epsilon.reserved), max_exposure: unitsToNumber(exposure.reserved) };
-    this.participant = new Participant(readTask(entry.task), entry.position, secret, policy, readPlan(entry.plan), entry);
+    this.participant = new Participant(readTask(entry.task), entry.position, secret, policy, readPlan(entry.plan), { value: entry.value, kept: entry });
   }
 
   /** @param {import("#device/task.js").Task} task @param {import("#device/plan.js").Plan} plan */
   async pin(task, plan) {
     const { contents } = this.vault;
-    const participant = new Participant(task, this.position, contents.secret, this.policy, plan); // checks plan, policy and position
+    const participant = new Participant(task, this.position, contents.secret, this.policy, plan, { value: this.value }); // checks all of them
     const epsilon = epsilonOfTask(task);
     const values = plan.asked.map((index) => participant.valueEpsilon(index));
     const worst = exactSum([...Array(1 + task.max_trims).fill(epsilon), ...values]);
@@ -131,7 +133,7 @@ export class Agent {
     if (exposure < limits[0]) this.notify(`Your cap on exposure ends your part after ${exposure / exactUnits(epsilon)} answers, perhaps without a region.`);
     /** @type {Membership} */
     const entry = {
-      server: this.channel.server, task: task.bytes, plan: plan.bytes, position: this.position, policy: this.policy, state: participant.state,
+      server: this.channel.server, task: task.bytes, plan: plan.bytes, position: this.position, value: this.value, policy: this.policy, state: participant.state,
       released: participant.released, token: this.token, enrolled: false, closings: [],
       seals: { round: 0, head: NOTHING, root: NOTHING }, checkpoint: NOTHING, over: false, refusal: null,
     };

@@ -1,9 +1,9 @@
 // What a device tells its owner before anything is sent: what will be known to whom, and the regions it may end in. Every
 // epsilon stands with its adjacency and delta. Knows numbers and words.
 
-import { COLLUSION, EXPERIMENTAL, lossWords } from "#device/pair.js";
+import { EXPERIMENTAL, collusionWords, lossWords, ownOfPair } from "#device/pair.js";
 import { epsilonOfTask, epsilonWorst, keepsCrowd } from "#device/task.js";
-import { releaseWords } from "#device/plan.js";
+import { isOwn, ownOf, ownWords, releaseWords, withValues } from "#device/plan.js";
 
 /** @typedef {import("#device/task.js").Task} Task */
 /** @typedef {import("#device/plan.js").Plan} Plan */
@@ -26,14 +26,22 @@ export function placeWords(tree, cell) {
 /** Lengths of sides in words. @param {Task["tree"]} tree @param {number[]} sides */
 const sidesWords = (tree, sides) => sides.map((side) => Number(side.toPrecision(2))).join(" x ") + (tree.isGeographic ? " km" : "");
 
+/** A release that asks, with its loss. @param {Plan} plan @param {number} index */
+function releaseLine(plan, index) {
+  const release = plan.releases[index];
+  const own = isOwn(release) ? ownOf(plan) : null;
+  return `${releaseWords(release)} (epsilon = ${short(release.mechanism?.epsilon ?? 0)}, delta = 0, between ${own ? `any two values of ${ownWords(own)}` : INSIDE})`;
+}
+
 /** What one task costs at most, each loss with its adjacency and delta. @param {Task} task @param {Plan} plan */
 function costLines(task, plan) {
+  const more = withValues(ownOf(plan));
   const inside = epsilonOfTask(task) + plan.epsilon;
   const worst = epsilonWorst(task) + plan.epsilon;
   const factor = Number(Math.exp(Math.min(inside, 700)).toPrecision(3));
-  const lines = [`Protected: where you are inside that region. epsilon = ${short(inside)} (delta = 0) between ${INSIDE}: what you send changes the odds between the two by a factor of at most ${factor}.`];
-  if (task.max_trims) lines.push(`If you are in a sparse part, your device may act from a place that you are not at. Then it is up to epsilon = ${short(worst)} (delta = 0) for ${MOVED}, in this direction only; nothing is promised between two moved positions.`);
-  if (plan.asked.length) lines.push(`Included: ${plan.asked.map((index) => `${releaseWords(plan.releases[index])} (epsilon = ${short(plan.releases[index].mechanism?.epsilon ?? 0)}, delta = 0, between ${INSIDE})`).join("; ")}.`);
+  const lines = [`Protected: where you are inside that region${more ? ", and your own value" : ""}. epsilon = ${short(inside)} (delta = 0) between ${INSIDE}${more}: what you send changes the odds between the two by a factor of at most ${factor}.`];
+  if (task.max_trims) lines.push(`If you are in a sparse part, your device may act from a place that you are not at. Then it is up to epsilon = ${short(worst)} (delta = 0) for ${MOVED}${more}, in this direction only; nothing is promised between two moved positions.`);
+  if (plan.asked.length) lines.push(`Included: ${plan.asked.map((index) => releaseLine(plan, index)).join("; ")}.`);
   return lines;
 }
 
@@ -49,7 +57,7 @@ export function beforeLines(task, plan) {
     ...costLines(task, plan),
     `Known to this server alone: that a browser at your network address takes part. It is not stored.`,
     `If this server lies about the others, your crowd may be made up and you can be led to a cell of about ${sidesWords(tree, smallest)}; that exposes up to epsilon = ${short(task.max_rounds * epsilonOfTask(task) + plan.epsilon)} (delta = 0) between positions in the same smallest cell.`,
-    "Your exact position never leaves this device. Between positions in different regions nothing is hidden.",
+    `Your exact position${ownOf(plan) ? " and your own value never leave" : " never leaves"} this device. Between positions in different regions nothing is hidden.`,
   ];
 }
 
@@ -68,10 +76,11 @@ export function beforePairLines(pair) {
   const [smallest, bucket] = [pair.tree.maxDepth, pair.bucket_depth].map((depth) => sidesWords(pair.tree, pair.tree.smallestSides(depth)));
   return [
     EXPERIMENTAL,
-    `${COLLUSION} That is a cell of about ${smallest}.`,
+    `${collusionWords(pair)}${pair.maps ? ` The smallest cell is about ${smallest}.` : ""}`,
     `The operators: ${pair.leader.name} at ${pair.leader.origin} and ${pair.helper.name} at ${pair.helper.origin}. Take part only if you believe that they do not work together.`,
     ...(pair.bucket_depth ? [`Known to everybody, without any protection: your bucket, one of ${2 ** pair.bucket_depth} cells, of about ${bucket}.`] : []),
-    `Protected: where you are. ${lossWords(pair)}, against everybody who sees the result and against either operator alone.`,
+    ...(pair.maps ? [] : ["No place is sent, and nothing about places is published."]),
+    `Protected: where you are${ownOfPair(pair) ? ", and your own value" : ""}. ${lossWords(pair)}, against everybody who sees the result and against either operator alone.`,
     `Known to ${pair.leader.name}: that a browser at your network address uploaded. Known to everybody: how many did.`,
   ];
 }

@@ -44,12 +44,16 @@ export function valueWords(secret, task, plan, index, region, count) {
 }
 
 /**
- * The entropy of the one upload for this task of two servers and this deepest cell.
- * @param {Uint8Array} secret @param {Uint8Array} task @param {bigint} code @param {number} length
+ * The entropy of the one upload for this task of two servers, this deepest cell and this value.
+ * @param {Uint8Array} secret @param {Uint8Array} task @param {bigint} code @param {number} length @param {number | null} [value]
  */
-export function uploadEntropy(secret, task, code, length) {
-  return derive(secret, concat(utf8("semilocal/1/upload"), task, bigEndian(code, 8)), length);
+export function uploadEntropy(secret, task, code, length, value = null) {
+  const more = value === null ? [] : [bigEndian(value, 8)];
+  return derive(secret, concat(utf8("semilocal/1/upload"), task, bigEndian(code, 8), ...more), length);
 }
+
+/** The word that says which way a value is rounded for this task of two servers. @param {Uint8Array} secret @param {Uint8Array} task */
+export const roundingWord = (secret, task) => words(secret, concat(utf8("semilocal/1/rounding"), task), 1)[0];
 
 /** @param {Uint8Array} secret @param {Uint8Array} label @param {number} count @returns {bigint[]} */
 function words(secret, label, count) {

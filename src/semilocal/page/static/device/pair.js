@@ -3,23 +3,27 @@
 
 import { ServerViolation, check } from "#device/errors.js";
 import { concat, equal } from "#device/bytes.js";
-import { bytes, float, integer, isPrintable, map, oneOf, text } from "#device/fields.js";
+import { bytes, float, integer, isPrintable, list, map, oneOf, text } from "#device/fields.js";
 import { pack, unpack } from "#device/msgpack.js";
+import { checkFunction, checkRange, withValues } from "#device/plan.js";
 import { sha256 } from "#device/sha256.js";
 import { readHierarchy } from "#device/task.js";
 import { treeOf } from "#device/trees.js";
 
 /** @typedef {import("#device/policy.js").Policy} Policy */
 /** @typedef {ReturnType<typeof readOperator>} Operator */
-/** @typedef {ReturnType<typeof readFields> & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree, levels: number}} PairTask */
+/** @typedef {ReturnType<typeof readValue>} AskedValue */
+/**
+ * @typedef {ReturnType<typeof readFields> & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree, levels: number,
+ *   asked: AskedValue | null, maps: boolean, epsilon: number}} PairTask `maps`: whether places are sent; `epsilon` is what one upload costs
+ */
 
-export const COLLUSION = "If both operators collude they have every position, to the resolution of the upload.";
 export const EXPERIMENTAL = "Experimental: nobody independent has reviewed the two-servers mode yet.";
 const ORIGIN = /^(https?):\/\/([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:([1-9][0-9]{0,4}))?$/;
 const USUAL_PORT = /** @type {Record<string, string>} */ ({ http: "80", https: "443" });
 
 const readOperator = map({ name: text, origin: text, signing_key: bytes(32), sealing_key: bytes(32) });
-const readFields = map({
+const FIELDS = {
   type: oneOf("pair-task"),
   pooled: map({
     type: oneOf("pooled-task"), hierarchy: readHierarchy, epsilon: float, trust: oneOf("two-servers"), max_reports: integer(1, 1000),
@@ -28,7 +32,13 @@ const readFields = map({
   leader: readOperator,
   helper: readOperator,
   bucket_depth: integer(0, 16),
+};
+const readFields = map(FIELDS);
+const readValue = map({
+  name: text, low: float, high: float, bits: integer(1, 10), mean: oneOf("all", "cells"), function: text, parameters: list(float, 64),
 });
+const readAsking = map({ ...FIELDS, value: readValue });
+const FUNCTIONS = ["coordinate", "squared_norm", "linear", "indicator"]; // + - * / alone
 
 /** Whether bytes begin like those of a pair task. @param {Uint8Array} data */
 export const isPairTask = (data) => equal(data.slice(1, 16), concat(pack("type"), pack("pair-task")));
@@ -36,10 +46,8 @@ export const isPairTask = (data) => equal(data.slice(1, 16), concat(pack("type")
 /** The pair in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {PairTask} */
 export function readPairTask(data) {
   const found = unpack(data);
-  if (found instanceof Map && found.has("value")) {
-    throw new ServerViolation("asks-for-a-value", "the task asks for a value beside the position, which this page cannot send; take part with `semilocal join`");
-  }
-  const fields = readFields(found);
+  const asking = found instanceof Map && found.has("value") ? readAsking(found) : null;
+  const fields = asking ?? readFields(found);
   const { pooled, leader, helper, bucket_depth: buckets } = fields;
   const { kind } = pooled.hierarchy;
   check(kind === "binary" || kind === "sphere", "two servers count in a binary tree or on the sphere");
@@ -56,7 +64,33 @@ export function readPairTask(data) {
   check(!equal(leader.signing_key, helper.signing_key), "the two operators have the same signing key");
   check(!equal(leader.sealing_key, helper.sealing_key), "the two operators have the same sealing key");
   check(buckets < tree.maxDepth && buckets % tree.axes === 0, `bucket_depth is a multiple of the ${tree.axes} axes, below the depth; got ${buckets}`);
-  return { ...fields, id: sha256(data), bytes: data, tree, levels: tree.maxDepth - buckets };
+  const asked = asking ? asking.value : null;
+  if (asked) {
+    check(buckets === 0, "a task with a value has no public buckets");
+    checkAsked(asked);
+  }
+  const maps = asked === null || asked.mean === "cells";
+  const epsilon = asked && maps ? 2 * pooled.epsilon : pooled.epsilon;
+  return { ...fields, id: sha256(data), bytes: data, tree, levels: maps ? tree.maxDepth - buckets : 1, asked, maps, epsilon };
+}
+
+/** @param {AskedValue} asked */
+function checkAsked({ name, low, high, function: f, parameters }) {
+  check([...name].length >= 1 && [...name].length <= 100 && isPrintable(name), `a value's name is 1 to 100 printable characters; got ${name.slice(0, 100)}`);
+  checkRange(low, high);
+  check(f === "" || FUNCTIONS.includes(f), `two servers take one of the functions ${FUNCTIONS.join(", ")}; got ${f}`);
+  if (f) checkFunction(f, parameters);
+  else check(!parameters.length, "an owner's own value has no parameters");
+}
+
+/** The value of the owner's own that a pair asks for; null if it asks for none. @param {PairTask} pair */
+export const ownOfPair = ({ asked }) => (asked && asked.function === "" ? asked : null);
+
+/** What both operators have if they work together. @param {PairTask} pair */
+export function collusionWords({ asked, maps }) {
+  const value = asked ? `everybody's value (${asked.name}, to its grid)` : "";
+  if (!maps) return `If both operators collude they have ${value}.`;
+  return `If both operators collude they have every position, to the resolution of the upload${value ? `, and ${value}` : ""}.`;
 }
 
 /** @param {Operator} operator */
@@ -74,11 +108,11 @@ export function otherOrigin({ leader, helper }, server) {
 }
 
 /** What one upload costs, with its adjacency and delta. @param {PairTask} pair */
-export function lossWords({ pooled, bucket_depth: buckets }) {
-  const between = buckets
+export function lossWords(pair) {
+  const between = pair.bucket_depth
     ? "any two positions of one person inside the bucket that the upload names; nothing is promised between buckets"
-    : "any two positions of one person anywhere in the domain";
-  return `epsilon = ${pooled.epsilon} (delta = 0) between ${between}`;
+    : `any two positions of one person anywhere in the domain${withValues(ownOfPair(pair))}`;
+  return `epsilon = ${pair.epsilon} (delta = 0) between ${between}`;
 }
 
 /** Refuse a pair that the owner forbids; nothing here depends on the position. @param {PairTask} pair @param {Policy} policy @param {boolean} allowBucket */
@@ -87,12 +121,12 @@ export function checkPair(pair, policy, allowBucket) {
     throw new ServerViolation("public-bucket", `the task makes every device's cell of depth ${pair.bucket_depth} public; the owner does not allow that`);
   }
   for (const limit of [policy.max_epsilon, policy.max_exposure]) {
-    if (limit !== null && !(pair.pooled.epsilon <= limit)) throw new ServerViolation("over-budget", `the task costs ${lossWords(pair)}; ${limit} is left`);
+    if (limit !== null && !(pair.epsilon <= limit)) throw new ServerViolation("over-budget", `the task costs ${lossWords(pair)}; ${limit} is left`);
   }
   const least = policy.min_side;
   check([0, 1, pair.tree.axes].includes(least.length), `min_side has one number, or one per axis; got ${least}`);
   const found = pair.tree.smallestSides(pair.tree.maxDepth);
-  if (least.length && !found.every((side, axis) => side >= (least[axis] ?? least[0]) * (1 - 1e-9))) {
+  if (pair.maps && least.length && !found.every((side, axis) => side >= (least[axis] ?? least[0]) * (1 - 1e-9))) {
     const words = found.map((side) => side.toPrecision(3)).join(" x ");
     throw new ServerViolation("small-cell", `the upload holds the position to ${words}, which both operators together could read; the owner allows nothing below ${least.join(" x ")}`);
   }

@@ -12,6 +12,7 @@ import { forWidth, isPossible, respond, wordCount } from "#device/randomizer.js"
 import { verdict } from "#device/rule.js";
 import { sha256 } from "#device/sha256.js";
 import { epsilonOfTask } from "#device/task.js";
+import { checkOwn, ownOf } from "#device/plan.js";
 import { misfit, scaledValue } from "#device/values.js";
 
 /** @typedef {import("#device/messages.js").Query} Query */
@@ -42,9 +43,9 @@ export class Participant {
   /**
    * @param {Task} task pinned @param {number[]} point the private position; it never leaves @param {Uint8Array} secret
    * @param {Policy} policy @param {Plan} plan pinned
-   * @param {{state: State, released: Released}} [kept] to go on after a restart
+   * @param {{value?: number | null, kept?: {state: State, released: Released}}} [more] the owner's own value, if the plan asks for one; what was kept, to go on after a restart
    */
-  constructor(task, point, secret, policy, plan, kept) {
+  constructor(task, point, secret, policy, plan, { value = null, kept } = {}) {
     checkSecret(secret);
     if (!equal(plan.task, task.id)) throw new ServerViolation("bad-plan", "the plan belongs to another task");
     for (const index of plan.asked) {
@@ -52,6 +53,7 @@ export class Participant {
       if (words) throw new ServerViolation("bad-plan", words);
     }
     checkTask(task, plan, policy);
+    checkOwn(ownOf(plan), value);
     const code = task.tree.codeOf(point);
     this.task = task;
     this.plan = plan;
@@ -63,6 +65,7 @@ export class Participant {
     this.released = kept?.released ?? { first: 0, answered: [] };
     this.secret = secret;
     this.point = point;
+    this.own = value;
   }
 
   /** The cell it ended in; null while it goes on. */
@@ -236,7 +239,7 @@ export class Participant {
     const { task, plan, state } = this;
     const release = plan.releases[index];
     if (release.mechanism === null) throw new ServerViolation("unknown-release", `the plan asks for no value with index ${index}`);
-    const unit = scaledValue(release, this.acting(), task.tree.corners(state.cell));
+    const unit = scaledValue(release, this.acting(), task.tree.corners(state.cell), this.own);
     const words = valueWords(this.secret, task.id, plan.digest, index, state.cell, valueWordCount(release.mechanism));
     return outputOf(release.mechanism, unit, words);
   }

@@ -1,6 +1,7 @@
 // The plan of values, pinned with the task (spec/protocol.md, section 15.1). Knows parameters. Knows no positions.
 
-import { check } from "#device/errors.js";
+import { InvalidInput, check } from "#device/errors.js";
+import { isVisible } from "#device/cells.js";
 import { bytes, float, list, oneOf, optional, tagged, text, tuple } from "#device/fields.js";
 import { readMechanism } from "#device/layout.js";
 import { unpack } from "#device/msgpack.js";
@@ -9,7 +10,11 @@ import { sha256 } from "#device/sha256.js";
 /** @typedef {ReturnType<typeof readRelease>} Release */
 /** @typedef {{task: Uint8Array, releases: Release[], asked: number[], epsilon: number, digest: Uint8Array, bytes: Uint8Array}} Plan */
 
+/** @typedef {{name: string, low: number, high: number}} Own a value of the owner's own and its public range */
+/** @typedef {{function: string, parameters: number[]}} Asked */
+
 const FUNCTIONS = ["coordinate", "squared_norm", "gaussian_bump", "linear", "indicator"];
+const OWN = "own:"; // before the name of a value of the owner's own
 const readRelease = tuple({
   kind: oneOf("mean", "values", "counts", "points"), mechanism: optional(readMechanism), function: text, parameters: list(float, 64),
 });
@@ -19,6 +24,7 @@ const readFields = tagged("plan", { task: bytes(32), releases: list(readRelease,
 export function readPlan(data) {
   const { task, releases } = readFields(unpack(data));
   releases.forEach(checkRelease);
+  check(releases.filter(isOwn).length <= 1, "a plan asks for one value of people's own");
   const asked = [...releases.keys()].filter((index) => releases[index].mechanism !== null);
   const epsilon = releases.reduce((sum, { mechanism }) => sum + (mechanism?.epsilon ?? 0), 0);
   return { task, releases, asked, epsilon, digest: sha256(data), bytes: data };
@@ -30,7 +36,22 @@ function checkRelease({ kind, mechanism, function: name, parameters: numbers }) 
     check(mechanism === null && name === "" && numbers.length === 0, `${kind} follow from the crowds: no mechanism and no function`);
     return;
   }
-  check(mechanism !== null && FUNCTIONS.includes(name), `${kind} needs a mechanism and a function; got ${name}`);
+  const own = name.startsWith(OWN);
+  check(mechanism !== null && (own || FUNCTIONS.includes(name)), `${kind} needs a mechanism and a function; got ${name}`);
+  if (own) {
+    check(isVisible(name.slice(OWN.length), 100), "the name of a value has 1 to 100 characters, all visible");
+    check(numbers.length === 2, "an own value takes its smallest and its largest");
+    checkRange(numbers[0], numbers[1]);
+  } else checkFunction(name, numbers);
+}
+
+/** @param {number} low @param {number} high */
+export function checkRange(low, high) {
+  check(low < high && Number.isFinite(high - low), `a range has its smallest value first and a finite width; got ${low} to ${high}`);
+}
+
+/** Refuse parameters that a function of the position does not take. @param {string} name @param {number[]} numbers */
+export function checkFunction(name, numbers) {
   if (name === "coordinate") check(numbers.length === 1 && Number.isInteger(numbers[0]) && numbers[0] >= 0, "coordinate takes one whole number, the axis");
   if (name === "linear") check(numbers.length >= 2, "linear takes an intercept and one weight per axis");
   if (name === "gaussian_bump") {
@@ -44,5 +65,30 @@ function checkRelease({ kind, mechanism, function: name, parameters: numbers }) 
   }
 }
 
+/** Whether it asks for a number of the owner's own, and not for a function of the position. @param {Asked} release */
+export const isOwn = ({ function: name }) => name.startsWith(OWN);
+
+/** The own value that a plan asks for; null if it asks for none. @param {Plan} plan @returns {Own | null} */
+export function ownOf({ releases }) {
+  const found = releases.find(isOwn);
+  return found ? { name: found.function.slice(OWN.length), low: found.parameters[0], high: found.parameters[1] } : null;
+}
+
+/** @param {Own} own */
+export const ownWords = ({ name, low, high }) => `${name} from ${low} to ${high}`;
+
+/** Refuse an owner's value that is outside its range, missing, or not asked for. @param {Own | null} own what is asked @param {number | null} value */
+export function checkOwn(own, value) {
+  if (own === null && value !== null) throw new InvalidInput("the campaign asks for no value of your own; leave it out");
+  if (own !== null && value === null) throw new InvalidInput(`the campaign asks for ${ownWords(own)}: give your value`);
+  if (own !== null && value !== null && !(own.low <= value && value <= own.high)) throw new InvalidInput(`your value is outside the public range, ${ownWords(own)}; nothing was sent`);
+}
+
+/** What else may differ between two positions: the owner's own value. @param {Own | null} own */
+export const withValues = (own) => (own ? `, with any two values of ${ownWords(own)}` : "");
+
 /** A release in words. @param {Release} release */
-export const releaseWords = ({ kind, function: name, parameters }) => (name ? `${kind} of ${name}(${parameters.join(", ")})` : kind);
+export function releaseWords({ kind, function: name, parameters }) {
+  if (name.startsWith(OWN)) return `${kind} of ${name.slice(OWN.length)}`;
+  return name ? `${kind} of ${name}(${parameters.join(", ")})` : kind;
+}

@@ -3,9 +3,9 @@
 
 import { INSIDE, MOVED, placeWords, short } from "#device/before.js";
 import { hex, unitsToNumber } from "#device/bytes.js";
-import { COLLUSION, EXPERIMENTAL, lossWords, readPairTask } from "#device/pair.js";
+import { EXPERIMENTAL, collusionWords, lossWords, readPairTask } from "#device/pair.js";
 import { epsilonOfTask, readTask } from "#device/task.js";
-import { readPlan, releaseWords } from "#device/plan.js";
+import { ownOf, readPlan, releaseWords, withValues } from "#device/plan.js";
 
 /** @typedef {"finished" | "lost" | "cancelled" | "refused" | "unfinished" | "uploaded"} Outcome */
 /**
@@ -74,8 +74,9 @@ function afterLines(found, entry) {
   if (found.crowd !== null) lines.push(`Your crowd: ${found.crowd} answered for this region, you included.`);
   else if (found.outcome === "finished") lines.push("Your crowd: unknown; this task keeps no crowd, you may be alone.");
   const inside = found.epsilon - found.trims * epsilonOfTask(task);
-  const moved = found.trims ? `; at most ${short(found.epsilon)} (delta = 0) for ${MOVED}` : "";
-  lines.push(`What you spent: epsilon = ${short(inside)} (delta = 0) between ${INSIDE}${moved}, if the server followed the protocol.`);
+  const more = withValues(ownOf(plan));
+  const moved = found.trims ? `; at most ${short(found.epsilon)} (delta = 0) for ${MOVED}${more}` : "";
+  lines.push(`What you spent: epsilon = ${short(inside)} (delta = 0) between ${INSIDE}${more}${moved}, if the server followed the protocol.`);
   if (found.moves) lines.push(`Your device was moved ${found.moves} times: you are not in this region. Only this device knows.`);
   const values = entry.released.answered.map(({ index }) => releaseWords(plan.releases[index]));
   lines.push(`What was revealed: this region, its crowd, and in which rounds you answered; these are unprotected by design.${values.length ? ` Through noise: ${values.join("; ")}.` : ""}`);
@@ -89,5 +90,5 @@ function uploadLines(found, upload) {
   const pair = readPairTask(upload.task);
   const lines = [opening(found)];
   if (upload.receipt.length) lines.push(`Receipt of ${pair.leader.name}, signed: upload ${hex(upload.digest)}. This device keeps it.`);
-  return [...lines, `What you spent: ${lossWords(pair)}, against everyone who sees the result and against either operator alone.`, COLLUSION, EXPERIMENTAL];
+  return [...lines, `What you spent: ${lossWords(pair)}, against everyone who sees the result and against either operator alone.`, collusionWords(pair), EXPERIMENTAL];
 }

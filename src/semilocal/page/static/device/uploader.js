@@ -49,6 +49,7 @@ export class Uploader {
     this.vault = vault;
     this.position = position.map(Number);
     this.policy = policy;
+    this.value = options.value ?? null;
     this.token = options.token ?? "";
     this.spread = options.spread ?? 0;
     this.newKey = options.newKey ?? false;
@@ -92,8 +93,8 @@ export class Uploader {
       if (phase !== "open") throw new ServerViolation(token, `the task is ${phase} at ${name}; uploads need it to be open`);
     }
     const { contents } = this.vault;
-    const upload = await makeUpload(pair, this.position, contents.secret, this.token);
-    const cost = { epsilon: exactUnits(pair.pooled.epsilon), exposure: exactUnits(pair.pooled.epsilon) };
+    const upload = await makeUpload(pair, this.position, contents.secret, this.token, this.value);
+    const cost = { epsilon: exactUnits(pair.epsilon), exposure: exactUnits(pair.epsilon) };
     const reserved = { ...contents, ledger: reserve(contents, this.name, cost) };
     const booked = { ...contents, ledger: spend(reserved, this.name, cost) };
     const entry = { task: pair.bytes, digest: sha256(upload), upload, receipt: NOTHING, refusal: null };
@@ -108,8 +109,8 @@ export class Uploader {
   /** The stored upload must be for this position; another token may replace its own. @param {PairTask} pair */
   async resume(pair) {
     const kept = readUpload(this.entry.upload);
-    if (!equal(shareOf(pair, this.position, this.vault.contents.secret).report.public, kept.public)) {
-      throw new InvalidInput("this device holds an upload for the task with another position; a position is fixed for a task, or two uploads could be compared. Give the same one");
+    if (!equal(shareOf(pair, this.position, this.vault.contents.secret, this.value).report.public, kept.public)) {
+      throw new InvalidInput("this device holds an upload for the task with another position or value; both are fixed for a task, or two uploads could be compared. Give the same ones");
     }
     if (!this.token || this.token === kept.token) return;
     const upload = packUpload({ ...kept, token: this.token });

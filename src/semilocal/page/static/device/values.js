@@ -2,12 +2,15 @@
 // doubles. Knows no participants and no noise.
 
 import { spacing } from "#device/bytes.js";
+import { isOwn } from "#device/plan.js";
 
-/** @typedef {import("#device/plan.js").Release} Release */
+/** @typedef {import("#device/plan.js").Asked} Asked */
 /** @typedef {{lower: number[], upper: number[]}} Corners */
 
-/** Why a function does not fit a domain; empty if it does. @param {Release} release @param {Corners} box */
-export function misfit({ function: name, parameters: numbers }, box) {
+/** Why a function does not fit a domain; empty if it does. @param {Asked} release @param {Corners} box */
+export function misfit(release, box) {
+  if (isOwn(release)) return "";
+  const { function: name, parameters: numbers } = release;
   const axes = box.lower.length;
   const center = name === "gaussian_bump" ? numbers.length - 1 : numbers.length;
   const fits = name === "coordinate" ? numbers[0] < axes
@@ -61,8 +64,13 @@ export function functionRange(name, numbers, { lower, upper }) {
   return [Math.min(Math.max(least - slack, 0), 1), Math.min(Math.max(most + slack, 0), 1)];
 }
 
-/** The number from 0 to 1 that goes through the mechanism. @param {Release} release @param {number[]} x inside the box @param {Corners} box */
-export function scaledValue({ function: name, parameters: numbers }, x, box) {
-  const [low, high] = functionRange(name, numbers, box);
-  return high > low ? Math.min(Math.max((functionValue(name, numbers, x) - low) / (high - low), 0), 1) : 0.5;
+/**
+ * The number from 0 to 1 that goes through the mechanism.
+ * @param {Asked} release @param {number[]} x inside the box @param {Corners} box @param {number | null} [own] the owner's own value, if it asks for it
+ */
+export function scaledValue(release, x, box, own = null) {
+  const { function: name, parameters: numbers } = release;
+  const [low, high] = isOwn(release) ? numbers : functionRange(name, numbers, box);
+  const value = isOwn(release) ? Number(own) : functionValue(name, numbers, x);
+  return high > low ? Math.min(Math.max((value - low) / (high - low), 0), 1) : 0.5;
 }

@@ -15,6 +15,7 @@ import { SECRET_BYTES, checkSecret } from "#device/keys.js";
  * @property {Uint8Array} task its bytes, pinned
  * @property {Uint8Array} plan its bytes, pinned
  * @property {number[]} position fixed for the task; it never leaves
+ * @property {number | null} [value] the owner's own, fixed for the task; it leaves through noise only
  * @property {import("#device/participant.js").State} state
  * @property {import("#device/participant.js").Released} released
  * @property {import("#device/policy.js").Policy} policy what the owner allowed when joining

@@ -79,7 +79,7 @@ class JoinView {
     const entry = memberships[this.name];
     if (entry && !entry.over) {
       this.note("This browser takes part already; it goes on with the same position.");
-      await this.run(entry.position, entry.policy);
+      await this.run(entry.position, entry.policy, entry.value);
     } else if (entry || uploads[this.name]?.receipt.length) {
       const { summarise } = await import("#device/summary.js");
       this.end = summarise(/** @type {Vault} */ (this.vault).contents, this.name);
@@ -125,12 +125,12 @@ class JoinView {
 
   stopping = new AbortController();
 
-  /** @param {number[]} position @param {import("#device/policy.js").Policy} policy */
-  async device(position, policy) {
+  /** @param {number[]} position @param {import("#device/policy.js").Policy} policy @param {number | null} [value] the person's own */
+  async device(position, policy, value) {
     const form = /** @type {JoinForm} */ (this.form);
     const vault = /** @type {Vault} */ (this.vault);
     const notify = (/** @type {string} */ line) => this.note(line);
-    const options = { token: form.token.trim(), notify, allowBucket: form.allowBucket, agreed: form.pinned.plan?.digest };
+    const options = { token: form.token.trim(), notify, allowBucket: form.allowBucket, agreed: form.pinned.plan?.digest, value };
     const { Channel } = await import("#device/channel.js");
     const connect = (/** @type {string} */ origin) => new Channel(origin, { signal: this.stopping.signal, notify });
     if (form.pinned.pair) {
@@ -141,8 +141,8 @@ class JoinView {
     return new Agent(connect(location.origin), this.name, vault, position, policy, options);
   }
 
-  /** @param {number[]} position @param {import("#device/policy.js").Policy} [pinned] of an earlier visit */
-  async run(position, pinned) {
+  /** @param {number[]} position @param {import("#device/policy.js").Policy} [pinned] of an earlier visit @param {number | null} [value] the person's own */
+  async run(position, pinned, value) {
     this.running = true;
     this.error = "";
     this.changed();
@@ -150,7 +150,7 @@ class JoinView {
       const vault = /** @type {Vault} */ (this.vault);
       const policy = pinned ?? /** @type {JoinForm} */ (this.form).policy;
       if (!pinned) await vault.save({ caps: { ...vault.contents.caps, epsilon: policy.max_epsilon } });
-      this.end = await (await this.device(position, policy)).run();
+      this.end = await (await this.device(position, policy, value)).run();
     } finally {
       this.running = false;
     }
@@ -180,7 +180,7 @@ class JoinView {
         ${this.end ? html`<section class="card promise end" aria-labelledby="end"><h2 id="end">How it went</h2>${this.end.lines.map((line) => html`<p>${line}</p>`)}</section>`
           : this.running ? html`<section class="card running" aria-labelledby="runs"><h2 id="runs">Taking part</h2>
             <p>Keep this page open until the campaign ends. If you close it, come back in time: the device goes on with the same answers.</p></section>`
-          : form && this.vault ? form.render(() => void this.attempt(() => this.run(form.position ?? []))) : ""}
+          : form && this.vault ? form.render(() => void this.attempt(() => this.run(form.position ?? [], undefined, form.value))) : ""}
         <section class="card" aria-live="polite" ?hidden=${!this.log.length}>${this.log.map((line) => html`<p>${line}</p>`)}</section>
         <p class="quiet"><a href=${`/tasks/${this.name}/statement`}>The whole promise</a> · <a href=${`/#/campaign/${this.name}`}>The campaign</a></p>
       </div></div></main>`;

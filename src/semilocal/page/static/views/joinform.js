@@ -2,7 +2,8 @@
 // device's words. Sends nothing.
 
 import { html } from "#vendor/lit-html.js";
-import { checkPair } from "#device/pair.js";
+import { checkPair, ownOfPair } from "#device/pair.js";
+import { ownOf, ownWords } from "#device/plan.js";
 import { policyOf, refusals } from "#device/policy.js";
 import { beforeLines, beforePairLines, ladder } from "#device/before.js";
 
@@ -24,6 +25,9 @@ export class JoinForm {
     this.tree = (pinned.task ?? pinned.pair).tree;
     /** @type {string[]} */
     this.texts = this.tree.box.names.map(() => "");
+    this.own = pinned.pair ? ownOfPair(pinned.pair) : ownOf(pinned.plan); // the value of the person's own that is asked for
+    this.needsPosition = !pinned.pair || pinned.pair.maps || !this.own;
+    this.valueText = "";
     this.limits = Object.fromEntries(LIMITS.map(({ name, start }) => [name, String(start)]));
     this.token = "";
     this.consent = false;
@@ -36,6 +40,12 @@ export class JoinForm {
     const { lower, upper } = this.tree.box;
     const numbers = this.texts.map((text) => (text.trim() === "" ? NaN : Number(text)));
     return numbers.every((x, axis) => lower[axis] <= x && x <= upper[axis]) ? numbers : null;
+  }
+
+  /** The person's own value as a number in its range; null while it is none. */
+  get value() {
+    const number = this.valueText.trim() === "" ? NaN : Number(this.valueText);
+    return this.own && this.own.low <= number && number <= this.own.high ? number : null;
   }
 
   get policy() {
@@ -57,7 +67,8 @@ export class JoinForm {
 
   /** What is missing before anything may be sent. */
   get missing() {
-    if (!this.position) return "Give your position inside the domain.";
+    if (this.needsPosition && !this.position) return "Give your position inside the domain.";
+    if (this.own && this.value === null) return `Give your value, ${ownWords(this.own)}.`;
     if (this.about.enrolment === "tokens" && !this.token.trim()) return "Give the token that you got from the campaign.";
     if (this.reasons.length) return "Your limits do not allow this campaign.";
     return this.consent ? "" : "Say that you agree.";
@@ -101,7 +112,11 @@ export class JoinForm {
     const text = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
     const lines = pinned.pair ? beforePairLines(pinned.pair) : beforeLines(pinned.task, pinned.plan);
     return html`
-      <section class="card" aria-labelledby="where"><h2 id="where">1. Where you are</h2>
+      ${this.own ? html`<section class="card" aria-labelledby="own"><h2 id="own">Your value</h2>
+        <p class="quiet">${pinned.pair ? "It leaves this device in two shares only; each alone is random bytes." : "It leaves this device through noise only."}</p>
+        <form @submit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="wide">${ownWords(this.own)}
+          <input inputmode="decimal" autocomplete="off" .value=${this.valueText} @input=${(/** @type {Event} */ event) => edit(() => (this.valueText = text(event)))}></label></form></section>` : ""}
+      <section class="card" aria-labelledby="where" ?hidden=${!this.needsPosition}><h2 id="where">1. Where you are</h2>
         <p class="quiet">It stays on this device. Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it), type it${tree.isGeographic ? ", or ask your browser" : ""}.</p>
         <form @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
           ${tree.box.names.map((name, axis) => html`<label>${name}
