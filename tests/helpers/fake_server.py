@@ -408,11 +408,15 @@ class World:
         return Agent(f"{URL}/tasks/{self.server.name}", vault, position=position, **options)
 
 
-async def run_agents(world: World, points: list[Point]) -> list[Summary]:
-    """All devices at once, on one channel."""
+async def run_agents(world: World, points: list[Point], values: list[float] | None = None) -> list[Summary]:
+    """All devices at once, on one channel; with own values if the plan asks for one."""
     channel = world.channel()
     vaults = [world.vault(f"device{number}") for number in range(len(points))]
-    agents = [world.agent(vault, point, channel=channel) for vault, point in zip(vaults, points, strict=True)]
+    own = [None] * len(points) if values is None else values
+    agents = [
+        world.agent(vault, point, channel=channel, value=value)
+        for vault, point, value in zip(vaults, points, own, strict=True)
+    ]
     try:
         return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), HANG)
     finally:

@@ -53,10 +53,11 @@ class Device:
     """A participant with a key, over any httpx2 client."""
 
     def __init__(
-        self, client: httpx2.AsyncClient, task: Task, point: Any, secret: bytes, *, plan: Plan | None = None
-    ) -> None:
+        self, client: httpx2.AsyncClient, task: Task, point: Any, secret: bytes, *, plan: Plan | None = None,
+        value: float | None = None,
+    ) -> None:  # fmt: skip
         self.client, self.task, self.plan = client, task, plan or Plan(task.id)
-        self.machine = Participant(task, point, secret, ALLOW_ALL, plan=plan)
+        self.machine = Participant(task, point, secret, ALLOW_ALL, plan=plan, value=value)
         self.pseudonym = pseudonym(secret, task.id)
         self.key = device_key(secret, task.id)
 
@@ -164,13 +165,14 @@ def open_campaign(task: Task, *, releases: Any = (), capacity: int | None = None
 
 
 async def enrolled(
-    client: httpx2.AsyncClient, store: Store, campaign: Campaign, points: Any, secrets: list[bytes]
-) -> list[Device]:
+    client: httpx2.AsyncClient, store: Store, campaign: Campaign, points: Any, secrets: list[bytes], *,
+    values: list[float] | None = None,
+) -> list[Device]:  # fmt: skip
     """Create a campaign and enrol devices."""
     assert create_campaign(store, campaign, now=time.time())
     devices = [
-        Device(client, campaign.task, point, secret, plan=campaign.plan)
-        for point, secret in zip(points, secrets, strict=True)
+        Device(client, campaign.task, point, secret, plan=campaign.plan, value=value)
+        for point, secret, value in zip(points, secrets, values or [None] * len(secrets), strict=True)
     ]
     for device in devices:
         answer = await device.enrol()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import numpy as np
 import pytest
 
 from semilocal import simulate
@@ -13,10 +14,12 @@ from semilocal.protocol.plan import Release
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue
 from semilocal.service.rounds import start
 from semilocal.service.stores.base import Store
+from semilocal.simulation.run import LOST
 from semilocal.simulation.values import play_values, value_events
 from semilocal.testing import MockClock, cluster, running_app, secrets_of
+from semilocal.transcript.merkle import transcript_root
 from tests.helpers.keystone import same_over_http
-from tests.helpers.service import enrolled, open_campaign, sample_task, transcript
+from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task, transcript
 from tests.helpers.stored import verify
 
 TASKS: list[dict[str, Any]] = [
@@ -38,6 +41,36 @@ def test_devices_over_http_give_the_root_of_the_simulation(store: Store, changes
     """Of the whole campaign, rounds of values included."""
     task = sample_task(**changes)
     asyncio.run(same_over_http(store, task, cluster(60), secrets_of(60), RELEASES))
+
+
+def test_own_values_over_http_give_the_root_of_the_simulation_and_their_mean(store: Store) -> None:
+    """Moved people give their own value, so the mean has no bias."""
+    task = sample_task(tau=0.4)
+    points, secrets = cluster(60), secrets_of(60)
+    fares = np.random.default_rng(4).uniform(0, 80, 60).tolist()
+    release = Release.ask("mean", "own:fare", epsilon=8.0, parameters=[0, 80])
+
+    async def scenario() -> None:
+        clock = MockClock()
+        async with running_app(store, clock) as (client, service, _):
+            campaign = open_campaign(task, releases=(release,))
+            devices = await enrolled(client, store, campaign, points, secrets, values=fares)
+            assert start(store, task.id, clock())
+            state = await follow_campaign(client, devices, service=service)
+            run = simulate(points, task, secrets=secrets, detail="reports")
+            rounds = play_values(run, points, campaign.plan, secrets, values=fares)
+            simulated = [*run.events, *value_events(run, campaign.plan, rounds)]
+            events = await transcript(client, task, rounds=state["closed"], plan=campaign.plan)
+            assert events == [encode(event) for event in simulated]
+            assert verify(store, task.id).root == transcript_root(simulated)
+            (found,) = (await client.get(f"{devices[0].base}/results")).json()["releases"]
+            assert (found["function"], found["adjacency"]) == ("fare", "any two values of fare from 0 to 80")
+            given = np.flatnonzero(run.regions != LOST)
+            assert found["responders"] == len(given)
+            assert abs(found["mean"] - np.mean(np.array(fares)[given])) < 6 * found["stderr"]  # the secrets are fixed
+            assert found["bias_bound"] == 0
+
+    asyncio.run(scenario())
 
 
 def test_rule_each_closes_by_its_deadline_and_those_left_behind_still_give_a_value(store: Store) -> None:

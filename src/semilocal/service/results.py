@@ -15,6 +15,7 @@ import msgspec
 
 from ..errors import InvalidInput
 from ..io.regions import regions_geoparquet, regions_json
+from ..protocol.column import own_value
 from ..protocol.curator import Curator
 from ..protocol.messages import Checkpoint, Closed, ValueClosed, decode, decode_closed
 from ..protocol.partition import UNPROTECTED, Partition
@@ -182,10 +183,10 @@ class Findings:
             ]
             note = "the middle of each region, once per participant"
             return {"kind": "points", "epsilon": 0.0, "note": note, "points": points}
-        closed = self.values[index]
+        closed, f = self.values[index], release.build()
         out: dict[str, Any] = {
-            "kind": release.kind, "function": release.build().name, "epsilon": release.epsilon, "delta": 0.0,
-            "adjacency": INSIDE,
+            "kind": release.kind, "function": f.name, "epsilon": release.epsilon, "delta": 0.0,
+            "adjacency": f"any two values of {own_value(f)}" if release.own else INSIDE,
         }  # fmt: skip
         if release.kind == "values":
             return out | {

@@ -22,6 +22,8 @@ from semilocal.device.vault import Vault
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, Unreachable
 from semilocal.protocol.messages import Report, ValueClosed, ValueQuery, ValueReport, decode
 from semilocal.protocol.participant import Participant, State
+from semilocal.protocol.plan import Release
+from semilocal.simulation.values import play_values, value_events
 from semilocal.testing import ALLOW_ALL
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers import HANG
@@ -503,6 +505,66 @@ def test_a_position_outside_the_domain_is_refused_before_anything_is_sent() -> N
             asyncio.run(world.agent(vault, (0.3,)).run())
         assert {sent.method for sent in world.network.sent} == {"GET"}
         assert vault.contents.memberships == ()
+
+
+FARE = Release.ask("mean", "own:fare", epsilon=1.5, parameters=[0, 80])
+
+
+def test_own_values_leave_through_noise_only_and_are_booked() -> None:
+    points, fares = crowd(SIZE), np.random.default_rng(4).uniform(0, 80, SIZE).tolist()
+    world = World(FakeServer(capacity=SIZE, releases=(MEAN, FARE)))
+    summaries = asyncio.run(run_agents(world, points, fares))
+    secrets = [world.secrets[f"device{number}"] for number in range(SIZE)]
+    run = simulate(np.array(points), TASK, secrets=secrets, detail="reports")
+    rounds = play_values(run, points, world.server.plan, secrets, values=fares)
+    assert world.server.root() == transcript_root([*run.events, *value_events(run, world.server.plan, rounds)])
+    for summary in summaries:
+        assert summary.epsilon == 6.0 * (1 + summary.trims) + 2.5
+        assert "region, with any two values of fare from 0 to 80" in summary.text()
+        assert "mean of fare (epsilon = 1.5, delta = 0 between any two values of fare from 0 to 80)" in summary.text()
+
+
+@pytest.mark.parametrize(
+    ("releases", "value", "why"),
+    [
+        ((FARE,), None, "asks for fare from 0 to 80: give your value"),
+        ((FARE,), 80.1, "outside the public range, fare from 0 to 80"),
+        ((FARE,), float("nan"), "outside the public range"),
+        ((MEAN,), 3.0, "asks for no value of your own"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_before_anything_is_sent(
+    releases: tuple[Release, ...], value: float | None, why: str
+) -> None:
+    world = World(FakeServer(releases=releases))
+    with world.vault("device") as vault:
+        with pytest.raises(InvalidInput, match=why):
+            asyncio.run(world.agent(vault, (0.3, 0.3), value=value).run())
+        assert {sent.method for sent in world.network.sent} == {"GET"}
+        assert vault.contents.memberships == ()
+
+
+def test_a_value_is_fixed_for_a_task_and_a_restart_needs_the_same() -> None:
+    world = World(FakeServer(releases=(FARE,)))
+    with world.vault("device") as vault:
+        asyncio.run(world.agent(vault, (0.3, 0.3), value=12.0).run())
+        for other in (12.5, None):
+            with pytest.raises(InvalidInput, match="another position or value"):
+                asyncio.run(world.agent(vault, (0.3, 0.3), value=other).run())
+        assert asyncio.run(world.agent(vault, (0.3, 0.3), value=12.0).run()).outcome == "finished"
+        assert [own.value for own in vault.contents.own()] == [12.0]
+
+
+def test_what_is_sent_and_when_does_not_depend_on_the_value() -> None:
+    """All but the noisy answer: the same requests, in the same order, of the same size."""
+    seen = []
+    for value in (0.0, 37.0, 80.0):
+        world = World(FakeServer(releases=(FARE,)))
+        world.secrets["device"] = b"s" * 32
+        with world.vault("device") as vault:
+            asyncio.run(world.agent(vault, (0.3, 0.3), value=value).run())
+        seen.append([(sent.method, sent.url, len(sent.body)) for sent in world.network.sent])
+    assert seen[0] == seen[1] == seen[2]
 
 
 def test_the_position_is_fixed_for_a_task() -> None:

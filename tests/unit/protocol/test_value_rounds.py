@@ -15,6 +15,7 @@ from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, de
 from semilocal.protocol.participant import Participant, Released, State
 from semilocal.protocol.partition import Partition, Trims
 from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.promise import promise
 from semilocal.release import collected_mean, region_values
 from semilocal.testing import ALLOW_ALL, secrets_of
 from tests.helpers.service import sample_task
@@ -245,3 +246,71 @@ def test_every_function_travels_in_a_plan(function: str, parameters: list[float]
     plan.check(TASK)
     assert decode(encode(plan), Plan) == plan
     assert respond([0.1, 0.1], plan=plan) == respond([0.1, 0.1], plan=plan)
+
+
+# -- people's own values -------------------------------------------------------------------------------------------
+
+
+FARES = Plan(TASK.id, (Release.ask("mean", "own:fare", epsilon=1.0, parameters=[0, 100]),))
+
+
+def own_report(point: list[float], value: float | None, **options: Any) -> ValueReport:
+    state = State(phase="finished", round=8, cell=REGION, code=1, answered=8)
+    person = Participant(TASK, point, SECRET, ALLOW_ALL, plan=FARES, value=value, state=state, **options)
+    report = person.receive(ValueQuery(TASK.id, 9, FARES.digest, 0))
+    assert isinstance(report, ValueReport)
+    return report
+
+
+def test_an_own_value_is_answered_wherever_its_owner_is_in_the_region() -> None:
+    reports = {encode(own_report(point, 42.0)) for point in ([0.1, 0.1], [0.49, 0.2], [0.0, 0.0])}
+    assert len(reports) == 1
+    assert len({own_report([0.1, 0.1], value).answer for value in np.linspace(0, 100, 30).tolist()}) > 1
+
+
+def test_the_output_of_an_own_value_is_that_of_its_mechanism() -> None:
+    mechanism = FARES.releases[0].mechanism
+    assert mechanism is not None
+    entropy = value_entropy(SECRET, TASK.id, FARES.digest, 0, REGION, mechanism.words)
+    for value in (0.0, 12.5, 100.0):
+        assert own_report([0.1, 0.1], value).answer == mechanism.release_one(value / 100, entropy)
+
+
+@pytest.mark.parametrize("value", [None, -0.1, 100.1, math.nan, math.inf, True, "7"])
+def test_an_own_value_outside_its_range_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="fare from 0 to 100"):
+        own_report([0.1, 0.1], value)
+
+
+def test_a_value_that_nobody_asked_for_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="asks for no value of your own"):
+        Participant(TASK, [0.1, 0.1], SECRET, ALLOW_ALL, plan=PLAN, value=3.0)
+
+
+def test_the_promise_of_a_plan_names_the_own_value() -> None:
+    found = promise(TASK, FARES)
+    assert found.own == "fare from 0 to 100"
+    assert found.epsilon == TASK.epsilon + 1.0
+    assert "region, with any two values of fare from 0 to 100" in found.sentence()
+    assert promise(TASK, PLAN).own == ""
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters", "why"),
+    [
+        ("own:", (0, 1), "1 to 100 characters"),
+        ("own:" + "x" * 101, (0, 1), "1 to 100 characters"),
+        ("own:a\u202eb", (0, 1), "no control characters"),
+        ("own:fare", (), "range must be two numbers"),
+        ("own:fare", (1, 0), "smallest first"),
+        ("own:fare", (-1.7e308, 1.7e308), "smallest first"),
+    ],
+)
+def test_an_own_value_needs_a_name_and_a_range(function: str, parameters: tuple[float, ...], why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        Release.ask("mean", function, epsilon=1.0, parameters=parameters)
+
+
+def test_a_plan_asks_for_one_own_value() -> None:
+    with pytest.raises(InvalidInput, match="one value of people's own"):
+        Plan(TASK.id, FARES.releases * 2)
