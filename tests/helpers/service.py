@@ -170,9 +170,10 @@ async def enrolled(
 ) -> list[Device]:  # fmt: skip
     """Create a campaign and enrol devices."""
     assert create_campaign(store, campaign, now=time.time())
+    own: list[float | None] = [None] * len(secrets) if values is None else list(values)
     devices = [
         Device(client, campaign.task, point, secret, plan=campaign.plan, value=value)
-        for point, secret, value in zip(points, secrets, values or [None] * len(secrets), strict=True)
+        for point, secret, value in zip(points, secrets, own, strict=True)
     ]
     for device in devices:
         answer = await device.enrol()

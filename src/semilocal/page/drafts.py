@@ -12,7 +12,10 @@ import msgspec
 
 from ..errors import InvalidInput
 from ..geometry.places import parse_bounds
+from ..pooled.asked import AskedValue
 from ..pooled.task import PooledTask
+from ..protocol.column import as_range
+from ..protocol.plan import OWN
 from ..protocol.promise import promise
 from ..protocol.task import Task
 from ..service.campaign import CAMPAIGN_TRIMS, CampaignForm, ReleaseForm
@@ -42,6 +45,9 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         No region gets narrower: kilometres on a map of trust "nobody", else units of the axes. The default if left out.
     bucket_depth, peer_key : optional
         With trust "two-servers": see ``PairForm``.
+    own : str
+        A number of people's own whose mean is asked for, such as "fare"; empty for none. ``own_low`` and ``own_high``
+        are its public range. ``own_epsilon`` is what it costs with trust "nobody"; two servers take half of epsilon.
     """
 
     name: str
@@ -58,6 +64,23 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resolution: float | None = None
     bucket_depth: int = 0
     peer_key: str = ""
+    own: str = ""
+    own_low: float | None = None
+    own_high: float | None = None
+    own_epsilon: float | None = None
+
+    @property
+    def own_range(self) -> tuple[float, float] | None:
+        """The public range of people's own value; None if none is asked for."""
+        given = [number for number in (self.own_low, self.own_high) if number is not None]
+        if not self.own:
+            if given or self.own_epsilon is not None:
+                raise InvalidInput("own is missing: the name of people's own value; or leave its range and epsilon out")
+            return None
+        try:
+            return as_range(tuple(given), self.own)
+        except InvalidInput as error:
+            raise InvalidInput(f"own_low and own_high: {error}") from None
 
 
 def draft(asked: Draft, *, server_key: bytes) -> dict[str, Any]:
@@ -95,20 +118,27 @@ def _campaign(asked: Draft, server_key: bytes) -> dict[str, Any]:
         parse_bounds(asked.bounds), epsilon=asked.epsilon, delta=asked.delta, k=asked.k, max_trims=CAMPAIGN_TRIMS,
         window=asked.window, quorum=asked.quorum, server_key=server_key, resolution=asked.resolution,
     )  # fmt: skip
-    form = CampaignForm(
-        asked.name, task, (ReleaseForm("counts"),), asked.enrolment, asked.capacity, asked.enrolment_seconds
-    )
+    releases = [ReleaseForm("counts")]
+    if (limits := asked.own_range) is not None:
+        if asked.own_epsilon is None:
+            raise InvalidInput("own_epsilon is missing: what the mean of people's own value may cost")
+        releases.append(ReleaseForm("mean", f"{OWN}{asked.own}", limits, asked.own_epsilon))
+    form = CampaignForm(asked.name, task, tuple(releases), asked.enrolment, asked.capacity, asked.enrolment_seconds)
     found = promise(task, form.build().plan)
     return {"path": "/tasks", "form": msgspec.to_builtins(form), "promise": found.to_json()}
 
 
 def _pair(asked: Draft) -> dict[str, Any]:
+    value = None
+    if (limits := asked.own_range) is not None:
+        value = AskedValue(name=asked.own, low=limits[0], high=limits[1], mean="cells")
     pooled = PooledTask.build(
-        parse_bounds(asked.bounds), epsilon=asked.epsilon, trust="two-servers", resolution=asked.resolution
-    )
-    pair = PairTask(pooled, *_OPERATORS, asked.bucket_depth)
+        parse_bounds(asked.bounds), epsilon=asked.epsilon if value is None else asked.epsilon / 2, trust="two-servers",
+        resolution=asked.resolution,
+    )  # fmt: skip
+    pair = PairTask(pooled, *_OPERATORS, asked.bucket_depth, value or msgspec.UNSET)
     form = PairForm(
         asked.name, pooled, asked.peer_key, asked.bucket_depth, asked.enrolment, asked.capacity,
-        asked.enrolment_seconds,
+        asked.enrolment_seconds, value,
     )  # fmt: skip
     return {"path": "/pairs", "form": msgspec.to_builtins(form), "promise": pair.promise().to_json()}

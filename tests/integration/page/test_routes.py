@@ -218,6 +218,12 @@ def test_a_draft_needs_the_token_says_the_promise_and_creates_the_campaign_it_de
             assert coarse["form"]["task"]["min_side"] == [5.0]
             few = await client.post("/drafts", json=asked | {"capacity": 3}, headers=ADMIN)
             assert "capacity must be at least k" in few.json()["detail"]
+            fare = asked | {"own": "fare", "own_low": 0, "own_high": 80, "own_epsilon": 0.5}
+            own = (await client.post("/drafts", json=fare, headers=ADMIN)).json()
+            assert own["form"]["releases"][1]["function"] == "own:fare"
+            assert "with any two values of fare from 0 to 80" in own["promise"]["sentence"]
+            for wrong in ({"own": ""}, {"own_high": None}, {"own_epsilon": None}, {"own_low": 90}):
+                assert (await client.post("/drafts", json=fare | wrong, headers=ADMIN)).status_code == 400, wrong
             draft = (await client.post("/drafts", json=asked, headers=ADMIN)).json()
             created = await client.post(draft["path"], json=draft["form"], headers=ADMIN)
             assert created.status_code == 201, created.text

@@ -25,6 +25,10 @@ const FIELDS = [
   { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "everybody learns the bucket of every upload, and the promise holds inside it only; 0 for none", only: "two-servers" },
   { name: "peer_key", words: "the helper's signing key", kind: "text", help: "64 hex digits, as its operator told you in person", only: "two-servers" },
   { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when there are so many; may be empty", free: true },
+  { name: "own", words: "people's own value", kind: "text", help: "a number whose mean is asked for beside the place, such as fare; may be empty", free: true },
+  { name: "own_low", words: "its smallest", help: "public: from what the value means, not from the data", free: true },
+  { name: "own_high", words: "its largest", help: "public, too", free: true },
+  { name: "own_epsilon", words: "epsilon of the value", help: "on top of epsilon", free: true, only: "nobody" },
   { name: "window", words: "seconds of a round", value: "3600", help: "late reports do not count", only: "nobody" },
 ];
 const MOST_TOKENS = 10_000;
