@@ -1,10 +1,7 @@
 // Everything a device derives from its secret (spec/protocol.md, sections 7 and 15.7). Knows secrets and labels.
 
-import { check } from "#device/errors.js";
 import { bigEndian, concat, fromBigEndian, utf8 } from "#device/bytes.js";
 import { hmac } from "#device/sha256.js";
-
-export const SECRET_BYTES = 32;
 
 /** @param {Uint8Array} secret @param {Uint8Array} label @param {number} length */
 export function derive(secret, label, length) {
@@ -59,9 +56,4 @@ export const roundingWord = (secret, task) => words(secret, concat(utf8("semiloc
 function words(secret, label, count) {
   const data = derive(secret, label, 8 * count);
   return Array.from({ length: count }, (_, i) => fromBigEndian(data.subarray(8 * i, 8 * i + 8)));
-}
-
-/** @param {Uint8Array} secret */
-export function checkSecret(secret) {
-  check(secret.length === SECRET_BYTES, `a secret has ${SECRET_BYTES} bytes; got ${secret.length}`);
 }

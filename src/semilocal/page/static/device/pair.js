@@ -15,7 +15,7 @@ import { treeOf } from "#device/trees.js";
 /** @typedef {ReturnType<typeof readValue>} AskedValue */
 /**
  * @typedef {ReturnType<typeof readFields> & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree, levels: number,
- *   asked: AskedValue | null, maps: boolean, epsilon: number}} PairTask `maps`: whether places are sent; `epsilon` is what one upload costs
+ *   asked: AskedValue | null, maps: boolean, epsilon: number}} PairTask maps: places are sent; epsilon: of one upload
  */
 
 export const EXPERIMENTAL = "Experimental: nobody independent has reviewed the two-servers mode yet.";
@@ -76,21 +76,21 @@ export function readPairTask(data) {
 
 /** @param {AskedValue} asked */
 function checkAsked({ name, low, high, function: f, parameters }) {
-  check([...name].length >= 1 && [...name].length <= 100 && isPrintable(name), `a value's name is 1 to 100 printable characters; got ${name.slice(0, 100)}`);
+  check([...name].length >= 1 && [...name].length <= 100 && isPrintable(name), "a value's name is 1 to 100 printable characters");
   checkRange(low, high);
-  check(f === "" || FUNCTIONS.includes(f), `two servers take one of the functions ${FUNCTIONS.join(", ")}; got ${f}`);
+  check(f === "" || FUNCTIONS.includes(f), `two servers take ${FUNCTIONS.join(", ")}; got ${f}`);
   if (f) checkFunction(f, parameters);
   else check(!parameters.length, "an owner's own value has no parameters");
 }
 
-/** The value of the owner's own that a pair asks for; null if it asks for none. @param {PairTask} pair */
+/** The own value that a pair asks for, if it does. @param {PairTask} pair */
 export const ownOfPair = ({ asked }) => (asked && asked.function === "" ? asked : null);
 
 /** What both operators have if they work together. @param {PairTask} pair */
 export function collusionWords({ asked, maps }) {
-  const value = asked ? `everybody's value (${asked.name}, to its grid)` : "";
-  if (!maps) return `If both operators collude they have ${value}.`;
-  return `If both operators collude they have every position, to the resolution of the upload${value ? `, and ${value}` : ""}.`;
+  const known = maps ? ["every position, to the resolution of the upload"] : [];
+  if (asked) known.push(`everybody's value (${asked.name}, to its grid)`);
+  return `If both operators collude they have ${known.join(", and ")}.`;
 }
 
 /** @param {Operator} operator */

@@ -4,16 +4,17 @@
 
 import { ServerViolation } from "#device/errors.js";
 import { equal } from "#device/bytes.js";
-import { checkSecret, moveWord, pseudonym, reportWords, valueWords } from "#device/keys.js";
+import { moveWord, pseudonym, reportWords, valueWords } from "#device/keys.js";
 import { outputOf, valueWordCount } from "#device/mechanisms.js";
 import { queryBytes, reportBytes, valueQueryBytes } from "#device/messages.js";
 import { checkCell, checkTask } from "#device/policy.js";
 import { forWidth, isPossible, respond, wordCount } from "#device/randomizer.js";
 import { verdict } from "#device/rule.js";
+import { checkSecret } from "#device/secret.js";
 import { sha256 } from "#device/sha256.js";
 import { epsilonOfTask } from "#device/task.js";
-import { checkOwn, ownOf } from "#device/plan.js";
-import { misfit, scaledValue } from "#device/values.js";
+import { ownOf } from "#device/plan.js";
+import { checkOwn, misfit, scaledValue } from "#device/values.js";
 
 /** @typedef {import("#device/messages.js").Query} Query */
 /** @typedef {import("#device/messages.js").Closed} Closed */

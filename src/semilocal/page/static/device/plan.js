@@ -1,6 +1,6 @@
 // The plan of values, pinned with the task (spec/protocol.md, section 15.1). Knows parameters. Knows no positions.
 
-import { InvalidInput, check } from "#device/errors.js";
+import { check } from "#device/errors.js";
 import { isVisible } from "#device/cells.js";
 import { bytes, float, list, oneOf, optional, tagged, text, tuple } from "#device/fields.js";
 import { readMechanism } from "#device/layout.js";
@@ -10,7 +10,7 @@ import { sha256 } from "#device/sha256.js";
 /** @typedef {ReturnType<typeof readRelease>} Release */
 /** @typedef {{task: Uint8Array, releases: Release[], asked: number[], epsilon: number, digest: Uint8Array, bytes: Uint8Array}} Plan */
 
-/** @typedef {{name: string, low: number, high: number}} Own a value of the owner's own and its public range */
+/** @typedef {{name: string, low: number, high: number}} Own an own value and its public range */
 /** @typedef {{function: string, parameters: number[]}} Asked */
 
 const FUNCTIONS = ["coordinate", "squared_norm", "gaussian_bump", "linear", "indicator"];
@@ -47,7 +47,7 @@ function checkRelease({ kind, mechanism, function: name, parameters: numbers }) 
 
 /** @param {number} low @param {number} high */
 export function checkRange(low, high) {
-  check(low < high && Number.isFinite(high - low), `a range has its smallest value first and a finite width; got ${low} to ${high}`);
+  check(low < high && Number.isFinite(high - low), `a range has its smallest first and a finite width; got ${low} to ${high}`);
 }
 
 /** Refuse parameters that a function of the position does not take. @param {string} name @param {number[]} numbers */
@@ -65,10 +65,10 @@ export function checkFunction(name, numbers) {
   }
 }
 
-/** Whether it asks for a number of the owner's own, and not for a function of the position. @param {Asked} release */
+/** Whether it asks for a number of the owner's own. @param {Asked} release */
 export const isOwn = ({ function: name }) => name.startsWith(OWN);
 
-/** The own value that a plan asks for; null if it asks for none. @param {Plan} plan @returns {Own | null} */
+/** The own value that a plan asks for, if it does. @param {Plan} plan @returns {Own | null} */
 export function ownOf({ releases }) {
   const found = releases.find(isOwn);
   return found ? { name: found.function.slice(OWN.length), low: found.parameters[0], high: found.parameters[1] } : null;
@@ -76,13 +76,6 @@ export function ownOf({ releases }) {
 
 /** @param {Own} own */
 export const ownWords = ({ name, low, high }) => `${name} from ${low} to ${high}`;
-
-/** Refuse an owner's value that is outside its range, missing, or not asked for. @param {Own | null} own what is asked @param {number | null} value */
-export function checkOwn(own, value) {
-  if (own === null && value !== null) throw new InvalidInput("the campaign asks for no value of your own; leave it out");
-  if (own !== null && value === null) throw new InvalidInput(`the campaign asks for ${ownWords(own)}: give your value`);
-  if (own !== null && value !== null && !(own.low <= value && value <= own.high)) throw new InvalidInput(`your value is outside the public range, ${ownWords(own)}; nothing was sent`);
-}
 
 /** What else may differ between two positions: the owner's own value. @param {Own | null} own */
 export const withValues = (own) => (own ? `, with any two values of ${ownWords(own)}` : "");

@@ -9,10 +9,9 @@ import { bytes, long, tagged, text } from "#device/fields.js";
 import { pseudonym, roundingWord, uploadEntropy } from "#device/keys.js";
 import { pack, unpack } from "#device/msgpack.js";
 import { ownOfPair } from "#device/pair.js";
-import { checkOwn } from "#device/plan.js";
 import { makeReport, privateBytes } from "#device/sharing.js";
 import { sha256 } from "#device/sha256.js";
-import { functionRange, functionValue, misfit } from "#device/values.js";
+import { checkOwn, functionRange, functionValue, misfit } from "#device/values.js";
 
 /** @typedef {import("#device/pair.js").PairTask} PairTask */
 /** @typedef {ReturnType<typeof readReceiptFields>} Receipt */

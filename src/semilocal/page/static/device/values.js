@@ -2,7 +2,8 @@
 // doubles. Knows no participants and no noise.
 
 import { spacing } from "#device/bytes.js";
-import { isOwn } from "#device/plan.js";
+import { InvalidInput } from "#device/errors.js";
+import { isOwn, ownWords } from "#device/plan.js";
 
 /** @typedef {import("#device/plan.js").Asked} Asked */
 /** @typedef {{lower: number[], upper: number[]}} Corners */
@@ -73,4 +74,11 @@ export function scaledValue(release, x, box, own = null) {
   const [low, high] = isOwn(release) ? numbers : functionRange(name, numbers, box);
   const value = isOwn(release) ? Number(own) : functionValue(name, numbers, x);
   return high > low ? Math.min(Math.max((value - low) / (high - low), 0), 1) : 0.5;
+}
+
+/** Refuse an owner's value that is outside its range, missing, or not asked for. @param {import("#device/plan.js").Own | null} own what is asked @param {number | null} value */
+export function checkOwn(own, value) {
+  if (own === null && value !== null) throw new InvalidInput("the campaign asks for no value of your own; leave it out");
+  if (own !== null && value === null) throw new InvalidInput(`the campaign asks for ${ownWords(own)}: give your value`);
+  if (own !== null && value !== null && !(own.low <= value && value <= own.high)) throw new InvalidInput(`your value is outside the public range, ${ownWords(own)}; nothing was sent`);
 }

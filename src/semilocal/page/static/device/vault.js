@@ -4,7 +4,7 @@
 
 import { BudgetExceeded, InvalidInput, check } from "#device/errors.js";
 import { equal, exactUnits, hex, unitsToNumber } from "#device/bytes.js";
-import { SECRET_BYTES, checkSecret } from "#device/keys.js";
+import { SECRET_BYTES, checkSecret } from "#device/secret.js";
 
 /** @typedef {"epsilon" | "exposure"} Account */
 /** @typedef {{reserved: bigint, spent: bigint}} Amounts */

@@ -25,7 +25,7 @@ export class JoinForm {
     this.tree = (pinned.task ?? pinned.pair).tree;
     /** @type {string[]} */
     this.texts = this.tree.box.names.map(() => "");
-    this.own = pinned.pair ? ownOfPair(pinned.pair) : ownOf(pinned.plan); // the value of the person's own that is asked for
+    this.own = pinned.pair ? ownOfPair(pinned.pair) : ownOf(pinned.plan);
     this.needsPosition = !pinned.pair || pinned.pair.maps || !this.own;
     this.valueText = "";
     this.limits = Object.fromEntries(LIMITS.map(({ name, start }) => [name, String(start)]));
@@ -42,7 +42,7 @@ export class JoinForm {
     return numbers.every((x, axis) => lower[axis] <= x && x <= upper[axis]) ? numbers : null;
   }
 
-  /** The person's own value as a number in its range; null while it is none. */
+  /** Their own value; null while it is none in the range. */
   get value() {
     const number = this.valueText.trim() === "" ? NaN : Number(this.valueText);
     return this.own && this.own.low <= number && number <= this.own.high ? number : null;
@@ -110,15 +110,16 @@ export class JoinForm {
       this.changed();
     };
     const text = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
+    const stay = (/** @type {Event} */ event) => event.preventDefault();
     const lines = pinned.pair ? beforePairLines(pinned.pair) : beforeLines(pinned.task, pinned.plan);
     return html`
       ${this.own ? html`<section class="card" aria-labelledby="own"><h2 id="own">Your value</h2>
-        <p class="quiet">${pinned.pair ? "It leaves this device in two shares only; each alone is random bytes." : "It leaves this device through noise only."}</p>
-        <form @submit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="wide">${ownWords(this.own)}
+        <p class="quiet">${pinned.pair ? "It leaves in two shares only; each alone is random." : "It leaves through noise only."}</p>
+        <form @submit=${stay}><label class="wide">${ownWords(this.own)}
           <input inputmode="decimal" autocomplete="off" .value=${this.valueText} @input=${(/** @type {Event} */ event) => edit(() => (this.valueText = text(event)))}></label></form></section>` : ""}
       <section class="card" aria-labelledby="where" ?hidden=${!this.needsPosition}><h2 id="where">1. Where you are</h2>
         <p class="quiet">It stays on this device. Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it), type it${tree.isGeographic ? ", or ask your browser" : ""}.</p>
-        <form @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
+        <form @submit=${stay}>
           ${tree.box.names.map((name, axis) => html`<label>${name}
             <input inputmode="decimal" autocomplete="off" .value=${this.texts[axis]}
               @input=${(/** @type {Event} */ event) => edit(() => (this.texts = this.texts.with(axis, text(event))))}></label>`)}
@@ -135,14 +136,14 @@ export class JoinForm {
       </section>
       <section class="card" aria-labelledby="limits"><h2 id="limits">3. Your limits</h2>
         <p class="quiet">This device refuses what goes beyond them, now and later.</p>
-        <form @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
+        <form @submit=${stay}>
           ${LIMITS.filter(({ name }) => pinned.task || name.startsWith("max_e")).map(({ name, label }) => html`<label>${label}
             <input inputmode="decimal" autocomplete="off" .value=${this.limits[name]} @input=${(/** @type {Event} */ event) => edit(() => (this.limits = { ...this.limits, [name]: text(event) }))}></label>`)}
           ${pinned.pair?.bucket_depth ? html`<label class="wide check"><span><input type="checkbox" .checked=${this.allowBucket} @change=${() => edit(() => (this.allowBucket = !this.allowBucket))}> My coarse cell may be public</span></label>` : ""}
         </form>
         ${this.reasons.map((reason) => html`<p class="error">${reason}</p>`)}</section>
       <section class="card" aria-labelledby="agree"><h2 id="agree">4. Take part</h2>
-        ${this.about.enrolment === "tokens" ? html`<form @submit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="wide">Token from the campaign
+        ${this.about.enrolment === "tokens" ? html`<form @submit=${stay}><label class="wide">Token from the campaign
           <input autocomplete="off" .value=${this.token} @input=${(/** @type {Event} */ event) => edit(() => (this.token = text(event)))}></label></form>` : ""}
         <p><label><input type="checkbox" .checked=${this.consent} @change=${() => edit(() => (this.consent = !this.consent))}> I have read what will be known, and agree.</label></p>
         <div class="buttons"><button class="start" ?disabled=${this.missing !== ""} @click=${start}>Take part</button>
