@@ -39,8 +39,8 @@ function checkRelease({ kind, mechanism, function: name, parameters: numbers }) 
   const own = name.startsWith(OWN);
   check(mechanism !== null && (own || FUNCTIONS.includes(name)), `${kind} needs a mechanism and a function; got ${name}`);
   if (own) {
-    check(isVisible(name.slice(OWN.length), 100), "the name of a value has 1 to 100 characters, all visible");
-    check(numbers.length === 2, "an own value takes its smallest and its largest");
+    check(isVisible(name.slice(OWN.length), 100), "a name has 1 to 100 visible characters");
+    check(numbers.length === 2, "an own value has two limits");
     checkRange(numbers[0], numbers[1]);
   } else checkFunction(name, numbers);
 }

@@ -26,7 +26,7 @@ export class JoinForm {
     /** @type {string[]} */
     this.texts = this.tree.box.names.map(() => "");
     this.own = pinned.pair ? ownOfPair(pinned.pair) : ownOf(pinned.plan);
-    this.needsPosition = !pinned.pair || pinned.pair.maps || !this.own;
+    this.needsPosition = !this.own || pinned.pair?.maps !== false;
     this.valueText = "";
     this.limits = Object.fromEntries(LIMITS.map(({ name, start }) => [name, String(start)]));
     this.token = "";
