@@ -1,13 +1,16 @@
-"""How often 95 % intervals of counts hold the truth, by kind of box.
+"""How often 95 % intervals of counts hold the truth, by kind of box; with --means, those of means.
 
     python bench/bench_coverage.py [--trust nobody] [--runs 10] [--seed 90210] [--people 20000] [--k 20] [--delta 0.05]
-                                   [--data FOLDER] [--only NAME ...]
+                                   [--data FOLDER] [--only NAME ...] [--rounding STEP] [--means]
 
 Ordinary boxes have sides of 1 to 15 % of each axis around a random person; the grid is 32 x 32, cells with 20 people or
 more; the others lie along the edges of regions. Answers that are exact do not count. The band to reach is 90 to 99 %;
 with a curator or two servers it is 92 to 99 %. One row per population; the files of real positions (--data) are sampled
 without replacement, one position a person. ``california_housing`` has coordinates rounded to 0.01 degrees, and
-``california_unrounded`` spreads them over their squares.
+``california_unrounded`` spreads them over their squares; --rounding 0.01 tells the release about the former.
+
+--means: means of both coordinates, one call each with the defaults for k and delta. "Half width" is that of the
+interval over the root mean square of the errors: 2 if errors were normal and the interval told all.
 """
 
 from __future__ import annotations
@@ -85,7 +88,8 @@ def row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.
     found: dict[str, list[Covered]] = {kind: [] for kind in KINDS}
     for _ in range(arguments.runs):
         points = draw(arguments.people, rng)
-        for kind, one in coverage(points, counted(points, box, epsilon, rng, arguments), rng, ordinary=400).items():
+        run = counted(points, box, epsilon, rng, arguments)
+        for kind, one in coverage(points, run, rng, ordinary=400, rounding=arguments.rounding).items():
             found[kind].append(one)
     cells = []
     for rows in found.values():
@@ -93,6 +97,22 @@ def row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.
         mean, error = rate(good, asked) if asked.any() else (float("nan"), float("nan"))
         cells.append(f"{100 * mean:.1f} ({100 * error:.1f})" if asked.any() else "exact")
     return f"| {name} | {epsilon:g} | {' | '.join(cells)} |"
+
+
+def mean_row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.Namespace) -> str:
+    """One line of the table of means; lengths as shares of the box."""
+    rng, rows = np.random.default_rng(arguments.seed), []
+    for _ in range(arguments.runs):
+        points = draw(arguments.people, rng)
+        for axis, (low, high) in enumerate(zip(box.lower, box.upper, strict=True)):
+            f = sl.functions.coordinate(axis)
+            found = sl.mean(points, f, box, epsilon=epsilon, trust=arguments.trust, rng=rng)
+            ends, truth = found.interval(), float(points[:, axis].mean())
+            held = ends[0] <= truth <= ends[1]
+            rows.append((held, (found.value - truth) / (high - low), (ends[1] - ends[0]) / (high - low) / 2))
+    held, off, half = np.array(rows).T
+    error = float(np.sqrt(np.mean(off**2)))
+    return f"| {name} | {epsilon:g} | {held.sum():.0f} of {len(held)} | {error:.4f} | {half.mean() / error:.1f} |"
 
 
 def main() -> int:
@@ -106,15 +126,19 @@ def main() -> int:
     parser.add_argument("--delta", type=float, default=0.05)
     parser.add_argument("--data", type=Path, help="folder of the real datasets")
     parser.add_argument("--only", nargs="*", help="names of populations")
+    parser.add_argument("--rounding", type=float, help="step that coordinates are known to be multiples of")
+    parser.add_argument("--means", action="store_true", help="intervals of means instead")
     arguments = parser.parse_args()
     crowd = f", k = {arguments.k}" if arguments.trust == "nobody" else ""
-    print(f"| N = {arguments.people:,}, trust = {arguments.trust}{crowd} | ε | {' | '.join(KINDS)} |")
-    print("|---|---|" + "---|" * len(KINDS))
+    columns = ("held", "error", "half width / error") if arguments.means else KINDS
+    crowd = "" if arguments.means else crowd
+    print(f"| N = {arguments.people:,}, trust = {arguments.trust}{crowd} | ε | {' | '.join(columns)} |")
+    print("|---|---|" + "---|" * len(columns))
     for name in (*(FILES if arguments.data else ()), *SHAPES):
         if not arguments.only or name in arguments.only:
             box, draw = SHAPES[name] if name in SHAPES else positions(name, arguments.data)
             for epsilon in (1.0, 2.0):
-                print(row(name, box, draw, epsilon, arguments), flush=True)
+                print((mean_row if arguments.means else row)(name, box, draw, epsilon, arguments), flush=True)
     return 0
 
 

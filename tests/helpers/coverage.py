@@ -46,13 +46,14 @@ def boxes_of(points: Floats, result: Counted, rng: np.random.Generator, *, ordin
 
 
 def coverage(
-    points: Floats, run: sl.Run | Counted, rng: np.random.Generator, *, ordinary: int = 200
-) -> dict[str, Covered]:
+    points: Floats, run: sl.Run | Counted, rng: np.random.Generator, *, ordinary: int = 200,
+    rounding: float | None = None,
+) -> dict[str, Covered]:  # fmt: skip
     """Ask for all kinds of boxes. Exact answers must be right, and no value may lie outside its interval."""
     result = counts(run) if isinstance(run, sl.Run) else run
     upper, found = result.partition.task.box.upper, {}
     for kind, boxes in boxes_of(points, result, rng, ordinary=ordinary).items():
-        answers = result.query(boxes)
+        answers = result.query(boxes, rounding=rounding)
         truth = count_points(points, np.stack([boxes[:, 0], np.where(boxes[:, 1] == upper, np.inf, boxes[:, 1])], 1))
         exact = answers.stderr == 0
         assert np.abs(answers.value[exact] - truth[exact]).max(initial=0.0) < 1e-6
