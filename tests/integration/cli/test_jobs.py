@@ -157,6 +157,9 @@ def test_counts_on_a_grid_add_up(capsys: pytest.CaptureFixture[str], table: Path
     assert len(found["answers"]) == 32
     assert sum(one["count"] for one in found["answers"]) == pytest.approx(3_000, abs=1e-6)
     assert all(0 <= one["low"] <= one["high"] <= 3_000 for one in found["answers"])
+    coarse = run_json(capsys, "counts", table, *UNIT, *COMMON, "--grid", "8x4", "--rounding", "0.2")["answers"]
+    assert sum(one["count"] for one in coarse) == pytest.approx(3_000, abs=1e-6)
+    assert coarse != found["answers"]
     for name in ("grid.csv", "grid.geojson"):
         assert run(capsys, "counts", table, *UNIT, *COMMON, "--grid", "8x4", "--out", tmp_path / name)[0] == 0
     features = json.loads((tmp_path / "grid.geojson").read_text())["features"]
@@ -182,6 +185,8 @@ def test_counts_in_polygons_come_back_with_their_names_and_shapes(
     answers = run_json(capsys, "counts", table, *UNIT, *COMMON, "--queries", queries)["answers"]
     assert [answer["name"] for answer in answers] == ["south-west", "north-east"]
     assert "x0" not in answers[0]  # a box would be another area
+    code, _, err = run(capsys, "counts", table, *UNIT, *COMMON, "--queries", queries, "--rounding", "0.01")
+    assert (code, "--rounding is for boxes" in err) == (2, True)
     run_json(capsys, "counts", table, *UNIT, *COMMON, "--queries", queries, "--out", out)
     written = json.loads(out.read_text())["features"]
     assert [feature["geometry"] for feature in written] == [feature["geometry"] for feature in features]

@@ -59,6 +59,8 @@ def queries_of(options: QueryOptions, box: Box) -> Queries:
     else:
         raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
     check_queries(queries, box)
+    if options.rounding is not None and queries.shapes is not None:
+        raise InvalidInput("--rounding is for boxes; leave it out to ask about polygons")
     return queries
 
 
