@@ -101,7 +101,7 @@ class Forecast:
 
     def lines(self) -> list[str]:
         """A table for a person."""
-        (low, high), (few, most) = self.mean_errors, self.count_errors
+        (low, high), (least, most) = self.mean_errors, self.count_errors
         rows = [
             ("participants", f"{self.n}"),
             ("promise", promise(self.partition.task).sentence()),
@@ -116,7 +116,7 @@ class Forecast:
             ),
             (
                 "error of range counts",
-                f"{100 * self.count_error:.3g} % (mean relative; {100 * few:.2g} to {100 * most:.2g} %)",
+                f"{100 * self.count_error:.3g} % (mean relative; {100 * least:.2g} to {100 * most:.2g} %)",
             ),
         ]
         width = max(len(name) for name, _ in rows)
