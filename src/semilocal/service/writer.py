@@ -25,7 +25,8 @@ __all__ = ["Done", "Writer"]
 
 log = logging.getLogger("semilocal.service")
 
-SHORT_QUEUE = 256
+SHORT_QUEUE = 128
+PAUSES = 4  # at most, while a short queue grows
 Done = Callable[[Outcome | Exception], None]
 
 
@@ -46,7 +47,8 @@ class Writer:
         Called with the tasks whose open round may be full.
     max_queue, max_batch : int
     gather : float
-        Seconds to wait for more items when the queue is short; for stores whose transactions cost many steps.
+        Seconds of a pause in which more items can come when the queue is short, and again while it grows; for stores
+        whose transactions cost many steps.
     patience : float
         Seconds after which a batch is taken for hung, and everybody who waits is told to come back.
     """
@@ -136,8 +138,8 @@ class Writer:
                 await self._wake.wait()
                 self._wake.clear()
                 continue
-            if self._gather and len(self._items) < SHORT_QUEUE and self.running is not None:
-                await asyncio.sleep(self._gather)
+            if self._gather:
+                await self._let_gather()
             items, self._items = self._items[: self._max_batch], self._items[self._max_batch :]
             waiters, self._waiters = self._waiters[: self._max_batch], self._waiters[self._max_batch :]
             self._flying, self._since = waiters, loop.time()
@@ -154,6 +156,19 @@ class Writer:
                 _answer(flying, applied.outcomes)
             if applied.full:
                 self._on_full(applied.full)
+
+    async def _let_gather(self) -> None:
+        """Let a short queue grow: small batches cost the database more than the time of those who wait."""
+        for _ in range(PAUSES):
+            before = len(self._items)
+            if before >= SHORT_QUEUE or self.running is None:
+                return
+            await self._pause()
+            if len(self._items) == before:
+                return
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._gather)
 
     async def _watch(self) -> None:
         """Tell everybody who waits for a hung batch; what it holds may be stored all the same, so a retry is safe."""
