@@ -59,6 +59,7 @@ def test_one_crowded_region_does_not_set_the_colours() -> None:
     assert flat[1] / flat[0] == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_a_run_is_animated_with_one_picture_per_round(tmp_path: Path) -> None:
     from PIL import Image
 

@@ -72,6 +72,7 @@ def test_geopandas_reads_the_geoparquet_that_was_written(tmp_path: Path, box: sl
     assert all(read.geometry.exterior.is_ccw)
 
 
+@pytest.mark.slow
 def test_a_region_of_a_large_map_takes_less_than_15_bytes_of_geoparquet(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     rng = np.random.default_rng(2)
@@ -152,6 +153,7 @@ def test_means_of_cells_are_columns_too() -> None:
     assert found.to_table()["mean"].tolist() == found.value.tolist()
 
 
+@pytest.mark.slow
 def test_cells_of_the_sphere_leave_with_their_outlines(tmp_path: Path) -> None:
     geopandas = pytest.importorskip("geopandas")
     rng = np.random.default_rng(4)

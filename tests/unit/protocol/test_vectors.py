@@ -69,6 +69,7 @@ def exponentials(content: Json) -> list[float]:
     return [number for row in bumps for part in ("range", "values", "scaled") for number in row.pop(part)]
 
 
+@pytest.mark.slow
 def test_the_committed_vectors_are_what_the_generator_writes() -> None:
     built = make_vectors.build()
     assert set(built) == {path.name for path in (SPEC / "vectors").iterdir()}

@@ -158,6 +158,7 @@ def test_no_boxes_and_no_queries_are_fine() -> None:
     assert len(BoxCounts([[[0.0], [1.0]]], [5]).query(np.empty((0, 2, 1)))) == 0
 
 
+@pytest.mark.slow
 def test_the_allowance_is_the_variance_of_people_spread_evenly() -> None:
     """Errors of 400 queries over 400 even populations have the stated variance.
 

@@ -47,6 +47,7 @@ def test_the_whole_earth_holds_everybody_and_boxes_hold_whom_their_interval_says
     assert np.any((moved[2:4] < low[2:4]) | (moved[2:4] > high[2:4]))
 
 
+@pytest.mark.slow
 def test_regions_are_polygons_that_cover_the_earth(counted: Any) -> None:
     regions = counted.to_geojson()["features"]
     kinds = {row["geometry"]["type"] for row in regions}
@@ -59,6 +60,7 @@ def test_regions_are_polygons_that_cover_the_earth(counted: Any) -> None:
     assert table["crowd"].sum() == pytest.approx(len(people()))
 
 
+@pytest.mark.slow
 def test_a_picture_has_every_part_of_every_region(counted: Any) -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure

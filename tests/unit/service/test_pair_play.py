@@ -120,6 +120,7 @@ def test_a_forged_report_is_rejected_once_and_named_in_the_transcript() -> None:
     assert [bool(check.chunks) for check in checks].count(True) == 1  # afterwards its tags are not compared
 
 
+@pytest.mark.slow
 def test_a_play_goes_on_from_what_was_said_at_any_point() -> None:
     pair = pair_task()
     people = People(pair, 100, [forgery(pair)])
