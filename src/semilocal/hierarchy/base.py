@@ -182,6 +182,10 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Outlines of cells in two dimensions: closed rings, counter-clockwise, one per part of a cell."""
         return [[_ring(box)] for box in self.boxes(cells).tolist()]
 
+    def outlines(self, cells: npt.ArrayLike) -> list[Polygons]:
+        """The same for drawings, where small bends do not matter."""
+        return self.polygons(cells)
+
     def shares(self, cells: npt.ArrayLike, queries: Floats) -> Floats:
         """Which share of each cell lies in each box float64[q, 2, d]: float64[q, m]."""
         out = np.ones((len(queries), len(np.asarray(cells))))

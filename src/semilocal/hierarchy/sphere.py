@@ -41,6 +41,7 @@ _WORLD = Box((-180.0, -90.0), (180.0, 90.0), names=("longitude", "latitude"))
 _FACE_KM2 = 4.0 * np.pi * RADIUS_KM**2 / FACES
 _SAMPLES = 256  # places in which a cell that a query cuts is looked at
 _GOLDEN = 0.6180339887498949  # spreads them evenly along every line
+_STRAIGHT = 1 / 64  # of a face: edges of such cells, about 100 km, look straight
 _EDGE_PARTS = 8  # straight pieces per edge of a polygon
 _ROUNDING = 1e-9  # degrees by which boxes are wider than their cells, so that rounding leaves nobody outside
 _PAIRS_AT_ONCE = 1 << 14
@@ -215,6 +216,33 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         for index, number, low, high in zip(row.tolist(), face.tolist(), lower, upper, strict=True):
             out[index] += _outline(number, low, high)
         return out
+
+    def outlines(self, cells: npt.ArrayLike) -> list[Polygons]:
+        """The same for drawings: cells whose edges bend by less than 1/200 of their side have straight ones."""
+        array = cell_array(cells)
+        row, face, lower, upper = self._patches(array)
+        small = np.flatnonzero((upper - lower).max(axis=1) <= _STRAIGHT)  # one patch each: they lie on one face
+        (x0, y0), (x1, y1) = lower[small].T, upper[small].T
+        middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
+        around = (
+            (x0, y0),
+            (middle_x, y0),
+            (x1, y0),
+            (x1, middle_y),
+            (x1, y1),
+            (middle_x, y1),
+            (x0, y1),
+            (x0, middle_y),
+        )
+        ring = np.stack([on_earth(face[small], x, y) for x, y in (*around, around[0])], axis=1)
+        ring[(ring[:, :, 0] >= 180.0).all(axis=1), :, 0] -= 360.0
+        corners, middles = ring[:, ::2], ring[:, 1::2]
+        bend = np.abs((corners[:, :-1] + corners[:, 1:]) / 2 - middles).max(axis=(1, 2))
+        plain = (bend <= np.ptp(corners, axis=1).max(axis=1) / 200) & (corners[:, :, 0].max(axis=1) <= 180.0)
+        straight = dict(zip(row[small[plain]].tolist(), corners[plain].tolist(), strict=True))
+        others = np.setdiff1d(np.arange(len(array)), list(straight))
+        exact = dict(zip(others.tolist(), self.polygons(array[others]) if len(others) else [], strict=True))
+        return [[straight[index]] if index in straight else exact[index] for index in range(len(array))]
 
     def shares(self, cells: npt.ArrayLike, queries: Floats) -> Floats:
         """Which share of each cell's area lies in each box of degrees: float64[q, m].

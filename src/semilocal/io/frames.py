@@ -110,7 +110,7 @@ def _more(tree: Hierarchy, cells: Cells) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {"label": labels} if any(labels) else {}
     if not tree.cells_are_boxes and tree.box.dimensions == 2:
         found["rings"] = [
-            [np.round(ring, _RING_DIGITS).ravel().tolist() for ring in rings] for rings in tree.polygons(cells)
+            [np.round(ring, _RING_DIGITS).ravel().tolist() for ring in rings] for rings in tree.outlines(cells)
         ]
     return found
 

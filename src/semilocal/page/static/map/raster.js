@@ -7,6 +7,7 @@ import { OPEN, TRIMMED } from "#map/cells.js";
 export const NOTHING = -1;
 const EDGE_PIXELS = 5; // smaller cells have no outline: it would hide their colour
 const HATCH = 7;
+const SHAPED = 2; // pixels: smaller cells are drawn as boxes
 
 /**
  * Which row every pixel shows.
@@ -29,7 +30,8 @@ export function locate(index, frame, camera) {
     if (to === from) to = from + 1; // the smallest cells are the densest: they show as one pixel
     if (below === above) below = above + 1;
     if (to <= 0 || from >= width || below <= 0 || above >= height) continue;
-    if (outlined && fillRings(index, width, height, row, frame.rings(row) ?? [], (x) => x * scale + left, (y) => top - y * yScale)) continue;
+    const large = to - from > SHAPED || below - above > SHAPED;
+    if (outlined && large && fillRings(index, width, height, row, frame.rings(row) ?? [], (x) => x * scale + left, (y) => top - y * yScale)) continue;
     from = Math.max(from, 0);
     to = Math.min(to, width);
     above = Math.max(above, 0);
