@@ -134,9 +134,9 @@ def test_cells_that_are_no_boxes_come_with_their_outlines_and_labels_come_along(
     exact, drawn = SphereTree(24).polygons(small), SphereTree(24).outlines(small)
     for rings, straight in zip(exact, drawn, strict=True):
         assert len(rings) == len(straight)
-        for ring, corners in zip(rings, straight, strict=True):
-            steps = np.linspace(0, len(corners) - 1, len(ring))
-            drawn_at = np.stack([np.interp(steps, np.arange(len(corners)), axis) for axis in np.transpose(corners)])
+        for ring, simple in zip(rings, straight, strict=True):
+            steps = np.linspace(0, len(simple) - 1, len(ring))
+            drawn_at = np.stack([np.interp(steps, np.arange(len(simple)), axis) for axis in np.transpose(simple)])
             assert np.abs(drawn_at.T - ring).max() < np.ptp(ring, axis=0).max() / 200 + 1e-9
     assert min(len(rings[0]) for rings in drawn) == 5
     assert "rings" not in partition_rows(played_run("trim").partition).to_json(played_run("trim").task.hierarchy)
