@@ -97,7 +97,7 @@ def pairs_against_people_and_cells(most: int) -> list[dict[str, Any]]:
     """Two servers: more people at one epsilon, more cells for the same people, more processes."""
     print(
         "| people | epsilon (any two places; delta = 0) | processes a side | regions | seconds | "
-        "processor, one side (s) | us per person | ns per person and region | MB, one side | bytes on disk per person |"
+        "processor, one side (s) | us per person | ns per person and region | MB, one side | uploads (bytes each) |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     cores, middle = os.cpu_count() or 1, min(20_000, most)
