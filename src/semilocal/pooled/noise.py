@@ -188,7 +188,7 @@ def _below(rate: Fraction, place: int, block: int, more: Callable[[], int]) -> b
 def digits_below(rate: Fraction) -> int:
     """K: digits that take a word each; the number above them is almost always zero."""
     length = 0
-    while rate * 2**length < _TAIL:
+    while rate.numerator << length < _TAIL * rate.denominator:
         length += 1
     return length
 

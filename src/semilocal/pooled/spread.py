@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import on_all_cores
 from ..errors import InvalidInput
 from ..hierarchy import BinaryTree, Cells, Halved, SphereTree, TableTree
 
@@ -21,6 +22,7 @@ __all__ = ["HALVINGS", "Density", "spread_inside"]
 Floats = npt.NDArray[np.float64]
 
 HALVINGS = 2
+_AT_ONCE = 1 << 16  # cells that one thread takes
 _BACKGROUND = 0.05  # share of the cell's own count that a neighbour has at least: an empty one proves little
 
 
@@ -83,6 +85,16 @@ class Density:
         counts : float64[m]
             Their own counts.
         """
+        out = np.empty(len(cells))
+
+        def work(start: int) -> None:
+            some = slice(start, start + _AT_ONCE)
+            out[some] = self._first_half(cells[some], counts[some])
+
+        on_all_cores(work, range(0, len(cells), _AT_ONCE))
+        return out
+
+    def _first_half(self, cells: Cells, counts: Floats) -> Floats:
         least = _BACKGROUND * counts
         beside = (np.maximum(self.count(neighbour), least) for neighbour in self._tree.beside(cells))
         one, other = (np.sqrt(np.sqrt(count)) for count in beside)

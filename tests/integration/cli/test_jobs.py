@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import io
 import json
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 import semilocal as sl
 from semilocal.cli.main import COMMANDS, main
 from semilocal.protocol.promise import Guarantee, promise
+from tests.helpers import HANG
 from tests.helpers.commands import COMMON, UNIT, crowd, run, run_json, write_people
 
 
@@ -421,3 +423,33 @@ def test_a_sphere_or_a_table_stands_where_a_box_would(tmp_path: Path, capsys: py
     )
     assert code == 2
     assert "swapped" in err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_every_long_part_of_a_job_shows_itself_when_it_begins(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", screen)
+    ask = ("counts", table, *UNIT, "--trust", "curator", "--epsilon", 1, "--grid", "8x8", "--rows-are-people")
+    assert main([str(word) for word in (*ask, "--out", tmp_path / "out.csv")]) == 0
+    places = [screen.getvalue().find(part) for part in ("reading people.csv", "counting", "answering", "writing")]
+    assert places == sorted(places)
+    assert places[0] >= 0
+
+
+def test_large_files_are_read_without_pandas(tmp_path: Path) -> None:
+    """It takes as long to load as a million rows to count."""
+    pytest.importorskip("pyarrow")
+    rows = "".join(f"{i % 100 / 100},{i % 97 / 97}\n" for i in range(120_000))
+    (tmp_path / "people.csv").write_text(f"lon,lat\n{rows}")
+    code = (
+        "import sys; from semilocal.io.points import read_points; read_points('people.csv'); "
+        "assert 'pyarrow' in sys.modules; assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=HANG)

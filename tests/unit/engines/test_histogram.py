@@ -68,3 +68,12 @@ def test_a_lookup_without_moves_covers_the_domain() -> None:
     assert ((first[found] <= CODES) & (last[found] >= CODES)).all()
     with pytest.raises(InvalidInput, match="cover the domain"):
         Lookup.plain(TREE, cells[1:])
+
+
+def test_people_are_counted_in_cells_that_touch_or_not_in_any_order() -> None:
+    exact = SortedCodes(CODES)
+    cells = TREE.children(TREE.children(np.array([1], np.uint64)))
+    rng = np.random.default_rng(4)
+    for some in (cells, cells[::2], rng.permutation(cells), cells[:1], cells[:0]):
+        expected = [int(np.count_nonzero(TREE.ancestors(CODES, 2) == cell)) for cell in some]
+        assert people_in(TREE, exact, some).tolist() == expected

@@ -414,3 +414,31 @@ def test_trees_are_frozen_and_survive_their_bytes(kind: type[Tree]) -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(tree), type=kind) == tree
     with pytest.raises(AttributeError):
         tree.max_depth = 6  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8])
+def test_the_cells_beside_a_cell_lie_one_width_away_on_the_axis_that_is_halved_next(d: int) -> None:
+    tree = BinaryTree(cube(d), max_depth=12)
+    rng = np.random.default_rng(d)
+    cells = tree.codes(rng.random((200, d))) >> rng.integers(0, 13, 200).astype(np.uint64)
+    beside = tree.beside(cells)
+    first, last = tree.tick_bounds(cells)
+    axis = tree.depth(cells) % d
+    for step, found in zip((-1, 1), beside, strict=True):
+        for cell, other, low, high, at in zip(cells, found, first, last, axis, strict=True):
+            width = high[at] - low[at] + 1
+            moved = low.copy()
+            moved[at] += step * width
+            outside = not 0 <= moved[at] < 1 << tree.tick_bits
+            assert tree.depth([other])[0] == tree.depth([cell])[0]
+            assert tree.tick_bounds([other])[0][0].tolist() == (low if outside else moved).tolist()
+
+
+def test_a_grid_of_halves_has_the_edges_of_cells() -> None:
+    box = Box((-9.6, 40.1), (-7.6, 42.2))
+    tree = BinaryTree(box, max_depth=20)
+    cells = tree.boxes(np.arange(2**10, 2**11))
+    grid = box.grid((32, 32))
+    for side in (0, 1):
+        for axis in (0, 1):
+            assert set(grid[:, side, axis].tolist()) == set(cells[:, side, axis].tolist())

@@ -24,6 +24,12 @@ def chance(rate: Fraction, place: int) -> decimal.Decimal:
     return sum((decimal.Decimal(word) / WORD ** (i + 1) for i, word in enumerate(blocks)), decimal.Decimal(0))
 
 
+@pytest.mark.parametrize("rate", [*RATES, Fraction(40), Fraction(1, 10**13), Fraction(977, 2048)])
+def test_thresholds_from_squares_are_those_computed_one_by_one(rate: Fraction) -> None:
+    places = range(noise.digits_below(rate) + 1)
+    assert noise.thresholds(rate).tolist() == [noise.block_of(rate, place, 0) for place in places]
+
+
 @pytest.mark.parametrize("rate", RATES)
 def test_digits_and_tail_together_are_a_geometric_number(rate: Fraction) -> None:
     with decimal.localcontext() as context:

@@ -92,8 +92,9 @@ def run(
 def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFiles) -> Outcome:
     queries = queries_of(asked, job.box)
     run, result = job.counted()
-    answers = result.query(queries.areas, rounding=asked.rounding)
-    columns = answer_columns(queries, answers, job.box, level=asked.level)
+    with job.options.output.step("answering"):
+        answers = result.query(queries.areas, rounding=asked.rounding)
+        columns = answer_columns(queries, answers, job.box, level=asked.level)
     found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
     found["uncertain"] = answers.uncertain
     words = [f"{len(queries):,} queries over {len(result.partition):,} regions"]
