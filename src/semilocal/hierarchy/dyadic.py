@@ -31,7 +31,7 @@ from .prefix import MAX_BITS, PrefixTree, cell_array
 __all__ = ["MAX_BITS", "ROOT", "BinaryTree", "BoxTree", "Cells", "Quadtree"]
 
 _DIGIT = 11  # bits interleaved per table look-up: 2**11 words stay in the first-level cache
-_CHUNK = 1 << 15
+_CHUNK = 1 << 13  # points; arrays so small are not given back to the operating system, which costs more than the work
 _AT_ONCE = 1 << 20  # points that one thread takes
 _ULPS = 4  # the narrowest cell must be this many float spacings wide, so that its edges are distinct
 

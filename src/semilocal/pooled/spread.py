@@ -22,7 +22,7 @@ __all__ = ["HALVINGS", "Density", "spread_inside"]
 Floats = npt.NDArray[np.float64]
 
 HALVINGS = 2
-_AT_ONCE = 1 << 16  # cells that one thread takes
+_AT_ONCE = 1 << 13  # cells that one thread takes
 _BACKGROUND = 0.05  # share of the cell's own count that a neighbour has at least: an empty one proves little
 
 
