@@ -16,7 +16,8 @@ from .arrays import exact, short_repr
 from .errors import BudgetExceeded, InvalidInput
 from .pooled.task import PooledTask
 from .protocol.partition import Partition
-from .protocol.promise import Guarantee, anywhere_words, crowds_words, losses_words, promise
+from .protocol.promise import Guarantee, promise
+from .protocol.promise_words import anywhere_words, crowds_words, losses_words
 from .protocol.task import Task
 
 __all__ = ["Entry", "Ledger"]

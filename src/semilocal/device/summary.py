@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from ..arrays import short_repr
-from ..protocol.promise import crowds_words, losses_words
+from ..protocol.promise_words import crowds_words, losses_words
 from ..protocol.task import Task
 from .vault import Contents, Membership, pinned_plan, pinned_task
 

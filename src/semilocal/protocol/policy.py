@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InvalidInput, ServerViolation
 from ..geometry.sides import at_least, side_unit
 from .plan import Plan
-from .promise import losses_words
+from .promise_words import losses_words
 from .task import Task
 
 __all__ = [

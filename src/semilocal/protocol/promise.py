@@ -8,63 +8,28 @@ a run.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from ..arrays import short_repr
 from ..errors import InvalidInput
+from . import promise_words as wording
+from .promise_words import INSIDE, PUBLIC, Adjacency, Trust
 
 if TYPE_CHECKING:
     from .plan import Plan
     from .task import Task
 
-__all__ = [
-    "INSIDE",
-    "PUBLIC",
-    "Adjacency",
-    "Guarantee",
-    "Trust",
-    "anywhere_words",
-    "crowds_words",
-    "losses_words",
-    "priced",
-    "promise",
-]
+__all__ = ["INSIDE", "PUBLIC", "Adjacency", "Guarantee", "Trust", "promise"]
 
-Trust = Literal["nobody", "two-servers", "curator"]
-Adjacency = Literal["inside", "bucket", "anywhere", "presence", "nothing"]
 Counted = Literal["limit", "run", "region"]  # what T counts: the task's limit, the run's largest, one region's
-
-INSIDE = "any two positions inside a participant's published region"
-PUBLIC = "Regions, crowds, tallies and who answered are public by design; only the place inside a region is protected."
-_BETWEEN: dict[Adjacency, str] = {
-    "inside": INSIDE,
-    "bucket": "any two positions of one person inside the public bucket that they named",
-    "anywhere": "any two positions of one person anywhere in the domain",
-    "presence": "a person taking part or not",
-    "nothing": "nothing: this is no differential privacy",
-}
-_MOVED = "a moved position against any position inside the region it was moved to"
-_TRUSTED: dict[Trust, str] = {
-    "nobody": "nobody: each device randomizes its own answers",
-    "two-servers": "two operators not to collude: together they could read every position",
-    "curator": "a curator who holds all positions",
-}
 _RULES = {
     "all": "a sparse part keeps its cell from being split",
     "trim": "participants in sparse parts are moved",
     "each": "participants in sparse parts are exposed",
 }
-_SIMULATED = (
-    "SIMULATION: one program holds all positions, so the person who runs it is a curator. The promise is what "
-    "participants would get if each answered from a device of their own."
-)
-_SEEDED = (
-    "SIMULATION: the noise comes from a seeded generator, and who knows the seed can remove it. The promise is that of "
-    "the same task with noise from the operating system."
-)
 
 
 class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -227,7 +192,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def between(self) -> str:
         """Between what ``epsilon`` holds, in words."""
-        return _BETWEEN[self.adjacency] + self._with_values
+        return wording.BETWEEN[self.adjacency] + self._with_values
 
     @property
     def crowd(self) -> str:
@@ -236,7 +201,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
-        return f"{_published(self.k)}, except with probability delta = {self.delta:g}"
+        return f"{wording.published(self.k)}, except with probability delta = {self.delta:g}"
 
     def sentence(self) -> str:
         """The promise in one sentence: every loss with its adjacency and delta."""
@@ -245,13 +210,13 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         else:
             parts = [f"epsilon = {self.epsilon:g} (delta = {self._delta:g}) between {self.between}"]
         if self.moved is not None:
-            parts.append(f"{self.moved:g} for {_MOVED}{self._with_values}: {self._price}")
+            parts.append(f"{self.moved:g} for {wording.MOVED}{self._with_values}: {self._price}")
         if self.adjacency == "presence" and self.anywhere is not None:
-            parts.append(f"{self.anywhere:g} between {_BETWEEN['anywhere']}")
+            parts.append(f"{self.anywhere:g} between {wording.BETWEEN['anywhere']}")
         if self.crowd:
             parts.append(self.crowd)
         if self.adjacency != "inside":
-            parts.append(f"trusts {_TRUSTED[self.trust]}")
+            parts.append(f"trusts {wording.TRUSTED[self.trust]}")
         if self.simulated:
             parts.append("a simulation" + (" with seeded noise" if self.trust == "curator" else ", run by a curator"))
         return "; ".join(parts) + "."
@@ -261,7 +226,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def lines(self) -> list[str]:
         """The whole statement, one paragraph per line."""
-        out = [_SEEDED if self.trust == "curator" else _SIMULATED] if self.simulated else []
+        out = [wording.SEEDED if self.trust == "curator" else wording.SIMULATED] if self.simulated else []
         out += [self.about] if self.about else []
         out += self._regions() if self.adjacency == "inside" else self._plain()
         if self.rows > 1:
@@ -290,15 +255,15 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """
         if self.epsilon is None:
             return "unbounded"
-        inside = _times(self.epsilon, unit)
+        inside = wording.times_words(self.epsilon, unit)
         if self.adjacency == "presence":
             part = f"{inside} for taking part or not"
-            return part if self.anywhere is None else f"{_times(self.anywhere, unit)} anywhere, {part}"
+            return part if self.anywhere is None else f"{wording.times_words(self.anywhere, unit)} anywhere, {part}"
         if self.adjacency != "inside":
             return f"{inside} anywhere"
         if not self.trims:
             return f"{inside} inside"
-        each = _times(self.report, "T") if unit else f"{self.report:g} T"
+        each = wording.times_words(self.report, "T") if unit else f"{self.report:g} T"
         moved = f"({self.epsilon:g} + {each}) {unit}".strip()
         return f"{inside} inside, moved {moved}, T {'=' if self.counted == 'region' else '≤'} {self.trims}"
 
@@ -307,7 +272,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return {
             "trust": self.trust,
             "epsilon": "unbounded" if self.epsilon is None else f"{self.epsilon:g}",
-            "between": self.between if self.moved is None else f"{self.between}; moved: {_MOVED}",
+            "between": self.between if self.moved is None else f"{self.between}; moved: {wording.MOVED}",
             "moved": "" if self.moved is None else f"{self.moved:g}",
             "crowd": "none" if not self.k else f"{self.k}",
             "delta": self._delta_cell(),
@@ -330,7 +295,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def _with_values(self) -> str:
-        return _values_words(self.own)
+        return wording.values_words(self.own)
 
     @property
     def _price(self) -> str:
@@ -347,11 +312,11 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             + (", and their own value." if self.own else "."),
             f"Two positions inside that region{self._with_values}: epsilon = {self.epsilon:g}, delta = 0. Everything a "
             "participant sends changes the odds between the two by at most a factor "
-            f"e^{self.epsilon:g} = {_factor(self.epsilon)}, however many rounds are played.",
+            f"e^{self.epsilon:g} = {wording.factor_words(self.epsilon)}, however many rounds are played.",
         ]
         if self.moved is not None:
             out.append(
-                f"{_MOVED.capitalize()}{self._with_values}: epsilon = {self.moved:g}, delta = 0, which is "
+                f"{wording.MOVED.capitalize()}{self._with_values}: epsilon = {self.moved:g}, delta = 0, which is "
                 f"{self._price}. Nothing published makes the moved position likelier than those inside by more than "
                 "that. The other way round, and between two moved positions, nothing is promised."
             )
@@ -384,17 +349,17 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def _plain(self) -> list[str]:
         if self.epsilon is None:
-            return [f"No loss is bounded: this is no differential privacy. It trusts {_TRUSTED[self.trust]}."]
-        out = [f"Trusted: {_TRUSTED[self.trust]}."]
+            return [f"No loss is bounded: this is no differential privacy. It trusts {wording.TRUSTED[self.trust]}."]
+        out = [f"Trusted: {wording.TRUSTED[self.trust]}."]
         loss = self.anywhere if self.anywhere is not None else self.epsilon
         whom = " and against either operator alone" if self.trust == "two-servers" else ""
         inside = " inside the bucket; the bucket itself is public" if self.adjacency == "bucket" else ""
         value = ", and their own value" if self.own else ""
-        between = _BETWEEN["bucket" if self.adjacency == "bucket" else "anywhere"] + self._with_values
+        between = wording.BETWEEN["bucket" if self.adjacency == "bucket" else "anywhere"] + self._with_values
         out.append(
             f"Protected: where a person is{inside}{value}. epsilon = {loss:g}, delta = {self.delta:g} between "
             f"{between}, against everyone who sees what is published{whom}: it changes the odds between "
-            f"the two by at most a factor e^{loss:g} = {_factor(loss)}."
+            f"the two by at most a factor e^{loss:g} = {wording.factor_words(loss)}."
         )
         if self.adjacency == "presence":
             out.append(f"Taking part or not: epsilon = {self.epsilon:g}, delta = {self.delta:g}.")
@@ -408,50 +373,6 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return []
         parts = "; ".join(f"{what}: {loss:g}" for what, loss in self.releases)
         return [f"Included in these numbers{when}: {parts}."]
-
-
-def losses_words(epsilon: float, moved: float, *, own: str = "") -> str:
-    """Both losses inside regions, each with its adjacency and delta; ``own`` as in a :class:`Guarantee`."""
-    values = _values_words(own)
-    words = f"epsilon = {epsilon:g} (delta = 0) between {_BETWEEN['inside']}{values}"
-    return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {_MOVED}{values}"
-
-
-def _values_words(own: str) -> str:
-    """What else may differ between the two positions."""
-    return f", with any two values of {own}" if own else ""
-
-
-def anywhere_words(epsilon: float) -> str:
-    """A loss that holds for any change of position, with its adjacency and delta."""
-    return f"epsilon = {epsilon:g} (delta = 0) between {_BETWEEN['anywhere']}"
-
-
-def crowds_words(crowds: Sequence[tuple[int, float]]) -> list[str]:
-    """What (k, delta) of one or more partitions promise about crowds, in sentences."""
-    parts = [
-        f"{_published(k)}, except with probability delta = {delta:g}." if k else "No crowd is promised."
-        for k, delta in crowds
-    ]
-    if len(crowds) > 1:
-        parts.append("Crowds do not compose: fewer than k may share all of a participant's regions.")
-    return parts
-
-
-def _published(k: int) -> str:
-    return f"k = {k} participants are published in a region ({k - 1} others)"
-
-
-def priced(what: str, epsilon: float, *, own: str = "") -> str:
-    """A release with its loss, its adjacency and its delta, in words; ``own`` is people's own value, if it is of that.
-
-    Examples
-    --------
-    >>> priced("mean of x", 0.5)
-    "mean of x (epsilon = 0.5, delta = 0 between any two positions inside a participant's published region)"
-    """
-    between = f"any two values of {own}" if own else _BETWEEN["inside"]
-    return f"{what} (epsilon = {epsilon:g}, delta = 0 between {between})" if epsilon else f"{what} (no loss)"
 
 
 def promise(
@@ -519,11 +440,3 @@ def _notes(task: Task) -> tuple[str, ...]:
     if task.randomizer.simulation_only:
         notes.append("For simulation only: its noise is in floats, which leak through rounding; devices refuse it.")
     return tuple(notes)
-
-
-def _times(number: float, unit: str) -> str:
-    return f"{number:g}" if not unit else unit if number == 1 else f"{number:g} {unit}"
-
-
-def _factor(epsilon: float) -> str:
-    return f"{math.exp(min(epsilon, 700.0)):.3g}"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ...arrays import short_repr
 from ...protocol.participant import Policy
-from ...protocol.promise import crowds_words, losses_words
+from ...protocol.promise_words import crowds_words, losses_words
 from ..agent import Agent
 from ..channel import Channel, split_url
 from ..summary import Summary

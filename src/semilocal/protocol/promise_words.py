@@ -1,0 +1,97 @@
+"""The words of a promise: who is trusted, which positions are compared, what is public. Each is written once, here.
+
+Knows words, and no task.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+__all__ = [
+    "BETWEEN", "INSIDE", "MOVED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED", "Adjacency", "Trust", "anywhere_words",
+    "crowds_words", "factor_words", "losses_words", "priced", "published", "times_words", "values_words",
+]  # fmt: skip
+
+Trust = Literal["nobody", "two-servers", "curator"]
+Adjacency = Literal["inside", "bucket", "anywhere", "presence", "nothing"]
+
+INSIDE = "any two positions inside a participant's published region"
+PUBLIC = "Regions, crowds, tallies and who answered are public by design; only the place inside a region is protected."
+BETWEEN: dict[Adjacency, str] = {
+    "inside": INSIDE,
+    "bucket": "any two positions of one person inside the public bucket that they named",
+    "anywhere": "any two positions of one person anywhere in the domain",
+    "presence": "a person taking part or not",
+    "nothing": "nothing: this is no differential privacy",
+}
+MOVED = "a moved position against any position inside the region it was moved to"
+TRUSTED: dict[Trust, str] = {
+    "nobody": "nobody: each device randomizes its own answers",
+    "two-servers": "two operators not to collude: together they could read every position",
+    "curator": "a curator who holds all positions",
+}
+SIMULATED = (
+    "SIMULATION: one program holds all positions, so the person who runs it is a curator. The promise is what "
+    "participants would get if each answered from a device of their own."
+)
+SEEDED = (
+    "SIMULATION: the noise comes from a seeded generator, and who knows the seed can remove it. The promise is that of "
+    "the same task with noise from the operating system."
+)
+
+
+def losses_words(epsilon: float, moved: float, *, own: str = "") -> str:
+    """Both losses inside regions, each with its adjacency and delta; ``own`` as in a :class:`Guarantee`."""
+    values = values_words(own)
+    words = f"epsilon = {epsilon:g} (delta = 0) between {BETWEEN['inside']}{values}"
+    return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {MOVED}{values}"
+
+
+def values_words(own: str) -> str:
+    """What else may differ between the two positions."""
+    return f", with any two values of {own}" if own else ""
+
+
+def anywhere_words(epsilon: float) -> str:
+    """A loss that holds for any change of position, with its adjacency and delta."""
+    return f"epsilon = {epsilon:g} (delta = 0) between {BETWEEN['anywhere']}"
+
+
+def crowds_words(crowds: Sequence[tuple[int, float]]) -> list[str]:
+    """What (k, delta) of one or more partitions promise about crowds, in sentences."""
+    parts = [
+        f"{published(k)}, except with probability delta = {delta:g}." if k else "No crowd is promised."
+        for k, delta in crowds
+    ]
+    if len(crowds) > 1:
+        parts.append("Crowds do not compose: fewer than k may share all of a participant's regions.")
+    return parts
+
+
+def published(k: int) -> str:
+    """A crowd of k."""
+    return f"k = {k} participants are published in a region ({k - 1} others)"
+
+
+def priced(what: str, epsilon: float, *, own: str = "") -> str:
+    """A release with its loss, its adjacency and its delta, in words; ``own`` is people's own value, if it is of that.
+
+    Examples
+    --------
+    >>> priced("mean of x", 0.5)
+    "mean of x (epsilon = 0.5, delta = 0 between any two positions inside a participant's published region)"
+    """
+    between = f"any two values of {own}" if own else BETWEEN["inside"]
+    return f"{what} (epsilon = {epsilon:g}, delta = 0 between {between})" if epsilon else f"{what} (no loss)"
+
+
+def times_words(number: float, unit: str) -> str:
+    """A number of units; the plain number without a unit."""
+    return f"{number:g}" if not unit else unit if number == 1 else f"{number:g} {unit}"
+
+
+def factor_words(epsilon: float) -> str:
+    """How much e^epsilon is."""
+    return f"{math.exp(min(epsilon, 700.0)):.3g}"
