@@ -128,8 +128,9 @@ def density_of(name: str, box: Box) -> Density:
 
     "clustered" is drawn anew in every play (:func:`semilocal.simulation.synthetic.towns`). On files of homes, check-ins
     and taxis it forecasts the number of regions and their crowds within a factor 1.5. Errors depend on which towns
-    there are: between the files themselves those of counts differ by a factor of up to 4.5, and those of means by more.
-    So a single number cannot be near all of them; the range over a dozen plays is, within a factor 1.5 of its ends.
+    there are. Between the files themselves those of counts differ by a factor of up to 2.7, and those of means by 5, so
+    that a single number cannot be near all of them (counts: within a factor 1.8). The range over a dozen plays holds
+    them, within a factor 1.5 of its ends.
     """
     low, high = np.array(box.lower), np.array(box.upper)
 

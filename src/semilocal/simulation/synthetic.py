@@ -31,6 +31,8 @@ CLUSTERS = (
 # Chance that two people of a cell are in the same half: 0.6 to 0.85 on maps of homes, check-ins and taxis.
 TOGETHER = 0.72
 _HALVINGS = 40
+_LAND_AND_SEA = 0.84  # the same for large cells: whole parts of a map have nobody
+_LARGE = 8  # so many halvings make cells of a town's size
 
 INSIDE = 1e-9  # how far the authors' code keeps clipped points from the upper bounds
 PATIENCE = 1_000  # rounds of candidates before a population is called impossible
@@ -106,22 +108,24 @@ def towns(n: int, rng: np.random.Generator, *, box: Box = UNIT_SQUARE, together:
     """Return n points of a country that is drawn anew each time: towns in regions, streets in towns: float64[n, d].
 
     The box is halved along one axis after the other; at every halving the people divide by a random share, however few
-    they are, so that places are crowded or empty at every scale.
+    they are, so that places are crowded or empty at every scale. The first halvings are less even: land and sea.
 
     Parameters
     ----------
     together : float
-        Chance that two people of a cell are in the same half of it, from 1/2 (even) to below 1.
+        Chance that two people of a cell are in the same half of it, from 1/2 (even) to below 1; in large cells it is
+        0.84 at least.
     """
     if not 0.5 < together < 1.0:
         raise InvalidInput(f"together must be above 0.5 and below 1; got {together!r}")
-    evenness = (1.0 - together) / (2.0 * together - 1.0)
     lower, size, people = np.zeros((1, box.dimensions)), np.ones(box.dimensions), np.array([n])
     for halving in range(_HALVINGS):
         axis = halving % box.dimensions
         size[axis] /= 2
         upper = lower.copy()
         upper[:, axis] += size[axis]
+        chance = max(together, _LAND_AND_SEA) if halving < _LARGE else together
+        evenness = (1.0 - chance) / (2.0 * chance - 1.0)
         first = rng.binomial(people, rng.beta(evenness, evenness, len(people)))
         lower, people = np.concatenate([lower, upper]), np.concatenate([first, people - first])
         lower, people = lower[people > 0], people[people > 0]
