@@ -1,6 +1,6 @@
 """Answers to range queries, as columns and as files.
 
-Knows queries, answers and the two formats. Used by ``counts`` and ``results``.
+Knows queries, answers and the three formats. Used by ``counts`` and ``results``.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..geometry.box import Box
-from ..io.files import write_text
+from ..io.files import replacing, write_text
 from ..io.queries import Queries, corner_names
 from ..io.regions import csv_text, feature_collection
+from ..io.tables import areas_geoparquet
 from ..release.boxes import Answers
 
 __all__ = ["ANSWERS", "answer_columns", "check_queries", "write_answers"]
@@ -48,7 +49,9 @@ def answer_columns(queries: Queries, answers: Answers, box: Box, *, level: float
     """
     corners = queries.boxes.reshape(len(queries), -1)
     places = dict(zip(corner_names(box), corners.T.tolist(), strict=True))
-    if queries.shapes is not None:
+    if queries.named:
+        places = {}
+    elif queries.shapes is not None:
         places = {} if queries.properties else {"polygon": list(range(len(queries)))}
     interval = answers.interval(level)
     values = (answers.value, answers.stderr, interval[:, 0], interval[:, 1])
@@ -60,13 +63,17 @@ def answer_columns(queries: Queries, answers: Answers, box: Box, *, level: float
 
 
 def write_answers(queries: Queries, columns: dict[str, list[Any]], path: Path | None, box: Box) -> str:
-    """Write CSV or GeoJSON, by the ending of the name; without a name return CSV."""
+    """Write CSV, GeoJSON or GeoParquet, by the ending of the name; without a name return CSV."""
     if path is None:
         return csv_text(columns)
+    kept = {name: column for name, column in columns.items() if name in queries.properties or name in ANSWERS}
     if path.suffix.lower() == ".geojson":
-        kept = [name for name in columns if name in queries.properties or name in ANSWERS]
-        rows = (dict(zip(kept, row, strict=True)) for row in zip(*(columns[name] for name in kept), strict=True))
+        rows = (dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True))
         write_text(path, feature_collection(queries.geometries(box), rows).decode())
+    elif path.suffix.lower() == ".parquet":
+        content = areas_geoparquet(kept, queries.boxes, box, shapes=queries.shapes)
+        with replacing(path) as stream:
+            stream.write(content)
     else:
         write_text(path, csv_text(columns))
     return ""

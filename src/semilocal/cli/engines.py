@@ -18,6 +18,7 @@ from ..errors import InvalidInput
 from ..hierarchy import AnyTree
 from ..io.people import person_columns
 from ..io.points import choose_columns
+from ..io.trees import label_tree
 from ..protocol.column import Column, stored_column
 from ..simulation.people import draw_key
 from .domains import named_domain
@@ -45,6 +46,7 @@ def engine_of(file: Path, options: JobOptions, transcript: Path | None) -> Engin
     needs = {
         "--clip": data.clip, "--bounds data": data.bounds == "data",
         "--transcript": transcript is not None and options.promise.trust == "nobody",
+        "--bounds with labels": label_tree(data.bounds) is not None,
     }  # fmt: skip
     if data.engine == "memory" or (data.engine == "auto" and any(needs.values())):
         return "memory"

@@ -25,6 +25,7 @@ from ..hierarchy import AnyTree
 from ..io.files import check_outputs, replacing
 from ..io.points import Table, read_points
 from ..io.positions import fit
+from ..io.trees import label_tree
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column
@@ -51,7 +52,7 @@ __all__ = [
     "write_transcript",
 ]  # fmt: skip
 
-REGIONS = (".geojson", ".csv")
+REGIONS = (".geojson", ".csv", ".parquet")
 HTML = (".html",)
 TRANSCRIPT = (".slt",)
 
@@ -100,10 +101,13 @@ class Job:
         if (engine := engine_of(file, options, transcript)) != "memory":
             source, tree, own = open_rows(file, options, engine, rng, value)
             return cls(file, options, transcript, source, source.box, rng, own, tree)
-        columns = data.columns.split(",") if data.columns else None
+        columns, named = data.columns.split(",") if data.columns else None, label_tree(data.bounds)
+        if named is not None and columns is None and data.x is None:
+            columns = [named.name]
         names, labels = () if value is None else (value.name,), person_labels(people)
+        words = None if named is None else named.leaves
         with options.output.step(f"reading {file.name}"):
-            table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels)
+            table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels, words=words)
         column = None if value is None else _column(value, table)
         box, tree = _domain(data.bounds, table)
         points, clipped = fit(table, box, clip=data.clip)

@@ -250,14 +250,24 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         >>> tree.positions(["J18", "I21"]).tolist()
         [[2.5], [0.5]]
         """
-        place = {label: number for number, label in enumerate(self.labels[-1])} if self.labels else {}
+        leaves = self.leaves
         out = np.empty((len(np.asarray(labels)), 1))
         for row, label in enumerate(np.asarray(labels).tolist()):
-            if label not in place:
+            if label not in leaves:
                 known = "; it is not the deepest" if label in self._cell_of else ""
                 raise InvalidInput(f"row {row}: {label!r} is no leaf of {self.name!r}{known}; remove it or correct it")
-            out[row] = place[label] + 0.5
+            out[row] = leaves[label]
         return out
+
+    @property
+    def leaves(self) -> dict[str, float]:
+        """The position that stands for a leaf, by its label; empty for a tree of cuts."""
+        return {label: number + 0.5 for number, label in enumerate(self.labels[-1])} if self.labels else {}
+
+    @property
+    def all_labels(self) -> list[str]:
+        """Every label once, from the root down; empty for a tree of cuts."""
+        return list(dict.fromkeys(label for row in self.labels for label in row))
 
     def cells_of(self, labels: npt.ArrayLike) -> Cells:
         """Cells by their labels, at any depth: uint64[m]; to ask ``counts.query(tree.boxes(cells))``."""

@@ -66,6 +66,7 @@ def read_points(
     columns: Sequence[str] | None = None,
     values: Sequence[str] = (),
     labels: Sequence[str] | Callable[[Sequence[str]], Sequence[str]] = (),
+    words: Mapping[str, float] | None = None,
 ) -> Table:
     """Read positions, and other numeric columns on request.
 
@@ -84,6 +85,8 @@ def read_points(
         Other numeric columns (for GeoJSON: properties) to read along.
     labels : sequence of str, or callable
         Columns of any content to read along as codes; a callable chooses them out of all columns of the file.
+    words : mapping of str to float, optional
+        The positions are words, and these are the numbers that stand for them; others are refused. Not for GeoJSON.
 
     Returns
     -------
@@ -109,17 +112,19 @@ def read_points(
     names = _choose(source, x=x, y=y, columns=columns)
     others = [_spelled(source, name) for name in values]
     coded = [_spelled(source, name) for name in (labels(source.columns) if callable(labels) else labels)]
-    wanted = list(dict.fromkeys([*names, *others]))
+    stand = [] if words is None else [_stand_for(source, name, words) for name in names]
+    wanted = list(dict.fromkeys([*(names if words is None else ()), *others]))
     numbers, codes = source.read(wanted, coded)
     numbers.setflags(write=False)
-    if not numbers.shape[1]:
+    if not (numbers.shape[1] if words is None else len(stand[0])):
         raise InvalidInput(f"{path}: has no {source.row_word}s; there must be at least one position")
     read = dict(zip(wanted, numbers, strict=True))
     for name, column in read.items():
         if not (np.isfinite(column.min()) and np.isfinite(column.max())):  # NaN is the least and the largest
             row = int(np.argmin(np.isfinite(column)))
             source.refuse(row, f"column {name!r} is NaN or infinite", "every position and value must be finite")
-    points = numbers[: len(names)].T  # every column stays in one piece
+    points = numbers[: len(names)].T if words is None else np.column_stack(stand)  # every column stays in one piece
+    points.setflags(write=False)
     return Table(
         points, tuple(names), path, MappingProxyType({name: read[name] for name in others}),
         MappingProxyType(dict(zip(coded, codes, strict=True))),
@@ -154,6 +159,19 @@ def _choose(source: Source, *, x: str | None, y: str | None, columns: Sequence[s
             f"{source.path}: the same column is named twice ({', '.join(names)}); name different columns"
         )
     return names
+
+
+def _stand_for(source: Source, name: str, words: Mapping[str, float]) -> Floats:
+    """The numbers that stand for the words of a column."""
+    (texts,) = source.texts([name])
+    found = np.array([words.get(str(text).strip(), np.nan) for text in texts])
+    unknown = np.isnan(found)
+    if unknown.any():
+        source.refuse(
+            int(np.argmax(unknown)), f"column {name!r} holds no leaf of the table ({np.count_nonzero(unknown):,} such)",
+            "correct it, or remove the row",
+        )  # fmt: skip
+    return found
 
 
 def _spelled(source: Source, name: str) -> str:

@@ -18,12 +18,13 @@ from ..arrays import Floats, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.shapes import as_shapes, latitude_first
+from ..hierarchy import AnyTree, TableTree
 from .area_files import AREA_FILES, Properties, boxes_around, features_of, is_geoparquet, read_area_file
 from .points import read_points
 from .regions import box_geometries
-from .sources import open_source
+from .sources import Source, open_source
 
-__all__ = ["CORNERS", "MOST_CELLS", "Queries", "corner_names", "grid_queries", "read_queries"]
+__all__ = ["CORNERS", "MOST_CELLS", "Queries", "corner_names", "grid_queries", "label_queries", "read_queries"]
 
 CORNERS = ("x0", "y0", "x1", "y1")
 MOST_CELLS = 10_000_000
@@ -47,6 +48,7 @@ class Queries:
     boxes: Floats
     properties: Properties = field(default_factory=lambda: MappingProxyType({}))
     shapes: npt.NDArray[np.object_] | None = None
+    named: bool = False  # the areas are labels of a table: their bounds say nothing to people
 
     __repr__ = short_repr
 
@@ -79,12 +81,18 @@ def corner_names(box: Box) -> list[str]:
     return [f"{name}_{end}" for end in ("lower", "upper") for name in box.names]
 
 
-def read_queries(path: Path, box: Box) -> Queries:
+def label_queries(tree: TableTree) -> Queries:
+    """Every label of a table, from the root down."""
+    labels = tree.all_labels
+    return Queries(tree.boxes(tree.cells_of(labels)), {"label": labels}, named=True)
+
+
+def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
     """Read areas out of a file.
 
     Boxes: CSV or Parquet with two columns per axis (see :func:`corner_names`), or GeoJSON rectangles. Polygons, in two
-    dimensions: GeoJSON, GeoParquet, GeoPackage (.gpkg), or a column of H3 cells called ``h3``. All other columns or
-    properties come back with the answers.
+    dimensions: GeoJSON, GeoParquet, GeoPackage (.gpkg), or a column of H3 cells called ``h3``. Labels of a table: a
+    column called ``label``, or as the table. All other columns or properties come back with the answers.
 
     Raises
     ------
@@ -102,6 +110,10 @@ def read_queries(path: Path, box: Box) -> Queries:
         _check_plane(path, box)
         return _from_shapes(path, box, *read_area_file(path, box))
     source = open_source(path)
+    if isinstance(tree, TableTree) and tree.leaves:
+        named = [name for name in source.columns if name.lower() in ("label", tree.name.lower())]
+        if named:
+            return _from_labels(source, named[0], tree)
     cells = [name for name in source.columns if name.lower() in H3_NAMES]
     if cells:
         _check_plane(path, box)
@@ -123,6 +135,15 @@ def read_queries(path: Path, box: Box) -> Queries:
         raise InvalidInput(f"{path}, {table.place(row)}: the lower corner is above the upper one; swap them")
     others = [name for name in source.columns if name not in table.names]
     return Queries(boxes, dict(zip(others, source.texts(others), strict=True)))
+
+
+def _from_labels(source: Source, column: str, tree: TableTree) -> Queries:
+    texts = dict(zip(source.columns, source.texts(source.columns), strict=True))
+    labels, known = [str(text).strip() for text in texts[column]], set(tree.all_labels)
+    for row, label in enumerate(labels):
+        if label not in known:
+            source.refuse(row, f"{label!r} is no label of {tree.name!r}", "correct it, or remove the line")
+    return Queries(tree.boxes(tree.cells_of(labels)), texts, named=True)
 
 
 def _from_geojson(path: Path, box: Box) -> Queries:

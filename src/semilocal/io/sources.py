@@ -117,7 +117,7 @@ class _CsvFile(Source):
                 for add, place in texts:
                     add(row[place].strip())
         columns = [np.frombuffer(store, dtype=np.float64) if store else np.empty(0) for store in found]
-        return np.stack(columns), [codes.column() for codes in coded]
+        return np.stack(columns) if columns else np.empty((0, 0)), [codes.column() for codes in coded]
 
     def texts(self, names: Sequence[str]) -> list[list[Any]]:
         places = [self.columns.index(name) for name in names]

@@ -26,6 +26,7 @@ from .files import replacing
 
 __all__ = [
     "Columns",
+    "areas_geoparquet",
     "box_wkb",
     "geoparquet",
     "map_boxes",
@@ -88,7 +89,6 @@ def geoparquet(columns: Columns, hierarchy: Hierarchy, cells: Cells) -> bytes:
     Bounds are in the geometry and nowhere else. Estimates are rounded to 0.01 people.
     """
     box = hierarchy.box
-    arrow, parquet = _library("pyarrow", "parquet"), _library("pyarrow.parquet", "parquet")
     places = map_boxes(hierarchy.boxes(cells), box)
     if hierarchy.cells_are_boxes:
         geometry, kinds = _binary(places), ["Polygon"]
@@ -96,12 +96,48 @@ def geoparquet(columns: Columns, hierarchy: Hierarchy, cells: Cells) -> bytes:
         geometry, kinds = _library("shapely", "maps").to_wkb(_outlines(hierarchy, cells)), ["Polygon", "MultiPolygon"]
     bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
     kept = {name: column for name, column in columns.items() if name not in bounds}
-    table = arrow.table({name: _rounded(column) for name, column in kept.items()} | {"geometry": geometry})
+    small = [name for name, column in kept.items() if column.dtype.kind != "u"]
+    return _file({name: _rounded(column) for name, column in kept.items()}, geometry, kinds, places, box, small)
+
+
+def areas_geoparquet(
+    columns: Mapping[str, list[Any]], boxes: Floats, box: Box, *, shapes: npt.NDArray[np.object_] | None = None
+) -> bytes:
+    """Areas and columns as a GeoParquet 1.1 file.
+
+    Parameters
+    ----------
+    columns : mapping of str to list
+        Of equal length; one of mixed content becomes text.
+    boxes : float64[q, 2, 2]
+        The areas, or the boxes around them, in the order of the domain's axes.
+    shapes : object[q], optional
+        Shapely geometries with x (longitude) first, if the areas are no boxes.
+    """
+    places = map_boxes(boxes, box)
+    kinds = ["Polygon"] if shapes is None else sorted({shape.geom_type for shape in shapes})
+    geometry = _binary(places) if shapes is None else _library("shapely", "maps").to_wkb(shapes)
+    return _file({name: _uniform(column) for name, column in columns.items()}, geometry, kinds, places, box, [*columns])
+
+
+def _uniform(column: list[Any]) -> Any:
+    """An Arrow array; texts where the content is mixed."""
+    arrow = _library("pyarrow", "parquet")
+    try:
+        return arrow.array(column)
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError):
+        return arrow.array([None if value is None else str(value) for value in column])
+
+
+def _file(
+    columns: Mapping[str, Any], geometry: Any, kinds: list[str], places: Floats, box: Box, small: list[str]
+) -> bytes:
+    """The bytes; columns that are ``small`` are written with a dictionary."""
+    arrow, parquet = _library("pyarrow", "parquet"), _library("pyarrow.parquet", "parquet")
     described = {"encoding": "WKB", "geometry_types": kinds, "bbox": _around(places), **_crs(box)}
     geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": described}}
-    table = table.replace_schema_metadata({"geo": json.dumps(geo)})
-    small = [name for name, column in kept.items() if column.dtype.kind != "u"]
-    encodings = {name: "BYTE_STREAM_SPLIT" for name in kept if name not in small} | {"geometry": "DELTA_BYTE_ARRAY"}
+    table = arrow.table({**columns, "geometry": geometry}).replace_schema_metadata({"geo": json.dumps(geo)})
+    encodings = {name: "BYTE_STREAM_SPLIT" for name in columns if name not in small} | {"geometry": "DELTA_BYTE_ARRAY"}
     stream = BytesIO()
     parquet.write_table(
         table, stream, compression="zstd", compression_level=19, use_dictionary=small, column_encoding=encodings

@@ -13,7 +13,7 @@ from ..errors import InvalidInput
 from ..hierarchy import AnyTree, SphereTree, TableTree
 from ..hierarchy.tables import from_cuts, from_labels
 
-__all__ = ["read_tree"]
+__all__ = ["label_tree", "read_tree"]
 
 _LEVELS = 40  # of a sphere: cells of about 25 m
 
@@ -45,6 +45,12 @@ def read_tree(text: str) -> AnyTree | None:
     if text == "sphere":
         return SphereTree(_LEVELS)
     return _read_table(Path(text)) if text.lower().endswith(".json") else None
+
+
+def label_tree(text: str | None) -> TableTree | None:
+    """The table of labels that a text names; None if it names none."""
+    tree = read_tree(text) if text else None
+    return tree if isinstance(tree, TableTree) and tree.leaves else None
 
 
 def _read_table(path: Path) -> TableTree:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from ...errors import InvalidInput
 from ...geometry.box import Box
-from ...io.queries import Queries, grid_queries, read_queries
+from ...hierarchy import AnyTree, TableTree
+from ...io.queries import Queries, grid_queries, label_queries, read_queries
 from .. import jobs
 from ..answers import answer_columns, check_queries, write_answers
 from ..arguments import number
@@ -28,9 +29,10 @@ class QueryOptions:
     ----------
     queries
         boxes: CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis); polygons: .geojson, .gpkg,
-        GeoParquet, or a column of H3 cells called h3; names and other columns come back with the answers
+        GeoParquet, or a column of H3 cells called h3; labels of a table: a column called label; names
+        and other columns come back with the answers
     grid
-        an even grid over the domain, such as 32x32
+        an even grid over the domain, such as 32x32; a table of labels needs neither: all labels are counted
     level
         of the intervals
     rounding
@@ -50,12 +52,14 @@ class QueryOptions:
         return self.queries is not None or self.grid is not None
 
 
-def queries_of(options: QueryOptions, box: Box) -> Queries:
-    """The boxes that were asked for."""
+def queries_of(options: QueryOptions, box: Box, tree: AnyTree | None = None) -> Queries:
+    """The boxes that were asked for; all labels of a tree if it has some and nothing else was asked for."""
     if options.grid is not None:
         queries = grid_queries(options.grid, box)
     elif options.queries is not None:
-        queries = read_queries(options.queries, box)
+        queries = read_queries(options.queries, box, tree)
+    elif isinstance(tree, TableTree) and tree.leaves:
+        return label_queries(tree)
     else:
         raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
     check_queries(queries, box)
@@ -78,9 +82,9 @@ def run(
     Parameters
     ----------
     out
-        write the answers: .csv or .geojson (else stdout)
+        write the answers: .csv, .geojson or .parquet (GeoParquet; else stdout)
     """
-    if not asked.asked:
+    if not asked.asked and not (job.data.bounds or "").lower().endswith(".json"):
         raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
     outputs = {"--out": (out, jobs.REGIONS), "--html": (files.html, jobs.HTML)}
     return jobs.run_job(
@@ -90,7 +94,7 @@ def run(
 
 
 def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFiles) -> Outcome:
-    queries = queries_of(asked, job.box)
+    queries = queries_of(asked, job.box, job.tree)
     run, result = job.counted()
     with job.options.output.step("answering"):
         answers = result.query(queries.areas, rounding=asked.rounding)

@@ -40,7 +40,7 @@ def run(
     if plot is not None:
         need_matplotlib()
     outputs = {
-        "--out": (out, (*jobs.REGIONS, ".parquet")),
+        "--out": (out, jobs.REGIONS),
         "--plot": (plot, PICTURES),
         "--html": (files.html, jobs.HTML),
     }
