@@ -11,6 +11,7 @@ from semilocal import Box, Task, simulate
 from semilocal.geometry.earth import areas, aspect, is_map
 from semilocal.geometry.places import named_box
 from semilocal.hierarchy import ROOT, SphereTree
+from semilocal.hierarchy.tables import from_labels
 from semilocal.io.frames import OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
 from semilocal.io.verdicts import child_spread, part_names
 from semilocal.pooled.task import PooledTask
@@ -119,7 +120,7 @@ def test_columns_are_ready_for_json_and_as_long_as_the_rows() -> None:
 def test_cells_that_are_no_boxes_come_with_their_outlines_and_labels_come_along() -> None:
     globe = SphereTree(6)
     task = Task.build(hierarchy=globe, epsilon=4.0, delta=1e-2, k=5)
-    everywhere = np.random.default_rng(3).uniform([-180, -80], [180, 80], (400, 2))
+    everywhere = np.random.default_rng(3).uniform([-180, -80], [180, 80], (100, 2))
     rows = partition_rows(simulate(everywhere, task, rng=np.random.default_rng(4)).partition)
     columns = rows.to_json(globe)
     assert len(columns["rings"]) == len(rows)
@@ -129,7 +130,7 @@ def test_cells_that_are_no_boxes_come_with_their_outlines_and_labels_come_along(
             assert corners[0].tolist() == corners[-1].tolist()
             assert ((corners >= box[0] - 1e-5) & (corners <= box[1] + 1e-5)).all()
     assert "label" not in columns
-    places = np.random.default_rng(5).uniform([-180, -90], [180, 90], (60, 2))
+    places = np.random.default_rng(5).uniform([-180, -90], [180, 90], (20, 2))
     small = SphereTree(24).locate(places, 24)
     exact, drawn = SphereTree(24).polygons(small), SphereTree(24).outlines(small)
     for rings, straight in zip(exact, drawn, strict=True):
@@ -139,7 +140,16 @@ def test_cells_that_are_no_boxes_come_with_their_outlines_and_labels_come_along(
             drawn_at = np.stack([np.interp(steps, np.arange(len(simple)), axis) for axis in np.transpose(simple)])
             assert np.abs(drawn_at.T - ring).max() < np.ptp(ring, axis=0).max() / 200 + 1e-9
     assert min(len(rings[0]) for rings in drawn) == 5
-    assert "rings" not in partition_rows(played_run("trim").partition).to_json(played_run("trim").task.hierarchy)
+    icd = from_labels("ICD", [("IX", "I21"), ("IX", "I25"), ("X", "J18")])
+    coded = simulate(
+        [[0.5]] * 60, Task.build(hierarchy=icd, epsilon=4.0, delta=1e-2, k=5), rng=np.random.default_rng(1)
+    )
+    labelled = partition_rows(coded.partition).to_json(icd)
+    assert set(labelled["label"]) <= {label for row in icd.labels for label in row}
+    assert "I21" in labelled["label"]
+    assert "rings" not in labelled
+    plain = played_run("trim", size=200)
+    assert "rings" not in partition_rows(plain.partition).to_json(plain.task.hierarchy)
 
 
 def test_a_finished_partition_is_a_frame_in_every_mode_of_trust() -> None:

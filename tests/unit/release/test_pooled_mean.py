@@ -142,7 +142,7 @@ def test_means_per_cell_add_their_cost_and_hold_the_truth() -> None:
 
 def test_the_regions_that_an_area_meets_are_those_that_overlap_it() -> None:
     rng = np.random.default_rng(8)
-    points = rng.beta(2, 5, (5_000, 2)) * [2, 1]
+    points = rng.beta(2, 5, (1_000, 2)) * [2, 1]
     found = cell_means(sl.counts(points, BOX, epsilon=2.0, trust="curator", rng=rng), points, F, epsilon=2.0, rng=rng)
     boxes = found.partition.boxes
     asked = np.array([[[0.3, 0.1], [0.6, 0.4]], [[0.0, 0.0], [2.0, 1.0]], [[5.0, 5.0], [6.0, 6.0]]])
