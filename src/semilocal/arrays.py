@@ -112,7 +112,7 @@ def as_floats(values: Any, what: str, *, kinds: str = "fiu", infinite: bool = Fa
     try:
         array = np.asarray(values)
         if array.dtype.kind not in kinds and array.size:
-            raise ValueError(f"dtype {array.dtype}")
+            raise ValueError(f"dtype {array.dtype}; convert it first, for instance with .astype(float)")
         array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what} must be an array of numbers: {error}") from None

@@ -1,0 +1,75 @@
+"""A browser takes part with a value of its owner's own, beside the package's devices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import httpx2
+import numpy as np
+import pytest
+
+from semilocal.cli.admin_client import AdminClient
+from semilocal.device.swarm.run import run_swarm
+from semilocal.geometry.box import Box
+from semilocal.protocol.task import Task
+from semilocal.service.campaign import CampaignForm, ReleaseForm
+from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, running_server
+from tests.helpers.browser import apart, looking
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+AGENTS = 12
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(f"sqlite:///{tmp_path_factory.mktemp('values') / 'page.db'}") as running:
+        yield running
+
+
+def create(server: Server) -> str:
+    with AdminClient(server.url, ADMIN_TOKEN) as client:
+        box = Box((0.0, 0.0), (1.0, 1.0), names=("a", "b"))
+        task = Task.build(box, epsilon=4.0, delta=0.4, k=1, max_trims=1, max_rounds=2, server_key=client.key())
+        fare = ReleaseForm("mean", "own:fare", (0.0, 80.0), 2.0)
+        return client.create(CampaignForm("fares", task, (fare,), "open", AGENTS + 1))
+
+
+def others(server: Server, task: str) -> None:
+    rng = np.random.default_rng(1)
+    points, fares = rng.random((AGENTS, 2)), rng.uniform(0, 80, AGENTS)
+    swarm = run_swarm(f"{server.url}/tasks/{task}", points, policy=ALLOW_ALL, show=False, values=fares)
+    assert not asyncio.run(swarm).failures
+
+
+def test_a_browser_gives_a_value_through_noise(browser: Browser, server: Server) -> None:
+    task = apart(create, server).result()
+    with looking(browser, f"{server.url}/join/{task}") as look:
+        page = look.page
+        page.get_by_role("heading", name="Your value").wait_for()
+        known = page.locator(".promise").inner_text()
+        assert "inside your published region, with any two values of fare from 0 to 80" in known
+        for label, text in (
+            ("a", "0.3"), ("b", "0.4"), ("Largest loss of all", "100"), ("Smallest crowd", "1"),
+            ("Largest chance", "0.5"), ("fare from 0 to 80", "80.5"),
+        ):  # fmt: skip
+            page.get_by_label(label, exact=len(label) == 1).fill(text)
+        page.get_by_label("I have read").check()
+        assert page.locator("button.start").is_disabled()
+        page.get_by_text("Give your value, fare from 0 to 80.").wait_for()
+        page.get_by_label("fare from 0 to 80").fill("12.5")
+        assert look.violations() == []
+        page.locator("button.start").click()
+        page.get_by_text("Enrolled; waiting for the first round.").wait_for()
+        page.reload()  # the device goes on with the value that the browser kept
+        page.get_by_text("it goes on with the same position").wait_for()
+        rest = apart(others, server, task)
+        page.locator(".end").wait_for(timeout=120_000)
+        assert "Through noise: mean of fare" in page.locator(".end").inner_text()
+        rest.result()
+    (found,) = httpx2.get(f"{server.url}/tasks/{task}/results").json()["releases"]
+    assert (found["function"], found["responders"]) == ("fare", AGENTS + 1)
