@@ -37,7 +37,7 @@ class OwnValue(NamedTuple):
     high: float
 
 
-def engine_of(file: Path, options: JobOptions, transcript: Path | None) -> Engine:
+def engine_of(file: Path, options: JobOptions) -> Engine:
     """The engine that was asked for; "auto" takes Arrow for large files and folders, if nothing needs memory.
 
     Refuses options that an engine cannot have.
@@ -45,7 +45,6 @@ def engine_of(file: Path, options: JobOptions, transcript: Path | None) -> Engin
     data = options.data
     needs = {
         "--clip": data.clip, "--bounds data": data.bounds == "data",
-        "--transcript": transcript is not None and options.promise.trust == "nobody",
         "--bounds with labels": label_tree(data.bounds) is not None,
     }  # fmt: skip
     if data.engine == "memory" or (data.engine == "auto" and any(needs.values())):

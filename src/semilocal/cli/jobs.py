@@ -18,6 +18,8 @@ import numpy as np
 from .. import release
 from ..accounting import Ledger
 from ..arrays import exact
+from ..engines.keyed import KeyedRun, run_keyed
+from ..engines.row_key import KEY_BYTES
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..geometry.box import Box
@@ -98,7 +100,7 @@ class Job:
                 "--bounds -10,-10,10,10; it is never taken from the data in silence, because that would leak"
             )
         rng = np.random.default_rng(options.output.seed)  # without a seed it is drawn from the operating system
-        if (engine := engine_of(file, options, transcript)) != "memory":
+        if (engine := engine_of(file, options)) != "memory":
             source, tree, own = open_rows(file, options, engine, rng, value)
             return cls(file, options, transcript, source, source.box, rng, own, tree)
         columns, named = data.columns.split(",") if data.columns else None, label_tree(data.bounds)
@@ -177,6 +179,9 @@ class Job:
         ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
         with self.options.output.step("rounds played") as step:
             if isinstance(self.points, Source):
+                if self.transcript is not None:
+                    key = self.rng.bytes(KEY_BYTES)
+                    return run_keyed(self.points, task, key=key, progress=lambda *_: step.advance()), ledger
                 return play_rows(self.points, task, rng=self.rng, progress=lambda *_: step.advance()), ledger
             return simulate(self.points, task, rng=self.rng, detail=detail, progress=lambda *_: step.advance()), ledger
 
@@ -244,7 +249,7 @@ def write_transcript(path: Path | None, run: AnyRun | PooledCounts) -> list[str]
     if path is None:
         return []
     with replacing(path) as stream:
-        if isinstance(run, Run):
+        if isinstance(run, Run | KeyedRun):
             from ..transcript.file import write_events
 
             write_events(stream, run.events)

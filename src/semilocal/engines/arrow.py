@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from glob import glob
@@ -28,7 +29,7 @@ from .histogram import Lookup
 from .people import ChosenRows
 from .source import Attached, Streamed, Survey, attached_batches
 
-__all__ = ["ArrowSource", "load_arrow", "open_files"]
+__all__ = ["ArrowSource", "load_arrow", "open_files", "write_rows"]
 
 BATCH = 1 << 17  # rows
 _AHEAD = 4  # batches that are read before they are needed
@@ -110,7 +111,7 @@ class ArrowSource(Streamed):
                 if len(batch):
                     yield batch
         except arrow.ArrowInvalid as error:
-            raise InvalidInput(f"the rows cannot be read: {str(error).splitlines()[0]}; fix the file") from None
+            raise InvalidInput(f"the rows cannot be read: {_reason(error)}; fix the file") from None
 
     @cached_property
     def _people(self) -> Integers:
@@ -134,8 +135,19 @@ class ArrowSource(Streamed):
     def check(self) -> None:
         """Refuse rows that are not finite or outside, with how many there are; also those that are not chosen."""
         if self.person is not None:
-            ArrowSource(self._read, self.columns, self.box, schema=self.schema).check()
+            self._everybody().check()
         super().check()
+
+    def check_value(self, name: str, low: float, high: float) -> None:
+        """Refuse a column if a value is missing or outside its range; also of rows that are not chosen."""
+        if self.person is None:
+            super().check_value(name, low, high)
+        else:
+            self._everybody().check_value(name, low, high)
+
+    def _everybody(self) -> ArrowSource:
+        """All rows, chosen or not."""
+        return ArrowSource(self._read, self.columns, self.box, schema=self.schema)
 
     def survey(self) -> Survey:
         """What one scan says about the rows; counts values that are missing."""
@@ -171,33 +183,49 @@ class ArrowSource(Streamed):
             raise InvalidInput(f"attach takes path, keep and add; got {', '.join(sorted(options))}")
         if path is None:
             return attached_batches(self, hierarchy, lookup)
-        return self._write(Path(path), attached_batches(self, hierarchy, lookup), list(keep), add)
-
-    def _write(
-        self, path: Path, parts: Iterator[Attached], keep: list[str], add: Mapping[str, npt.NDArray[Any]]
-    ) -> Path:
-        arrow = load_arrow()
         missing = [name for name in keep if name not in self.schema.names]
         if missing:
             raise InvalidInput(f"there is no column {missing[0]!r} to keep; there are {_listed(self.schema.names)}")
-        with new_file(path, self._inputs) as unfinished:
-            writer = None
-            kept = self._chosen(keep) if keep else None
-            for part in parts:
-                columns: dict[str, Any] = {}
-                if kept is not None:
-                    batch = next(kept)
-                    columns = {name: batch.column(name) for name in keep}
-                columns["region"] = arrow.array(part.regions)
-                for name, values in add.items():
-                    columns[name] = arrow.array(np.asarray(values)[part.regions])
-                table = arrow.table(columns)
-                writer = writer or arrow.parquet.ParquetWriter(unfinished, table.schema)
-                writer.write_table(table)
-            if writer is None:
-                raise InvalidInput("there are no rows to write")
-            writer.close()
-        return path
+        kept = self._chosen(list(keep)) if keep else None
+        return write_rows(Path(path), attached_batches(self, hierarchy, lookup), add, kept=kept, inputs=self._inputs)
+
+
+def write_rows(
+    path: Path, parts: Iterator[Attached], add: Mapping[str, npt.NDArray[Any]], *, kept: Iterator[Any] | None = None,
+    inputs: Sequence[Path] = (),
+) -> Path:  # fmt: skip
+    """Write rows with their regions to a Parquet file, batch by batch.
+
+    Parameters
+    ----------
+    path : Path
+        It must not be there yet, and appears when it is complete.
+    parts : iterator of Attached
+    add : mapping of str to array
+        Columns that follow from the region.
+    kept : iterator of pyarrow.RecordBatch, optional
+        Columns of the same rows to write beside the region, in the same batches.
+    inputs : sequence of Path
+        Files that the rows come from.
+    """
+    arrow = load_arrow()
+    with new_file(path, inputs) as unfinished:
+        writer = None
+        for part in parts:
+            columns: dict[str, Any] = {}
+            if kept is not None:
+                batch = next(kept)
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            columns["region"] = arrow.array(part.regions)
+            for name, values in add.items():
+                columns[name] = arrow.array(np.asarray(values)[part.regions])
+            table = arrow.table(columns)
+            writer = writer or arrow.parquet.ParquetWriter(unfinished, table.schema)
+            writer.write_table(table)
+        if writer is None:
+            raise InvalidInput("there are no rows to write")
+        writer.close()
+    return path
 
 
 def _numbers(batch: Any, columns: Sequence[str]) -> Floats:
@@ -255,7 +283,8 @@ def open_files(
         kind_of = dict.fromkeys([*columns, *values], arrow.float64())
         if named.get("person") is not None:
             kind_of.setdefault(named["person"], arrow.string())
-        form = arrow.dataset.CsvFileFormat(convert_options=arrow.csv.ConvertOptions(column_types=kind_of))
+        options = arrow.csv.ConvertOptions(column_types=kind_of, strings_can_be_null=True)
+        form = arrow.dataset.CsvFileFormat(convert_options=options)
     else:
         raise InvalidInput(
             f"the files must be all .parquet, or all .csv or .csv.gz; got {', '.join(sorted(kinds)) or 'no ending'}"
@@ -263,10 +292,12 @@ def open_files(
     try:
         rows = arrow.dataset.dataset([str(path) for path in files], format=form)
         for path, fragment in zip(files, rows.get_fragments(), strict=True):
-            check_columns(fragment.physical_schema, columns, box, str(path))
-            check_numbers(fragment.physical_schema, values, str(path))
+            found = fragment.physical_schema
+            check_columns(found, columns, box, str(path))
+            check_numbers(found, values, str(path))
+            check_same(found, rows.schema, [*columns, *values], str(path), str(files[0]))
     except (arrow.ArrowInvalid, arrow.ArrowTypeError, OSError) as error:
-        raise InvalidInput(f"the files cannot be read: {str(error).splitlines()[0]}; check them") from None
+        raise InvalidInput(f"the files cannot be read: {_reason(error)}; check them") from None
 
     def read(wanted: Sequence[str]) -> Iterable[Any]:
         batches: Iterable[Any] = rows.to_batches(
@@ -310,6 +341,21 @@ def check_numbers(schema: Any, columns: Sequence[str], where: str) -> None:
         kind = schema.field(name).type
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
             raise InvalidInput(f"{where}: column {name!r} holds {kind}, not numbers; choose another column")
+
+
+def check_same(schema: Any, first: Any, columns: Sequence[str], file: str, first_file: str) -> None:
+    """Refuse a file whose columns are of other types than the first file's: they would be cut, or not be read."""
+    for name in columns:
+        if (one := schema.field(name).type) != (other := first.field(name).type):
+            raise InvalidInput(
+                f"column {name!r} holds {one} in {file} but {other} in {first_file}; write the files with the same type"
+            )
+
+
+def _reason(error: Exception) -> str:
+    """What Arrow says, without the value that it stumbled over: it may be somebody's position."""
+    words = str(error).splitlines()[0]
+    return re.sub(r"(invalid value|Float value|Integer value|got \d+):? .*", r"\1", words)
 
 
 def _listed(names: Sequence[str]) -> str:

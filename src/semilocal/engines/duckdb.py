@@ -8,6 +8,7 @@ Knows rows and SQL of DuckDB. Knows no mechanisms and no randomness.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -225,12 +226,13 @@ def reporting_failures() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        reason = str(error).split("\n\n")[0].strip()
+        reason = _reason(error)
         lowered = reason.lower()
         if "no space left" in lowered or "max_temp_directory_size" in lowered or "failed to offload" in lowered:
             raise EngineFailed(
-                f"DuckDB ran out of disk space for its temporary files: {reason}; free some space, or give it a "
-                "connection with another temp_directory or a larger max_temp_directory_size. Nothing was released"
+                f"DuckDB ran out of disk space for its temporary files: {reason}; free some space, set TMPDIR to a "
+                "larger disk, or give it a connection with another temp_directory or a larger "
+                "max_temp_directory_size. Nothing was released"
             ) from error
         if isinstance(error, duckdb.OutOfMemoryException):
             raise EngineFailed(
@@ -242,6 +244,18 @@ def reporting_failures() -> Iterator[None]:
         if isinstance(error, duckdb.ConversionException | duckdb.InvalidInputException | duckdb.IOException):
             raise InvalidInput(f"DuckDB cannot read the rows: {reason}; check the files") from error
         raise EngineFailed(f"DuckDB failed: {reason}. Nothing was released") from error
+
+
+def _reason(error: Exception) -> str:
+    """What DuckDB says, without the line that it stumbled over: it may be somebody's position."""
+    words = str(error)
+    line = re.search(r"CSV Error on Line: (\d+)", words)
+    if line is None:
+        return re.sub(
+            r"[Cc]ould not convert string .* to", "could not convert a value to", words.split("\n\n")[0].strip()
+        )
+    column = re.search(r'converting column "(.*?)"', words)
+    return f"line {line[1]} of a CSV file" + (f", column {column[1]!r}, is no number" if column else " is not complete")
 
 
 def _listed(numbers: Sequence[str]) -> str:

@@ -70,8 +70,10 @@ def open_rows(
     try:
         texts = () if person is None else (person,)
         relation, own, files = _open(data, [*columns, *values], texts, connection, folder)
+        everybody = None
         if person is not None:
-            DuckDBSource(relation, columns, box, connection=own, order=order).check()  # also rows that are not chosen
+            everybody = DuckDBSource(relation, columns, box, connection=own, order=order)
+            everybody.check()  # also the rows that are not chosen
             path = os.path.join(folder, "people.parquet")
             if files and order is None:
                 relation = relation.project(f'*, row_number() OVER () - 1 AS "{ROW}"')
@@ -81,7 +83,7 @@ def open_rows(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    source.files, source.rows_per_person = tuple(files), rows_per_person
+    source.files, source.rows_per_person, source.everybody = tuple(files), rows_per_person, everybody
     weakref.finalize(source, shutil.rmtree, folder, True)
     return source
 

@@ -48,6 +48,7 @@ class Grouping(Streamed):
 
     dialect: Dialect
     rows_per_person = 1
+    everybody: Grouping | None = None  # all rows, where those of this source were chosen out of them
 
     def __init__(
         self, columns: Sequence[str], box: Box, types: dict[str, tuple[str, bool]], *, order: str | None = None
@@ -97,7 +98,9 @@ class Grouping(Streamed):
         return sum(found.values()), found.get(1, 0), found.get(2, 0), found.get(3, 0)
 
     def check_value(self, name: str, low: float, high: float) -> None:
-        """Refuse a column if a value is missing or outside its range. One scan."""
+        """Refuse a column if a value is missing or outside its range; also of rows that are not chosen. One scan."""
+        if self.everybody is not None:
+            return self.everybody.check_value(name, low, high)
         self._check_numbers([name])
         rows, null, missing, outside = self._conditions([name], Box((low,), (high,)))
         refuse_values(name, low, high, rows=rows, bad=null + missing + outside, missing=null + missing)

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arrays import short_repr
+from ..arrays import Integers, short_repr
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells, Hierarchy
 from ..hierarchy.ranks import people_in
@@ -35,7 +36,7 @@ from ..simulation.simulate import play_rounds, warn_if_small
 from .histogram import MOVED, HistogramRanks, Lookup
 from .source import SAMPLE, Source
 
-__all__ = ["SourceRun", "choose_depth", "count_source", "rank_source", "run_source"]
+__all__ = ["SourceRun", "check_box", "choose_depth", "count_source", "lookup_of", "rank_source", "run_source"]
 
 _RARE = 1e-3  # share of the people who may need the refining scan
 _ENOUGH = 32  # sampled rows that show how dense a cell is: fewer would let chance choose the depth
@@ -150,8 +151,7 @@ def rank_source(source: Source, hierarchy: Hierarchy, *, crowd: int, depth: int 
     crowd : int
         Cells with fewer people than this are likely not divided. Changes the cost, not the result.
     """
-    if (source.box.lower, source.box.upper) != (hierarchy.box.lower, hierarchy.box.upper):
-        raise InvalidInput(f"the source is in {source.box}, the task in {hierarchy.box}; give both the same box")
+    check_box(source, hierarchy)
     source.check()
     if depth is None:
         depth = choose_depth(hierarchy, source.sample(SAMPLE), source.count(), crowd=crowd)
@@ -161,6 +161,12 @@ def rank_source(source: Source, hierarchy: Hierarchy, *, crowd: int, depth: int 
         return source.refine(hierarchy, cells, here, deeper)
 
     return HistogramRanks(hierarchy, histogram, refine)
+
+
+def check_box(source: Source, hierarchy: Hierarchy) -> None:
+    """Refuse a source in another box than the task's."""
+    if (source.box.lower, source.box.upper) != (hierarchy.box.lower, hierarchy.box.upper):
+        raise InvalidInput(f"the source is in {source.box}, the task in {hierarchy.box}; give both the same box")
 
 
 def choose_depth(hierarchy: Hierarchy, sample: Any, people: int, *, crowd: int) -> int:
@@ -199,16 +205,39 @@ def choose_depth(hierarchy: Hierarchy, sample: Any, people: int, *, crowd: int) 
     return min(hierarchy.max_depth, math.ceil(float(np.quantile(needed, 1.0 - _RARE))) + 1)
 
 
+def lookup_of(
+    hierarchy: Hierarchy, cells: Cells, left: Cells, moved_below: Callable[[Cells], Integers],
+    regions: npt.NDArray[np.int32], codes: Cells, moves: npt.NDArray[np.int16],
+) -> Lookup:  # fmt: skip
+    """Which region each code ends in.
+
+    Parameters
+    ----------
+    cells : uint64[m]
+        The partition's, in the order of the curve.
+    left : uint64[l]
+        Children that TRIMs left behind, in any order.
+    moved_below : callable
+        How many moved people have a code below each of some codes.
+    regions, codes, moves : int32[q], uint64[q], int16[q]
+        Of moved people, in the order of their own codes: where they ended, what they act from, how often they moved.
+    """
+    first = np.concatenate([hierarchy.span(cells)[0], hierarchy.span(left)[0]])
+    known = np.concatenate([np.arange(len(cells)), np.full(len(left), MOVED)]).astype(np.int32)
+    order = np.argsort(first)
+    first, known = first[order], known[order]
+    return Lookup(first, known, moved_below(first), regions, codes, moves)
+
+
 def _lookup(population: RankedPopulation, cells: Cells) -> Lookup:
     """Which region each code ends in; ``cells`` are the partition's, in the order of the curve."""
-    hierarchy, left = population.task.hierarchy, population.left
-    first = np.concatenate([hierarchy.span(cells)[0], hierarchy.span(left)[0]])
-    regions = np.concatenate([np.arange(len(cells)), np.full(len(left), MOVED)]).astype(np.int32)
-    order = np.argsort(first)
-    first, regions = first[order], regions[order]
+    hierarchy, ranks = population.task.hierarchy, population.ranks
     who, codes, ends = population.settled
     by_rank = np.argsort(who)
     who, codes, ends = who[by_rank], codes[by_rank], ends[by_rank]
-    moved_regions = np.searchsorted(hierarchy.span(cells)[0], hierarchy.span(ends)[0]).astype(np.int32)
-    start = np.searchsorted(who, population.ranks.below(first))
-    return Lookup(first, regions, start, moved_regions, codes, population.count_moves(who))
+    regions = np.searchsorted(hierarchy.span(cells)[0], hierarchy.span(ends)[0]).astype(np.int32)
+
+    def moved_below(first: Cells) -> Integers:
+        return np.asarray(np.searchsorted(who, ranks.below(first)))
+
+    return lookup_of(hierarchy, cells, population.left, moved_below, regions, codes, population.count_moves(who))

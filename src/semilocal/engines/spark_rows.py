@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -21,6 +22,11 @@ from .spark import SparkSource, load_spark, reporting_failures
 __all__ = ["choose_source", "open_files", "session"]
 
 _TWIN, _RANK, _FILE, _BLOCK, _SHIFT = (f"semilocal {what}" for what in ("twin", "rank", "file", "block", "shift"))
+# Reached from this machine alone, and silent unless something fails.
+_LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
+}  # fmt: skip
 
 
 def session() -> Any:
@@ -36,11 +42,11 @@ def session() -> Any:
             + (f"in JAVA_HOME = {home}" if home else "on the path")
             + "; install it (on Debian: apt install openjdk-17-jre-headless), or use the engine 'duckdb' or 'arrow'"
         )
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     builder = sql.SparkSession.builder.master("local[*]").appName("semilocal")
-    for name, value in quiet.items():
+    for name, value in _LOCAL.items():
         builder = builder.config(name, value)
-    with reporting_failures():
+    with reporting_failures(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # Spark's own, about versions of pandas
         return builder.getOrCreate()
 
 
@@ -130,8 +136,10 @@ def choose_source(
         order = ROW
     source = SparkSource(frame, columns, box, order=order)
     if person is not None:
-        source.check()  # also the rows that are not chosen
+        everybody = source
+        everybody.check()  # also the rows that are not chosen
         source = SparkSource(_choose_rows(frame, person, rows_per_person, key, order), columns, box, order=order)
+        source.everybody = everybody
     source.rows_per_person = rows_per_person
     return source
 

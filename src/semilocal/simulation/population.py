@@ -9,7 +9,7 @@ Knows positions and counts. Verdicts come from the curator, as they do for real 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -19,12 +19,15 @@ import numpy.typing as npt
 from ..arrays import Flags, Integers, Words, sort_with_order
 from ..hierarchy.base import ROOT, Cells
 from ..hierarchy.ranks import Ranks, SortedCodes
-from ..protocol.keys import move_entropy, report_entropy
 from ..protocol.rule import Ruling, randomizers
 from ..protocol.task import Task
+from .entropy import Entropy
 from .run import LOST, Moved, Reports
 
-__all__ = ["Answering", "Asked", "Counted", "Detail", "Population", "RankedPopulation", "Settled", "SortedPopulation"]
+__all__ = [
+    "Answering", "Asked", "Counted", "Detail", "Population", "RankedPopulation", "Settled", "SortedPopulation",
+    "add_up", "report",
+]  # fmt: skip
 
 Detail = Literal["tallies", "reports"]
 
@@ -249,18 +252,18 @@ class SortedPopulation(RankedPopulation):
         Draw the sum of a cell at once, or one report per participant.
     dropout : float
         Chance, per participant and round, of being lost for good.
-    secrets : sequence of bytes, optional
-        One per participant: reports and moves are derived from them as devices do.
+    entropy : Entropy, optional
+        Reports and moves are derived from it.
     """
 
     def __init__(
         self, task: Task, points: npt.ArrayLike, *, rng: np.random.Generator | None = None,
-        detail: Detail = "tallies", dropout: float = 0.0, secrets: Sequence[bytes] | None = None,
+        detail: Detail = "tallies", dropout: float = 0.0, entropy: Entropy | None = None,
     ) -> None:  # fmt: skip
         first, last = task.hierarchy.span([ROOT])
         self.codes, self.participants = sort_with_order(task.hierarchy.codes(points), int(first[0]), int(last[0]))
         super().__init__(task, SortedCodes(self.codes), rng=rng)
-        self._detail, self._dropout, self._secrets = detail, dropout, secrets
+        self._detail, self._dropout, self._entropy = detail, dropout, entropy
         self._present: Flags | None = np.ones(len(self), dtype=bool) if dropout else None
 
     # -- counting ------------------------------------------------------------------------------------------
@@ -275,7 +278,7 @@ class SortedPopulation(RankedPopulation):
         reports = self._collect(asked)
         if asked.roll_call:
             return Counted(counts.sum(axis=1), np.empty((len(counts), 0), dtype=np.int64), reports)
-        return Counted(counts.sum(axis=1), self._add_up(reports, asked.cells), reports)
+        return Counted(counts.sum(axis=1), add_up(self.task, reports, asked.cells), reports)
 
     def _in_bounds(self) -> Integers:
         if self._present is None:
@@ -284,46 +287,22 @@ class SortedPopulation(RankedPopulation):
 
     def _collect(self, asked: Asked) -> Reports:
         """One report per participant of the frontier."""
-        task = self.task
         ranks, rows = self._in_ranges(self._start, self._stop, np.arange(len(self._start)))
         who = self._people(np.concatenate([ranks, self._aside.who]))
         rows = np.concatenate([rows, self._aside.rows])
-        if asked.roll_call:
-            return Reports(who, rows, np.empty((len(who), 0), dtype=np.int64))
-        children = task.hierarchy.child_of(np.concatenate([self.codes[ranks], self._aside.codes]), asked.number - 1)
-        wide = (task.randomizer.fanout,) if task.randomizer.words > 1 else ()
-        answers = np.zeros((len(who), *wide), dtype=np.int64)
-        for members, randomizer in randomizers(task, asked.cells):
-            there = np.flatnonzero(np.isin(rows, members)) if len(members) < len(asked.cells) else slice(None)
-            if self._secrets is None:
+        codes = np.concatenate([self.codes[ranks], self._aside.codes])
+
+        def words(there: Integers, count: int) -> Words:
+            if self._entropy is None:
                 assert self._rng is not None
-                given = randomizer.respond_many(children[there], self._rng)
-            else:
-                entropy = b"".join(
-                    report_entropy(self._secrets[person], task.id, asked.number, cell, randomizer.words)
-                    for person, cell in zip(who[there].tolist(), asked.cells[rows[there]].tolist(), strict=True)
-                )
-                words = np.frombuffer(entropy, dtype=">u8").astype(np.uint64)
-                given = randomizer.answers(children[there], words.reshape(len(children[there]), randomizer.words))
-            if wide:
-                answers[there, : randomizer.fanout] = given.reshape(len(given), randomizer.fanout)
-            else:
-                answers[there] = given
-        return Reports(who, rows, answers)
+                return self._rng.integers(0, 2**64, size=(len(there), count), dtype=np.uint64)
+            return self._entropy.reports(who[there], asked.number, asked.cells[rows[there]], count)
+
+        return report(self.task, asked, who, rows, codes, words)
 
     def _people(self, ranks: Integers) -> Integers:
         """The participants that have these ranks: int64[m]."""
         return self.participants[ranks].astype(np.int64)
-
-    def _add_up(self, reports: Reports, cells: Cells) -> Integers:
-        task = self.task
-        tally = np.zeros((len(cells), task.randomizer.fanout), dtype=np.int64)
-        for members, randomizer in randomizers(task, cells):
-            columns = slice(randomizer.fanout)
-            there = np.isin(reports.rows, members)
-            given = reports.answers[there] if reports.answers.ndim == 1 else reports.answers[there, columns]
-            tally[members, columns] = randomizer.tally(given, reports.rows[there], len(cells))[members]
-        return tally
 
     def _in_ranges(self, start: Integers, stop: Integers, rows: Integers) -> tuple[Integers, Integers]:
         """Ranks of everybody present in the ranges, and the row that each range belongs to."""
@@ -341,13 +320,9 @@ class SortedPopulation(RankedPopulation):
         self._settle(~stays, np.zeros(np.count_nonzero(~stays), dtype=np.uint64))
 
     def _move_words(self, who: Integers, cells: Cells) -> Words:
-        if self._secrets is None:
+        if self._entropy is None:
             return super()._move_words(who, cells)
-        entropy = b"".join(
-            move_entropy(self._secrets[person], self.task.id, self._asked.number, cell)
-            for person, cell in zip(self._people(who).tolist(), cells.tolist(), strict=True)
-        )
-        return np.frombuffer(entropy, dtype=">u8").astype(np.uint64)
+        return self._entropy.moves(self._people(who), self._asked.number, cells)
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -386,6 +361,47 @@ class SortedPopulation(RankedPopulation):
         """Where moved participants that have a region act from."""
         who, codes, ends = self.settled
         return Moved(self._people(who[ends != 0]), codes[ends != 0])
+
+
+def report(
+    task: Task, asked: Asked, who: Integers, rows: Integers, codes: Cells, words: Callable[[Integers, int], Words]
+) -> Reports:
+    """What participants send in a round.
+
+    Parameters
+    ----------
+    who : int64[n]
+    rows : int64[n]
+        The row of the frontier that each of them is in.
+    codes : uint64[n]
+        That they act from.
+    words : callable
+        ``words(there, count)``: so many words of entropy for those in these places, uint64[len(there), count].
+    """
+    if asked.roll_call:
+        return Reports(who, rows, np.empty((len(who), 0), dtype=np.int64))
+    children = task.hierarchy.child_of(codes, asked.number - 1)
+    wide = (task.randomizer.fanout,) if task.randomizer.words > 1 else ()
+    answers = np.zeros((len(who), *wide), dtype=np.int64)
+    for members, randomizer in randomizers(task, asked.cells):
+        there = np.arange(len(who)) if len(members) == len(asked.cells) else np.flatnonzero(np.isin(rows, members))
+        given = randomizer.answers(children[there], words(there, randomizer.words))
+        if wide:
+            answers[there, : randomizer.fanout] = given.reshape(len(given), randomizer.fanout)
+        else:
+            answers[there] = given
+    return Reports(who, rows, answers)
+
+
+def add_up(task: Task, reports: Reports, cells: Cells) -> Integers:
+    """The sums of reports for each cell of the frontier: int64[m, fanout]."""
+    tally = np.zeros((len(cells), task.randomizer.fanout), dtype=np.int64)
+    for members, randomizer in randomizers(task, cells):
+        columns = slice(randomizer.fanout)
+        there = np.isin(reports.rows, members)
+        given = reports.answers[there] if reports.answers.ndim == 1 else reports.answers[there, columns]
+        tally[members, columns] = randomizer.tally(given, reports.rows[there], len(cells))[members]
+    return tally
 
 
 class _Leaves(NamedTuple):

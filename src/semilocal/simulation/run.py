@@ -23,7 +23,7 @@ from ..protocol.partition import Partition
 from ..protocol.rule import Played
 from ..protocol.task import Task
 
-__all__ = ["LOST", "Moved", "Reports", "Round", "Run"]
+__all__ = ["LOST", "Moved", "Reports", "Round", "Run", "messages_of"]
 
 LOST = -1  # region of a participant that dropped out
 
@@ -149,14 +149,16 @@ class Run:
             cells = tuple(played.cells.tolist())
             yield Query(self.task.id, played.number, cells)
             if played.reports is not None:
-                yield from self._reports(played, played.reports)
+                messages = messages_of(self.task, played, played.reports, self.pseudonyms)
+                yield from sorted(messages, key=lambda report: report.pseudonym)
             yield closing(self.task, played)
 
-    def _reports(self, played: Round, reports: Reports) -> list[Report]:
-        answers = reports.answers.tolist()
-        out = []
-        for participant, row, answer in zip(reports.participants.tolist(), reports.rows.tolist(), answers, strict=True):
-            value = (tuple(answer) or None) if isinstance(answer, list) else answer
-            cell = int(played.cells[row])
-            out.append(Report(self.task.id, played.number, self.pseudonyms(participant), cell, value))
-        return sorted(out, key=lambda report: report.pseudonym)
+
+def messages_of(task: Task, played: Played, reports: Reports, pseudonyms: Callable[[int], bytes]) -> list[Report]:
+    """Reports of a round as messages, in their order."""
+    out = []
+    rows = zip(reports.participants.tolist(), reports.rows.tolist(), reports.answers.tolist(), strict=True)
+    for participant, row, answer in rows:
+        value = (tuple(answer) or None) if isinstance(answer, list) else answer
+        out.append(Report(task.id, played.number, pseudonyms(participant), int(played.cells[row]), value))
+    return out

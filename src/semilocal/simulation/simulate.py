@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput, NoCrowdWarning
 from ..protocol.curator import Curator
-from ..protocol.keys import SECRET_BYTES, pseudonym
+from ..protocol.keys import SECRET_BYTES
 from ..protocol.partition import Partition
 from ..protocol.task import Task
+from .entropy import DeviceSecrets, Entropy
 from .population import Answering, Asked, Detail, Population, SortedPopulation
 from .run import LOST, Round, Run
 
@@ -30,7 +31,7 @@ def simulate(
     rng: np.random.Generator | None = None,
     detail: Detail = "tallies",
     dropout: float = 0.0,
-    secrets: Sequence[bytes] | None = None,
+    secrets: Sequence[bytes] | Entropy | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Run:
     """Play the protocol for a whole population.
@@ -47,8 +48,9 @@ def simulate(
         ``"reports"`` draws one report per participant and round.
     dropout : float
         Chance, per participant and round, of being lost for good. Independent of the position, as the promise needs.
-    secrets : sequence of bytes, optional
-        One secret per participant: reports are derived from them exactly as devices do (``detail="reports"`` only).
+    secrets : sequence of bytes, or Entropy, optional
+        One secret per participant: reports are derived from them exactly as devices do (``detail="reports"`` only). Or
+        another way to derive them, such as :class:`semilocal.engines.row_key.RowKey`.
     progress : callable, optional
         Called after every round with the round and the number of cells in the next one.
 
@@ -81,13 +83,14 @@ def simulate(
     (True, np.True_)
     """
     _check_arguments(task, rng, detail, dropout, secrets)
-    population = SortedPopulation(task, points, rng=rng, detail=detail, dropout=dropout, secrets=secrets)
+    entropy = DeviceSecrets(secrets, task.id) if isinstance(secrets, Sequence) else secrets
+    population = SortedPopulation(task, points, rng=rng, detail=detail, dropout=dropout, entropy=entropy)
     size = len(population)
-    if secrets is not None and len(secrets) != size:
+    if isinstance(secrets, Sequence) and len(secrets) != size:
         raise InvalidInput(f"secrets must be one per participant: {size}; got {len(secrets)}")
     warn_if_small(size, task, stacklevel=2)
     run = play(Curator(task), population, progress=progress)
-    return run if secrets is None else replace(run, pseudonyms=lambda who: pseudonym(secrets[who], task.id))
+    return run if entropy is None else replace(run, pseudonyms=entropy.pseudonym)
 
 
 def play(curator: Curator, population: Population, *, progress: Callable[[int, int], None] | None = None) -> Run:
@@ -141,8 +144,9 @@ def warn_if_small(participants: int, task: Task, *, stacklevel: int) -> None:
 
 
 def _check_arguments(
-    task: Task, rng: np.random.Generator | None, detail: str, dropout: float, secrets: Sequence[bytes] | None
-) -> None:
+    task: Task, rng: np.random.Generator | None, detail: str, dropout: float,
+    secrets: Sequence[bytes] | Entropy | None,
+) -> None:  # fmt: skip
     if detail not in ("tallies", "reports"):
         raise InvalidInput(f"detail must be 'tallies' or 'reports'; got {detail!r}")
     if not isinstance(task, Task):
@@ -151,7 +155,7 @@ def _check_arguments(
         raise InvalidInput(f"dropout must be a share from 0 to below 1; got {dropout!r}")
     if secrets is not None and detail != "reports":
         raise InvalidInput("secrets derive single reports: use detail='reports'")
-    if secrets is not None and any(len(secret) != SECRET_BYTES for secret in secrets):
+    if isinstance(secrets, Sequence) and any(len(secret) != SECRET_BYTES for secret in secrets):
         raise InvalidInput(f"every secret must be {SECRET_BYTES} bytes")
     if rng is None and (secrets is None or dropout):
         raise InvalidInput("rng is needed: pass numpy.random.default_rng(seed)")

@@ -13,6 +13,7 @@ from semilocal.hierarchy import Cells
 from semilocal.hierarchy.tables import from_cuts
 from semilocal.protocol.rule import Ruling, first_frontier, proceed
 from semilocal.randomizer import Randomizer
+from semilocal.simulation.entropy import DeviceSecrets
 from semilocal.simulation.population import Asked, Counted, SortedPopulation
 from semilocal.simulation.run import Moved
 from semilocal.simulation.simulate import play
@@ -126,7 +127,8 @@ def landed(task: Task, kept: list[int], detail: Any, secrets: list[bytes] | None
     tree = task.hierarchy
     first, _ = tree.span(tree.child([1], [int(tree.fanouts([1])[0]) - 1]))
     points = np.repeat(tree.middles(first), 4000, axis=0)
-    population = SortedPopulation(task, points, rng=np.random.default_rng(5), detail=detail, secrets=secrets)
+    entropy = None if secrets is None else DeviceSecrets(secrets, task.id)
+    population = SortedPopulation(task, points, rng=np.random.default_rng(5), detail=detail, entropy=entropy)
     population.tally(Asked(1, np.array([1], dtype=np.uint64), False))
     mask = np.isin(np.arange(tree.fanout), kept)[None, :]
     population.follow(proceed(task, first_frontier(), mask, np.where(mask, 1000.0, 0.0)))

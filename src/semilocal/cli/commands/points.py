@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, cast
 
+from ...engines.arrow import write_rows
 from ...engines.run import SourceRun
-from ...engines.source import Source
+from ...engines.source import Source, attached_batches
 from ...errors import InvalidInput
 from ...io.files import write_text
 from ...io.regions import csv_text
@@ -36,7 +37,7 @@ def run(
     Parameters
     ----------
     out
-        write the points: .csv (else stdout); .parquet with --engine arrow
+        write the points: .csv (else stdout); .parquet where an engine streams the rows
     transcript
         write all that was published: .slt
     """
@@ -50,7 +51,7 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
     if streamed != (out is not None and out.suffix.lower() == ".parquet"):
         raise InvalidInput(
             "rows that an engine streams are written with --out FILE.parquet, and nothing else is; with trust nobody "
-            "give --engine arrow and --out FILE.parquet, or neither"
+            "give --engine arrow, duckdb or spark and --out FILE.parquet, or --engine memory"
         )
     if streamed:
         return _streamed_points(job, cast(Path, out))
@@ -86,7 +87,9 @@ def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
     run, ledger = job.partition()
     assert isinstance(run, SourceRun)
     middles = centres(run.partition.boxes)
-    run.attach(path=out, add={name: middles[:, axis] for axis, name in enumerate(job.box.names)})
-    spent = ledger.settle(run.partition)
-    words = [f"{run.participants:,} points, each the middle of one of {len(run.partition):,} regions", f"wrote {out}"]
-    return Outcome(run, spent, {"regions": len(run.partition), "files": [str(out)]}, words)
+    parts = attached_batches(run.source, run.task.hierarchy, run.lookup)
+    write_rows(out, parts, {name: middles[:, axis] for axis, name in enumerate(job.box.names)})
+    files = [*jobs.write_transcript(job.transcript, run), str(out)]
+    words = [f"{run.participants:,} points, each the middle of one of {len(run.partition):,} regions"]
+    words += [f"wrote {path}" for path in files]
+    return Outcome(run, ledger.settle(run.partition), {"regions": len(run.partition), "files": files}, words)

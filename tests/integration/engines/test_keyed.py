@@ -1,0 +1,109 @@
+"""Every row reports with noise of its own: the same key gives the same transcript in memory and in every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from semilocal import SphereTree, Task, simulate
+from semilocal.arrays import Floats
+from semilocal.engines import open_source
+from semilocal.engines.keyed import KeyedRun, run_keyed
+from semilocal.engines.row_key import RowKey
+from semilocal.engines.source import PointsSource, Source
+from semilocal.errors import InvalidInput
+from semilocal.transcript.merkle import transcript_root
+from tests.helpers.engine_runs import box_of, digest, joined, people
+
+pytest.importorskip("cryptography")
+KEY = bytes(range(32))
+BOX = box_of(2)
+POINTS = people(900, 2, kind="rounded")
+
+
+class Chopped(PointsSource):
+    """Batches of odd sizes."""
+
+    def batches(self, *others: str) -> Iterator[Floats]:
+        for start in range(0, len(self._points), 77):
+            yield self._points[start : start + 77]
+
+
+def same(found: KeyedRun, points: Floats, task: Task, key: bytes = KEY) -> None:
+    """Compare the transcript, the partition and every row with the run in memory."""
+    ours = simulate(points, task, detail="reports", secrets=RowKey(key, task.id))
+    assert transcript_root(found.events) == transcript_root(ours.events)
+    assert digest(task, found) == digest(task, ours)
+    rows = joined(PointsSource(points, task.box).attach(task.hierarchy, found.lookup))
+    assert np.array_equal(rows.regions, ours.regions)
+    assert np.array_equal(rows.moves, ours.moves)
+    assert np.array_equal(rows.acting, ours.acting(points))
+
+
+@pytest.mark.parametrize(("rule", "tree", "randomizer"), [
+    ("trim", "binary", "randomized-response"), ("trim", "quad", "randomized-response"),
+    ("all", "binary", "discrete-laplace"), ("each", "quad", "randomized-response"),
+])  # fmt: skip
+def test_batches_give_the_transcript_of_memory(rule: Any, tree: Any, randomizer: Any) -> None:
+    task = Task.build(BOX, epsilon=4.0, delta=0.05, k=8, rule=rule, tree=tree, randomizer=randomizer)
+    found = run_keyed(Chopped(POINTS, BOX), task, key=KEY)
+    assert len(found.partition) > 3
+    if rule == "trim":
+        assert len(found.lookup.moved_regions) > 5
+    same(found, POINTS, task)
+
+
+def test_a_sphere_is_played_too() -> None:
+    tree = SphereTree(20)
+    points = np.random.default_rng(1).normal((10.0, 50.0), 2.0, (900, 2))
+    task = Task.build(hierarchy=tree, epsilon=4.0, delta=0.05, k=8)
+    same(run_keyed(Chopped(points, tree.box), task, key=KEY), points, task)
+
+
+def test_another_key_gives_another_transcript_and_noise_in_row_order_would_be_seen() -> None:
+    task = Task.build(BOX, epsilon=4.0, delta=0.05, k=8)
+    root = transcript_root(run_keyed(Chopped(POINTS, BOX), task, key=KEY).events)
+    assert transcript_root(run_keyed(Chopped(POINTS, BOX), task, key=KEY[::-1]).events) != root
+    found = run_keyed(PointsSource(POINTS, BOX), task, key=KEY)
+
+    class ByPlace(RowKey):  # planted: noise by the place in the batch
+        def reports(self, who: Any, round_: int, cells: Any, words: int) -> Any:
+            return super().reports(np.arange(len(who)), round_, cells, words)
+
+    assert found.population is not None
+    found.population.entropy = ByPlace(KEY, task.id)
+    assert transcript_root(found.events) != root
+
+
+def test_words_differ_by_row_round_cell_and_kind() -> None:
+    noise, one = RowKey(KEY, bytes(32)), np.array([3])
+    cell, other = np.array([5], np.uint64), np.array([6], np.uint64)
+    asked = [(one, 1, cell, 1), (one, 2, cell, 1), (one, 1, other, 1), (one + 1, 1, cell, 1)]
+    words = [noise.reports(*each)[0, 0] for each in asked]
+    words += [noise.reports(one, 1, cell, 3)[0, 2], noise.moves(one, 1, cell)[0]]
+    words.append(RowKey(KEY, bytes(31) + b"1").reports(one, 1, cell, 1)[0, 0])
+    assert len(set(map(int, words))) == len(words)
+    with pytest.raises(InvalidInput, match="key must be 32 bytes"):
+        RowKey(b"short", bytes(32))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # Spark's own, about versions of pandas
+@pytest.mark.parametrize("engine", ["arrow", "duckdb", "spark"])
+def test_the_same_key_gives_the_same_root_in_every_engine(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: Any
+) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    if engine != "arrow":
+        pytest.importorskip("duckdb")
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    table = pyarrow.table({"x": POINTS[:, 0], "y": POINTS[:, 1]})
+    for name, part in {"a": table[:100], "b": table[100:]}.items():
+        parquet.write_table(part, tmp_path / f"{name}.parquet", row_group_size=64)
+    task = Task.build(BOX, epsilon=4.0, delta=0.05, k=8, max_rounds=4)  # every round is a scan
+    source: Source = open_source(tmp_path, ["x", "y"], BOX, engine=engine)
+    same(run_keyed(source, task, key=KEY), POINTS, task)
