@@ -17,7 +17,7 @@ from semilocal.engines.arrow import ArrowSource
 from semilocal.engines.run import run_source
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.simulation.people import choose_rows
-from tests.helpers.commands import refused, run_json
+from tests.helpers.commands import refused, run, run_json
 from tests.helpers.engine_runs import SEED, box_of, compare, people, same_rows
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -120,6 +120,7 @@ def test_missing_values_are_counted_apart(tmp_path: Path) -> None:
     ({"a.parquet": {"x": [0.1], "y": ["north"]}}, "column 'y' holds string, not numbers"),
     ({"a.parquet": {"x": [0.1], "y": [0.2]}, "b.parquet": {"x": [0.1]}}, "b.parquet: has no column 'y'"),
     ({"a.parquet": {"x": [0.1], "y": [0.2]}, "b.parquet": {"x": [1.0], "y": ["1"]}}, "b.parquet: .*not numbers"),
+    ({"a.parquet": {"x": [0.1], "y": [0.2]}, "b.parquet": {"x": [1], "y": [0.2]}}, "'x' holds int64 in .*b.parquet"),
     ({"a.parquet": {"x": [0.1], "y": [0.2]}, "b.csv": None}, "must be all .parquet, or all .csv"),
     ({"a.csv": None}, "cannot be read"),
 ])  # fmt: skip
@@ -155,18 +156,42 @@ def test_every_engine_of_the_command_line_says_the_same(
         assert memory["participants"] == 5000
 
 
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
 def test_the_command_line_writes_a_point_for_every_row_of_an_engine(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str
 ) -> None:
     points = people(4000, 2)
     write(tmp_path / "in.parquet", points)
     job = ("points", tmp_path / "in.parquet", *JOB, "--trust", "nobody", "--k", "20")
-    run_json(capsys, *job, "--engine", "arrow", "--out", tmp_path / "out.parquet")
+    run_json(capsys, *job, "--engine", engine, "--out", tmp_path / "out.parquet")
     memory = np.array(run_json(capsys, *job, "--engine", "memory")["points"])
     table = parquet.read_table(tmp_path / "out.parquet")
     assert np.array_equal(np.column_stack([table.column(name).to_numpy() for name in ("x", "y")]), memory)
-    assert "--out FILE.parquet" in refused(capsys, *job, "--engine", "arrow")
-    assert "needs all positions in memory" in refused(capsys, *job, "--engine", "arrow", "--clip")
+    assert "--out FILE.parquet" in refused(capsys, *job, "--engine", engine)
+    assert "needs all positions in memory" in refused(capsys, *job, "--engine", engine, "--clip")
+
+
+def test_engines_write_the_same_transcript_and_it_verifies(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    path = write(tmp_path / "in.parquet", people(600, 2))
+    job = ("partition", path, *JOB, "--trust", "nobody", "--k", "20")
+    for engine in ("arrow", "duckdb"):
+        run_json(capsys, *job, "--engine", engine, "--transcript", tmp_path / f"{engine}.slt")
+    assert (tmp_path / "arrow.slt").read_bytes() == (tmp_path / "duckdb.slt").read_bytes()
+    assert "No difference." in run(capsys, "verify", tmp_path / "arrow.slt")[1]
+
+
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
+@pytest.mark.parametrize("lines", ["0.1,secret17", "0.1,0.2\n0.1,secret17", "0.1,0.2\n17.25\n"])
+def test_what_stands_in_a_file_is_not_in_a_message(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str, lines: str
+) -> None:
+    (tmp_path / "in.csv").write_text(f"x,y\n{lines}\n")
+    said = refused(
+        capsys, "counts", tmp_path / "in.csv", *JOB, "--grid", "2x2", "--trust", "curator", "--engine", engine
+    )
+    assert "secret17" not in said
+    assert "17.25" not in said
 
 
 def test_a_file_with_a_person_column_needs_a_word_about_people(

@@ -91,6 +91,16 @@ def test_columns_that_are_no_values_are_refused(opens: Any, tmp_path: Path, name
         sl.mean(source, BOX, epsilon=1.0, trust="curator", **named)
 
 
+def test_values_of_rows_that_are_not_chosen_are_checked_too(opens: Any, tmp_path: Path) -> None:
+    """Whether a job is refused must not hang on which row was chosen."""
+    fares = np.where(np.arange(ROWS) == 5, 900.0, FARES)
+    table = pyarrow.table({"x": POINTS[:, 0], "y": POINTS[:, 1], "user": np.zeros(ROWS, np.int64), "fare": fares})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    source = opens(tmp_path / "a.parquet", person="user", values=["fare"])
+    with pytest.raises(InvalidInput, match="fare: 1 of 3,000 values are outside"):
+        sl.mean(source, BOX, value="fare", range=(0, 100), epsilon=1.0, trust="curator")
+
+
 def test_a_score_is_the_same_number_in_every_engine(spark: Any) -> None:
     duckdb = pytest.importorskip("duckdb")
     rows = np.array([0, 1, 2, 12345, 2**30 - 1, 2**30, 2**31, 2**40 + 7, 10**12])
