@@ -4,7 +4,7 @@ Nothing is kept per row. A row's path follows from its code and from what was pu
 derived again in every round. So a round is one scan, memory holds one batch, and the transcript is the one that the
 same key gives in memory (``simulate(points, task, detail="reports", secrets=RowKey(key, task.id))``), to the root.
 
-Knows rows, rounds and reports. The rule is the curator's. Knows no rule.
+Knows rows, rounds and reports. The rule is the curator's.
 """
 
 from __future__ import annotations
