@@ -21,8 +21,8 @@ def pending(chunk: int, owner: str, *, claimed: bytes = BEFORE, ended: bool = Fa
     return Pending(task, NOW, chunk, owner, claimed, ended)
 
 
-def chosen(*some: Pending) -> int | None:
-    found = choose(some, "me")
+def chosen(*some: Pending, kept: int = 0) -> int | None:
+    found = choose(some, "me", {b"t": kept})
     return None if found is None else found.chunk
 
 
@@ -34,13 +34,16 @@ def test_a_worker_takes_its_own_chunks_first() -> None:
 def test_then_one_whose_lease_is_over() -> None:
     assert chosen(pending(0, "a"), pending(1, "a"), pending(2, "a", claimed=NOW, ended=True)) == 2
     free = [pending(number, "", ended=True) for number in range(3)]
-    found = {choose(free, f"worker {number}") for number in range(30)}
+    found = {choose(free, f"worker {number}", {}) for number in range(30)}
     assert found == set(free)  # workers begin at different ones
 
 
-def test_then_one_of_a_worker_that_has_several_to_do() -> None:
-    assert chosen(pending(0, "a", claimed=NOW), pending(1, "a"), pending(2, "a"), pending(3, "b")) == 2
-    assert chosen(pending(0, "a", claimed=NOW), pending(1, "a")) is None  # its states would have to be computed again
+def test_then_one_of_a_worker_that_has_more_to_do() -> None:
+    several = (pending(0, "a", claimed=NOW), pending(1, "a"), pending(2, "a"), pending(3, "b"))
+    assert chosen(*several) == 2
+    assert chosen(*several, kept=1) == 2
+    assert chosen(*several, kept=2) is None  # it would then have more than the other
+    assert chosen(pending(0, "a", claimed=NOW), pending(1, "a", claimed=NOW)) is None
     assert chosen(pending(0, "a"), pending(0, "a", task=b"u")) is None
     assert chosen() is None
 

@@ -10,6 +10,7 @@ Knows the tables, secrets and reports. Knows no HTTP, noise or clock.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import NamedTuple
 
 from ...errors import InvalidInput
@@ -79,7 +80,7 @@ class ChunkWorker:
     def step(self) -> bool:
         """Compute one chunk; False if there is none to compute."""
         pending = [one for one in self._tables.pending() if self._knows(one.task)]
-        found = choose(pending, self._owner)
+        found = choose(pending, self._owner, Counter(task for task, _ in self._chunks))
         if found is None:
             if not pending:
                 self.forget()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -91,17 +91,24 @@ class ShareRow(NamedTuple):
     private: bytes
 
 
-def choose(pending: Sequence[Pending], owner: str) -> Pending | None:
+def choose(pending: Sequence[Pending], owner: str, kept: Mapping[bytes, int]) -> Pending | None:
     """The chunk that a worker takes next; None if all are in good hands.
 
-    Its own first: it still has their states. Then one whose lease is over. Then one of a worker that has begun with
-    neither of at least two: the new owner computes the states again, so the last one is left where it is.
+    Its own first: it still has their states. Then one whose lease is over. Then one that a worker with more chunks has
+    not begun. The new owner computes the states again, so it takes none if that leaves it with as many as the other.
+
+    Parameters
+    ----------
+    kept : mapping of bytes to int
+        How many chunks the worker has by task.
     """
     free = []
+    busy: dict[tuple[bytes, str], int] = defaultdict(int)
     waiting: dict[tuple[bytes, str], list[Pending]] = defaultdict(list)
     for one in pending:
         if one.owner == owner:
             return one
+        busy[one.task, one.owner] += 1
         if one.ended:
             free.append(one)
         elif one.claimed != one.digest:
@@ -109,8 +116,9 @@ def choose(pending: Sequence[Pending], owner: str) -> Pending | None:
     if free:  # every worker begins at another one
         place = hashlib.sha256(owner.encode() + free[0].digest).digest()
         return free[int.from_bytes(place[:4], "big") % len(free)]
-    longest = max(waiting.values(), key=len, default=[])
-    return longest[-1] if len(longest) > 1 else None
+    others = [some for (task, name), some in waiting.items() if kept.get(task, 0) + 1 < busy[task, name]]
+    longest = max(others, key=len, default=[])
+    return longest[-1] if longest else None
 
 
 class ChunkTables:
