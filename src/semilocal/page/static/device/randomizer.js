@@ -1,10 +1,11 @@
 // How the child that a participant is in becomes an answer (spec/protocol.md, section 8). Words decide by integer
 // comparisons only. Knows children and words. Knows no cells and no crowds.
 
-import { ServerViolation, check } from "#device/errors.js";
+import { ServerViolation } from "#device/errors.js";
 import { ONE, WORD, ceil, exp, expBelow, fixed, floor, over, times } from "#device/exact.js";
+import { epsilonOf } from "#device/noise.js";
 
-/** @typedef {{kind: string, epsilon?: number, scale?: number, fanout: number, margin?: string}} Fields */
+/** @typedef {import("#device/noise.js").Fields} Fields */
 /** @typedef {number | number[]} Answer */
 /** @typedef {{edge: number, weights: bigint[], sums: bigint[]}} Noise weights of the values -edge to edge + 1, and their running sums */
 
@@ -64,20 +65,6 @@ export function placeOf(sums, word) {
   }
   return low;
 }
-
-/** Refuse fields that no task may have. @param {Fields} fields */
-export function checkRandomizer(fields) {
-  check(["randomized-response", "discrete-laplace", "paper-laplace"].includes(fields.kind), `there is no randomizer of kind ${fields.kind}`);
-  const epsilon = epsilonOf(fields);
-  check(epsilon >= 0.001 && epsilon <= 40, `epsilon is from 0.001 to 40; got ${epsilon}`);
-  check(fields.fanout >= 2 && fields.fanout <= 256, `fanout is from 2 to 256; got ${fields.fanout}`);
-  if (fields.kind === "paper-laplace") {
-    check(Number.isFinite(fields.scale) && ["chernoff", "paper"].includes(fields.margin ?? ""), "scale is finite, and margin is chernoff or paper");
-  }
-}
-
-/** The loss of one report between any two children (delta = 0). @param {Fields} fields */
-export const epsilonOf = (fields) => (fields.kind === "paper-laplace" ? 2 / Number(fields.scale) : Number(fields.epsilon));
 
 /** The same noise in a cell with so many children. @param {Fields} fields @param {number} width @returns {Fields} */
 export const forWidth = (fields, width) => (width === fields.fanout ? fields : { ...fields, fanout: width });

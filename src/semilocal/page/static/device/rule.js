@@ -3,9 +3,10 @@
 
 import { ServerViolation } from "#device/errors.js";
 import { WORD } from "#device/exact.js";
-import { epsilonOf, forWidth, laplaceNoise, responseWeights } from "#device/randomizer.js";
+import { epsilonOf } from "#device/noise.js";
+import { forWidth, laplaceNoise, responseWeights } from "#device/randomizer.js";
 
-/** @typedef {import("#device/randomizer.js").Fields} Randomizer */
+/** @typedef {import("#device/noise.js").Fields} Randomizer */
 /** @typedef {import("#device/task.js").Task} Task */
 
 const QUANTILE = 1.6448536269514722; // one-sided 95 %

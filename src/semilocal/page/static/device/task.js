@@ -4,7 +4,7 @@
 import { check } from "#device/errors.js";
 import { bytes, float, integer, isPrintable, list, map, oneOf, text } from "#device/fields.js";
 import { unpack } from "#device/msgpack.js";
-import { checkRandomizer, epsilonOf } from "#device/randomizer.js";
+import { checkRandomizer, epsilonOf } from "#device/noise.js";
 import { sha256 } from "#device/sha256.js";
 import { treeOf } from "#device/trees.js";
 
@@ -33,7 +33,7 @@ export function readHierarchy(value) {
 const readNoise = map({ kind: oneOf("randomized-response", "discrete-laplace"), epsilon: float, fanout: integer(2, 256) });
 const readPaper = map({ kind: oneOf("paper-laplace"), scale: float, fanout: integer(2, 256), margin: oneOf("chernoff", "paper") });
 
-/** @param {Value} value @returns {import("#device/randomizer.js").Fields} */
+/** @param {Value} value @returns {import("#device/noise.js").Fields} */
 function readRandomizer(value) {
   const paper = value instanceof Map && value.get("kind") === "paper-laplace";
   const fields = paper ? readPaper(value) : readNoise(value);
