@@ -176,7 +176,9 @@ def test_the_mean_of_a_value_from_create_to_results(
     lines = [f"{x},{y},{fare}" for (x, y), fare in zip(crowd(PEOPLE - 1).tolist(), fares.tolist(), strict=False)]
     table.write_text("\n".join(["x,y,fare", *lines]) + "\n")
     swarm = ["swarm", base[0], "--points", str(table), "--quiet", "--rows-are-people"]
-    assert main([*swarm, "--devices", "1"]) == 1  # a device without its value sends nothing
+    capsys.readouterr()
+    assert main([*swarm, "--devices", "1"]) == 2  # without values nothing is sent
+    assert "--value is missing: the task asks for fare from 0 to 50" in capsys.readouterr().err
     assert main([*swarm, "--value", "fare"]) == 0
     for url in base:
         until(url, "done")
