@@ -5,6 +5,8 @@ Knows options and files. Computes nothing itself.
 
 from __future__ import annotations
 
+import signal
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -80,6 +82,8 @@ def open_rows(
     if people.user is None and people.rows_each != 1:
         raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
     box, tree = named_domain(data.bounds, names)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: temporary files hold rows, and must go
     key = draw_key(rng) if people.user is not None else 0
     source = open_source(
         file, names, box, engine=engine, person=people.user, rows_per_person=people.rows_each, key=key, values=own

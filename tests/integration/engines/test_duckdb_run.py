@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import subprocess
+import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +228,23 @@ def test_no_rows_are_a_result_without_people() -> None:
     found = sl.duckdb.run("SELECT 0.5 AS x, 0.5 AS y WHERE false", box=BOX, epsilon=1.0, trust="curator")
     assert found.result.total == 0
     assert found.attach().fetchall() == []
+
+
+def test_a_job_that_is_ended_leaves_no_rows_behind(folder: Path) -> None:
+    """SIGTERM while rows are chosen: the folder with the chosen rows is gone."""
+    rng, rows, places = np.random.default_rng(1), 100_000, folder / "tmp"
+    places.mkdir()
+    table = pyarrow.table({"x": rng.random(rows), "y": rng.random(rows), "who": rng.integers(0, rows, rows)})
+    parquet.write_table(table, folder / "many.parquet")
+    words = ["counts", str(folder / "many.parquet"), "--user", "who", "--bounds", "0,0,1,1", "--grid", "2x2"]
+    words += ["--epsilon", "1", "--trust", "curator", "--engine", "duckdb", "--quiet"]
+    job = subprocess.Popen(
+        [sys.executable, "-m", "semilocal", *words], env={**os.environ, "TMPDIR": str(places)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while job.poll() is None and not list(places.iterdir()):
+        time.sleep(0.005)
+    job.send_signal(signal.SIGTERM)
+    said = job.communicate(timeout=120)[1]
+    assert job.returncode == 130, said
+    assert list(places.iterdir()) == []
