@@ -60,8 +60,11 @@ def open_files(files: Sequence[str], columns: Sequence[str], *, texts: Sequence[
     columns, texts : sequence of str
         Columns that must be in all files: numbers, and others.
     """
+    stored = {name.lower().endswith((".parquet", ".pq", ".parq")) for name in files}
+    if len(stored) > 1:
+        raise InvalidInput("the files are of different formats; give Parquet files or CSV files, not both")
+    parquet = stored == {True}
     spark, wanted = session(), [*columns, *texts]
-    parquet = all(name.lower().endswith((".parquet", ".pq", ".parq")) for name in files)
     with reporting_failures():
         frames = [spark.read.parquet(name) if parquet else spark.read.csv(name, header=True) for name in files]
         first = {field.name: field.dataType for field in frames[0].schema.fields}

@@ -18,6 +18,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.engines import open_source
+from semilocal.engines.spark_rows import open_files as open_spark_files
 from semilocal.engines.spark_rows import session
 from semilocal.errors import EngineFailed, InvalidInput
 from semilocal.pooled.task import PooledTask
@@ -248,3 +249,8 @@ def test_a_job_that_is_ended_leaves_no_rows_behind(folder: Path) -> None:
     said = job.communicate(timeout=120)[1]
     assert job.returncode == 130, said
     assert list(places.iterdir()) == []
+
+
+def test_spark_does_not_read_parquet_as_text() -> None:
+    with pytest.raises(InvalidInput, match="different formats; give Parquet files or CSV files, not both"):
+        open_spark_files(["a.parquet", "b.csv"], ["x", "y"])
