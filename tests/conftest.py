@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.helpers.service import database, postgres, store
 from tests.helpers.spark import spark
 
 __all__ = ["database", "postgres", "spark", "store"]
+
+# No test depends on how fast the machine is.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 REQUIRE_ALL = os.environ.get("SEMILOCAL_REQUIRE_ALL") == "1"
 

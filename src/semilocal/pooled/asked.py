@@ -156,6 +156,6 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             A uniform word of 64 bits: whether it is rounded up.
         """
         if not is_number(value) or not self.low <= value <= self.high:
-            raise InvalidInput(f"{self.name} must be a number from {self.low:g} to {self.high:g}; got {value!r}")
+            raise InvalidInput(f"{self.name} must be a number from {self.low:g} to {self.high:g}; the one given is not")
         draws = np.array([draw], dtype=np.uint64)
         return int(round_values(np.array([float(value)]), self.low, self.high - self.low, self.steps, draws)[0])

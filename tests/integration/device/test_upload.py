@@ -432,7 +432,7 @@ def test_a_mean_over_all_sends_nothing_about_the_place() -> None:
     ("asked", "value", "message"),
     [
         (FARE, None, "asks for fare from 0 to 50: give your value"),
-        (FARE, 50.5, "fare must be a number from 0 to 50; got 50.5"),
+        (FARE, 50.5, "fare must be a number from 0 to 50; the one given is not"),
         (AskedValue.of_function(POOLED.box, "coordinate", (0.0,)), 1.0, "no value of your own"),
         (None, 1.0, "no value of your own"),
     ],
