@@ -275,6 +275,11 @@ def reporting_failures() -> Iterator[None]:
             raise EngineFailed(
                 "the groups are larger than spark.driver.maxResultSize; set it higher. Nothing was released"
             ) from error
+        if "MALFORMED_RECORD" in text:  # what stands there is not repeated: it may be somebody's position
+            raise InvalidInput(
+                "a CSV file has a line whose values are not all numbers where numbers must be; fix the file. Nothing "
+                "was released"
+            ) from None
         if "cancelled" in text:
             raise EngineFailed("the job was cancelled; nothing was released") from error
         raise EngineFailed(f"Spark failed: {reason}. Nothing was released") from error

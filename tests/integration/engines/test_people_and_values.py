@@ -118,3 +118,10 @@ def test_numbers_that_are_there_twice_give_no_order(spark: Any) -> None:
     frame = spark.createDataFrame(pyarrow.table({"x": [0.0, 1.0], "y": [0.0, 1.0], "row": [5, 5]}))
     with pytest.raises(InvalidInput, match="column 'row' must have another whole number in every row"):
         list(sl.spark.source(frame, ["x", "y"], BOX, order="row").batches())
+
+
+def test_a_line_that_spark_cannot_read_is_not_repeated(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("x,y\n0.1,0.2\n0.1,secret17\n")
+    with pytest.raises(InvalidInput, match="a CSV file has a line whose values are not all numbers") as caught:
+        open_source(tmp_path / "in.csv", ["x", "y"], BOX, engine="spark").check()
+    assert "secret17" not in str(caught.value)
