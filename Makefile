@@ -27,7 +27,7 @@ demo: $(VENV)/.demo
 
 # The slowest tests are listed at the end.
 test: $(VENV)/.test system .tools/node_modules lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 30 --durations-min 4
+	$(BIN)/python -m pytest -n 3 --dist worksteal --durations 30 --durations-min 4
 
 # The fast tests: tests/unit and the doctests.
 unit: $(VENV)/.test

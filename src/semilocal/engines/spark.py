@@ -271,6 +271,11 @@ def reporting_failures() -> Iterator[None]:
                 "Spark ran out of disk space for its shuffle files; free some space or set spark.local.dir. Nothing "
                 "was released"
             ) from error
+        if "No module named" in text:
+            raise EngineFailed(
+                "the Python of Spark's workers lacks a module that rows need; install pyarrow there, or set "
+                "PYSPARK_PYTHON to a Python that has it before the session starts. Nothing was released"
+            ) from error
         if "maxResultSize" in text:
             raise EngineFailed(
                 "the groups are larger than spark.driver.maxResultSize; set it higher. Nothing was released"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -42,6 +43,7 @@ def session() -> Any:
             + (f"in JAVA_HOME = {home}" if home else "on the path")
             + "; install it (on Debian: apt install openjdk-17-jre-headless), or use the engine 'duckdb' or 'arrow'"
         )
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers take any python3 on the path
     builder = sql.SparkSession.builder.master("local[*]").appName("semilocal")
     for name, value in _LOCAL.items():
         builder = builder.config(name, value)
