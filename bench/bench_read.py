@@ -4,7 +4,7 @@
     python bench/bench_read.py --rows 1000000  quicker
 
 DuckDB reads the same columns of the same file and counts rows per cell of a grid. Both are whole processes, wall time,
-the best of several turns; both use all cores. Gzipped CSV with a column of people is read line by line.
+the best of several turns; both use all cores. Gzipped CSV has a column of people.
 """
 
 from __future__ import annotations
