@@ -271,7 +271,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--repeat", type=int, default=5, help="interleaved turns; the median counts")
     parser.add_argument("--connections", type=int, nargs="+", default=[256, 1024])
-    parser.add_argument("--count", type=int, default=20_000, help="participants at most, for every second of a turn")
+    parser.add_argument("--count", type=int, default=30_000, help="participants at most, for every second of a turn")
     parser.add_argument("--postgres", nargs=2, help="two empty databases, postgresql://…; else a private cluster")
     parser.add_argument("--bare", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--bare-workers", type=int, default=1, help=argparse.SUPPRESS)
