@@ -17,6 +17,7 @@ from semilocal.sharing.pair import COLLUSION, PairTask
 from semilocal.sharing.wire import SignedTree
 from semilocal.testing import ADMIN_TOKEN, Postgres, Server, free_port
 from tests.helpers import HANG
+from tests.helpers.pages import data_of
 from tests.helpers.pairs import SIGNING, crowd, upload_of
 
 PEOPLE = 80
@@ -108,6 +109,15 @@ def test_two_operators_count_a_crowd_from_their_command_lines(
     assert json.loads(capsys.readouterr().out)["accepted"] == PEOPLE
     assert main(["campaign", "list", *leader]) == 0
     assert "done" in capsys.readouterr().out
+    drawn = tmp_path / "map.html"
+    assert main(["results", pair.id.hex(), "--html", str(drawn), *leader]) == 0
+    data = data_of(drawn.read_text("utf-8"))
+    assert (data["title"], data["numbers"]["reports"], data["promise"]["trust"]) == (
+        "walkers",
+        f"{PEOPLE:,}",
+        "two-servers",
+    )
+    assert data["promise"]["epsilon"] == pair.pooled.epsilon
 
 
 def test_a_helper_that_was_away_is_waited_for(servers: list[Server], capsys: pytest.CaptureFixture[str]) -> None:
