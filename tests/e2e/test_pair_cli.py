@@ -172,24 +172,24 @@ def test_the_mean_of_a_value_from_create_to_results(
         assert main(["campaign", "confirm", task, *office]) == 0
     until(base[0], "open")
 
-    joining = ["join", base[0], "--position", "0.5,0.5", "--vault", str(tmp_path / "vault"), "--yes", "--spread", "0"]
+    joining = ["join", base[0], "--vault", str(tmp_path / "vault"), "--yes", "--spread", "0"]
     assert main([*joining, "--max-epsilon", "9"]) == 2
     assert "--value is missing: the task asks for fare from 0 to 50" in capsys.readouterr().err
     assert main([*joining, "--max-epsilon", "9", "--value", "12.5"]) == 0
     out = capsys.readouterr().out
-    assert "Your position, which stays on this device" in out
+    assert "Your position is not needed, and no place is sent." in out
     assert "your value (fare from 0 to 50), rounded to one of 1024 steps" in out
 
     rng = np.random.default_rng(5)
     fares = np.append(rng.uniform(5, 25, PEOPLE - 1).round(2), 12.5)
     table = tmp_path / "people.csv"
-    lines = [f"{x},{y},{fare}" for (x, y), fare in zip(crowd(PEOPLE - 1).tolist(), fares.tolist(), strict=False)]
-    table.write_text("\n".join(["x,y,fare", *lines]) + "\n")
+    table.write_text("\n".join(["fare", *map(str, fares[:-1].tolist())]) + "\n")
     swarm = ["swarm", base[0], "--points", str(table), "--quiet", "--rows-are-people"]
     capsys.readouterr()
     assert main([*swarm, "--devices", "1"]) == 2  # without values nothing is sent
     assert "--value is missing: the task asks for fare from 0 to 50" in capsys.readouterr().err
     assert main([*swarm, "--value", "fare"]) == 0
+    assert f"{PEOPLE - 1} values from the column fare; the task needs no positions." in capsys.readouterr().out
     for url in base:
         until(url, "done")
     capsys.readouterr()

@@ -4,7 +4,8 @@
     box        the name of a place, or x0,y0,x1,y1: the lower corner, then the upper one
     function   coordinate:AXIS  squared-norm[:CENTER]  gaussian-bump:SIGMA[,CENTER]  linear:[INTERCEPT,]WEIGHTS
                indicator:CORNERS; also written as name(numbers)
-    position   37.77,-122.42 (latitude first if the axes are called so), or longitude=-122.42,latitude=37.77
+    position   37.77,-122.42 (latitude first if the axes are called so), or longitude=-122.42,latitude=37.77;
+               J45 or ICD-10=J45 where the domain is a table of labels
     release    counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON
 
 Knows text. What reads a single value takes the text and refuses in words; ``options`` makes options of them.
@@ -12,10 +13,12 @@ Knows text. What reads a single value takes the text and refuses in words; ``opt
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -213,11 +216,22 @@ def _parse_own(text: str) -> FunctionText:
     return FunctionText(name, parse_numbers(limits, f"the range of {text}"))
 
 
-def parse_position(text: str, box: Box) -> tuple[float, ...]:
+def parse_position(
+    text: str, box: Box, *, leaves: Mapping[str, float] = MappingProxyType({}), hints: bool = False
+) -> tuple[float, ...]:
     """A position in the order of the box's axes.
 
     ``name=number,…`` in any order, or numbers alone: latitude, longitude if the two axes are called so (in whichever
-    order the task has them), else in the order of the axes.
+    order the task has them), else in the order of the axes. Where the domain is a table of labels, the label of a leaf,
+    and nothing else: a mistyped code such as 1234 must not be taken for a number.
+
+    Parameters
+    ----------
+    leaves : mapping of str to float
+        The labels of the domain with the numbers that stand for them, as a hierarchy has them.
+    hints : bool
+        Whether a refusal may name labels like the one that was given. They tell the position almost as well as it tells
+        itself, so they are for the owner's eyes alone.
 
     Raises
     ------
@@ -233,7 +247,11 @@ def parse_position(text: str, box: Box) -> tuple[float, ...]:
     (-122.42, 37.77)
     >>> parse_position("longitude=-122.42,latitude=37.77", bay)
     (-122.42, 37.77)
+    >>> parse_position("J18", Box((0,), (2,), names=("ICD",)), leaves={"I21": 0.5, "J18": 1.5})
+    (1.5,)
     """
+    if leaves:
+        return (_parse_label(text, box.names[0], leaves, hints=hints),)
     example = ",".join(f"{name}=…" for name in box.names)
     wanted = f"the position must be {box.dimensions} numbers with commas between them, such as {example}"
     parts = [part.strip() for part in text.split(",")]
@@ -261,6 +279,17 @@ def parse_position(text: str, box: Box) -> tuple[float, ...]:
     return position
 
 
+def _parse_label(text: str, name: str, leaves: Mapping[str, float], *, hints: bool) -> float:
+    label = text.strip()
+    if label not in leaves:
+        label = label.removeprefix(f"{name}=").strip()
+    if label in leaves:
+        return leaves[label]
+    near = difflib.get_close_matches(label, leaves, n=3, cutoff=0.5) if hints else []
+    advice = f"did you mean {' or '.join(near)}?" if near else f"it has {len(leaves):,}, such as {next(iter(leaves))}"
+    raise InvalidInput(f"the position must be the label of a leaf of {name!r}, which it is not; {advice}")
+
+
 def _check_inside(position: tuple[float, ...], box: Box, example: str) -> None:
     outside = [
         name
@@ -276,15 +305,20 @@ def _check_inside(position: tuple[float, ...], box: Box, example: str) -> None:
         )
 
 
-def describe_position(position: tuple[float, ...], box: Box) -> str:
-    """Which axis gets which number, for the owner of the position alone.
+def describe_position(
+    position: tuple[float, ...], box: Box, *, leaves: Mapping[str, float] = MappingProxyType({})
+) -> str:
+    """Which axis gets which number or label, for the owner of the position alone.
 
     Examples
     --------
     >>> describe_position((-122.42, 37.77), Box((-123, 37), (-121, 38), names=("longitude", "latitude")))
     'longitude = -122.42, latitude = 37.77'
     """
-    return ", ".join(f"{name} = {value:.10g}" for name, value in zip(box.names, position, strict=True))
+    labels = {number: label for label, number in leaves.items()}
+    return ", ".join(
+        f"{name} = {labels.get(value) or f'{value:.10g}'}" for name, value in zip(box.names, position, strict=True)
+    )
 
 
 def server_url(text: str) -> str:

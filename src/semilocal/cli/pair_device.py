@@ -31,7 +31,7 @@ def check_options(min_k: int | None, max_delta: float | None) -> None:
 
 
 def preview(pair: PairTask, position: tuple[float, ...]) -> str:
-    """What taking part means, and everything that would leave this device."""
+    """What taking part means, and everything that would leave this device; the position is empty if none is needed."""
     shape = pair.shape
     size = shape.public_bytes + 2 * (shape.private_bytes + OVERHEAD) + REPORT_ID
     shared, shows = [], []
@@ -50,12 +50,15 @@ def preview(pair: PairTask, position: tuple[float, ...]) -> str:
         sent.append(f"your cell of depth {pair.bucket_depth}, in the open")
     hosts = {urlsplit(operator.origin).hostname for operator in (pair.leader, pair.helper)}
     warning = [] if len(hosts) == 2 else [f"WARNING: both operators are on {hosts.pop()}: one person may run both."]
+    place = "Your position is not needed, and no place is sent."
+    if pair.needs_place:
+        kept = "leaves this device in two shares only" if pair.maps else "stays on this device"
+        place = f"Your position, which {kept}: {describe_position(position, pair.pooled.box)}."
     return "\n".join(
         [
             pair.statement(),
             *warning,
-            f"Your position, which {'leaves this device in two shares only' if pair.maps else 'stays on this device'}: "
-            f"{describe_position(position, pair.pooled.box)}.",
+            place,
             f"What would be sent, once, about {size:,} bytes, to {pair.leader.origin}, which passes the second share "
             f"on to {pair.helper.origin}:",
             *(f"  - {line}" for line in sent),

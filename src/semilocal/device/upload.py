@@ -52,7 +52,7 @@ def make_upload(
     ----------
     pair : PairTask
     position : sequence of float
-        In the order of the task's axes, inside the domain.
+        In the order of the task's axes, inside the domain; empty if the task needs no place.
     secret : bytes
         The device's.
     token : str
@@ -204,7 +204,7 @@ class Uploader:
     connect : callable
         Gives the channel to an origin; the same one every time. The caller closes it.
     position : sequence of float
-        In the order of the task's axes. It leaves in shares only.
+        In the order of the task's axes; empty if the task needs no place. It leaves in shares only.
     policy : Policy
         What the owner allows.
     token : str

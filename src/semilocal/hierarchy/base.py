@@ -174,6 +174,11 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Areas in km² on a map, else products of the sides in units of the axes: float64[m]."""
         return earth.areas(self.boxes(cells), geographic=earth.is_map(self.box))
 
+    @property
+    def leaves(self) -> dict[str, float]:
+        """The position that stands for a leaf, by its label; empty where positions are numbers."""
+        return {}
+
     def names(self, cells: npt.ArrayLike) -> list[str]:
         """What cells are called; empty texts if they have no labels."""
         return [""] * len(np.asarray(cells))

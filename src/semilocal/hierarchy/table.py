@@ -259,7 +259,7 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
             out[row] = leaves[label]
         return out
 
-    @property
+    @cached_property
     def leaves(self) -> dict[str, float]:
         """The position that stands for a leaf, by its label; empty for a tree of cuts."""
         return {label: number + 0.5 for number, label in enumerate(self.labels[-1])} if self.labels else {}

@@ -6,7 +6,7 @@ Knows axes and how people mix them up. Messages say which axis and how many, nev
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -83,15 +83,15 @@ def likely_mistake(points: Floats, box: Box) -> str:
 
 def read_for_box(
     path: str | Path, box: Box, *, labels: Sequence[str] | Callable[[Sequence[str]], Sequence[str]] = (),
-    values: Sequence[str] = (),
+    values: Sequence[str] = (), words: Mapping[str, float] | None = None,
 ) -> Table:  # fmt: skip
     """Positions of a file with the columns in the order of the box's axes; they may lie outside.
 
     Columns with the names of the axes are taken; else, in two dimensions, the columns for longitude and latitude (or
-    x and y), longitude first unless the axes say otherwise.
+    x and y), longitude first unless the axes say otherwise. Other parameters are those of :func:`read_points`.
     """
     try:
-        return read_points(path, columns=list(box.names), labels=labels, values=values)
+        return read_points(path, columns=list(box.names), labels=labels, values=values, words=words)
     except InvalidInput:
         if box.dimensions != 2:
             raise

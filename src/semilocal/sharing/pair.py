@@ -165,6 +165,11 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
         return self.asked is None or self.asked.per_cell
 
     @property
+    def needs_place(self) -> bool:
+        """Whether a device needs to know where its owner is; not for a mean over all of people's own values."""
+        return self.maps or not (self.asked is not None and self.asked.own)
+
+    @property
     def epsilon(self) -> float:
         """What one upload loses, all published numbers together (pure)."""
         return self.pooled.epsilon * (2 if self.asked is not None and self.asked.per_cell else 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import socket
 import sys
 import threading
@@ -106,16 +107,21 @@ def test_a_server_that_comes_late_is_waited_for(
 
 
 @pytest.fixture
-def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN_TOKEN)
-    server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
-    server.start()
+    running = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    running.start()
+    yield running.url
+    running.kill()
+
+
+@pytest.fixture
+def campaign(server: str, capsys: pytest.CaptureFixture[str]) -> str:
     create = ["campaign", "create", "--name", "walkers", "--bounds", "0,0,1,1", "--epsilon", "1", "--delta", "1e-4"]
     create += ["--k", "20", "--max-trims", "1", "--enrolment", "open", "--release", "mean:coordinate:0:0.5"]
-    assert main([*create, "--url", server.url]) == 0
+    assert main([*create, "--url", server]) == 0
     capsys.readouterr()
-    yield server.url
-    server.kill()
+    return server
 
 
 def test_a_dry_run_shows_everything_and_sends_nothing(
@@ -132,6 +138,30 @@ def test_a_dry_run_shows_everything_and_sends_nothing(
     assert not vault.exists()
     assert main(["campaign", "list", "--url", campaign]) == 0
     assert "0 enrolled" in capsys.readouterr().out
+
+
+def test_places_of_a_table_are_given_by_their_labels(
+    server: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    paths = [["heart", "I21"], ["heart", "I25"], ["lung", "J18"], ["lung", "J44"]]
+    (tmp_path / "icd.json").write_text(json.dumps({"name": "ICD", "paths": paths}))
+    create = ["campaign", "create", "--name", "codes", "--bounds", tmp_path / "icd.json", "--epsilon", "1", "--k", "2"]
+    assert run(capsys, *create, "--delta", "0.1", "--enrolment", "open", "--capacity", "6", "--url", server)[0] == 0
+    code, out, _ = run(capsys, "join", server, "--position", "J18", "--dry-run")
+    assert code == 0
+    assert "Your position, which stays on this device: ICD = J18." in out
+    message = refused(capsys, "join", server, "--position", "J17", "--dry-run")
+    assert "must be the label of a leaf of 'ICD'" in message
+    assert "J1" not in message
+    assert "--position is missing; --position - asks for it" in refused(capsys, "join", server, "--dry-run")
+
+    people = tmp_path / "people.csv"
+    people.write_text("ICD\nJ44\nJ45\n")
+    message = refused(capsys, "swarm", server, "--points", people, "--quiet")
+    assert "people.csv, line 3" in message
+    assert "J4" not in message
+    people.write_text("ICD\n" + "J44\n" * 6)
+    assert run(capsys, "swarm", server, "--points", people, "--quiet")[0] == 0
 
 
 class Terminal(io.StringIO):

@@ -17,6 +17,7 @@ from semilocal.cli.arguments import (
 )
 from semilocal.cli.parser import join_negative_numbers
 from semilocal.errors import InvalidInput, OutsideDomain
+from semilocal.hierarchy.tables import from_labels
 
 LON_LAT = Box((-123, 37), (-121, 38), names=("longitude", "latitude"))
 LAT_LON = Box((37, -123), (38, -121), names=("lat", "lon"))
@@ -69,6 +70,28 @@ def test_errors_about_positions_do_not_repeat_them() -> None:
             parse_position(text, LON_LAT)
         assert "7712" not in str(caught.value)
         assert "4271" not in str(caught.value)
+
+
+CODES = from_labels("ICD-10", [("heart", "I21"), ("heart", "I25"), ("lung", "J18"), ("lung", "1.5")])
+
+
+@pytest.mark.parametrize(("text", "leaf"), [("J18", 2.5), (" I21 ", 0.5), ("ICD-10=J18", 2.5), ("1.5", 3.5)])
+def test_a_label_stands_for_its_leaf(text: str, leaf: float) -> None:
+    position = parse_position(text, CODES.box, leaves=CODES.leaves)
+    assert position == (leaf,)
+    label = text.strip().removeprefix("ICD-10=")
+    assert describe_position(position, CODES.box, leaves=CODES.leaves) == f"ICD-10 = {label}"
+
+
+@pytest.mark.parametrize("text", ["J19", "heart", "2.5", "j18", "", "x=J18", "I25,J18"])
+def test_what_is_no_leaf_is_refused_and_only_its_owner_sees_labels_like_it(text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_position(text, CODES.box, leaves=CODES.leaves)
+    message = str(caught.value)
+    assert message == ("the position must be the label of a leaf of 'ICD-10', which it is not; it has 4, such as I21")
+    with pytest.raises(InvalidInput) as caught:
+        parse_position("J19", CODES.box, leaves=CODES.leaves, hints=True)
+    assert str(caught.value).endswith("did you mean J18?")
 
 
 def test_what_was_understood_is_shown_to_its_owner() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from semilocal.cli.hidden import read_hidden
-from semilocal.cli.main import main
 from semilocal.errors import InvalidInput
 
 
@@ -51,11 +50,3 @@ def test_a_file_without_exactly_one_line_is_refused_without_showing_it(tmp_path:
         read(f"@{tmp_path / 'token'}")
     with pytest.raises(InvalidInput, match="cannot read"):
         read(f"@{tmp_path / 'nothing'}")
-
-
-def test_join_without_a_position_says_how_to_give_one(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SEMILOCAL_POSITION", raising=False)
-    assert main(["join", "http://127.0.0.1:1", "--yes"]) == 2
-    assert "--position is missing" in capsys.readouterr().err

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...device.channel import Channels
     from ...device.swarm.many import Device
     from ...device.vault import Vault
+    from ...sharing.pair import PairTask
 
 __all__ = ["JoinOptions", "default_vault", "run"]
 
@@ -65,8 +66,9 @@ class JoinOptions:
         str | None,
         option(
             metavar="P",
-            help=f"required (SEMILOCAL_POSITION); {HIDDEN_HELP}; such as 37.77,-122.42 (latitude, longitude if the "
-            "task's axes are called so, else in the order of its axes) or name=number,…",
+            help=f"required where the task needs a place (SEMILOCAL_POSITION); {HIDDEN_HELP}; such as 37.77,-122.42 "
+            "(latitude, longitude if the task's axes are called so, else in the order of its axes), name=number,… or, "
+            "in a table of labels, a label such as J45",
         ),
     ] = None
     value: Annotated[
@@ -122,8 +124,6 @@ def run(url: TaskUrl, /, *, options: JoinOptions = JoinOptions()) -> int:
         raise InvalidInput("nobody can be asked here: give --yes to take part, or --dry-run to see what would be sent")
     token = read_hidden(options.token, option="--token", variable="SEMILOCAL_TOKEN")
     position = read_hidden(options.position, option="--position", variable="SEMILOCAL_POSITION")
-    if not position:
-        raise InvalidInput("--position is missing; --position - asks for it, so that no list of processes shows it")
     value = read_hidden(options.value, option="--value", variable="SEMILOCAL_VALUE")
     return asyncio.run(_follow(_Request(url, token, position, value, options), place))
 
@@ -153,7 +153,7 @@ async def _shown(asked: _Request, found: Found, connect: Channels, server: str) 
     if isinstance(task, Task):
         assert plan is not None
         warn_plain_http(server)
-        return _preview(task, plan, parse_position(asked.position, task.box), server)
+        return _preview(task, plan, _position(asked, task), server)
     from ...device.upload import fetch_both
     from ..pair_device import check_options, preview
 
@@ -162,7 +162,7 @@ async def _shown(asked: _Request, found: Found, connect: Channels, server: str) 
         warn_plain_http(operator.origin)
         await reach(operator.origin, patience=asked.options.patience)
     pair = await fetch_both(name, server, connect)
-    return preview(pair, parse_position(asked.position, pair.pooled.box))
+    return preview(pair, _position(asked, pair))
 
 
 async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -> int:
@@ -206,11 +206,20 @@ def _device(asked: _Request, url: str, found: Found, vault: Vault, connect: Chan
         "notify": lambda line: print(printable(line, most=1000), flush=True), "new_server": asked.options.new_server,
         "value": own_value(found, asked.value),
     }  # fmt: skip
+    position = _position(asked, task)
     if isinstance(task, Task):
-        position = parse_position(asked.position, task.box)
         return Agent(url, vault, position=position, channel=connect(server_of(url)), **options)
-    position = parse_position(asked.position, task.pooled.box)
     return Uploader(url, vault, position=position, connect=connect, allow_bucket=asked.options.allow_bucket, **options)
+
+
+def _position(asked: _Request, task: Task | PairTask) -> tuple[float, ...]:
+    """The owner's position in the order of the task's axes; empty if the task needs none."""
+    if not (isinstance(task, Task) or task.needs_place):
+        return ()
+    if not asked.position:
+        raise InvalidInput("--position is missing; --position - asks for it, so that no list of processes shows it")
+    tree = task.hierarchy if isinstance(task, Task) else task.pooled.hierarchy
+    return parse_position(asked.position, tree.box, leaves=tree.leaves, hints=sys.stderr.isatty())
 
 
 def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -> str:
@@ -222,11 +231,12 @@ def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -
         f"up to {task.max_rounds} answers, one per round, about which part of your cell you are in: each is a small "
         "number drawn through noise",
     ]
+    described = describe_position(position, task.box, leaves=task.hierarchy.leaves)
     sent += [f"one noisy answer: {plan.releases[index]}" for index in plan.asked]
     return "\n".join(
         [
             task.statement(),
-            f"Your position, which stays on this device: {describe_position(position, task.box)}.",
+            f"Your position, which stays on this device: {described}.",
             *([f"Your value ({plan.own_words}) leaves this device through noise only."] if plan.own_words else []),
             f"What would be sent to {server}:",
             *(f"  - {line}" for line in sent),

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from ...arrays import Floats
 from ...errors import MOST_LINES, InvalidInput, printable
-from ...geometry.box import Box
 from ...io.files import read_text
+from ...io.points import read_points
 from ...io.positions import fit, inside, read_for_box
 from ...protocol.participant import Policy
 from ...protocol.task import Task
@@ -24,6 +24,9 @@ from ..devices import NewServer, Patience, TaskUrl, check_asked, find_task, reac
 from ..exits import DONE, FOUND
 from ..options import ExistingFile, Seed, group, option
 from ..people import People, chosen_rows, person_labels
+
+if TYPE_CHECKING:
+    from ...sharing.pair import PairTask
 
 __all__ = ["SwarmOptions", "run"]
 
@@ -36,7 +39,8 @@ class SwarmOptions:
     Attributes
     ----------
     points
-        positions: CSV, Parquet or GeoJSON
+        positions: CSV, Parquet or GeoJSON; labels, in the column called as the table, where the task has a table of
+        labels; no positions are needed where the task asks for values alone
     devices
         how many, drawn without repetition (all)
     tokens
@@ -108,9 +112,8 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     try:
         found = await find_task(connect(server), url)
         name, task, _ = found
-        box = task.box if isinstance(task, Task) else task.pooled.box
         check_asked(found, given=args.value is not None)
-        points, values = _positions(args, people, box)
+        points, values = _positions(args, people, task)
         options: dict[str, Any] = {
             "policy": policy, "tokens": tokens, "folder": args.vaults, "show": not args.quiet,
             "new_server": args.new_server, "values": values,
@@ -127,22 +130,30 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     return DONE if everybody and not result.failures else FOUND
 
 
-def _positions(args: SwarmOptions, people: People, box: Box) -> tuple[Floats, Floats | None]:
-    """Positions of the devices, and their values if a column is named."""
+def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tuple[Floats, Floats | None]:
+    """Positions of the devices, float64[n, 0] if the task needs none, and their values if a column is named."""
     rng = np.random.default_rng(args.seed)
-    names = () if args.value is None else (args.value,)
-    table = read_for_box(args.points, box, labels=person_labels(people), values=names)
-    line = f"{len(table):,} positions from the columns {', '.join(table.names)}"
+    tree = task.hierarchy if isinstance(task, Task) else task.pooled.hierarchy
+    needed = isinstance(task, Task) or task.needs_place
+    columns: dict[str, Any] = {"labels": person_labels(people), "values": () if args.value is None else (args.value,)}
+    if needed:
+        table = read_for_box(args.points, tree.box, words=tree.leaves or None, **columns)
+        line = f"{len(table):,} positions from the columns {', '.join(table.names)}"
+    else:
+        table = read_points(args.points, columns=columns["values"], **columns)
+        line = f"{len(table):,} values from the column {table.names[0]}; the task needs no positions"
     rows = chosen_rows(people, table, rng)
     rows = np.arange(len(table)) if rows is None else rows
-    if args.drop_outside:
-        there = inside(table.points, box)[rows]
+    if not needed:
+        points = np.empty((len(rows), 0))
+    elif args.drop_outside:
+        there = inside(table.points, tree.box)[rows]
         if not there.all():
             line += f"; {int(np.count_nonzero(~there)):,} outside the domain were dropped, as asked for"
         rows = rows[there]
         points = table.points[rows]
     else:
-        points = fit(table, box)[0][rows]
+        points = fit(table, tree.box)[0][rows]
     print(f"{line}.", flush=True)
     wanted = len(points) if args.devices is None else args.devices
     if wanted > len(points) or not len(points):
