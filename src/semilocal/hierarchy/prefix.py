@@ -56,10 +56,15 @@ class PrefixTree(Hierarchy, frozen=True):
     def depth(self, cells: npt.ArrayLike) -> Integers:
         """Depth of each cell: int64[m]. Refuses numbers that are no cells of this tree."""
         array = cell_array(cells)
-        bits = _bit_length(array) - 1
-        if np.any((array == 0) | (bits % self.level_bits != 0) | (bits > self.path_bits)):
+        if not len(array):
+            return np.empty(0, dtype=np.int64)
+        low, high = int(array.min()), int(array.max())
+        # Most arrays are a frontier, whose cells all have one depth.
+        first, last = low.bit_length() - 1, high.bit_length() - 1
+        bits = np.full(len(array), first) if first == last else _bit_length(array) - 1
+        if low < 1 or last > self.path_bits or (self.level_bits > 1 and np.any(bits % self.level_bits)):
             raise InvalidInput(f"some numbers are no cells of a tree with fanout {self.fanout}, depth {self.max_depth}")
-        return bits // self.level_bits
+        return bits if self.level_bits == 1 else bits // self.level_bits
 
     def parent(self, cells: npt.ArrayLike) -> Cells:
         """Parent of each cell; the root has none and is refused."""

@@ -22,6 +22,8 @@ __all__ = ["ChernoffCurve", "chernoff_margin", "two_binomial_tail", "two_binomia
 
 _GUARD = 1e-6  # relative slack left for float rounding in computed tails
 _DROPPED = 1e-8  # relative to delta: mass of the small binomial that is counted as failing instead of summed
+_KNOWN_SIZES = 1 << 15  # thresholds of fewer responders than this are remembered
+_TERMS = 1 << 18  # of the tails that are searched at once
 
 
 class _Window(NamedTuple):
@@ -52,8 +54,32 @@ def two_binomial_threshold(sizes: npt.ArrayLike, members: int, p_in: float, p_ou
     int64[m]
         Thresholds; ``size + 1`` where no count is that unlikely.
     """
-    unique, inverse = np.unique(np.asarray(sizes, dtype=np.int64), return_inverse=True)
-    window = _window(members, p_in, delta)
+    asked = np.asarray(sizes, dtype=np.int64)
+    known = _known_thresholds(members, p_in, p_out, delta)
+    out = np.where(asked < len(known), known[np.minimum(asked, len(known) - 1)], 0)
+    new = np.flatnonzero(out == 0)
+    if len(new):
+        unique, inverse = np.unique(asked[new], return_inverse=True)
+        window = _window(members, p_in, delta)
+        at_once = max(_TERMS // len(window.tail), 1)
+        parts = [unique[begin : begin + at_once] for begin in range(0, len(unique), at_once)]
+        found = np.concatenate([_search_thresholds(part, members, p_in, p_out, window, delta) for part in parts])
+        end = int(np.searchsorted(unique, len(known)))
+        known[unique[:end]] = found[:end]
+        out[new] = found[inverse]
+    return out
+
+
+@lru_cache(maxsize=64)
+def _known_thresholds(members: int, p_in: float, p_out: float, delta: float) -> Integers:
+    """Thresholds of small sizes that were asked for, 0 for the others: rounds ask for the same sizes again."""
+    return np.zeros(_KNOWN_SIZES, dtype=np.int64)
+
+
+def _search_thresholds(
+    unique: Integers, members: int, p_in: float, p_out: float, window: _Window, delta: float
+) -> Integers:
+    """Thresholds of different sizes: int64[m]."""
     allowed = delta * (1.0 - _GUARD)
     fails = np.full(len(unique), -1, dtype=np.int64)  # largest count known to be too likely
     holds = unique + 1  # smallest count known to be unlikely enough
@@ -66,7 +92,7 @@ def two_binomial_threshold(sizes: npt.ArrayLike, members: int, p_in: float, p_ou
         holds[open_] = np.where(at <= allowed, count, np.where(above <= allowed, count + 1, holds[open_]))
         tried[open_] = np.clip(np.where(at > allowed, count + 2, count - 2), fails[open_] + 1, holds[open_] - 1)
         open_ = open_[holds[open_] > fails[open_] + 1]
-    return holds[inverse]
+    return holds
 
 
 def two_binomial_tail(
@@ -120,23 +146,30 @@ def _tails(
     # Chernoff: Y falls below this with probability at most delta * _DROPPED.
     bottom = np.ceil(mean - np.sqrt(2.0 * mean * math.log(1.0 / (delta * _DROPPED)))).astype(np.int64)
     start = np.maximum(lowest, np.maximum(bottom, 0))
-    mass = _binomial_mass(start, others, p_out)
-    at, equal, one_below = np.zeros(count.shape), np.zeros(count.shape), np.zeros(count.shape)
-    odds = p_out / (1.0 - p_out)
-    for i, (tail, here) in enumerate(zip(window.tail, window.mass, strict=True)):
-        y = lowest + i
-        current = np.where(y >= start, mass, 0.0)
-        at += current * tail
-        equal += current * here  # X = count - y
-        if i + 1 < len(window.mass):
-            one_below += current * window.mass[i + 1]  # X = count - 1 - y
-        mass = np.where(y >= start, mass * odds * np.maximum(others - y, 0) / np.maximum(y + 1.0, 1.0), mass)
-    top = lowest + len(window.tail)
-    at += _binomial_tail(top, others, p_out)
-    # P(S = count - 1) also has the term where X = largest and Y = lowest - 1.
-    one_below += _binomial_mass(lowest - 1, others, p_out) * window.mass[0]
+    first, beside = _binomial_mass(np.stack([start, lowest - 1]), others, p_out)
+    y = lowest + np.arange(len(window.tail))[:, None]
+    masses = _masses(y, start, first, others, p_out)
+    at = (masses * window.tail[:, None]).sum(axis=0)
+    equal = (masses * window.mass[:, None]).sum(axis=0)  # X = count - y
+    # X = count - 1 - y; also the term where X = largest and Y = lowest - 1.
+    one_below = (masses[:-1] * window.mass[1:, None]).sum(axis=0) + beside * window.mass[0]
+    at += _binomial_tail(lowest + len(window.tail), others, p_out)
     at += window.dropped + np.where((start > lowest) & (start > 0), delta * _DROPPED, 0.0)
     return at + one_below, at, np.maximum(at - equal, 0.0)
+
+
+def _masses(y: Integers, start: Integers, first: Floats, others: Integers, p_out: float) -> Floats:
+    """P(Bin(others, p_out) = y) for ascending rows of y, from the first one at ``start``; 0 below it. float64[w, m]."""
+    counted = y >= start
+    up = np.where(counted, p_out / (1.0 - p_out), 1.0)
+    more, fewer = np.where(counted, np.maximum(others - y, 0), 1), np.where(counted, y + 1.0, 1.0)
+    out = np.empty(y.shape)
+    mass = first
+    for row in range(len(out)):
+        out[row] = mass
+        mass = mass * up[row] * more[row] / fewer[row]
+    out *= counted
+    return out
 
 
 def _binomial_mass(value: Integers, size: Integers, p: float) -> Floats:

@@ -201,6 +201,15 @@ def test_repeated_and_unsorted_sizes_get_their_own_thresholds() -> None:
     assert len(two_binomial_threshold([], 19, 0.7, 0.3, delta=1e-3)) == 0
 
 
+def test_remembered_thresholds_are_those_of_a_fresh_search() -> None:
+    sizes = np.concatenate([np.arange(20, 400), np.arange(32_700, 32_800)])  # on both sides of what is remembered
+    p, p0 = RandomizedResponse(1.3, 2).probabilities
+    fresh = two_binomial_threshold(sizes, 19, p, p0, delta=0.01)
+    assert np.array_equal(two_binomial_threshold(sizes, 19, p, p0, delta=0.01), fresh)
+    assert np.array_equal(two_binomial_threshold(sizes[::-7], 19, p, p0, delta=0.01), fresh[::-7])
+    assert not np.array_equal(two_binomial_threshold(sizes, 19, p, p0, delta=0.02), fresh)
+
+
 # -- Chernoff ------------------------------------------------------------------------------------------------------
 
 
