@@ -116,12 +116,12 @@ def test_a_device_of_the_page_refuses_what_its_owner_forbids(tmp_path: Path) -> 
         store.close()
 
 
-def propose_pair(leader: str, helper: str, epsilon: float) -> str:
-    """A task of two servers that nobody has confirmed yet."""
+def propose_pair(leader: str, helper: str, epsilon: float, **more: Any) -> str:
+    """A task of two servers that nobody has confirmed yet; more fields of its form."""
     pooled = PooledTask.build(unit_box(), epsilon=epsilon, trust="two-servers", max_depth=8)
     form = {
         "name": "crowd", "pooled": msgspec.to_builtins(pooled), "enrolment": "open",
-        "peer_key": httpx2.get(f"{helper}/operator").json()["signing_key"],
+        "peer_key": httpx2.get(f"{helper}/operator").json()["signing_key"], **more,
     }  # fmt: skip
     created = httpx2.post(f"{leader}/pairs", json=form, headers=ADMIN)
     assert created.status_code == 201, created.text
@@ -138,9 +138,9 @@ def confirm_pair(leader: str, helper: str, task: str) -> None:
     wait_for(helper, task, "open")
 
 
-def open_pair(leader: str, helper: str) -> str:
-    """A task of two servers that takes uploads."""
-    task = propose_pair(leader, helper, 8.0)
+def open_pair(leader: str, helper: str, epsilon: float = 8.0, more: dict[str, Any] | None = None) -> str:
+    """A task of two servers that takes uploads; more fields of its form."""
+    task = propose_pair(leader, helper, epsilon, **(more or {}))
     confirm_pair(leader, helper, task)
     return task
 

@@ -1,4 +1,4 @@
-"""A browser takes part with a value of its owner's own, beside the package's devices."""
+"""A browser takes part with a value of its owner's own, beside the package's devices: with one server, and with two."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import pytest
 
 from semilocal.cli.admin_client import AdminClient
 from semilocal.device.swarm.run import run_swarm
+from semilocal.device.swarm.uploads import run_uploads
 from semilocal.geometry.box import Box
 from semilocal.protocol.task import Task
 from semilocal.service.campaign import CampaignForm, ReleaseForm
 from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, running_server
+from tests.e2e.test_page_device import open_pair
+from tests.e2e.test_two_servers import servers, wait_for  # noqa: F401
 from tests.helpers.browser import apart, looking
 
 if TYPE_CHECKING:
@@ -73,3 +76,42 @@ def test_a_browser_gives_a_value_through_noise(browser: Browser, server: Server)
         rest.result()
     (found,) = httpx2.get(f"{server.url}/tasks/{task}/results").json()["releases"]
     assert (found["function"], found["responders"]) == ("fare", AGENTS + 1)
+
+
+def upload(url: str, values: list[float]) -> int:
+    places = np.empty((len(values), 0))  # the task needs none
+    return asyncio.run(run_uploads(url, places, policy=ALLOW_ALL, show=False, values=values)).uploaded
+
+
+def test_a_browser_gives_a_value_in_two_shares_and_no_place(
+    browser: Browser,
+    servers: tuple[Server, Server],  # noqa: F811
+) -> None:
+    """Nine standard errors of two servers' noise: 2e-7. A value that got lost on the way would be forty away."""
+    leader, helper = (server.url for server in servers)
+    asked = {"value": {"name": "fare", "low": 0.0, "high": 80.0}, "capacity": AGENTS + 1}
+    task = apart(open_pair, leader, helper, 80.0, asked).result()
+    with looking(browser, f"{leader}/join/{task}", second=helper) as look:
+        page = look.page
+        page.get_by_role("heading", name="Your value").wait_for()
+        assert page.get_by_role("heading", name="Where you are").count() == 0
+        known = page.locator(".promise").inner_text()
+        assert "If both operators collude they have everybody's value (fare, to its grid)." in known
+        assert "No place is sent" in known
+        assert "Protected: your own value. epsilon = 80 (delta = 0)" in known
+        page.get_by_label("fare from 0 to 80").fill("78.5")
+        page.get_by_label("Largest loss of all").fill("100")
+        page.get_by_label("Largest exposure").fill("100")
+        page.get_by_label("I have read").check()
+        page.locator("button.start").click()
+        page.locator(".end").wait_for()
+        assert "Receipt of City, signed" in page.locator(".end").inner_text()
+        page.reload()  # once is enough
+        page.locator(".end").wait_for()
+        fares = np.random.default_rng(2).uniform(0, 20, AGENTS).tolist()
+        assert apart(upload, f"{leader}/tasks/{task}", fares).result() == AGENTS
+        apart(wait_for, leader, task, "done").result()
+        found = apart(httpx2.get, f"{leader}/tasks/{task}/results").result().json()
+    assert found["reports"] == AGENTS + 1
+    error, alarm = abs(found["value"]["mean"] - np.mean([*fares, 78.5])), 9 * found["value"]["stderr"]
+    assert error < alarm < 78.5 / AGENTS / 4

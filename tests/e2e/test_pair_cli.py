@@ -155,7 +155,7 @@ def test_a_helper_that_was_away_is_waited_for(servers: list[Server], capsys: pyt
 def test_the_mean_of_a_value_from_create_to_results(
     servers: list[Server], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Six standard errors: 2e-9."""
+    """Nine standard errors of two servers' noise: 2e-7."""
     leader, helper = (["--url", server.url, "--admin-token", ADMIN_TOKEN] for server in servers)
     key = httpx2.get(f"{servers[1].url}/operator").json()["signing_key"]
     asked = ["--label", "fares", "--value", "fare", "--range", "0,50"]
@@ -196,7 +196,7 @@ def test_the_mean_of_a_value_from_create_to_results(
     assert main(["results", task, "--out", str(tmp_path / "results"), *leader]) == 0
     assert "mean of fare = " in capsys.readouterr().out
     value = json.loads((tmp_path / "results" / "results.json").read_text())["value"]
-    assert abs(value["mean"] - fares.mean()) < 6 * value["stderr"]
+    assert abs(value["mean"] - fares.mean()) < 9 * value["stderr"]
     assert main(["verify", base[0]]) == 0
     assert "one sum of fare from 0 to 50" in capsys.readouterr().out
 

@@ -74,13 +74,14 @@ export function ladder(task, position) {
 /** What will be known to whom with two servers, before anything is sent. @param {PairTask} pair */
 export function beforePairLines(pair) {
   const [smallest, bucket] = [pair.tree.maxDepth, pair.bucket_depth].map((depth) => sidesWords(pair.tree, pair.tree.smallestSides(depth)));
+  const hidden = [...(pair.maps || !ownOfPair(pair) ? ["where you are"] : []), ...(ownOfPair(pair) ? ["your own value"] : [])];
   return [
     EXPERIMENTAL,
     `${collusionWords(pair)}${pair.maps ? ` The smallest cell is about ${smallest}.` : ""}`,
     `The operators: ${pair.leader.name} at ${pair.leader.origin} and ${pair.helper.name} at ${pair.helper.origin}. Take part only if you believe that they do not work together.`,
     ...(pair.bucket_depth ? [`Known to everybody, without any protection: your bucket, one of ${2 ** pair.bucket_depth} cells, of about ${bucket}.`] : []),
     ...(pair.maps ? [] : ["No place is sent, and nothing about places is published."]),
-    `Protected: where you are${ownOfPair(pair) ? ", and your own value" : ""}. ${lossWords(pair)}, against everybody who sees the result and against either operator alone.`,
+    `Protected: ${hidden.join(", and ")}. ${lossWords(pair)}, against everybody who sees the result and against either operator alone.`,
     `Known to ${pair.leader.name}: that a browser at your network address uploaded. Known to everybody: how many did.`,
   ];
 }
