@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semilocal.arrays import arrow_values, on_all_cores, sort_with_order
+from semilocal.arrays import arrow_values, on_all_cores, sort_on_all_cores, sort_with_order
 
 
 @pytest.mark.parametrize("spread", [1, 3, 1 << 10, 1 << 45, 1 << 60])
@@ -36,3 +36,11 @@ def test_numbers_of_arrow_are_those_that_it_shows() -> None:
     assert arrow_values(arrow.array([1, 2], arrow.int32())).dtype == np.int32
     with pytest.raises(ValueError, match="1 values are missing"):
         arrow_values(arrow.array([1.0, None]))
+
+
+@pytest.mark.parametrize("size", [0, 5, 1 << 19, (1 << 20) + 3])
+def test_sorting_on_all_cores_sorts(size: int) -> None:
+    values = np.random.default_rng(2).integers(0, 1 << 12, size, dtype=np.uint32)
+    expected = np.sort(values)
+    sort_on_all_cores(values)
+    assert np.array_equal(values, expected)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..arrays import Integers, short_repr
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells, Hierarchy
+from ..hierarchy.intervals import label_cells
 from ..hierarchy.ranks import people_in
 from ..pooled import noise
 from ..pooled.counter import RankedCounter
@@ -222,10 +223,7 @@ def lookup_of(
     regions, codes, moves : int32[q], uint64[q], int16[q]
         Of moved people, in the order of their own codes: where they ended, what they act from, how often they moved.
     """
-    first = np.concatenate([hierarchy.span(cells)[0], hierarchy.span(left)[0]])
-    known = np.concatenate([np.arange(len(cells)), np.full(len(left), MOVED)]).astype(np.int32)
-    order = np.argsort(first)
-    first, known = first[order], known[order]
+    first, known = label_cells(hierarchy, cells, left, MOVED)
     return Lookup(first, known, moved_below(first), regions, codes, moves)
 
 

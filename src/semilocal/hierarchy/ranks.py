@@ -1,7 +1,8 @@
 """People in the order of their codes: what counting needs to know about them, and nothing else.
 
 A cell's codes are one interval, so its people are the ranks from ``below(first)`` to ``below(last + 1)``. Sorted codes
-in memory answer this (:class:`SortedCodes`); a histogram of cells does as well, wherever its cells are small enough.
+in memory answer this (:class:`SortedCodes`), or only the bits of them that are asked about (:class:`LeadingBits`); a
+histogram of cells does as well, wherever its cells are small enough.
 
 Knows codes and how many people have them. Knows no participants, reports or randomness.
 """
@@ -12,10 +13,14 @@ from typing import Protocol
 
 import numpy as np
 
-from ..arrays import Integers
-from .base import Cells, Hierarchy
+from ..arrays import Integers, on_all_cores, sort_on_all_cores
+from .base import ROOT, Cells, Hierarchy
 
-__all__ = ["Ranks", "SortedCodes", "people_in"]
+__all__ = ["LeadingBits", "Ranks", "SortedCodes", "people_in"]
+
+_LEADING = 32  # bits: half as long to sort as whole codes, and rarely do cells with crowds have more
+_CHUNK = 1 << 15  # codes
+_AT_ONCE = 1 << 18  # codes that one thread takes
 
 
 class Ranks(Protocol):
@@ -50,6 +55,53 @@ class SortedCodes:
     def below(self, codes: Cells) -> Integers:
         """People whose code is smaller than each of these: int64[m]."""
         return np.searchsorted(self.codes, codes)
+
+
+class LeadingBits:
+    """All people by the leading bits of their codes, sorted; all bits are sorted as soon as they are asked about.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    codes : uint64[n]
+        In any order; not changed.
+    """
+
+    def __init__(self, hierarchy: Hierarchy, codes: Cells) -> None:
+        low, high = (int(side[0]) for side in hierarchy.span([ROOT]))
+        self._low, self._shift = np.uint64(low), np.uint64(max((high - low).bit_length() - _LEADING, 0))
+        self._codes = codes
+        self._all: SortedCodes | None = None
+        self._heads = np.empty(len(codes), dtype=np.uint32)
+
+        def work(begin: int) -> None:
+            for start in range(begin, min(begin + _AT_ONCE, len(codes)), _CHUNK):
+                part = codes[start : start + _CHUNK] - self._low
+                part >>= self._shift
+                self._heads[start : start + _CHUNK] = part
+
+        on_all_cores(work, range(0, len(codes), _AT_ONCE))
+        sort_on_all_cores(self._heads)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def open(self, cells: Cells) -> None:
+        """Do nothing: every code is known."""
+
+    def below(self, codes: Cells) -> Integers:
+        """People whose code is smaller than each of these: int64[m]."""
+        places = codes - self._low
+        if self._all is None and np.any(places & ((np.uint64(1) << self._shift) - np.uint64(1))):
+            ordered = self._codes.copy()
+            sort_on_all_cores(ordered)
+            self._all, self._heads = SortedCodes(ordered), self._heads[:0]
+        if self._all is not None:
+            return self._all.below(codes)
+        places >>= self._shift
+        out = np.searchsorted(self._heads, places.astype(np.uint32))
+        out[places >> np.uint64(_LEADING) != 0] = len(self)  # behind the last code
+        return out
 
 
 def people_in(hierarchy: Hierarchy, ranks: Ranks, cells: Cells) -> Integers:

@@ -17,6 +17,7 @@ from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES
 from ..protocol.partition import Partition
 from ..protocol.task import Task
+from .coded import CodedPopulation
 from .entropy import DeviceSecrets, Entropy
 from .population import Answering, Asked, Detail, Population, SortedPopulation
 from .run import LOST, Round, Run
@@ -84,7 +85,12 @@ def simulate(
     """
     _check_arguments(task, rng, detail, dropout, secrets)
     entropy = DeviceSecrets(secrets, task.id) if isinstance(secrets, Sequence) else secrets
-    population = SortedPopulation(task, points, rng=rng, detail=detail, dropout=dropout, entropy=entropy)
+    population: CodedPopulation | SortedPopulation
+    if detail == "tallies" and not dropout:
+        assert rng is not None
+        population = CodedPopulation(task, points, rng=rng)
+    else:
+        population = SortedPopulation(task, points, rng=rng, detail=detail, dropout=dropout, entropy=entropy)
     size = len(population)
     if isinstance(secrets, Sequence) and len(secrets) != size:
         raise InvalidInput(f"secrets must be one per participant: {size}; got {len(secrets)}")

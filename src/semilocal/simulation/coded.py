@@ -1,0 +1,71 @@
+"""A population in memory of which only sums are drawn: the fast way through a simulation.
+
+Nobody reports alone and nobody drops out. So counting needs no names: only the codes' leading bits are sorted. In the
+end every participant finds its region by its own code; only those who were moved are put in order.
+
+Knows positions and counts. Verdicts come from the curator, as they do for real devices.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Integers
+from ..hierarchy.base import Cells
+from ..hierarchy.intervals import CodeLabels, label_cells
+from ..hierarchy.ranks import LeadingBits
+from ..protocol.task import Task
+from .population import RankedPopulation
+from .run import Moved
+
+__all__ = ["CodedPopulation"]
+
+_MOVED = -2  # in place of a region, until it is known
+
+
+class CodedPopulation(RankedPopulation):
+    """Participants by their codes, in their own order.
+
+    Parameters
+    ----------
+    task : Task
+    points : array_like, shape (n, d)
+        One position per participant, inside the task's box.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, task: Task, points: npt.ArrayLike, *, rng: np.random.Generator) -> None:
+        self.codes = task.hierarchy.codes(points)
+        super().__init__(task, LeadingBits(task.hierarchy, self.codes), rng=rng)
+        self._away: Integers | None = None
+
+    def regions(self, cells: Cells) -> npt.NDArray[np.int32]:
+        """Index of each participant's region among the given cells, in the order of the curve: int32[n]."""
+        hierarchy = self.task.hierarchy
+        first, labels = label_cells(hierarchy, cells, self.left, _MOVED)
+        out = CodeLabels(hierarchy, first, labels, codes=len(self)).of(self.codes)
+        away = np.flatnonzero(out == _MOVED) if len(self.left) else np.empty(0, dtype=np.int64)
+        self._away = away[np.argsort(self.codes[away], kind="stable")]
+        who, _, ends = self.settled
+        out[self._people(who)] = np.searchsorted(hierarchy.span(cells)[0], hierarchy.span(ends)[0])
+        return out
+
+    @property
+    def moves(self) -> npt.NDArray[np.int16]:
+        """How often each participant was moved, after ``regions``: int16[n]."""
+        out = np.zeros(len(self), dtype=np.int16)
+        for ranks in self._moved_now:
+            out[self._people(ranks)] += 1
+        return out
+
+    @property
+    def moved(self) -> Moved:
+        """Where moved participants act from, after ``regions``."""
+        who, codes, _ = self.settled
+        return Moved(self._people(who), codes)
+
+    def _people(self, ranks: Integers) -> Integers:
+        """The participants that have these ranks, of those who were moved: int64[m]."""
+        assert self._away is not None
+        return self._away[np.searchsorted(np.sort(self.settled.who), ranks)]

@@ -1,0 +1,27 @@
+"""Ranks from the leading bits are those of sorted codes, also where all bits are needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from semilocal import BinaryTree, Box
+from semilocal.hierarchy.ranks import LeadingBits, SortedCodes
+
+
+@pytest.mark.parametrize("depth", [3, 31, 32, 33, 50])
+@pytest.mark.parametrize("size", [0, 1, 5000])
+def test_ranks_of_leading_bits_are_those_of_sorted_codes(depth: int, size: int) -> None:
+    tree = BinaryTree(Box((0, 0), (1, 1)), depth)
+    rng = np.random.default_rng(depth)
+    points = rng.random((size, 2)) ** 4
+    points[: size // 2] = points[: size // 2].round(2)
+    codes = tree.codes(points)
+    before = codes.copy()
+    ranks, every = LeadingBits(tree, codes), SortedCodes(np.sort(codes))
+    assert len(ranks) == size
+    for level in (0, 1, min(depth, 20), min(depth, 32), depth, 1):  # coarse, fine, and coarse again
+        first, last = tree.span(np.unique(tree.locate(rng.random((200, 2)), level)))
+        asked = np.concatenate([first, last + np.uint64(1)])
+        assert np.array_equal(ranks.below(asked), every.below(asked))
+    assert np.array_equal(codes, before)
