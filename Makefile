@@ -25,9 +25,13 @@ demo: $(VENV)/.demo
 	$(BIN)/semilocal demo --live
 	$(BIN)/semilocal demo --two-servers
 
-# The slowest tests are listed at the end.
-test: $(VENV)/.test system .tools/node_modules lint
-	$(BIN)/python -m pytest -n 3 --dist worksteal --durations 30 --durations-min 4
+# The types are checked beside the tests, which often wait. The slowest tests are listed at the end.
+test: $(VENV)/.test system .tools/node_modules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@mkdir -p .mypy_cache; $(BIN)/mypy > .mypy_cache/found.txt 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal --durations 30 --durations-min 4; tests=$$?; \
+	wait $$types; types=$$?; cat .mypy_cache/found.txt; exit $$((tests | types))
 
 # The fast tests: tests/unit and the doctests.
 unit: $(VENV)/.test

@@ -152,6 +152,7 @@ def test_cleaning_deletes_everything_but_the_last_step(store: Store, end: Any) -
     assert pairs.transcript(TASK) == b"public"
 
 
+@pytest.mark.slow
 def test_postgresql_keeps_deleted_shares_in_its_log_only(postgres: Postgres) -> None:  # noqa: F811
     """The tables are rewritten. The write-ahead log is the server's: the documentation says what it still holds."""
     import psycopg

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
+import pytest
 
-from semilocal.testing import Postgres, Server
+from semilocal.testing import Postgres
 from tests.helpers import HANG
+from tests.helpers.forked import ForkedServer
 from tests.helpers.service import unmet
 from tests.helpers.workers import workers_of
 
@@ -46,14 +48,15 @@ def check_metrics_of_all_workers(url: str) -> None:
     assert all(counted() for _ in range(10))
 
 
+@pytest.mark.slow
 def test_a_dead_database_is_answered_for_and_fills_no_log(tmp_path: Path) -> None:
     try:
-        cluster = Postgres()
+        cluster = Postgres(fsync=False)
     except (RuntimeError, ImportError, KeyError, OSError) as error:
         unmet(f"no PostgreSQL: {error}")
         return
     log = tmp_path / "log.txt"
-    server = Server(cluster.new_database(), workers=2, log=log)
+    server = ForkedServer(cluster.new_database(), workers=2, log=log)
     server.start()
     try:
         assert server.process is not None

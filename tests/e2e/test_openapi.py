@@ -16,6 +16,7 @@ from semilocal.cli.admin_client import AdminClient
 from semilocal.service.campaign import CampaignForm
 from semilocal.testing import ADMIN_TOKEN, Server
 from tests.helpers import HANG
+from tests.helpers.forked import ForkedServer
 
 schemathesis = pytest.importorskip("schemathesis")
 
@@ -26,7 +27,7 @@ ALWAYS = ("/tasks", "/key", "/healthz", "/metrics", "/openapi.json")
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp("openapi")
-    served = Server(f"sqlite:///{folder / 'service.db'}", log=folder / "log.txt")
+    served = ForkedServer(f"sqlite:///{folder / 'service.db'}", log=folder / "log.txt")
     served.start()
     yield served
     served.kill()

@@ -15,9 +15,10 @@ import pytest
 from semilocal.datasets import california_housing
 from semilocal.device.swarm.uploads import run_uploads
 from semilocal.protocol.policy import Policy
-from semilocal.testing import ADMIN_TOKEN, Server
+from semilocal.testing import ADMIN_TOKEN
 from tests.e2e.test_page_join import give_position
 from tests.helpers.browser import Look, apart, chromium, colours_of, looking
+from tests.helpers.forked import ForkedServer
 
 AGENTS = 300
 BROWSERS = 3
@@ -26,7 +27,7 @@ NAMES = ("City <b>Council</b>", "State University")
 
 @contextmanager
 def running(folder: Path, role: str, name: str, *options: str) -> Iterator[str]:
-    server = Server(
+    server = ForkedServer(
         f"sqlite:///{folder / role}.db", signing_key=secrets.token_bytes(32),
         options=("--role", role, "--operator", name, "--processes", "1", *options),
     )  # fmt: skip

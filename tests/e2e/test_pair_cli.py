@@ -17,6 +17,7 @@ from semilocal.sharing.pair import COLLUSION, PairTask
 from semilocal.sharing.wire import SignedTree
 from semilocal.testing import ADMIN_TOKEN, Postgres, Server, free_port
 from tests.helpers import HANG
+from tests.helpers.forked import ForkedServer
 from tests.helpers.pages import data_of
 from tests.helpers.pairs import SIGNING, crowd, upload_of
 
@@ -40,8 +41,8 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Ser
         ["--role", "leader", "--operator", "City of Ay", "--peer", f"http://127.0.0.1:{helper}", "--processes", "2"],
         ["--role", "helper", "--operator", "Bee University", "--processes", "2"],
     )
-    both = [
-        Server(
+    both: list[Server] = [
+        ForkedServer(
             databases[n], port=(None, helper)[n], log=tmp_path / f"{n}.log", options=options[n], signing_key=SIGNING[n]
         )
         for n in (0, 1)

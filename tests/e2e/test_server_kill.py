@@ -187,13 +187,13 @@ def two_workers(tmp_path: Path) -> Iterator[tuple[Postgres, Server, Store]]:
     try:
         import psycopg  # noqa: F401
 
-        cluster = Postgres()
+        cluster = Postgres(fsync=False)
     except (RuntimeError, ImportError, KeyError, OSError) as error:
         unmet(f"no PostgreSQL: {error}")
         return
     with contextlib.ExitStack() as ending:
         ending.callback(cluster.stop)
-        server = Server(cluster.new_database(), workers=2, log=tmp_path / "log.txt")
+        server = ForkedServer(cluster.new_database(), workers=2, log=tmp_path / "log.txt")
         ending.callback(server.kill)
         server.start()
         store = open_store(server.database, worker="test")

@@ -8,11 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import Postgres, Server, cluster
 from tests.helpers import HANG
 from tests.helpers.commands import write_people
+from tests.helpers.forked import ForkedServer
 from tests.helpers.nginx import Nginx, shipped_nginx
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
@@ -46,9 +49,10 @@ def kill_in_the_middle(store: Store, victim: Server) -> None:
     victim.kill()
 
 
+@pytest.mark.slow
 def test_devices_finish_on_the_other_server_and_nothing_is_lost_or_doubled(tmp_path: Path, postgres: Postgres) -> None:
     database = postgres.new_database()
-    servers = [Server(database, log=tmp_path / f"{number}.log") for number in range(2)]
+    servers = [ForkedServer(database, log=tmp_path / f"{number}.log") for number in range(2)]
     store = open_store(database, worker="test")
     people = write_people(tmp_path / "people.csv", cluster(DEVICES))
     try:

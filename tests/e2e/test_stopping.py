@@ -18,6 +18,7 @@ from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import Postgres, Server
 from tests.helpers import HANG
+from tests.helpers.forked import ForkedServer
 from tests.helpers.service import open_campaign, sample_task
 
 TASK = sample_task()
@@ -25,7 +26,7 @@ POLL = f"/tasks/{TASK.id.hex()}/state?after=0&wait=25"
 
 
 def started(database: str, log: Path, *, workers: int = 1) -> Server:
-    server = Server(database, log=log, workers=workers)
+    server = ForkedServer(database, log=log, workers=workers)
     server.start()
     store = open_store(database, worker="test")
     create_campaign(store, open_campaign(TASK), now=0)
@@ -84,6 +85,7 @@ def frozen(cluster: Postgres) -> Iterator[None]:
             os.kill(process, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_a_hung_database_gives_503_and_does_not_block_stopping(postgres: Postgres, tmp_path: Path) -> None:
     server = started(postgres.new_database(), tmp_path / "log.txt")
     name = bytes(16).hex()
@@ -105,7 +107,7 @@ def test_a_hung_database_gives_503_and_does_not_block_stopping(postgres: Postgre
             assert httpx2.get(f"{server.url}/tasks", timeout=1).status_code == 200
         assert server.process is not None
         process = server.process
-        process.send_signal(signal.SIGTERM)
+        process.terminate()
         process.wait(HANG)  # while the database still hangs
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port), timeout=5)

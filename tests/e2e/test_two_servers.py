@@ -17,6 +17,7 @@ from semilocal.sharing.pair import PairTask
 from semilocal.sharing.wire import Receipt
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secret
 from tests.helpers.commands import run, write_people
+from tests.helpers.forked import ForkedServer
 
 PEOPLE = 120
 POSITION = "0.3125,0.4375"
@@ -26,11 +27,11 @@ WAIT = 120.0  # seconds after which a busy machine has failed
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[tuple[Server, Server]]:
     """Leader and helper."""
-    helper = Server(
+    helper = ForkedServer(
         f"sqlite:///{tmp_path / 'helper.db'}", log=tmp_path / "helper.log", signing_key=secret(1, seed=3),
         options=("--role", "helper", "--operator", "University", "--processes", "1"),
     )  # fmt: skip
-    leader = Server(
+    leader = ForkedServer(
         f"sqlite:///{tmp_path / 'leader.db'}", log=tmp_path / "leader.log", signing_key=secret(2, seed=3),
         options=("--role", "leader", "--operator", "City", "--peer", helper.url, "--processes", "1"),
     )  # fmt: skip

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from semilocal.device.vault import read_vault
 from tests.helpers.fake_pair import FakePair, sample_pair
 from tests.helpers.fake_server import Problem, problem_body
+from tests.helpers.forked import Forked
 
 WAIT = 120  # seconds after which a busy machine has failed
 
@@ -97,14 +97,12 @@ def running() -> Iterator[Servers]:
             listener.server_close()
 
 
-def join(servers: Servers, vault: Path) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable, "-m", "semilocal", "join", servers.fake.url, "--position", "0.3,0.7", "--yes", "--vault",
-        str(vault), "--spread", "0",
-    ]  # fmt: skip
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ))
+def join(servers: Servers, vault: Path) -> Forked:
+    words = ["join", servers.fake.url, "--position", "0.3,0.7", "--yes", "--vault", str(vault), "--spread", "0"]
+    return Forked(words, None, os.environ)
 
 
+@pytest.mark.slow
 def test_a_killed_upload_goes_on_with_the_same_bytes(tmp_path: Path) -> None:
     with running() as servers:
         assert join(servers, tmp_path / "whole").wait(WAIT) == 0

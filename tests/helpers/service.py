@@ -190,7 +190,7 @@ def postgres() -> Iterator[Postgres]:
     try:
         import psycopg  # noqa: F401
 
-        cluster = Postgres()
+        cluster = Postgres(fsync=False)
     except (RuntimeError, ImportError, KeyError, OSError, subprocess.SubprocessError) as error:
         unmet(f"no PostgreSQL: {error}")
         return

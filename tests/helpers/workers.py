@@ -11,6 +11,6 @@ def workers_of(process: int) -> list[int]:
     found = []
     for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
         with contextlib.suppress(OSError):  # it may end meanwhile
-            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.append(int(child))
     return found

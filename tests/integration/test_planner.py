@@ -174,6 +174,7 @@ def near(plays: tuple[float, float], found: float) -> bool:
     return plays[0] / 1.5 <= found <= plays[1] * 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta", "k"), [(1.0, 1e-3, 50), (2.0, 0.05, 20)])
 def test_the_default_density_forecasts_real_maps(epsilon: float, delta: float, k: int) -> None:
     """California always; New York and Porto where the data is. Planted bug: people who lie evenly.

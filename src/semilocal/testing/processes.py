@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import pwd
 import shutil
@@ -84,18 +85,20 @@ class Server:
 
     def wait(self) -> None:
         """Wait until it answers."""
-        import httpx2
-
         deadline = time.monotonic() + _START_SECONDS
-        while True:
-            with contextlib.suppress(httpx2.TransportError):
-                if httpx2.get(f"{self.url}/healthz", timeout=_START_SECONDS).status_code == 200:
-                    return
+        while not self._is_well():
             if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
                 code = None if self.process is None else self.process.poll()
                 printed = self.log.read_text()[-3000:] if self.log else ""
                 raise RuntimeError(f"the server did not start (exit code {code}): {printed}")
             time.sleep(0.05)
+
+    def _is_well(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_START_SECONDS)
+        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+        return False
 
     def kill(self) -> None:
         """Kill the server and all its workers at once, as a crash does."""
@@ -136,13 +139,20 @@ def running_server(database: str, *, workers: int = 1, log: Path | None = None) 
 class Postgres:
     """A private PostgreSQL cluster in a temporary folder; call :meth:`stop` at the end.
 
+    Parameters
+    ----------
+    fsync : bool
+        Whether writes reach the disk. Without it only a machine that fails loses something: what a killed process has
+        written is with the system, and a commit waits for that in either case.
+
     Raises
     ------
     RuntimeError
         If PostgreSQL's server programs are not installed, or do not start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, fsync: bool = True) -> None:
+        self.fsync = fsync
         found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
         if not found:
             raise RuntimeError("PostgreSQL's server programs are not installed (no /usr/lib/postgresql/*/bin/pg_ctl)")
@@ -161,7 +171,7 @@ class Postgres:
         """Start the cluster."""
         settings = (
             f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.home}"
-            " -c max_connections=100 -c shared_buffers=64MB -c fsync=on -c synchronous_commit=on"
+            f" -c max_connections=100 -c shared_buffers=64MB -c fsync={self.fsync} -c synchronous_commit=on"
         )
         self._run("pg_ctl", "-D", str(self.data), "-l", str(self.home / "server.log"), "-w", "-o", settings, "start")
 

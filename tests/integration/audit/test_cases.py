@@ -17,6 +17,7 @@ from semilocal.audit.tables import finding_table
 from semilocal.cli.main import main
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case is not retries], ids=lambda case: case.__name__)
 def test_every_claim_of_ours_holds_and_every_planted_fault_is_caught(
     case: Callable[[int, np.random.Generator], list[Finding]],

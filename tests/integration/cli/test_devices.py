@@ -15,8 +15,9 @@ import pytest
 from semilocal.cli import devices
 from semilocal.cli.main import main
 from semilocal.device.vault import Vault
-from semilocal.testing import ADMIN_TOKEN, Server, cluster
+from semilocal.testing import ADMIN_TOKEN, cluster
 from tests.helpers.commands import refused, run, write_people
+from tests.helpers.forked import ForkedServer
 
 OTHER_KEY = bytes(range(32))
 POSITION = ("--position", "0.3125,0.4375")
@@ -81,7 +82,7 @@ def test_a_server_that_comes_late_is_waited_for(
     capsys: pytest.CaptureFixture[str], closed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = int(closed.rpartition(":")[2])
-    server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt", port=port)
+    server = ForkedServer(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt", port=port)
     tried = threading.Event()
 
     def notice(line: str) -> None:
@@ -109,7 +110,7 @@ def test_a_server_that_comes_late_is_waited_for(
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN_TOKEN)
-    running = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    running = ForkedServer(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
     running.start()
     yield running.url
     running.kill()
@@ -233,7 +234,7 @@ def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_wor
 
     def joins(name: str, port: int | None, *more: str, key: bytes = OTHER_KEY) -> tuple[int, str, str, int]:
         """Start a server with one campaign for one device, and join it."""
-        server = Server(f"sqlite:///{tmp_path / name}.db", port=port, log=tmp_path / "log.txt", signing_key=key)
+        server = ForkedServer(f"sqlite:///{tmp_path / name}.db", port=port, log=tmp_path / "log.txt", signing_key=key)
         server.start()
         try:
             create = ["campaign", "create", "--name", name, "--bounds", "0,0,1,1", "--epsilon", "8", "--delta", "0.4"]

@@ -22,6 +22,7 @@ from semilocal.cli.main import COMMANDS, main
 from semilocal.testing import ADMIN_TOKEN, Server, cluster
 from tests.helpers import HANG
 from tests.helpers.commands import UNIT, crowd, write_people
+from tests.helpers.forked import ForkedServer
 
 PEOPLE = 12
 JOB = (*UNIT, "--trust", "nobody", "--epsilon", "2", "--k", "20", "--quiet", "--seed", "1")
@@ -30,7 +31,7 @@ JOB = (*UNIT, "--trust", "nobody", "--epsilon", "2", "--k", "20", "--quiet", "--
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN_TOKEN)
-    served = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    served = ForkedServer(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
     served.start()
     yield served
     served.kill()

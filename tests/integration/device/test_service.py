@@ -28,6 +28,7 @@ from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, cluster, running_app, secrets_of
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers import HANG
+from tests.helpers.forked import ForkedServer
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
 
@@ -92,7 +93,7 @@ def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path
     database = f"sqlite:///{tmp_path / 'service.db'}"
     store = open_store(database, worker="office")
     assert create_campaign(store, open_campaign(task, releases=(MEAN,), capacity=SIZE), now=time.time())
-    server = Server(database, log=tmp_path / "log.txt")
+    server = ForkedServer(database, log=tmp_path / "log.txt")
     server.start()
     kills = 0
 
@@ -138,7 +139,7 @@ def commands(*arguments: str) -> int:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    served = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    served = ForkedServer(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
     served.start()
     yield served
     served.kill()
