@@ -116,7 +116,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         OutsideDomain
             If any point is outside the box or not finite, with how many and the first index.
         """
-        array = self._shaped(points)
+        array = self.shaped(points)
         if self.holds(array):
             return array
         self._refuse_infinite(array)
@@ -140,7 +140,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         Points that are not finite are refused: they have no nearest point.
         """
-        array = self._shaped(points)
+        array = self.shaped(points)
         self._refuse_infinite(array)
         clipped = np.clip(array, self.lower, self.upper)
         return Clipped(clipped, int(np.count_nonzero((clipped != array).any(axis=1))))
@@ -172,7 +172,8 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         axes = zip(self.names, self.lower, self.upper, strict=True)
         return " × ".join(f"{name} [{low:g}, {high:g}]" for name, low, high in axes)
 
-    def _shaped(self, points: npt.ArrayLike) -> Floats:
+    def shaped(self, points: npt.ArrayLike) -> Floats:
+        """Return the points as float64[n, d], or refuse them if they have another shape; they may be outside."""
         array = as_floats(_numbers_of(points, self), "points", infinite=True)
         if array.ndim == 1 and (self.dimensions == 1 or array.size == 0):
             array = array.reshape(-1, self.dimensions)

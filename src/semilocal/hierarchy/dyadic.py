@@ -31,8 +31,9 @@ from .prefix import MAX_BITS, PrefixTree, cell_array
 __all__ = ["MAX_BITS", "ROOT", "BinaryTree", "BoxTree", "Cells", "Quadtree"]
 
 _DIGIT = 11  # bits interleaved per table look-up: 2**11 words stay in the first-level cache
-_CHUNK = 1 << 13  # points; arrays so small are not given back to the operating system, which costs more than the work
-_AT_ONCE = 1 << 20  # points that one thread takes
+_CHUNK = 1 << 14  # points, whose numbers stay in the cache
+_AT_ONCE = 1 << 17  # points that one thread takes
+_SMALLEST = 2.0**-900
 _ULPS = 4  # the narrowest cell must be this many float spacings wide, so that its edges are distinct
 
 
@@ -83,39 +84,61 @@ class BoxTree(PrefixTree, frozen=True):
     def ticks(self, points: npt.ArrayLike) -> Integers:
         """Slice numbers of points: int64[n, d] in [0, 2**tick_bits). Refuses points outside the domain."""
         checked = self.box.check(points)
-        return np.stack([self._ticks(axis, checked[:, axis]) for axis in range(self.box.dimensions)], axis=1)
+        out = np.empty(checked.shape, dtype=np.int64)
+        for axis, column in enumerate(checked.T):
+            self._ticks(axis, column, np.empty((2, len(checked))), out[:, axis])
+        return out
 
     def codes(self, points: npt.ArrayLike) -> Cells:
         """Cells of depth ``max_depth`` that hold the points: uint64[n]."""
-        checked = self.box.check(points)
-        out = np.empty(len(checked), dtype=np.uint64)
+        array = self.box.shaped(points)
+        out = np.empty(len(array), dtype=np.uint64)
 
-        def work(begin: int) -> None:
-            for start in range(begin, min(begin + _AT_ONCE, len(checked)), _CHUNK):
-                columns = checked[start : start + _CHUNK].T
-                code = self._interleave([self._ticks(axis, column) for axis, column in enumerate(columns)])
-                out[start : start + _CHUNK] = code
+        def work(begin: int) -> bool:
+            spare = np.empty((4, min(_CHUNK, len(array))))
+            return all(
+                self._codes(array[start : start + _CHUNK], spare, out[start : start + _CHUNK])
+                for start in range(begin, min(begin + _AT_ONCE, len(array)), _CHUNK)
+            )
 
-        on_all_cores(work, range(0, len(checked), _AT_ONCE))
+        if not all(on_all_cores(work, range(0, len(array), _AT_ONCE))):
+            self.box.check(array)  # says what is wrong
         return out
 
-    def _ticks(self, axis: int, column: Floats) -> Integers:
+    def _codes(self, points: Floats, spare: Floats, out: Cells) -> bool:
+        """Fill in the codes float64[n, d] to uint64[n]; False if a point is outside. ``spare`` is float64[4, n]."""
+        place, whole, tick, part = spare[:, : len(points)]
+        for axis, column in enumerate(points.T):
+            if not self._ticks(axis, column, (place, whole), tick.view(np.int64)):
+                return False
+            self._interleave(axis, tick.view(np.int64), whole.view(np.int64), part.view(np.uint64), out)
+        return True
+
+    def _ticks(self, axis: int, column: Floats, spare: Floats | tuple[Floats, Floats], out: Integers) -> bool:
+        """Fill in the ticks of one axis; False if a number is outside, or none. ``spare`` is float64[2, n]."""
         low, high, slices = self.box.lower[axis], self.box.upper[axis], 1 << self.tick_bits
-        place = column - low
-        place /= high - low  # first, because slices / width overflows for the narrowest boxes
-        place *= slices
-        tick = place.astype(np.int64)
-        place -= tick
-        place -= 0.5
+        place, whole = spare
+        place[:] = column
+        if len(place) and not (place.min() >= low and place.max() <= high):
+            return False
+        place -= low
+        scale = slices / (high - low)
+        if _SMALLEST < scale < 1.0 / _SMALLEST:
+            place *= scale
+        else:  # the scale of the narrowest and widest boxes is no number that floats can tell well
+            place /= high - low
+            place *= slices
+        out[:] = np.floor(place, out=whole)
+        place -= whole
         # The product may be off by one slice; near the ends of a slice, where rounding could matter, the edges decide.
         doubt = slices * (2.0**-51 + 2.0 * float(np.spacing(max(abs(low), abs(high)))) / (high - low))
-        near = np.flatnonzero(np.abs(place, out=place) >= 0.5 - doubt)
-        if len(near):
-            own, some = column[near], np.minimum(tick[near], slices - 1)
+        if len(place) and (place.min() <= doubt or place.max() >= 1.0 - doubt):
+            near = np.flatnonzero((place <= doubt) | (place >= 1.0 - doubt))
+            own, some = column[near], np.minimum(out[near], slices - 1)
             some -= own < self._edge(axis, some)
             some += (own >= self._edge(axis, some + 1)) & (some < slices - 1)
-            tick[near] = some
-        return tick
+            out[near] = some
+        return True
 
     def _edge(self, axis: int, tick: Integers) -> Floats:
         low, high = self.box.lower[axis], self.box.upper[axis]
@@ -123,20 +146,22 @@ class BoxTree(PrefixTree, frozen=True):
 
     def interleave(self, ticks: Integers) -> Cells:
         """Deepest cells from ticks: int64[n, d] to uint64[n]."""
-        return self._interleave(list(ticks.T))
+        out, digit, part = np.empty((3, len(ticks)), dtype=np.uint64)
+        for axis, column in enumerate(ticks.T):
+            self._interleave(axis, column, digit.view(np.int64), part, out)
+        return out
 
-    def _interleave(self, ticks: list[Integers]) -> Cells:
-        """The same, one array per axis."""
-        dimensions, table = len(ticks), _spread_table(len(ticks))
-        code = np.zeros(len(ticks[0]), dtype=np.uint64)
-        for axis, column in enumerate(ticks):
-            for low in range(0, self.tick_bits, _DIGIT):
-                part = table.take((column >> low) & ((1 << _DIGIT) - 1))
-                part <<= np.uint64(low * dimensions + (dimensions - 1 - axis))
-                code |= part
-        code >>= np.uint64(dimensions * self.tick_bits - self.path_bits)
-        code |= np.uint64(1 << self.path_bits)
-        return code
+    def _interleave(self, axis: int, tick: Integers, digit: Integers, part: Cells, out: Cells) -> None:
+        """Put the bits of one axis into the codes; the first axis begins them. ``digit`` and ``part`` are spare."""
+        size, tables = _spread_tables(self.box.dimensions, self.tick_bits, self.path_bits)
+        for place, table in enumerate(tables[axis]):
+            np.right_shift(tick, size * place, out=digit)
+            if place + 1 < len(tables[axis]):
+                digit &= (1 << size) - 1
+            if axis == place == 0:
+                table.take(digit, out=out, mode="clip")
+            else:
+                out |= table.take(digit, out=part, mode="clip")
 
     # -- cells to boxes ------------------------------------------------------------------------------------
 
@@ -217,16 +242,22 @@ class Quadtree(BoxTree, frozen=True, tag="quad"):
         return self.box.dimensions
 
 
-@lru_cache(maxsize=8)
-def _spread_table(stride: int) -> Cells:
-    """Table that moves bit i of an index to bit i * stride."""
-    index = np.arange(1 << _DIGIT, dtype=np.uint64)
-    table = np.zeros_like(index)
-    for bit in range(_DIGIT):
-        if bit * stride < 64:
-            table |= ((index >> np.uint64(bit)) & np.uint64(1)) << np.uint64(bit * stride)
-    table.flags.writeable = False
-    return table
+@lru_cache(maxsize=16)
+def _spread_tables(dimensions: int, tick_bits: int, path_bits: int) -> tuple[int, list[list[Cells]]]:
+    """How many bits of a tick are looked up at once, and for each axis the tables from such a digit to bits of a code.
+
+    The first of all tables also has the leading one.
+    """
+    size = -(-tick_bits // -(-tick_bits // _DIGIT))
+    index = np.arange(1 << size, dtype=np.uint64)
+    tables = [[np.zeros_like(index) for _ in range(0, tick_bits, size)] for _ in range(dimensions)]
+    tables[0][0] |= np.uint64(1 << path_bits)
+    cut_off = dimensions * tick_bits - path_bits  # the last axes are halved once less
+    for bit in range(cut_off, dimensions * tick_bits):
+        place, within = divmod(bit // dimensions, size)
+        digit_bit = (index >> np.uint64(within)) & np.uint64(1)
+        tables[dimensions - 1 - bit % dimensions][place] |= digit_bit << np.uint64(bit - cut_off)
+    return size, tables
 
 
 @lru_cache(maxsize=8)

@@ -442,3 +442,31 @@ def test_a_grid_of_halves_has_the_edges_of_cells() -> None:
     for side in (0, 1):
         for axis in (0, 1):
             assert set(grid[:, side, axis].tolist()) == set(cells[:, side, axis].tolist())
+
+
+# -- many points -------------------------------------------------------------------------------------------------------
+
+
+def test_many_points_have_the_codes_of_each_and_none_outside_gets_one() -> None:
+    tree = BinaryTree(cube(2), 40)
+    points = np.random.default_rng(1).random((140_000, 2))  # several pieces of work
+    points[::1000] = points[::1000].round(1)  # edges of cells
+    codes = tree.codes(points)
+    some = np.r_[0:3000, 131_000:132_000, 139_000:140_000]
+    assert np.array_equal(codes[some], tree.codes(points[some]))
+    assert np.array_equal(codes[some], tree.interleave(tree.ticks(points[some])))
+    for row, value, words in ((139_999, 1.0000001, "outside"), (0, -1e-300, "outside"), (70_000, np.nan, "NaN")):
+        wrong = points.copy()
+        wrong[row, 1] = value
+        with pytest.raises(OutsideDomain, match=f"1 of 140000 points .*{words}.* index {row};"):
+            tree.codes(wrong)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 3e-308), (-8e307, 8e307), (5e307, 8e307)])
+def test_codes_in_the_narrowest_and_widest_boxes_are_those_of_the_edges(low: float, high: float) -> None:
+    tree = BinaryTree(Box((low,), (high,)), 8)
+    ticks = np.arange(256)
+    edges = np.array([edge(tree, 0, int(tick)) for tick in ticks])
+    assert tree.ticks(edges[:, None])[:, 0].tolist() == ticks.tolist()
+    below = np.nextafter(edges[1:], low)
+    assert tree.ticks(below[:, None])[:, 0].tolist() == (ticks[1:] - 1).tolist()
