@@ -62,7 +62,7 @@ class Boxes:
     @staticmethod
     def of(boxes: Floats) -> Boxes:
         """From float64[m, 2, d]."""
-        return Boxes(np.ascontiguousarray(np.moveaxis(boxes, 0, 2)))
+        return Boxes(np.ascontiguousarray(boxes.transpose(1, 2, 0)))
 
     def batches(self) -> Iterator[Integers]:
         """Numbers of all boxes, by their first side: neighbours open the same cells, which stay in the cache."""
@@ -76,7 +76,7 @@ class Boxes:
     def within(self, boxes: Floats) -> tuple[Boxes, Flags, Flags]:
         """The boxes themselves; whether they meet one box each, and hold all of it."""
         meets, holds = np.ones((2, len(self)), dtype=bool)
-        for axis, (lower, upper) in enumerate(np.moveaxis(self.corners, 1, 0)):
+        for axis, (lower, upper) in enumerate(self.corners.transpose(1, 0, 2)):
             start, stop = boxes[:, 0, axis], boxes[:, 1, axis]
             meets &= (lower < stop) & (upper > start)
             holds &= (lower <= start) & (upper >= stop)
@@ -84,7 +84,7 @@ class Boxes:
 
     def tile_share(self, tiles: Floats, boxes: Floats, slopes: Floats) -> Floats:
         """Share of the people of boxes in the parts of tiles that are covered."""
-        lower, upper = np.moveaxis(self.corners, 2, 1)
+        lower, upper = self.corners.transpose(0, 2, 1)
         return overlap(np.maximum(lower, tiles[:, 0]), np.minimum(upper, tiles[:, 1]), boxes, slopes)
 
 

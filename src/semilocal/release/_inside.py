@@ -35,8 +35,8 @@ def overlap(lower: Floats, upper: Floats, boxes: Floats, slopes: Floats) -> Floa
     share = np.ones(len(boxes))
     for axis in range(boxes.shape[2]):
         begin, end = boxes[:, 0, axis], boxes[:, 1, axis]
-        first = (np.clip(lower[:, axis], begin, end) - begin) / (end - begin)
-        last = (np.clip(upper[:, axis], begin, end) - begin) / (end - begin)
+        first = (np.minimum(np.maximum(lower[:, axis], begin), end) - begin) / (end - begin)
+        last = (np.minimum(np.maximum(upper[:, axis], begin), end) - begin) / (end - begin)
         share *= np.maximum(last - first, 0.0) * (1.0 + slopes[:, axis] * (1.0 - first - last))
     return share
 

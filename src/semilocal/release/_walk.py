@@ -74,13 +74,17 @@ class Walk:
         own = np.maximum(found.people[ends], 1.0)
         domain = tree.partition.task.box
         sides = tree.lattice.measure(np.array([domain.lower, domain.upper]))
-        for axis, (first, last) in enumerate(sides.T):
+        around = []
+        for axis in range(len(sides.T)):
             width = np.zeros((len(ends), 1, tree.boxes.shape[2]))
             width[:, 0, axis] = tree.boxes[ends, 1, axis] - tree.boxes[ends, 0, axis]
-            before, after = tree.boxes[ends] - width, tree.boxes[ends] + width
+            around += [tree.boxes[ends] - width, tree.boxes[ends] + width]
+        people = np.split(flat.query(np.concatenate(around)).value, len(around))
+        for axis, (first, last) in enumerate(sides.T):
+            before, after = around[2 * axis : 2 * axis + 2]
             # A line through the middles of both neighbours; at the edge of the domain the cell is its own neighbour.
-            left = np.where(before[:, 1, axis] > first, flat.query(before).value, own)
-            right = np.where(after[:, 0, axis] < last, flat.query(after).value, own)
+            left = np.where(before[:, 1, axis] > first, people[2 * axis], own)
+            right = np.where(after[:, 0, axis] < last, people[2 * axis + 1], own)
             slopes[ends, axis] = np.clip((left - right) / (4.0 * own), -1.0, 1.0)
         return Walk(tree, found, Inside.of(tree, found, slopes))
 
