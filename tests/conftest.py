@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +28,10 @@ REQUIRE_ALL = os.environ.get("SEMILOCAL_REQUIRE_ALL") == "1"
 # No test speaks to other machines, so no authority has to be trusted: to load 140 of them takes 40 ms per client.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = os.devnull
+
+# Every request to an application in process would look for this package anew, along the whole path.
+if importlib.util.find_spec("sniffio") is None:
+    sys.modules["sniffio"] = cast(ModuleType, None)
 
 
 @pytest.hookimpl(wrapper=True)

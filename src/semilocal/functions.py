@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -211,8 +211,9 @@ def as_function(f: Any) -> BoundedFunction:
     >>> as_function(coordinate(0)).name
     'coordinate(0)'
     """
-    if isinstance(f, BoundedFunction) and not isinstance(f, type):
-        return f
+    # isinstance(f, BoundedFunction) asks the same, and takes as long as a small release.
+    if callable(f) and hasattr(f, "range_over") and hasattr(f, "name") and not isinstance(f, type):
+        return cast(BoundedFunction, f)
     raise InvalidInput(
         f"f must know its range over a box, because a range is never guessed from the data; got {_name_of(f)}. Pass "
         "for example functions.squared_norm(), functions.coordinate(0), functions.lipschitz(f, constant=2.0) or "

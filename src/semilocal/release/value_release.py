@@ -232,10 +232,11 @@ def mean(
     >>> bool(abs(result.value - points[:, 0].mean()) < 5 * result.stderr)
     True
     """
-    spent = (ledger or Ledger.of(run.task)).settle(run.partition).spend(f"mean of {as_function(f).name}", epsilon)
+    asked = as_function(f)
+    spent = (ledger or Ledger.of(run.task)).settle(run.partition).spend(f"mean of {asked.name}", epsilon)
     chosen = _mechanism(epsilon, mechanism)
-    rows, outputs, counts = _outputs(run, points, as_function(f), chosen, rng)
-    return _mean(run.partition, rows, outputs, counts, as_function(f), chosen, spent, simulated=run.simulated)
+    rows, outputs, counts = _outputs(run, points, asked, chosen, rng)
+    return _mean(run.partition, rows, outputs, counts, asked, chosen, spent, simulated=run.simulated)
 
 
 def collected_mean(
