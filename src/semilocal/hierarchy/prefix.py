@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Integers
+from ..arrays import Flags, Integers
 from ..errors import InvalidInput
 from .base import Cells, Hierarchy
 
@@ -49,6 +49,10 @@ class PrefixTree(Hierarchy, frozen=True):
         """Number of children of each cell, all alike: int64[m]; 0 at the deepest level."""
         return np.where(self.depth(cells) < self.max_depth, self.fanout, 0)
 
+    def child_mask(self, cells: npt.ArrayLike) -> Flags:
+        """Which children exist, all or none of a cell: bool[m, fanout]."""
+        return np.repeat((self.depth(cells) < self.max_depth)[:, None], self.fanout, axis=1)
+
     def ancestors(self, codes: Cells, depth: int) -> Cells:
         """Cells of the given depth that hold the codes: uint64[n]."""
         return codes >> np.uint64(self.path_bits - self.level_bits * depth)
@@ -78,7 +82,7 @@ class PrefixTree(Hierarchy, frozen=True):
         array, chosen = cell_array(cells), np.asarray(numbers)
         if np.any(self.depth(array) == self.max_depth):
             raise InvalidInput(f"cells of depth {self.max_depth} have no children")
-        if np.any((chosen < 0) | (chosen >= self.fanout)):
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < self.fanout:
             raise InvalidInput(f"children have the numbers 0 to {self.fanout - 1}")
         return (array << np.uint64(self.level_bits)) | chosen.astype(np.uint64)
 

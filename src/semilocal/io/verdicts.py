@@ -57,7 +57,7 @@ def child_spread(task: Task, played: Played) -> Spread:
         enough = size - liars >= task.k
         tally = randomizer.threshold(size[enough] - liars, k=task.k, delta=task.delta_test) + liars
         wide = np.repeat(tally[:, None], randomizer.fanout, axis=1)
-        needed[rows[enough]] = randomizer.estimate(wide, size[enough])[:, 0]
+        needed[np.arange(len(needed))[rows][enough]] = randomizer.estimate(wide, size[enough])[:, 0]
     return Spread(low, high, needed)
 
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, short_repr
+from ..arrays import Flags, Floats, Integers, over_columns, short_repr
 from ..geometry.sides import at_least
 from ..hierarchy.base import ROOT, Cells
 from ..randomizer.base import Randomizer
@@ -175,8 +175,14 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
     return proceed(task, frontier, kept, estimates)
 
 
-def randomizers(task: Task, cells: Cells) -> Iterator[tuple[Integers, Randomizer]]:
-    """For every number of children that occurs: the rows of the cells that have it, and their randomizer."""
+def randomizers(task: Task, cells: Cells) -> Iterator[tuple[Integers | slice, Randomizer]]:
+    """For every number of children that occurs: the rows of the cells that have it, and their randomizer.
+
+    The rows are ``slice(None)`` where all cells of the hierarchy have as many.
+    """
+    if task.hierarchy.has_one_fanout:
+        yield slice(None), task.randomizer
+        return
     widths = task.hierarchy.fanouts(cells)
     for width in np.unique(widths).tolist():
         yield np.flatnonzero(widths == width), with_fanout(task.randomizer, width)
@@ -193,10 +199,10 @@ def _judge(
     passing = randomizer.passes(sums - liars, measured - liars, k=task.k, delta=task.delta_test)
     if task.rule == "each":
         return passing, estimates
-    every = np.asarray(passing.all(axis=1))
+    every = over_columns(np.logical_and, passing)
     goes_on = every
     if task.rule == "trim":
-        trimmed = ~every & passing.any(axis=1) & (frontier.trims < task.max_trims)
+        trimmed = ~every & over_columns(np.logical_or, passing) & (frontier.trims < task.max_trims)
         goes_on = every | (trimmed & _sparse(task, randomizer, estimates, passing, size))
     return passing & goes_on[:, None], estimates
 
@@ -222,11 +228,11 @@ def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> R
     """
     hierarchy = task.hierarchy
     left = ~kept & hierarchy.child_mask(frontier.cells)
-    some = np.asarray(kept.any(axis=1))
-    trimmed = some & np.asarray(left.any(axis=1)) if task.rule == "trim" else np.zeros(len(kept), dtype=bool)
+    some = over_columns(np.logical_or, kept)
+    trimmed = some & over_columns(np.logical_or, left) if task.rule == "trim" else np.zeros(len(kept), dtype=bool)
     rows, numbers = np.nonzero(kept)
-    trims = frontier.trims[rows] + trimmed[rows]
-    following = Frontier(hierarchy.child(frontier.cells[rows], numbers), trims, estimates[rows, numbers])
+    trims = (frontier.trims + trimmed)[rows]
+    following = Frontier(hierarchy.child(frontier.cells[rows], numbers), trims, estimates[kept])
     if task.rule == "each":
         rows, numbers = np.nonzero(left)
         ended = Ended(hierarchy.child(frontier.cells[rows], numbers), rows)
@@ -246,7 +252,8 @@ def roll_call(task: Task, frontier: Frontier) -> Ruling:
 
 def possible(task: Task, cells: Cells, responders: Integers, tally: Integers) -> bool:
     """Whether so many reports can have these sums in every cell; children that a cell does not have count nothing."""
-    if np.any(responders < 0) or np.any(tally[~task.hierarchy.child_mask(cells)]):
+    missing = ~task.hierarchy.child_mask(cells)
+    if np.any(responders < 0) or (missing.any() and tally[missing].any()):
         return False
     return all(
         bool(randomizer.possible(tally[rows, : randomizer.fanout], responders[rows]).all())
@@ -256,9 +263,10 @@ def possible(task: Task, cells: Cells, responders: Integers, tally: Integers) ->
 
 def _sparse(task: Task, randomizer: Randomizer, estimates: Floats, passing: Flags, size: Integers) -> Flags:
     """Whether the failing children together surely hold at most a share tau of the responders: bool[m]."""
-    failing = (~passing).sum(axis=1)
+    failing = over_columns(np.add, (~passing).astype(np.int64))
     per_responder = np.array(
         [randomizer.variance(task.tau, members=members) for members in range(randomizer.fanout + 1)]
     )
-    bound = np.where(passing, 0.0, estimates).sum(axis=1) + TRIM_QUANTILE * np.sqrt(size * per_responder[failing])
+    likely = over_columns(np.add, np.where(passing, 0.0, estimates))
+    bound = likely + TRIM_QUANTILE * np.sqrt(size * per_responder[failing])
     return np.asarray(bound <= task.tau * size)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, Words, is_integer
+from ..arrays import Flags, Floats, Integers, Words, is_integer, over_columns
 from ..errors import InvalidInput
 from ._tails import two_binomial_threshold
 from ._weights import WORD, response_weights
@@ -115,7 +115,7 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
 
     def possible(self, tally: Integers, responders: Integers) -> Flags:
         """Whether a tally can be the sum of that many reports: bool[m]."""
-        return np.asarray((tally >= 0).all(axis=1) & (tally.sum(axis=1) == responders))
+        return np.asarray(over_columns(np.logical_and, tally >= 0) & (over_columns(np.add, tally) == responders))
 
     def check_answer(self, answer: Answer) -> None:
         """Refuse an answer that no participant can have given."""

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Integers, Words, sort_with_order
+from ..arrays import Flags, Integers, Words, over_columns, sort_with_order
 from ..hierarchy.base import ROOT, Cells
 from ..hierarchy.ranks import Ranks, SortedCodes
 from ..protocol.rule import Ruling, randomizers
@@ -119,7 +119,7 @@ class RankedPopulation:
         for rows, randomizer in randomizers(self.task, asked.cells):
             columns = slice(randomizer.fanout)
             tally[rows, columns] = randomizer.draw_tally(counts[rows, columns], self._rng)
-        return Counted(counts.sum(axis=1), tally)
+        return Counted(over_columns(np.add, counts), tally)
 
     def _ask(self, asked: Asked) -> Integers:
         """True number of participants in each child: int64[m, fanout]; in a roll call int64[m, 1] of the cells."""
@@ -136,11 +136,12 @@ class RankedPopulation:
         bounds = np.repeat(self._stop[:, None], hierarchy.fanout + 1, axis=1)
         bounds[:, 0] = self._start
         self.ranks.open(cells)
-        rows, numbers = hierarchy.child_rows(cells)
-        rows, numbers = rows[numbers > 0], numbers[numbers > 0]
-        first = hierarchy.span(hierarchy.child(cells[rows], numbers))[0]
+        later = hierarchy.child_mask(cells)
+        later[:, 0] = False  # a cell begins where its first child does
+        rows, numbers = np.nonzero(later)
+        bounds[:, :-1][later] = self.ranks.below(hierarchy.span(hierarchy.child(cells[rows], numbers))[0])
         # A trimmed path leaves gaps: its range may begin after, or end before, a child's own codes.
-        bounds[rows, numbers] = np.clip(self.ranks.below(first), self._start[rows], self._stop[rows])
+        np.clip(bounds, self._start[:, None], self._stop[:, None], out=bounds)
         return bounds
 
     def _count(self, aside_children: Integers) -> Integers:
@@ -174,8 +175,7 @@ class RankedPopulation:
         next_row = np.cumsum(ruling.kept.ravel()).reshape(ruling.kept.shape) - 1
         aside = self._aside
         self._aside = _Aside(aside.who, aside.codes, next_row[aside.rows, self._aside_children()])
-        rows, children = np.nonzero(ruling.kept)
-        self._start, self._stop = self._bounds[rows, children], self._bounds[rows, children + 1]
+        self._start, self._stop = self._bounds[:, :-1][ruling.kept], self._bounds[:, 1:][ruling.kept]
 
     def _end(self, ruling: Ruling) -> None:
         """Note the regions where paths end, and settle the moved participants in them."""
@@ -384,7 +384,7 @@ def report(
     wide = (task.randomizer.fanout,) if task.randomizer.words > 1 else ()
     answers = np.zeros((len(who), *wide), dtype=np.int64)
     for members, randomizer in randomizers(task, asked.cells):
-        there = np.arange(len(who)) if len(members) == len(asked.cells) else np.flatnonzero(np.isin(rows, members))
+        there = np.arange(len(who)) if isinstance(members, slice) else np.flatnonzero(np.isin(rows, members))
         given = randomizer.answers(children[there], words(there, randomizer.words))
         if wide:
             answers[there, : randomizer.fanout] = given.reshape(len(given), randomizer.fanout)
@@ -398,7 +398,7 @@ def add_up(task: Task, reports: Reports, cells: Cells) -> Integers:
     tally = np.zeros((len(cells), task.randomizer.fanout), dtype=np.int64)
     for members, randomizer in randomizers(task, cells):
         columns = slice(randomizer.fanout)
-        there = np.isin(reports.rows, members)
+        there = np.isin(reports.rows, np.arange(len(cells))[members])
         given = reports.answers[there] if reports.answers.ndim == 1 else reports.answers[there, columns]
         tally[members, columns] = randomizer.tally(given, reports.rows[there], len(cells))[members]
     return tally
