@@ -1,26 +1,32 @@
 """DuckDB and Spark against their own group-by of a stored key: run this file, with `--rows 1e8` for more.
 
 Prints Markdown rows for bench/RESULTS.md. Ratios are measured in one run on one machine. The stored key is the row's
-cell at the depth that the run chooses, so both sides make the same groups. Data is written to a temporary folder
-(24 bytes per row) and removed; `--spark` measures Spark too, in a local session with two tasks.
+cell at the depth that the run chooses, so both sides make the same groups. Every figure is "seconds (processor
+seconds)"; ratios are of seconds. Up to 10^7 rows the best of two is taken, above that everything is done once.
+
+Data (24 bytes per row, 8 with `--plain`) is written to a temporary folder and removed, or into `--folder`, where it
+stays and is taken the next time. `--make` only writes it. `--plain` is for 10^9 rows: float32 and no stored key, so
+that a scan of the columns is the reference. `--spark` measures Spark too, in a local session with two tasks.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from semilocal import Box, Task
 from semilocal.engines.duckdb import DuckDBSource, load_duckdb
 from semilocal.engines.keys import keys_of_cells
-from semilocal.engines.run import choose_depth, run_source
+from semilocal.engines.run import SourceRun, choose_depth, run_source
 from semilocal.engines.source import SAMPLE
 from semilocal.engines.spark import SparkSource, load_spark
 
@@ -28,60 +34,96 @@ BOX = Box((-10, -10), (10, 10))
 CHUNK = 5_000_000
 
 
-def seconds(work: Callable[[], object], repeats: int = 2) -> float:
+class Spent(NamedTuple):
+    """Seconds, and those of all processors together."""
+
+    wall: float
+    processor: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:.2f} ({self.processor:.2f})"
+
+
+def spent(work: Callable[[], object], repeats: int = 2) -> Spent:
     """Best time of several calls."""
-    best = np.inf
+    best = Spent(np.inf, np.inf)
     for _ in range(repeats):
-        start = time.perf_counter()
+        wall, processor = time.perf_counter(), time.process_time()
         work()
-        best = min(best, time.perf_counter() - start)
-    return float(best)
+        best = min(best, Spent(time.perf_counter() - wall, time.process_time() - processor))
+    return best
 
 
-def crowd(size: int, rng: np.random.Generator) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def crowd(size: int, rng: np.random.Generator, kind: Any = np.float64) -> npt.NDArray[Any]:
     """The paper's first experiment."""
-    return np.asarray(np.clip(rng.normal(0.0, 1.5, size=(size, 2)), -10, 10))
+    points = rng.standard_normal((size, 2), dtype=kind)
+    points *= 1.5
+    return np.clip(points, -10, 10, out=points)
 
 
-def write(folder: Path, rows: int, task: Task) -> int:
-    """Parquet files with x, y and the key of each row; the depth of the keys is the run's own choice."""
+def write(folder: Path, rows: int, task: Task, *, plain: bool) -> int:
+    """Parquet files with x, y and the key of each row; the depth of the keys is the run's own choice.
+
+    A file that is there already is not written again; every file has a seed of its own. Random numbers do not get
+    smaller by compression, so there is none.
+    """
     import pyarrow
     from pyarrow import parquet
 
-    rng, tree = np.random.default_rng(20), task.hierarchy
-    depth = choose_depth(tree, crowd(min(SAMPLE, rows), rng), rows, crowd=2 * task.k)
+    folder.mkdir(parents=True, exist_ok=True)
+    tree, kind = task.hierarchy, np.float32 if plain else np.float64
+    depth = choose_depth(tree, crowd(min(SAMPLE, rows), np.random.default_rng(20)), rows, crowd=2 * task.k)
     for start in range(0, rows, CHUNK):
-        points = crowd(min(CHUNK, rows - start), rng)
-        keys = keys_of_cells(tree, tree.locate(points, depth), depth)  # type: ignore[arg-type]
-        table = pyarrow.table({"x": points[:, 0], "y": points[:, 1], "key": keys})
-        parquet.write_table(table, folder / f"{start:012}.parquet", row_group_size=1 << 17)
+        path = folder / f"{start:012}.parquet"
+        if path.exists():
+            continue
+        points = crowd(min(CHUNK, rows - start), np.random.default_rng([20, start]), kind)
+        columns: dict[str, npt.NDArray[Any]] = {"x": points[:, 0], "y": points[:, 1]}
+        if not plain:
+            columns["key"] = keys_of_cells(tree, tree.locate(points, depth), depth)  # type: ignore[arg-type]
+        unfinished = path.with_suffix(".part")
+        parquet.write_table(
+            pyarrow.table(columns), unfinished, row_group_size=1 << 17, use_dictionary=False, compression="none"
+        )
+        unfinished.rename(path)
     return depth
 
 
-def duckdb_row(folder: Path, rows: int, task: Task, depth: int) -> str:
-    """Partition, and partition with regions, against DuckDB's group-by."""
-    with load_duckdb().connect(config={"threads": 2, "temp_directory": str(folder / "spill")}) as connection:
+def duckdb_row(folder: Path, rows: int, task: Task, depth: int, *, plain: bool) -> str:
+    """Partition, and partition with regions, against DuckDB's group-by, or against a scan if there is no key."""
+    repeats = 2 if rows <= 10**7 else 1
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as spill,
+        load_duckdb().connect(config={"threads": 2, "temp_directory": spill}) as connection,
+    ):
         stored = connection.read_parquet(str(folder / "*.parquet"))
-        group = seconds(lambda: stored.aggregate("key, count(*)", "key").fetchnumpy())
-        scan = seconds(lambda: stored.aggregate("sum(x), sum(y)").fetchall())
+        scan = spent(lambda: stored.aggregate("sum(x), sum(y)").fetchall())
+        group = None if plain else spent(lambda: stored.aggregate("key, count(*)", "key").fetchnumpy())
         positions = stored.project("x, y")
+        found: list[SourceRun] = []
 
-        def partition() -> Any:
+        def partition() -> None:
+            found.clear()
             source = DuckDBSource(positions, ["x", "y"], BOX, connection=connection)
-            return run_source(source, task, rng=np.random.default_rng(1))
+            found.append(run_source(source, task, rng=np.random.default_rng(1)))
 
         def regions() -> None:
-            partition().attach().aggregate("sum(region), sum(x)").fetchall()
+            found[0].attach().aggregate("sum(region), sum(x)").fetchall()
 
         def written() -> None:
-            partition().attach().write_parquet(str(folder / "out"))
+            found[0].attach().write_parquet(str(Path(spill) / "out"))
 
-        whole, every, copied = seconds(partition), seconds(regions), seconds(written, 1)
-        found = partition()
-    return (
-        f"| DuckDB | {rows:,} | {depth} | {len(found.partition):,} | {scan:.2f} | {group:.2f} | {whole:.2f} | "
-        f"{whole / group:.2f} | {every:.2f} | {every / group:.2f} | {copied:.2f} |"
-    )
+        whole, joined = spent(partition, repeats), spent(regions, repeats)
+        copied = None if plain else spent(written, 1)
+    every = Spent(whole.wall + joined.wall, whole.processor + joined.processor)
+    against = group or scan
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    cells = (
+        "DuckDB", f"{rows:,}", depth, f"{len(found[0].partition):,}", scan, group or "", whole,
+        f"{whole.wall / against.wall:.2f}", every, f"{every.wall / against.wall:.2f}",
+        Spent(whole.wall + copied.wall, whole.processor + copied.processor) if copied else "", f"{memory:.2f}",
+    )  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def spark_row(folder: Path, rows: int, task: Task, depth: int) -> str:
@@ -98,10 +140,10 @@ def spark_row(folder: Path, rows: int, task: Task, depth: int) -> str:
     spark.sparkContext.setLogLevel("ERROR")
     stored = spark.read.parquet(*map(str, sorted(folder.glob("*.parquet"))))
     source = SparkSource(stored.select("x", "y"), ["x", "y"], BOX)
-    group = seconds(lambda: stored.groupBy("key").count().toArrow(), 3)
-    histogram = seconds(lambda: source.histogram(task.hierarchy, depth), 3)
+    group = spent(lambda: stored.groupBy("key").count().toArrow(), 3).wall
+    histogram = spent(lambda: source.histogram(task.hierarchy, depth), 3).wall
     spark.stop()
-    return f"| Spark | {rows:,} | {depth} | | | {group:.2f} | {histogram:.2f} | {histogram / group:.2f} | | | |"
+    return f"| Spark | {rows:,} | {depth} | | | {group:.2f} | {histogram:.2f} | {histogram / group:.2f} | | | | |"
 
 
 def main() -> None:
@@ -110,18 +152,27 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--k", type=int, default=20)
     parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--plain", action="store_true", help="float32 and no stored key; the reference is a scan")
+    parser.add_argument("--folder", type=Path, help="where the data stays; a temporary folder if left out")
+    parser.add_argument("--make", action="store_true", help="write the data and end")
     given = parser.parse_args()
+    if given.plain and given.spark:
+        parser.error("--plain is for DuckDB: Spark is compared with its group-by of a stored key")
     rows, task = int(given.rows), Task.build(BOX, epsilon=1.0, delta=0.05, k=given.k)
-    print(f"load {os.getloadavg()[0]:.1f}\n")
-    head = (
-        "engine", "rows", "depth", "regions", "scan (s)", "own group-by (s)", "partition or histogram (s)",
-        "ratio (limit 3; Spark 1.3)", "with regions (s)", "ratio (limit 6)", "with regions, written (s)",
-    )  # fmt: skip
-    print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
-    with tempfile.TemporaryDirectory(prefix="semilocal-bench-") as name:
-        folder = Path(name)
-        depth = write(folder, rows, task)
-        print(duckdb_row(folder, rows, task, depth), flush=True)
+    with tempfile.TemporaryDirectory(prefix="semilocal-bench-") as temporary:
+        name = f"{rows}-{given.k}" + ("-plain" if given.plain else "")
+        folder = (given.folder or Path(temporary)) / name
+        depth = write(folder, rows, task, plain=given.plain)
+        if given.make:
+            return
+        print(f"load {os.getloadavg()[0]:.1f}\n")
+        head = (
+            "engine", "rows", "depth", "regions", "scan (s)", "own group-by (s)", "partition or histogram (s)",
+            "ratio (limit 3; Spark 1.3)", "with regions (s)", "ratio (limit 6)", "with regions, written (s)",
+            "memory (GB)",
+        )  # fmt: skip
+        print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+        print(duckdb_row(folder, rows, task, depth, plain=given.plain), flush=True)
         if given.spark:
             print(spark_row(folder, rows, task, depth), flush=True)
     print(f"\nload {os.getloadavg()[0]:.1f}")

@@ -22,15 +22,15 @@ from ..errors import EngineFailed, InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.dyadic import BoxTree
-from .expressions import DUCKDB, coarser, key
+from .expressions import DUCKDB, coarser, interleaved, key
 from .grouping import CHANGED, KEY, MOVES, Grouping, acting_name, moved_ends, region_columns
 from .histogram import MOVED, Lookup
-from .joins import JoinTable, Wanted, moved_places
+from .joins import JoinTable, Wanted
 from .source import SAMPLE
 
 __all__ = ["DuckDBSource", "load_duckdb", "reporting_failures"]
 
-_REGION, _PLACE, _FIRST, _CELL = (f"semilocal {what}" for what in ("region", "place", "first", "cell"))
+_REGION, _PLACE, _FOUND, _CELL = (f"semilocal {what}" for what in ("region", "place", "found", "cell"))
 _BATCH = 1 << 18  # rows of a batch that is streamed through this process
 _INTEGERS = [sign + size + "INT" for size in ("TINY", "SMALL", "BIG", "HUGE") for sign in ("", "U")]
 _NUMBERS = {*_INTEGERS, "INTEGER", "UINTEGER", "FLOAT", "DOUBLE"}
@@ -71,7 +71,7 @@ class DuckDBSource(Grouping):
         chosen = positions.query("positions", f"FROM positions USING SAMPLE {percent:.6f}% (bernoulli, 1)")
         with reporting_failures():
             found = chosen.limit(2 * size).fetchnumpy()
-        return np.stack([np.asarray(found[name], dtype=np.float64) for name in chosen.columns], axis=1)
+        return self._checked([found[name] for name in chosen.columns])
 
     # -- counting ------------------------------------------------------------------------------------------
 
@@ -81,6 +81,10 @@ class DuckDBSource(Grouping):
     def _within(self, keyed: Any, expression: str, keys: Integers) -> Any:
         inside = self._table({_CELL: keys}).set_alias("inside")
         return keyed.set_alias("rows").join(inside, f"{expression} = {_of('inside', _CELL)}", how="semi")
+
+    def _count_rows(self) -> int:
+        with reporting_failures():
+            return int(self.rows.aggregate("count(*)").fetchall()[0][0])
 
     def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
         with reporting_failures():
@@ -158,16 +162,13 @@ class DuckDBSource(Grouping):
         only equal rows can change places.
         """
         rows = rows.project(f'{self._listed}, {key(tree, self.columns, tree.path_bits, DUCKDB)} AS "{KEY}"')
-        counted, groups = self.group(tree, rows, tree.max_depth)
-        places = self._table({_CELL: groups.keys, _FIRST: moved_places(lookup, counted.counts)})
         contents = ", ".join(f"CAST({column} AS VARCHAR) NULLS FIRST" for column in self._own)
         if self.order is not None:
             contents = DUCKDB.name(self.order)
-        among = f'row_number() OVER (PARTITION BY "{KEY}" ORDER BY {contents}) - 1'
-        rows = rows.project(f'*, {among} AS "{_PLACE}"').set_alias("rows")
-        rows = rows.join(places.set_alias("places"), f"{_of('rows', KEY)} = {_of('places', _CELL)}")
-        place = f'{_of("rows", _PLACE)} + {_of("places", _FIRST)} AS "{_PLACE}"'
-        rows = rows.project(f"{self._listed}, {place}").set_alias("rows")
+        place = f'row_number() OVER (ORDER BY {interleaved(tree, DUCKDB.name(KEY))}, {contents}) - 1 AS "{_PLACE}"'
+        rows = rows.project(f'{self._listed}, {place}, count(*) OVER () AS "{_FOUND}"')
+        changed = f'CASE WHEN "{_FOUND}" <> {len(lookup.moved_regions)} THEN error(\'{CHANGED}\') ELSE "{_PLACE}" END'
+        rows = rows.project(f'{self._listed}, {changed} AS "{_PLACE}"').set_alias("rows")
         ends = self._table(moved_ends(tree, lookup, wanted, _REGION, _PLACE)).set_alias("ends")
         return rows.join(ends, f"{_of('rows', _PLACE)} = {_of('ends', _PLACE)}")
 

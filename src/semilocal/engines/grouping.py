@@ -9,11 +9,12 @@ Knows groups of rows. Knows no mechanisms and no randomness.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arrays import Integers, sort_with_order
+from ..arrays import Floats, Integers, sort_with_order
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
@@ -48,6 +49,7 @@ class Grouping(Streamed):
 
     dialect: Dialect
     rows_per_person = 1
+    guarded = True  # by the key of -1
     everybody: Grouping | None = None  # all rows, where those of this source were chosen out of them
 
     def __init__(
@@ -75,6 +77,10 @@ class Grouping(Streamed):
 
     def _within(self, keyed: Any, expression: str, keys: Integers) -> Any:
         """Of such rows, those for which an expression of the key is one of the keys."""
+        raise NotImplementedError
+
+    def _count_rows(self) -> int:
+        """Number of rows, by the fastest way."""
         raise NotImplementedError
 
     def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
@@ -108,7 +114,7 @@ class Grouping(Streamed):
     def count(self) -> int:
         """Number of rows."""
         if self._people is None:
-            self._people = int(self._count_groups(self._keyed("0"))[1].sum())
+            self._people = self._count_rows()
         return self._people
 
     def check(self) -> None:
@@ -116,11 +122,24 @@ class Grouping(Streamed):
         self._people, null, missing, outside = self._conditions(self.columns, self.box)
         refuse_bad_rows(self.box, rows=self._people, null=null, missing=missing, outside=outside)
 
+    def _refuse(self) -> NoReturn:
+        """Say what is wrong with the rows, some of which are known to be bad."""
+        self.check()
+        raise InvalidInput(CHANGED)
+
+    def _checked(self, columns: Sequence[npt.NDArray[Any]]) -> Floats:
+        """Sampled positions float64[s, d] from their columns; refuses bad ones."""
+        points = np.stack([np.ma.filled(np.ma.asarray(column, np.float64), np.nan) for column in columns], axis=1)
+        if not np.all((points >= self.box.lower) & (points <= self.box.upper)):
+            self._refuse()
+        return points
+
     # -- counting ------------------------------------------------------------------------------------------
 
     def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
         """How many rows are in each cell of this depth. One scan and one group-by of the engine."""
         if not isinstance(hierarchy, BoxTree):
+            self.check()
             return super().histogram(hierarchy, depth)
         found, groups = self.group(hierarchy, self._keyed(self._key(hierarchy, depth)), depth)
         self._counted = {hierarchy.digest(): [groups]}
@@ -141,10 +160,9 @@ class Grouping(Streamed):
         bits = tree.level_bits * depth
         keys, people = self._count_groups(keyed)
         if (keys < 0).any():
-            self.check()
-            raise InvalidInput(CHANGED)
-        cells, order = sort_with_order(cells_of_keys(tree, keys, bits), 1 << bits, (2 << bits) - 1)
-        return Histogram(depth, cells, people[order]), Groups(bits, cells, keys[order])
+            self._refuse()
+        found = _sorted(depth, cells_of_keys(tree, keys, bits), people, bits)
+        return found, Groups(bits, found.cells)
 
     def tables(self, tree: BoxTree, lookup: Lookup) -> list[JoinTable]:
         """Tables of keys and regions, from the cells that were counted; what is not known yet is counted."""
@@ -179,6 +197,20 @@ class Grouping(Streamed):
 
     def _cast(self, columns: Sequence[str]) -> list[str]:
         return [f"CAST({self.dialect.name(column)} AS DOUBLE)" for column in columns]
+
+
+def _sorted(depth: int, cells: Cells, people: Integers, bits: int) -> Histogram:
+    """Cells of so many bits, none twice, with their counts: ascending. Overwrites the cells."""
+    width = int(people.max(initial=0)).bit_length()
+    if bits + 1 + width > 64:
+        cells, order = sort_with_order(cells, 1 << bits, (2 << bits) - 1)
+        return Histogram(depth, cells, people[order])
+    cells <<= np.uint64(width)  # cell and count in one word: one plain sort
+    cells |= people.astype(np.uint64)
+    cells.sort()
+    people = (cells & np.uint64((1 << width) - 1)).astype(np.int64)
+    cells >>= np.uint64(width)
+    return Histogram(depth, cells, people)
 
 
 def acting_name(axis: int) -> str:

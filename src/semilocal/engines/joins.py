@@ -23,7 +23,7 @@ from ..geometry.box import Box
 from ..hierarchy.base import Cells
 from ..hierarchy.dyadic import BoxTree
 from .histogram import Lookup
-from .keys import coarser_keys
+from .keys import keys_of_cells
 
 __all__ = ["Groups", "JoinTable", "Wanted", "covers", "join_tables", "moved_places", "unclear_cells"]
 
@@ -38,13 +38,10 @@ class Groups:
         Of the cells' paths.
     cells : uint64[m]
         Ascending, none twice.
-    keys : int64[m]
-        The key of each.
     """
 
     bits: int
     cells: Cells
-    keys: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +71,7 @@ def join_tables(tree: BoxTree, lookup: Lookup, groups: Groups, finer: Groups | N
     if not len(groups.cells):  # no rows
         return [JoinTable(0, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32))]
     clear = _clear(tree, lookup, groups)
-    known = Groups(groups.bits, groups.cells[clear], groups.keys[clear])
+    known = Groups(groups.bits, groups.cells if clear.all() else groups.cells[clear])
     tables = _coarse_and_fine(tree, lookup, known)
     if clear.all():
         return tables
@@ -82,7 +79,7 @@ def join_tables(tree: BoxTree, lookup: Lookup, groups: Groups, finer: Groups | N
         raise InvalidInput(f"{np.count_nonzero(~clear)} cells lie in several intervals; count their rows finer first")
     above = finer.cells >> np.uint64(finer.bits - groups.bits)
     needed = ~_is_in(above, known.cells)
-    return [*tables, _table(tree, lookup, Groups(finer.bits, finer.cells[needed], finer.keys[needed]), finer.bits)]
+    return [*tables, _table(tree, lookup, finer.bits, finer.cells[needed], finer.bits)]
 
 
 def covers(finer: Groups, cells: Cells, bits: int) -> bool:
@@ -161,8 +158,8 @@ def _coarse_and_fine(tree: BoxTree, lookup: Lookup, groups: Groups) -> list[Join
     """One table, or two if that makes them much smaller."""
     if not len(groups.cells):
         return []
-    which = lookup.interval(_first(tree, groups))
-    occupied = np.bincount(which, minlength=len(lookup.first))
+    begins = np.searchsorted(_first(tree, groups), lookup.first)  # no interval begins inside a cell
+    occupied = np.diff(begins, append=len(groups.cells))
     depths = np.minimum(_interval_bits(tree, lookup), groups.bits)
     deepest = int(depths[occupied > 0].max())
     sizes = _interval_sizes(tree, lookup)
@@ -175,21 +172,21 @@ def _coarse_and_fine(tree: BoxTree, lookup: Lookup, groups: Groups) -> list[Join
         costs[bits] = entries(depths <= bits, bits) + entries(depths > bits, deepest)
     best = min(costs, key=lambda bits: costs[bits])
     if costs[deepest] <= _SMALL or costs[best] > costs[deepest] / 2:
-        return [_table(tree, lookup, groups, deepest)]
-    coarse = depths[which] <= best
+        return [_table(tree, lookup, groups.bits, groups.cells, deepest)]
+    coarse = np.repeat(depths <= best, occupied)
     parts = [(coarse, best), (~coarse, deepest)]
-    return [_table(tree, lookup, Groups(groups.bits, groups.cells[p], groups.keys[p]), bits) for p, bits in parts]
+    return [_table(tree, lookup, groups.bits, groups.cells[part], bits) for part, bits in parts]
 
 
 _SMALL = 1 << 18  # entries of a table that stays in the processor's cache: one look-up is faster than two
 
 
-def _table(tree: BoxTree, lookup: Lookup, groups: Groups, bits: int) -> JoinTable:
-    cells = groups.cells >> np.uint64(groups.bits - bits)
-    starts = np.flatnonzero(np.concatenate([[True], cells[1:] != cells[:-1]])) if len(cells) else np.empty(0, np.int64)
-    keys = coarser_keys(tree, groups.keys[starts], groups.bits, bits)
-    first = cells[starts] << np.uint64(tree.path_bits - bits)
-    return JoinTable(bits, keys, lookup.regions[lookup.interval(first)])
+def _table(tree: BoxTree, lookup: Lookup, deeper: int, deep: Cells, bits: int) -> JoinTable:
+    """Of the cells of so many bits that hold the deeper ones (of ``deeper`` bits, ascending)."""
+    cells = deep >> np.uint64(deeper - bits)
+    cells = cells[np.concatenate([[True], cells[1:] != cells[:-1]])] if len(cells) else cells
+    regions = lookup.regions[lookup.interval(cells << np.uint64(tree.path_bits - bits))]
+    return JoinTable(bits, keys_of_cells(tree, cells, bits), regions)
 
 
 def _first(tree: BoxTree, groups: Groups) -> Cells:
@@ -197,9 +194,14 @@ def _first(tree: BoxTree, groups: Groups) -> Cells:
 
 
 def _clear(tree: BoxTree, lookup: Lookup, groups: Groups) -> Flags:
+    """Which cells lie in one interval: those in which no other interval begins."""
     first = _first(tree, groups)
-    last = first + np.uint64((1 << (tree.path_bits - groups.bits)) - 1)
-    return np.asarray(lookup.interval(first) == lookup.interval(last))
+    holds = np.searchsorted(first, lookup.first, side="right") - 1
+    begins, holds = lookup.first[holds >= 0], holds[holds >= 0]
+    offset = begins - first[holds]
+    clear = np.ones(len(first), dtype=bool)
+    clear[holds[(offset > 0) & (offset < np.uint64(1 << (tree.path_bits - groups.bits)))]] = False
+    return clear
 
 
 def _ends(tree: BoxTree, lookup: Lookup) -> Cells:

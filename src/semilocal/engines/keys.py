@@ -14,9 +14,9 @@ import numpy as np
 from ..arrays import Integers
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells
-from ..hierarchy.dyadic import BoxTree
+from ..hierarchy.dyadic import BinaryTree, BoxTree
 
-__all__ = ["axis_bits", "cells_of_keys", "coarser_keys", "keys_of_cells"]
+__all__ = ["axis_bits", "cells_of_keys", "coarser_parts", "keys_of_cells"]
 
 
 def axis_bits(tree: BoxTree, bits: int) -> tuple[int, ...]:
@@ -36,33 +36,25 @@ def axis_bits(tree: BoxTree, bits: int) -> tuple[int, ...]:
 
 def cells_of_keys(tree: BoxTree, keys: Integers, bits: int) -> Cells:
     """Cells whose paths have so many bits, in the order of the keys: uint64[n]."""
-    widths = axis_bits(tree, bits)
-    ticks = np.empty((len(keys), len(widths)), dtype=np.int64)
-    place = bits
-    for axis, width in enumerate(widths):
+    if not bits:
+        return np.ones(len(keys), dtype=np.uint64)
+    above = BinaryTree(tree.box, bits)  # its paths are the first bits of the tree's
+    ticks, place = np.empty((tree.box.dimensions, len(keys)), dtype=np.int64), bits
+    for axis, width in enumerate(axis_bits(tree, bits)):
         place -= width
-        ticks[:, axis] = ((keys >> place) & ((1 << width) - 1)) << (tree.tick_bits - width)
-    return tree.interleave(ticks) >> np.uint64(tree.path_bits - bits)
+        np.right_shift(keys, place, out=ticks[axis])
+        ticks[axis] &= (1 << width) - 1
+        ticks[axis] <<= above.tick_bits - width
+    return above.interleave(ticks.T)
 
 
 def keys_of_cells(tree: BoxTree, cells: Cells, bits: int) -> Integers:
     """The keys of cells whose paths have so many bits: int64[n]."""
-    widths = axis_bits(tree, bits)
-    dimensions = len(widths)
-    keys = np.zeros(len(cells), dtype=np.int64)
-    for step in range(bits):
-        axis = step % dimensions
-        place = sum(widths[axis + 1 :]) + widths[axis] - 1 - step // dimensions
-        keys |= ((cells >> np.uint64(bits - 1 - step)) & np.uint64(1)).astype(np.int64) << place
+    lower = tree.tick_bounds(np.asarray(cells, dtype=np.uint64) << np.uint64(tree.path_bits - bits))[0]
+    keys = np.zeros(len(lower), dtype=np.int64)
+    for axis, width in enumerate(axis_bits(tree, bits)):
+        keys = (keys << width) | (lower[:, axis] >> (tree.tick_bits - width))
     return keys
-
-
-def coarser_keys(tree: BoxTree, keys: Integers, bits: int, fewer: int) -> Integers:
-    """The keys at fewer bits of the path, of keys at ``bits``: int64[n]."""
-    out = np.zeros(len(keys), dtype=np.int64)
-    for shift, width in coarser_parts(tree, bits, fewer):
-        out = (out << width) | ((keys >> shift) & ((1 << width) - 1))
-    return out
 
 
 def coarser_parts(tree: BoxTree, bits: int, fewer: int) -> list[tuple[int, int]]:

@@ -2,8 +2,9 @@
 
 One histogram is taken, at a depth that a sample suggests; all rounds or levels are played on it. If a round asks about
 smaller cells than the histogram has, the people who are still asked are counted once more, at the deepest level. So a
-run reads the rows at most three times: sample and checks, histogram, refinement. What the sample suggests changes the
-cost, never the result: with the same seed, the same bytes come out as from :func:`semilocal.simulate` in memory.
+run reads the rows at most three times: sample, histogram, refinement; one of the first two checks them. What the sample
+suggests changes the cost, never the result: with the same seed, the same bytes come out as from
+:func:`semilocal.simulate` in memory.
 
 Knows the order of things. Rows are the source's, the rule is the curator's. Knows no rule.
 """
@@ -153,7 +154,8 @@ def rank_source(source: Source, hierarchy: Hierarchy, *, crowd: int, depth: int 
         Cells with fewer people than this are likely not divided. Changes the cost, not the result.
     """
     check_box(source, hierarchy)
-    source.check()
+    if not source.guarded:
+        source.check()
     if depth is None:
         depth = choose_depth(hierarchy, source.sample(SAMPLE), source.count(), crowd=crowd)
     histogram = source.histogram(hierarchy, depth)

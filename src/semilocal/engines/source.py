@@ -56,14 +56,17 @@ class Source(Protocol):
     def rows_per_person(self) -> int:
         """The most rows that anybody has; 1 unless more were asked for."""
 
+    @property
+    def guarded(self) -> bool:
+        """Whether ``sample`` and ``histogram`` refuse bad rows themselves, so that no scan is needed for it alone."""
+
     def count(self) -> int:
         """Number of rows."""
 
     def check(self) -> None:
         """Refuse rows that are NaN, infinite, NULL or outside the box, with how many there are and what to do.
 
-        Called before anything is released. It may be done by the first scan (a guard key of -1), but then ``histogram``
-        raises it.
+        Called before anything is released, unless the source is ``guarded``.
 
         Raises
         ------
@@ -164,6 +167,7 @@ class Streamed:
     """
 
     rows_per_person = 1
+    guarded = False
 
     def __init__(self, box: Box) -> None:
         self.box = box

@@ -26,6 +26,7 @@ from .expressions import SPARK, coarser, key
 from .grouping import CHANGED, KEY, MOVES, ROW, Grouping, acting_name, moved_ends, region_columns
 from .histogram import MOVED, Lookup
 from .joins import JoinTable, Wanted, moved_places
+from .keys import keys_of_cells
 from .source import SAMPLE
 
 __all__ = ["SparkSource", "load_spark", "reporting_failures"]
@@ -67,7 +68,7 @@ class SparkSource(Grouping):
             positions = positions.sample(fraction=size / self.count(), seed=1)
         with reporting_failures():
             table = positions.limit(2 * size).toArrow()
-        return np.stack([column.to_numpy() for column in table.columns], axis=1)
+        return self._checked([column.to_numpy() for column in table.columns])
 
     # -- counting ------------------------------------------------------------------------------------------
 
@@ -77,6 +78,10 @@ class SparkSource(Grouping):
     def _within(self, keyed: Any, expression: str, keys: Integers) -> Any:
         rows = keyed.selectExpr("*", f"{expression} AS {SPARK.name(_CELL)}")
         return rows.join(self._table({_CELL: keys}), _CELL, "left_semi").drop(_CELL)
+
+    def _count_rows(self) -> int:
+        with reporting_failures():
+            return int(self.rows.count())
 
     def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
         with reporting_failures():
@@ -150,7 +155,9 @@ class SparkSource(Grouping):
         carried = [*self._own, *([SPARK.name(ROW)] if self.order == ROW else [])]
         rows = rows.selectExpr(*carried, f"{key(tree, self.columns, tree.path_bits, SPARK)} AS {SPARK.name(KEY)}")
         counted, groups = self.group(tree, rows, tree.max_depth)
-        places = self._table({KEY: groups.keys, _FIRST: moved_places(lookup, counted.counts)})
+        places = self._table(
+            {KEY: keys_of_cells(tree, groups.cells, groups.bits), _FIRST: moved_places(lookup, counted.counts)}
+        )
         contents = ", ".join(f"CAST({column} AS STRING)" for column in self._own)
         if self.order is not None:
             contents = SPARK.name(self.order)
