@@ -252,8 +252,9 @@ def roll_call(task: Task, frontier: Frontier) -> Ruling:
 
 def possible(task: Task, cells: Cells, responders: Integers, tally: Integers) -> bool:
     """Whether so many reports can have these sums in every cell; children that a cell does not have count nothing."""
-    missing = ~task.hierarchy.child_mask(cells)
-    if np.any(responders < 0) or (missing.any() and tally[missing].any()):
+    if np.any(responders < 0):
+        return False
+    if not task.hierarchy.has_one_fanout and np.any(tally[~task.hierarchy.child_mask(cells)]):
         return False
     return all(
         bool(randomizer.possible(tally[rows, : randomizer.fanout], responders[rows]).all())

@@ -161,13 +161,10 @@ def _tails(
 def _masses(y: Integers, start: Integers, first: Floats, others: Integers, p_out: float) -> Floats:
     """P(Bin(others, p_out) = y) for ascending rows of y, from the first one at ``start``; 0 below it. float64[w, m]."""
     counted = y >= start
-    up = np.where(counted, p_out / (1.0 - p_out), 1.0)
-    more, fewer = np.where(counted, np.maximum(others - y, 0), 1), np.where(counted, y + 1.0, 1.0)
-    out = np.empty(y.shape)
-    mass = first
-    for row in range(len(out)):
-        out[row] = mass
-        mass = mass * up[row] * more[row] / fewer[row]
+    odds = p_out / (1.0 - p_out)
+    ratios = np.where(counted, odds * np.maximum(others - y, 0) / np.maximum(y + 1.0, 1.0), 1.0)
+    out = np.concatenate([first[None], ratios[:-1]])
+    np.multiply.accumulate(out, axis=0, out=out)
     out *= counted
     return out
 
@@ -177,7 +174,8 @@ def _binomial_mass(value: Integers, size: Integers, p: float) -> Floats:
     inside = (value >= 0) & (value <= size)
     n = size.astype(np.float64)
     v = np.where(inside, value, 0).astype(np.float64)
-    log = _stirling_rest(n) - _stirling_rest(v) - _stirling_rest(n - v)
+    whole, part, rest = _stirling_rest(np.stack(np.broadcast_arrays(n, v, n - v)))
+    log = whole - part - rest
     log -= _deviance(v, n * p) + _deviance(n - v, n * (1.0 - p))
     return np.where(inside, np.exp(log), 0.0)
 

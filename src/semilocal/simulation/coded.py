@@ -16,15 +16,14 @@ from ..hierarchy.base import Cells
 from ..hierarchy.intervals import CodeLabels, label_cells
 from ..hierarchy.ranks import LeadingBits
 from ..protocol.task import Task
-from .population import RankedPopulation
-from .run import Moved
+from .population import NamedPopulation
 
 __all__ = ["CodedPopulation"]
 
 _MOVED = -2  # in place of a region, until it is known
 
 
-class CodedPopulation(RankedPopulation):
+class CodedPopulation(NamedPopulation):
     """Participants by their codes, in their own order.
 
     Parameters
@@ -51,21 +50,7 @@ class CodedPopulation(RankedPopulation):
         out[self._people(who)] = np.searchsorted(hierarchy.span(cells)[0], hierarchy.span(ends)[0])
         return out
 
-    @property
-    def moves(self) -> npt.NDArray[np.int16]:
-        """How often each participant was moved, after ``regions``: int16[n]."""
-        out = np.zeros(len(self), dtype=np.int16)
-        for ranks in self._moved_now:
-            out[self._people(ranks)] += 1
-        return out
-
-    @property
-    def moved(self) -> Moved:
-        """Where moved participants act from, after ``regions``."""
-        who, codes, _ = self.settled
-        return Moved(self._people(who), codes)
-
     def _people(self, ranks: Integers) -> Integers:
-        """The participants that have these ranks, of those who were moved: int64[m]."""
+        """The participants that have these ranks, of those who were moved; known after ``regions``: int64[m]."""
         assert self._away is not None
         return self._away[np.searchsorted(np.sort(self.settled.who), ranks)]

@@ -25,8 +25,8 @@ from .entropy import Entropy
 from .run import LOST, Moved, Reports
 
 __all__ = [
-    "Answering", "Asked", "Counted", "Detail", "Population", "RankedPopulation", "Settled", "SortedPopulation",
-    "add_up", "report",
+    "Answering", "Asked", "Counted", "Detail", "NamedPopulation", "Population", "RankedPopulation", "Settled",
+    "SortedPopulation", "add_up", "report",
 ]  # fmt: skip
 
 Detail = Literal["tallies", "reports"]
@@ -238,7 +238,29 @@ class RankedPopulation:
         return out
 
 
-class SortedPopulation(RankedPopulation):
+class NamedPopulation(RankedPopulation):
+    """People who are known by their ranks, and participants who have them."""
+
+    def _people(self, ranks: Integers) -> Integers:
+        """The participants that have these ranks: int64[m]."""
+        raise NotImplementedError
+
+    @property
+    def moves(self) -> npt.NDArray[np.int16]:
+        """How often each participant was moved: int16[n]."""
+        out = np.zeros(len(self), dtype=np.int16)
+        for ranks in self._moved_now:
+            out[self._people(ranks)] += 1
+        return out
+
+    @property
+    def moved(self) -> Moved:
+        """Where moved participants that have a region act from."""
+        who, codes, ends = self.settled
+        return Moved(self._people(who[ends != 0]), codes[ends != 0])
+
+
+class SortedPopulation(NamedPopulation):
     """A whole population in memory, as codes that are sorted once.
 
     Parameters
@@ -347,20 +369,6 @@ class SortedPopulation(RankedPopulation):
         out[self._people(who[lost])] = LOST
         out[self._people(who[~lost])] = np.searchsorted(first, self.task.hierarchy.span(ends[~lost])[0])
         return out
-
-    @property
-    def moves(self) -> npt.NDArray[np.int16]:
-        """How often each participant was moved: int16[n]."""
-        out = np.zeros(len(self), dtype=np.int16)
-        for ranks in self._moved_now:
-            out[self._people(ranks)] += 1
-        return out
-
-    @property
-    def moved(self) -> Moved:
-        """Where moved participants that have a region act from."""
-        who, codes, ends = self.settled
-        return Moved(self._people(who[ends != 0]), codes[ends != 0])
 
 
 def report(
