@@ -23,6 +23,7 @@ from semilocal.arrays import Floats
 from semilocal.engines.run import run_source
 from semilocal.engines.spark import SparkSource
 from tests.helpers.engine_runs import SEED, box_of, digest
+from tests.helpers.spark import SHORT
 
 ROWS, TASKS = 40_000, 8
 ACROSS = 7919, 1_000_003  # a step and a prime: positions that Spark and numpy compute to the same floats
@@ -91,10 +92,13 @@ def main(folder: Path) -> None:
     from pyspark.sql import SparkSession
 
     options = {
+        "spark.driver.extraJavaOptions": SHORT,
         "spark.driver.host": "127.0.0.1",
+        "spark.executor.extraJavaOptions": SHORT,
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "spark.local.dir": str(folder),
         "spark.pyspark.python": sys.executable,
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",

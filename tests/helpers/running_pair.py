@@ -18,6 +18,7 @@ from semilocal.service.pair.peer import Peer
 from semilocal.service.pair.service import Pairs
 from semilocal.service.stores.base import Store
 from semilocal.service.stores.pairs import SEED
+from semilocal.service.worker import Service
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import SignedTree, Upload
@@ -75,14 +76,16 @@ class Pair:
     clients : (AsyncClient, AsyncClient)
         Of the leader and of the helper.
     pairs : (Pairs, Pairs)
+    services : (Service, Service)
     wire : Unplugged
         From the leader to the helper.
     """
 
     def __init__(
-        self, clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient], pairs: tuple[Pairs, Pairs], wire: Unplugged
-    ) -> None:
-        self.clients, self.pairs, self.wire = clients, pairs, wire
+        self, clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient], pairs: tuple[Pairs, Pairs],
+        services: tuple[Service, Service], wire: Unplugged,
+    ) -> None:  # fmt: skip
+        self.clients, self.pairs, self.services, self.wire = clients, pairs, services, wire
 
     @property
     def leader(self) -> httpx2.AsyncClient:
@@ -188,7 +191,7 @@ async def running_pair(
                 )
                 for app in (leader_app, helper_app)
             ]
-            yield Pair((clients[0], clients[1]), (leading, helping), wire)
+            yield Pair((clients[0], clients[1]), (leading, helping), (leader, helper), wire)
     finally:
         for service in (leader, helper):
             await service.stop()

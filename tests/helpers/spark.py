@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-__all__ = ["spark"]
+__all__ = ["SHORT", "spark"]
+
+SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # short jobs: compile less
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +25,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     folder = tmp_path_factory.mktemp("spark")
     options = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short jobs: compile less
+        "spark.driver.extraJavaOptions": SHORT,
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

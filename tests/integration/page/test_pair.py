@@ -62,8 +62,7 @@ async def fill_in(pair: Pair) -> None:
 
 def with_page(pair: Pair) -> App:
     """The leader with the routes of the page."""
-    service = pair.leader._transport.app.service  # type: ignore[attr-defined]
-    return create_app(service, admin=admin_hash(ADMIN_TOKEN), more=OPERATIONS)
+    return create_app(pair.services[0], admin=admin_hash(ADMIN_TOKEN), more=OPERATIONS)
 
 
 async def look(pair: Pair) -> None:
