@@ -8,7 +8,8 @@ another geometric number, zero unless one more word says otherwise (probability 
 integers, and no float decides anything. The rate r is a fraction.
 
 Where words come from is an argument: the operating system (:func:`from_entropy`), a secret (:func:`from_secret`, so
-that a retry repeats its noise), or a generator (:func:`from_generator`, for simulation).
+that a retry repeats its noise), or a generator (:func:`from_generator`, for simulation). Words of the operating system
+are read as they are needed: 8 bits first, the other 56 where these equal the first 8 of the probability.
 
 Knows rates and words. Knows no counts and no positions.
 """
@@ -19,12 +20,12 @@ import decimal
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import on_all_cores
+from ..arrays import Flags, on_all_cores
 from ..errors import InvalidInput
 from ..protocol.keys import SECRET_BYTES, derive
 
@@ -35,10 +36,12 @@ Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint64]
 
 _WORD = 64
-_DIGITS = 60  # decimal digits that thresholds are computed with
+_FIXED, _DIGITS = 192, 60  # bits, and decimal digits, that thresholds are computed with
 _TAIL = 16  # K is the least with r 2^K at least this
 _ROWS = 1 << 15
-_LARGE = 1 << 20  # bytes
+_REST = np.uint64(56)  # bits of a word after its head
+_TABLE = 1 << 18
+_NOTHING = np.empty((0, 2), dtype=np.int64)
 _LABEL = b"semilocal/1/pooled-noise"
 
 
@@ -49,15 +52,23 @@ class Words(Protocol):
         """Words ``start`` to ``start + count`` of the rows' streams: uint64[len(rows), count]."""
 
 
-def from_entropy(read: Callable[[int], bytes]) -> Words:
+class Fresh(NamedTuple):
+    """Words that nobody can ask for again, so that a part of one may be left unread."""
+
+    read: Callable[[int], bytes]
+
+    def __call__(self, rows: Integers, start: int, count: int) -> Bits:
+        """Whole words."""
+        return np.frombuffer(self.read(8 * len(rows) * count), dtype=np.uint64).reshape(len(rows), count)
+
+    def heads(self, rows: int, count: int) -> npt.NDArray[np.uint8]:
+        """The first 8 bits of words: uint8[rows, count]."""
+        return np.frombuffer(self.read(rows * count), dtype=np.uint8).reshape(rows, count)
+
+
+def from_entropy(read: Callable[[int], bytes]) -> Fresh:
     """Fresh words of a source of secret bytes, such as ``os.urandom``."""
-
-    def words(rows: Integers, start: int, count: int) -> Bits:
-        size = 8 * len(rows) * count
-        parts = [size] if size < _LARGE else [size // 2, size - size // 2]  # the kernel makes them on two cores
-        return np.frombuffer(b"".join(on_all_cores(read, parts)), dtype=np.uint64).reshape(len(rows), count)
-
-    return words
+    return Fresh(read)
 
 
 def from_generator(rng: np.random.Generator) -> Words:
@@ -116,9 +127,17 @@ def draw(unit: Fraction, units: Integers, words: Words) -> Integers:
     if unit <= 0 or units.ndim != 1 or (units < 1).any():
         raise InvalidInput(f"rates must be above 0; got {unit} times {units.min(initial=1)} units at least")
     out = np.empty(len(units), dtype=np.int64)
-    for begin in range(0, len(units), _ROWS):
+
+    def work(begin: int) -> None:
         rows = np.arange(begin, min(begin + _ROWS, len(units)))
         out[rows] = _draw(unit, units[rows], rows, words)
+
+    starts = range(0, len(units), _ROWS)
+    if isinstance(words, Fresh):
+        on_all_cores(work, starts)
+    else:
+        for begin in starts:  # a seeded generator has one order
+            work(begin)
     return out
 
 
@@ -130,22 +149,19 @@ def variance(unit: Fraction, units: npt.ArrayLike) -> Floats:
 
 def _draw(unit: Fraction, units: Integers, rows: Integers, words: Words) -> Integers:
     """The two geometric numbers of each row from words 2 i and 2 i + 1 of its stream: first the tail's, then digits."""
-    different, which = np.unique(units, return_inverse=True)
+    different, which = _different(units)
     known = [_limits(unit.numerator, unit.denominator, number) for number in different.tolist()]
     lengths = np.array([len(limits) for limits in known])
     table = np.zeros((len(known), int(lengths.max())), dtype=np.uint64)
     for place, limits in enumerate(known):
         table[place, : len(limits)] = limits
-    word, limit = words(rows, 0, table.shape[1]), table.take(which, axis=0)
-    hit = word < limit
+    hit, found = _compare(words, rows, table, which)
     worth = np.zeros(table.shape[1], dtype=np.int64)  # of a digit that is 1, of the first number less the second
     worth[2::2] = np.int64(1) << np.arange(len(worth) // 2 - 1)
     worth[3::2] = -worth[2::2]
     out: Integers = hit @ worth
     # What one word does not settle: the tail, which is geometric too, and words that equal the first 64 bits.
-    unsettled = word == limit
-    unsettled[:, :2] |= hit[:, :2]
-    found = np.argwhere(unsettled) if unsettled.any() else np.empty((0, 2), dtype=np.int64)
+    found = np.concatenate([found, np.argwhere(hit[:, :2])]) if hit[:, :2].any() else found
     for place, i, side in sorted((column // 2, row, column % 2) for row, column in found.tolist()):
         if 2 * place >= lengths[which[i]]:  # nothing there: its digits ended before
             continue
@@ -158,6 +174,33 @@ def _draw(unit: Fraction, units: Integers, rows: Integers, words: Words) -> Inte
             out[i] += one
             success = _below(rate, 0, 0, more)
     return out
+
+
+def _different(units: Integers) -> tuple[Integers, Integers]:
+    """As ``np.unique`` with ``return_inverse``, without a sort where the largest number is small."""
+    if (most := int(units.max())) > _TABLE:
+        different, which = np.unique(units, return_inverse=True)
+        return different, which
+    there = np.zeros(most + 1, dtype=np.int64)
+    there[units] = 1
+    return np.flatnonzero(there), (np.cumsum(there) - 1).take(units)
+
+
+def _compare(words: Words, rows: Integers, table: Bits, which: Integers) -> tuple[Flags, Integers]:
+    """Which words of the rows are below the limits ``table[which]``, bool[m, k], and which are equal to them: [e, 2]."""
+    if not isinstance(words, Fresh):
+        word, limit = words(rows, 0, table.shape[1]), table.take(which, axis=0)
+        equal = word == limit
+        return word < limit, np.argwhere(equal) if equal.any() else _NOTHING
+    first = (table >> _REST).astype(np.uint8).take(which, axis=0)
+    head = words.heads(*first.shape)
+    hit = head < first
+    place = np.flatnonzero(head == first)
+    row, column = np.divmod(place, first.shape[1])
+    rest = words(rows[row], 0, 1)[:, 0] & ((np.uint64(1) << _REST) - np.uint64(1))
+    word, limit = head.ravel()[place].astype(np.uint64) << _REST | rest, table[which[row], column]
+    hit.ravel()[place] = word < limit
+    return hit, np.stack([row, column], axis=1)[word == limit]
 
 
 def _scalar_words(words: Words, row: int, start: int) -> Callable[[], int]:
@@ -187,10 +230,8 @@ def _below(rate: Fraction, place: int, block: int, more: Callable[[], int]) -> b
 @lru_cache(maxsize=4096)
 def digits_below(rate: Fraction) -> int:
     """K: digits that take a word each; the number above them is almost always zero."""
-    length = 0
-    while rate.numerator << length < _TAIL * rate.denominator:
-        length += 1
-    return length
+    least = -(-_TAIL * rate.denominator // rate.numerator)  # that 2^K must reach
+    return (least - 1).bit_length()
 
 
 @lru_cache(maxsize=4096)
@@ -202,18 +243,19 @@ def _limits(numerator: int, denominator: int, units: int) -> Bits:
 def thresholds(rate: Fraction) -> Bits:
     """First 64 bits of the tail's probability and of those of the K digits: uint64[K + 1].
 
-    Powers of e are squares of the one before. Where that leaves a doubt about the last bit, it is computed by itself.
+    Powers of 1/e are integers over 2^192, each the square of the one before. Where the error that this leaves could
+    change the last bit, it is computed by itself.
     """
-    length, chances = digits_below(rate), []
+    length, one = digits_below(rate), 1 << _FIXED
     with decimal.localcontext() as context:
         context.prec = _DIGITS
-        growth = (decimal.Decimal(rate.numerator) / decimal.Decimal(rate.denominator)).exp()
-        for _ in range(length):
-            chances.append(1 / (1 + growth))
-            growth *= growth
-        doubt = decimal.Decimal(10) ** (2 - _DIGITS) * (1 + int(rate)) * 2**length  # a square has twice the error
-        scaled = [chance * 2**_WORD for chance in (1 / growth, *chances)]
-        found = [(int(value - value * doubt), int(value + value * doubt)) for value in scaled]
+        power = int((-decimal.Decimal(rate.numerator) / decimal.Decimal(rate.denominator)).exp() * one)
+    error, found = 8, []
+    for _ in range(length):
+        low, high = max(power - error, 0), power + error
+        found.append(((low << _WORD) // (one + low), (high << _WORD) // (one + high)))
+        power, error = power * power >> _FIXED, 2 * error + 2  # a square has twice the error, and is rounded down
+    found.insert(0, (max(power - error, 0) >> _FIXED - _WORD, power + error >> _FIXED - _WORD))
     numbers = [low if low == high else block_of(rate, place, 0) for place, (low, high) in enumerate(found)]
     return np.array(numbers, dtype=np.uint64)
 

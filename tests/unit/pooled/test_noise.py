@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import os
 from fractions import Fraction
 
 import numpy as np
@@ -127,15 +126,68 @@ def test_a_secret_repeats_its_noise_for_a_cell_and_for_nothing_else() -> None:
         noise.from_secret(b"short", b"", cells)
 
 
-def test_words_of_the_operating_system_are_used_in_full() -> None:
-    asked = []
+class Secrets:
+    """Bytes that a test chooses: heads of words, then the rest of the words whose heads were equal, then whole words."""
+
+    def __init__(self, heads: dict[int, int], words: list[int], columns: int) -> None:
+        self.heads = np.full(columns, 2**8 - 1, dtype=np.uint8)
+        self.heads[list(heads)] = list(heads.values())
+        self.words = words
+
+    def __call__(self, size: int) -> bytes:
+        if size == self.heads.nbytes:
+            return self.heads.tobytes()
+        some, self.words = self.words[: size // 8], self.words[size // 8 :]
+        return np.array(some, dtype=np.uint64).tobytes()
+
+
+def test_a_word_of_the_operating_system_is_read_as_far_as_it_decides() -> None:
+    rate, place = Fraction(1, 10), 2
+    columns = 2 * (noise.digits_below(rate) + 1)
+    first, second = (noise.block_of(rate, place, block) for block in range(2))
+    head, rest = divmod(first, 2**56)
+
+    def drawn(heads: dict[int, int], *words: int) -> int:
+        secrets = Secrets({2 * place: heads[0]}, list(words), columns)
+        found = int(noise.draw(rate, np.array([1]), noise.from_entropy(secrets))[0])
+        assert not secrets.words  # read as far as needed, and no further
+        return found
+
+    assert drawn({0: head - 1}) == 2
+    assert drawn({0: head + 1}) == 0
+    assert drawn({0: head}, rest - 1) == 2
+    assert drawn({0: head}, rest + 1) == 0
+    assert drawn({0: head}, (7 << 56) + rest - 1) == 2  # the first 8 bits of the second reading are not used
+    assert drawn({0: head}, rest, second - 1) == 2
+    assert drawn({0: head}, rest, second + 1) == 0
+
+
+def test_short_words_give_what_whole_words_give() -> None:
+    """Every draw that whole words give, from the same bits; a head that is taken for the whole word would not."""
+    units, rng = np.resize(np.array([1, 3, 40]), 6000), np.random.default_rng(1)
+    columns = 2 * (noise.digits_below(Fraction(1, 64)) + 1)
+    word = rng.integers(0, 2**64, (len(units), columns), dtype=np.uint64)
+    limits = noise.thresholds(Fraction(1, 64))
+    for row, limit in enumerate(limits[1:], 1):  # more than chance makes, and close
+        word[3 * row, 2 * row : 2 * row + 2] = limit + np.array([1, -1]).astype(np.uint64)
+    heads = (word >> np.uint64(56)).astype(np.uint8)
 
     def read(size: int) -> bytes:
-        asked.append(size)
-        return os.urandom(size)
+        if size == heads.nbytes:
+            return heads.tobytes()
+        table = np.zeros((3, columns), dtype=np.uint64)
+        for place, number in enumerate((1, 3, 40)):
+            known = np.repeat(noise.thresholds(Fraction(number, 64)), 2)
+            table[place, : len(known)] = known
+        equal = heads == (np.resize(table, (len(units), columns)) >> np.uint64(56))
+        assert size == 8 * np.count_nonzero(equal)
+        return word[equal].tobytes()
 
-    noise.draw(Fraction(1, 4), np.ones(1000, dtype=np.int64), noise.from_entropy(read))
-    assert asked[0] == 8 * 1000 * 2 * (noise.digits_below(Fraction(1, 4)) + 1)
+    def whole(rows: npt.NDArray[np.int64], start: int, count: int) -> Words:
+        return word[rows, start : start + count]
+
+    expected = noise.draw(Fraction(1, 64), units, whole)
+    assert noise.draw(Fraction(1, 64), units, noise.from_entropy(read)).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("rate", RATES)
