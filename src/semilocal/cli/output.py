@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from ..accounting import Ledger
+from ..pooled.loss import guarantee
 from ..protocol.promise import Guarantee
 from ..protocol.rule import Frontier, decide
 from ..release.pooled_counts import PooledCounts
@@ -56,7 +57,8 @@ class Outcome:
 def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
     """Print results and promise: as one JSON object, or in words; the whole statement if it is asked for."""
     run, ledger, shares = outcome.run, outcome.ledger, None
-    promised = msgspec.structs.replace(promise_to_people(options, run, ledger), own=outcome.own)
+    whole = options.output.json or options.output.explain
+    promised = msgspec.structs.replace(promise_to_people(options, run, ledger, whole=whole), own=outcome.own)
     seed = options.output.seed
     if isinstance(run, AnyRun):
         ledger = ledger.settle(run.partition).times(options.people.rows_per_user)
@@ -86,12 +88,14 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
 
 
 def promise_to_people(
-    options: JobOptions, run: AnyRun | PooledCounts | PooledMean | PooledPoints, ledger: Ledger
+    options: JobOptions, run: AnyRun | PooledCounts | PooledMean | PooledPoints, ledger: Ledger, *, whole: bool = True
 ) -> Guarantee:
-    """What is promised to a person, who may have several rows."""
+    """What is promised to a person, who may have several rows; not by distance unless the ``whole`` is asked for."""
     if isinstance(run, AnyRun):
         settled = ledger.settle(run.partition).times(options.people.rows_per_user)
         return settled.guarantee(run.partition, simulated=run.simulated)
+    if isinstance(run, PooledCounts) and not whole:
+        return guarantee(run.partition.task, simulated=run.simulated)
     return run.guarantee  # the noise already grew with the rows per person
 
 

@@ -77,6 +77,14 @@ class PrefixTree(Hierarchy, frozen=True):
             raise InvalidInput("the root has no parent")
         return array >> np.uint64(self.level_bits)
 
+    def children(self, cells: npt.ArrayLike) -> Cells:
+        """All children of all cells, cell after cell: uint64[m * fanout]. Deepest cells are refused."""
+        array = cell_array(cells)
+        if np.any(self.depth(array) == self.max_depth):
+            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
+        below = array << np.uint64(self.level_bits)
+        return (below[:, None] | np.arange(self.fanout, dtype=np.uint64)).ravel()
+
     def child(self, cells: npt.ArrayLike, numbers: npt.ArrayLike) -> Cells:
         """The child with this number of each cell: uint64[m]."""
         array, chosen = cell_array(cells), np.asarray(numbers)
@@ -115,5 +123,10 @@ def cell_array(cells: npt.ArrayLike) -> Cells:
 
 def _bit_length(array: Cells) -> Integers:
     """Bits needed for each number below 2^63: the exponent of a float that cannot be rounded up to the next one."""
-    unrounded = (array & ~(array >> np.uint64(1))).astype(np.float64)
-    return (unrounded.view(np.int64) >> 52) - 1022
+    half = array >> np.uint64(1)
+    half &= array
+    half ^= array  # the number without ones that follow a one
+    bits = half.astype(np.float64).view(np.int64)
+    bits >>= 52
+    bits -= 1022
+    return bits

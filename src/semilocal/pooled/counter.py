@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import sort_on_all_cores
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import Cells
 from ..hierarchy.ranks import Ranks, SortedCodes, people_in
@@ -33,6 +34,8 @@ class RankedCounter:
 
     def __init__(self, task: PooledTask, ranks: Ranks, words: noise.Words) -> None:
         self._task, self._ranks, self._words = task, ranks, words
+        self._asked = np.empty(0, dtype=np.uint64)  # children that were counted last, and their first and last ranks
+        self._edges = np.empty((2, 0), dtype=np.int64)
 
     @property
     def people(self) -> int:
@@ -43,12 +46,27 @@ class RankedCounter:
         """Noisy differences of the cells' children: int64[m]."""
         tree = self._task.hierarchy
         self._ranks.open(cells)
-        children = people_in(tree, self._ranks, tree.children(cells)).reshape(-1, 2)
-        return self._noisy(children[:, 0] - children[:, 1], units)
+        children = tree.children(cells)
+        start, stop = self._ranks_of(cells)
+        middle = self._ranks.below(tree.span(children[1::2])[0])
+        self._asked = children
+        self._edges = np.stack([np.stack([start, middle], axis=1), np.stack([middle, stop], axis=1)]).reshape(2, -1)
+        return self._noisy(2 * middle - start - stop, units)
 
     def counts(self, cells: Cells, units: Integers) -> Integers:
         """Noisy numbers of reports in the cells: int64[m]."""
         return self._noisy(people_in(self._task.hierarchy, self._ranks, cells), units)
+
+    def _ranks_of(self, cells: Cells) -> Integers:
+        """Ranks of the first people in the cells, and of the first ones after them: int64[2, m].
+
+        Cells that are opened were mostly counted on the level above.
+        """
+        place = np.searchsorted(self._asked, cells)
+        if len(self._asked) and np.array_equal(self._asked.take(place, mode="clip"), cells):
+            return self._edges.take(place, axis=1)
+        first, last = self._task.hierarchy.span(cells)
+        return np.stack([self._ranks.below(first), self._ranks.below(last + np.uint64(1))])
 
     def _noisy(self, exact: Integers, units: Integers) -> Integers:
         for _ in range(self._task.noises):
@@ -70,7 +88,7 @@ class MemoryCounter(RankedCounter):
 
     def __init__(self, task: PooledTask, points: npt.ArrayLike, words: noise.Words) -> None:
         codes = task.hierarchy.codes(points)
-        codes.sort()
+        sort_on_all_cores(codes)
         super().__init__(task, SortedCodes(codes), words)
 
     @classmethod

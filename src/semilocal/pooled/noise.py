@@ -187,7 +187,7 @@ def _different(units: Integers) -> tuple[Integers, Integers]:
 
 
 def _compare(words: Words, rows: Integers, table: Bits, which: Integers) -> tuple[Flags, Integers]:
-    """Which words of the rows are below the limits ``table[which]``, bool[m, k], and which are equal to them: [e, 2]."""
+    """Which words are below the limits ``table[which]``, bool[m, k]; where they are equal to them, int64[e, 2]."""
     if not isinstance(words, Fresh):
         word, limit = words(rows, 0, table.shape[1]), table.take(which, axis=0)
         equal = word == limit

@@ -119,6 +119,11 @@ class Published:
 
     __repr__ = short_repr
 
+    @cached_property
+    def tree(self) -> Tree:
+        """What :func:`replay` gives, found once; known already where :func:`play` made this."""
+        return replay(self)
+
     def to_bytes(self) -> bytes:
         """Canonical bytes."""
         return msgspec.msgpack.encode(
@@ -184,7 +189,9 @@ def play(task: PooledTask, counter: Counter, *, simulated: bool = False) -> Publ
     """
     tree = _grow(task, counter)
     opened = tuple(level.cells[level.opened] for level in tree.levels if level.opened.any())
-    return Published(task, tree.people, opened, tree.differences, tree.cells, tree.counts, simulated)
+    published = Published(task, tree.people, opened, tree.differences, tree.cells, tree.counts, simulated)
+    published.__dict__["tree"] = tree
+    return published
 
 
 def replay(published: Published) -> Tree:

@@ -21,17 +21,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import pairwise
+from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..arrays import Flags, Floats, Integers, on_all_cores
+from ..errors import InvalidInput
 from ..geometry.polygons import Polygons
 from ..hierarchy import TableTree
 from ..pooled import noise
 from ..pooled.estimate import Estimates, final_places
 from ..pooled.rule import last_opened
-from ..pooled.spread import Density, spread_inside
+from ..pooled.spread import HALVINGS, Density, Quarters
 from ._areas import Asked
 from ._lattice import NOT_ROUNDED, Lattice
 from ._walk import Counted
@@ -69,10 +71,13 @@ class Inside(NamedTuple):
         Shares of the people of final cells in their parts, which are what further halvings of a cell give.
     uneven : float64[n]
         What times share and 1 - share is the variance of how many people lie in a part with that share.
+    learn : callable
+        Fills ``parts`` for some final cells, int64[k]; they hold nothing before.
     """
 
     parts: Floats
     uneven: Floats
+    learn: Callable[[Integers], None] = lambda cells: None
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +149,8 @@ class PooledWalk:
                 answer[:, some] = self._answer(len(some), partial(self._down_polygons, asked.take(some)))
         else:
             nearby = np.argsort(asked[:, 0, 0])  # neighbours follow the same cells: better use of the cache
+            if len(asked) > _QUERIES_AT_ONCE:  # quicker than a few cells at a time
+                self.inside().learn(np.flatnonzero(self.below == _FINAL))
 
             def work(start: int) -> None:
                 some = nearby[start : start + _QUERIES_AT_ONCE]
@@ -272,7 +279,7 @@ class PooledWalk:
 
     def _cut(self, queries: Floats, rows: Integers, query: Integers, cell: Integers, *, depth: int) -> Floats:
         """Shares of the people of final cells of one depth in boxes that cut them."""
-        parts = self.inside().parts
+        parts = self._parts(cell)
         dimensions, halvings = queries.shape[1], len(parts).bit_length() - 1
         halved = [sum((depth + step) % dimensions == axis for step in range(halvings)) for axis in range(dimensions)]
         overlaps = []
@@ -293,11 +300,16 @@ class PooledWalk:
             total += share
         return total
 
+    def _parts(self, cell: Integers) -> Floats:
+        inside = self.inside()
+        inside.learn(cell)
+        return inside.parts
+
     def _cut_polygons(self, polygons: Polygons, depth: int) -> _Cut:
         """The same for polygons, one per pair."""
 
         def cut(rows: Integers, _: Integers, cell: Integers) -> Floats:
-            parts = self.inside().parts
+            parts = self._parts(cell)
             halvings, dimensions = len(parts).bit_length() - 1, len(self.lower)
             often = np.array([sum((depth + step) % dimensions == axis for step in range(halvings)) for axis in (0, 1)])
             some, boxes, total = polygons.take(rows), self._boxes(cell), np.zeros(len(cell))
@@ -342,16 +354,26 @@ def _bit(axis: int, side: int) -> np.uint16:
 
 
 def _inside(estimates: Estimates, people: Floats, starts: Integers, finals: Integers) -> Inside:
-    """Divide the people of final cells, and learn how unevenly people lie. ``finals``: where final cells stand."""
+    """Learn how unevenly people lie, and get ready to divide final cells. ``finals``: where these stand."""
     tree, counts = estimates.tree, estimates.counts
-    spread = _fitted(estimates, people, starts)
-    _, _, found = spread_inside(tree.task.hierarchy, tree.cells, counts)
-    found = found.reshape(len(counts), -1)
-    even = np.full(found.shape, 1.0 / found.shape[1])
-    parts, uneven = np.zeros((found.shape[1], len(people))), np.zeros(len(people))
-    parts[:, finals] = np.divide(found, counts[:, None], out=even, where=counts[:, None] > 0).T
-    uneven[finals] = spread.unevenness(counts, estimates.variances)
-    return Inside(parts, uneven)
+    assert not isinstance(tree.task.hierarchy, TableTree)
+    uneven = np.zeros(len(people))
+    uneven[finals] = _fitted(estimates, people, starts).unevenness(counts, estimates.variances)
+    try:
+        quarters = Quarters(tree.task.hierarchy.deeper(HALVINGS), tree.cells, counts)
+    except InvalidInput:  # floats cannot tell such narrow cells apart; evenly then
+        return Inside(np.ones((1, len(people))), uneven)
+    parts, number, lock = np.full((1 << HALVINGS, len(people)), np.nan), np.empty(len(people), dtype=np.int64), Lock()
+    number[finals] = np.arange(len(finals))
+
+    def learn(cells: Integers) -> None:
+        with lock:
+            unknown = np.sort(cells[np.isnan(parts[-1].take(cells))])
+            if len(unknown):
+                unknown = unknown[np.append(True, unknown[1:] != unknown[:-1])]
+                parts[:, unknown] = quarters.shares(number[unknown])
+
+    return Inside(parts, uneven, learn)
 
 
 def _fitted(estimates: Estimates, people: Floats, starts: Integers) -> Spread:

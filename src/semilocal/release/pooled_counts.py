@@ -18,7 +18,7 @@ from ..pooled import noise
 from ..pooled.counter import MemoryCounter
 from ..pooled.estimate import estimate
 from ..pooled.partition import PooledPartition
-from ..pooled.play import Published, play, replay
+from ..pooled.play import Published, play
 from ..pooled.task import PooledTask
 from .promised import Mapped
 from .streamed import Rows
@@ -73,7 +73,7 @@ def pooled_counts(published: Published, *, ledger: Ledger | None = None, simulat
     >>> float(pooled_counts(run).query([[[0, 0], [1, 1]]]).value[0])
     5000.0
     """
-    partition = PooledPartition(estimate(replay(published)))
+    partition = PooledPartition(estimate(published.tree))
     spent = Ledger().pooled(published.task) if ledger is None else ledger
     return PooledCounts(published, partition, spent, published.simulated if simulated is None else simulated)
 

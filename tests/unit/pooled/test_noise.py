@@ -127,7 +127,7 @@ def test_a_secret_repeats_its_noise_for_a_cell_and_for_nothing_else() -> None:
 
 
 class Secrets:
-    """Bytes that a test chooses: heads of words, then the rest of the words whose heads were equal, then whole words."""
+    """Bytes that a test chooses: heads of words, then the rest of words whose heads were equal, then whole words."""
 
     def __init__(self, heads: dict[int, int], words: list[int], columns: int) -> None:
         self.heads = np.full(columns, 2**8 - 1, dtype=np.uint8)
@@ -181,7 +181,7 @@ def test_short_words_give_what_whole_words_give() -> None:
             table[place, : len(known)] = known
         equal = heads == (np.resize(table, (len(units), columns)) >> np.uint64(56))
         assert size == 8 * np.count_nonzero(equal)
-        return word[equal].tobytes()
+        return bytes(word[equal].tobytes())
 
     def whole(rows: npt.NDArray[np.int64], start: int, count: int) -> Words:
         return word[rows, start : start + count]
