@@ -58,6 +58,7 @@ def test_some_cells_are_divided_as_all_are(dimensions: int) -> None:
     deeper, _, parts = spread_inside(tree, cells, counts)
     even = np.full((len(cells), 4), 0.25)
     expected = np.divide(parts.reshape(-1, 4), counts[:, None], out=even, where=counts[:, None] > 0)
+    assert isinstance(deeper, BinaryTree)
     quarters = Quarters(deeper, cells, counts)
     for which in (rng.permutation(len(cells))[:7], np.array([3, 3, 0]), rng.permutation(len(cells))):
         np.testing.assert_allclose(quarters.shares(which).T, expected[which], rtol=1e-9)
