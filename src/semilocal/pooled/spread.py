@@ -137,8 +137,8 @@ class Quarters(Density):
         first, cells, counts = self._half(which), self._cells[which], self._counts[which]
         halves = np.stack((first, 1.0 - first), axis=1).ravel()
         below = np.stack((2 * cells, 2 * cells + np.uint64(1)), axis=1).ravel()
-        again = self.first_half(below, halves * np.repeat(counts, 2))
-        out: Floats = np.stack((halves * again, halves * (1.0 - again)), axis=1).reshape(-1, 4).T
+        deeper = self.first_half(below, halves * np.repeat(counts, 2))
+        out: Floats = np.stack((halves * deeper, halves * (1.0 - deeper)), axis=1).reshape(-1, 4).T
         out[:, counts <= 0] = 0.25
         return out
 

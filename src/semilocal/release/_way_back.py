@@ -1,0 +1,90 @@
+"""The way back up a run's tree: what moved people make uncertain about queries that cut cells.
+
+Every cell that was opened says which share of visitors, spread evenly over it, would act from inside the query: that is
+how errors about moved people enter the variance, and why they cancel where a query holds both where people live and
+where they act.
+
+Knows a tree, its population and shares that queries take.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Flags, Floats, Integers
+from ._tree import NONE, Tree
+from ._visitors import Population
+
+__all__ = ["Step", "WayBack", "add"]
+
+
+class Step(NamedTuple):
+    """Cells that were opened on one level: pairs of a query and a cell."""
+
+    query: Integers
+    cell: Integers
+    shares: Floats  # float64[fanout, pairs]: how much of each child the query covers
+    deeper: tuple[Integers, Integers]  # child and pair that the next level opens
+
+
+class WayBack(NamedTuple):
+    """What the way back needs of n cells.
+
+    Attributes
+    ----------
+    kept : float64[fanout, n]
+        1 for children that were not trimmed, else 0.
+    ways : float64[n]
+        How many these are.
+    trimmed : bool[n]
+        Cells that a TRIM divided.
+    children : int64[fanout, n]
+    found : Population
+    """
+
+    kept: Floats
+    ways: Floats
+    trimmed: Flags
+    children: Integers
+    found: Population
+
+    @staticmethod
+    def of(tree: Tree, found: Population) -> WayBack:
+        """Lay the tree out by columns."""
+        kept = np.ascontiguousarray(tree.kept.T.astype(np.float64))
+        return WayBack(kept, kept.sum(axis=0), tree.trims != NONE, np.ascontiguousarray(tree.children.T), found)
+
+    def go(self, answer: Floats, steps: list[Step]) -> None:
+        """Add to the variance and the common doubt, ``answer[1]`` and ``answer[2]``, from the deepest level up."""
+        found, below = self.found, np.empty(0)
+        for query, cell, shares, deeper in reversed(steps):
+            shares[deeper] = below
+            below, squares = np.zeros((2, len(cell)))
+            kept = [numbers.take(cell) for numbers in self.kept]
+            for share, stays in zip(shares, kept, strict=True):
+                part = share * stays
+                below += part
+                part *= part
+                squares += part
+            ways = self.ways.take(cell)
+            below /= ways
+            squares /= ways
+            squares -= below * below
+            np.maximum(squares, 0.0, out=squares)
+            squares *= found.visitors.take(cell)
+            add(answer[1], query, squares)
+            trimmed = np.flatnonzero(self.trimmed.take(cell))
+            if not len(trimmed):
+                continue
+            for share, stays, children in zip(shares, kept, self.children, strict=True):
+                pair = trimmed[stays.take(trimmed) == 0.0]
+                part, net = children.take(cell.take(pair)), share.take(pair) - below.take(pair)
+                add(answer[1], query.take(pair), net**2 * found.noise.take(part))
+                add(answer[2], query.take(pair), net * found.common.take(part))
+
+
+def add(total: Floats, query: Integers, numbers: Floats) -> None:
+    """Add numbers to the totals of their queries."""
+    total += np.bincount(query, numbers, minlength=len(total))
