@@ -21,7 +21,7 @@ import numpy as np
 
 from ..arrays import Flags, Floats, Integers, short_repr
 
-__all__ = ["Polygons"]
+__all__ = ["Polygons", "ranges"]
 
 _POINTS_AT_ONCE = 1 << 15  # working arrays stay in the processor's cache
 
@@ -89,10 +89,10 @@ class Polygons:
     def take(self, rows: Integers) -> Polygons:
         """Some of the polygons, in the order of ``rows`` int64[m]; one may be taken several times."""
         first, last = (np.searchsorted(self.owners, rows, side=side) for side in ("left", "right"))
-        rings = _ranges(first, last - first)
+        rings = ranges(first, last - first)
         owners = np.repeat(np.arange(len(rows)), last - first)
         sizes = self.sizes[rings]
-        return Polygons(self.points[_ranges(self.starts[rings], sizes)], sizes, owners, len(rows))
+        return Polygons(self.points[ranges(self.starts[rings], sizes)], sizes, owners, len(rows))
 
     def within(self, boxes: Floats) -> tuple[Polygons, Flags, Flags]:
         """The polygons cut to one box each, float64[q, 2, 2]; whether they meet it, and whether they hold all of it.
@@ -191,7 +191,7 @@ class Polygons:
         return Polygons(points, sizes[real], self.owners[real], self.number)
 
 
-def _ranges(starts: Integers, sizes: Integers) -> Integers:
+def ranges(starts: Integers, sizes: Integers) -> Integers:
     """The numbers from each start on, so many of each, one run after another."""
     ends = np.cumsum(sizes)
     return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes))

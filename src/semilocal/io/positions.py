@@ -55,7 +55,8 @@ def fit(table: Table, box: Box, *, clip: bool = False) -> tuple[Floats, int]:
         raise OutsideDomain(
             f"{what}; --clip moves at most a tenth of them, more would change the result. Take a larger public box"
         )
-    raise OutsideDomain(f"{what}; take a larger public box, remove them, or move them to the edge with --clip")
+    edge = ", or move them to the edge with --clip" if share <= MOST_CLIPPED else ""
+    raise OutsideDomain(f"{what}; take a larger public box, or remove them{edge}")
 
 
 def likely_mistake(points: Floats, box: Box) -> str:

@@ -30,7 +30,7 @@ def sections(text: str) -> dict[str, str]:
 
 
 def documented_like(other: Callable[..., Any], *, without: tuple[str, ...] = ()) -> Callable[[Job], Job]:
-    """Give a job those sections of another one's docstring that it lacks.
+    """Give a job those sections of another one's docstring that it lacks, and the parameters of both.
 
     Parameters
     ----------
@@ -52,6 +52,8 @@ def documented_like(other: Callable[..., Any], *, without: tuple[str, ...] = ())
         if job.__doc__ is None:  # python -OO
             return job
         own = {**shared, **sections(inspect.getdoc(job) or "")}
+        if own["Parameters"] != shared["Parameters"]:
+            own["Parameters"] = shared["Parameters"] + "\n" + own["Parameters"]
         parts = (f"{name}\n{'-' * len(name)}\n{own[name]}" for name in _ORDER if name in own)
         job.__doc__ = "\n\n".join([own[""], *parts]) + "\n"
         return job

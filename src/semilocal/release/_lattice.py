@@ -18,10 +18,11 @@ from ..arrays import Floats, is_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 
-__all__ = ["NOT_ROUNDED", "Lattice"]
+__all__ = ["BETWEEN", "NOT_ROUNDED", "ON_A_LINE", "Lattice"]
 
-_ON_A_LINE = 1e-6  # steps; a side so close to a line is on it: 0.01 is no float
-_BETWEEN = 1e-6  # lines that the room of a step counts for beside its own, so that no cell is flat
+ON_A_LINE = 1e-6  # steps; a side so close to a line is on it: 0.01 is no float
+BETWEEN = 1e-6  # lines that the room of a step counts for beside its own, so that no cell is flat
+_MOST_LINES = 1e10  # that are told apart: far more than any file has
 
 
 class Lattice(NamedTuple):
@@ -41,13 +42,13 @@ class Lattice(NamedTuple):
         if rounding is None:
             return NOT_ROUNDED
         steps = tuple(rounding) if hasattr(rounding, "__iter__") else (rounding,) * box.dimensions
-        sides = [high - low for low, high in zip(box.lower, box.upper, strict=True)]
-        if len(steps) != len(sides) or not all(
-            is_number(step) and 0 < step <= side for step, side in zip(steps, sides, strict=True)
+        if len(steps) != box.dimensions or not all(
+            is_number(step) and max(abs(low), abs(high)) / _MOST_LINES <= step <= high - low
+            for step, low, high in zip(steps, box.lower, box.upper, strict=True)
         ):
             raise InvalidInput(
-                f"rounding must be the step that coordinates are multiples of, above 0 and at most a side of the "
-                f"domain, or one per axis ({box.dimensions}); got {rounding!r}"
+                f"rounding must be the step that coordinates are multiples of, at most a side of the domain and not "
+                f"below {1 / _MOST_LINES:.0e} of its coordinates, or one per axis ({box.dimensions}); got {rounding!r}"
             )
         return Lattice(tuple(float(step) for step in steps))
 
@@ -62,7 +63,7 @@ class Lattice(NamedTuple):
         if not self.steps:
             return corners
         places = corners / np.array(self.steps)
-        return np.asarray(np.ceil(places - _ON_A_LINE) + _BETWEEN * places)
+        return np.asarray(np.ceil(places - ON_A_LINE) + BETWEEN * places)
 
 
 NOT_ROUNDED = Lattice()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..accounting import Ledger
 from ..arrays import short_repr
 from ..protocol.partition import Partition
-from .promised import Promised
+from .promised import Promised, Rounding
 from .streamed import AnyRun
 
 __all__ = ["CountsRelease", "counts"]
@@ -30,11 +30,14 @@ class CountsRelease(Promised):
     spent : Ledger
     simulated : bool
         Whether one program played all participants.
+    rounding : float, one per axis, or None
+        The public step that all coordinates are multiples of.
     """
 
     partition: Partition
     spent: Ledger
     simulated: bool = False
+    rounding: Rounding = None
 
     __repr__ = short_repr
 

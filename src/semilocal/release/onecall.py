@@ -21,6 +21,7 @@ from ._docstrings import documented_like
 from .pooled_counts import PooledCounts, pooled_counts, run_pooled
 from .pooled_mean import CellMeans, PooledMean, region_means
 from .pooled_points import PooledPoints, pooled_points
+from .promised import Rounding, check_rounding
 from .request import Options, ValueOptions, read_columns, request, what_of
 from .streamed import Rows
 
@@ -299,11 +300,23 @@ def points(
 
 @overload
 def counts(
-    points: Rows, box: Box | None = None, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
+    points: Rows,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Literal["nobody"],
+    rounding: Rounding = None,
+    **named: Unpack[Options],
 ) -> release.CountsRelease: ...
 @overload
 def counts(
-    points: Rows, box: Box | None = None, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
+    points: Rows,
+    box: Box | None = None,
+    *,
+    epsilon: float,
+    trust: Pooled,
+    rounding: Rounding = None,
+    **named: Unpack[Options],
 ) -> PooledCounts: ...
 @overload
 def counts(
@@ -312,6 +325,7 @@ def counts(
     *,
     epsilon: float,
     trust: Trust | None = None,
+    rounding: Rounding = None,
     **named: Unpack[Options],
 ) -> release.CountsRelease | PooledCounts: ...
 @documented_like(mean, without=("f", "value", "range"))
@@ -321,9 +335,16 @@ def counts(
     *,
     epsilon: float,
     trust: Trust | None = None,
+    rounding: Rounding = None,
     **named: Unpack[Options],
 ) -> release.CountsRelease | PooledCounts:
-    """Counts in boxes, with intervals, and the map they come from.
+    """Counts in boxes and polygons, with intervals, and the map they come from.
+
+    Parameters
+    ----------
+    rounding : float or one per axis, optional
+        If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public: every
+        answer then takes it into account. It is never learned from the positions.
 
     Returns
     -------
@@ -344,11 +365,12 @@ def counts(
     """
     points, named = read_columns(points, None, box, named)
     asked = request(box, epsilon, trust, **named)
+    check_rounding(rounding, asked.options.get("hierarchy"), asked.domain)
     if asked.trust == "nobody":
         run, _, spent = asked.run(points)
         result = release.counts(run, ledger=spent)
-        return replace(result, spent=result.spent.times(asked.rows))
-    return asked.count(points)
+        return replace(result, spent=result.spent.times(asked.rows), rounding=rounding)
+    return replace(asked.count(points), rounding=rounding)
 
 
 # The same run and the same result, read as a map: ``boxes``, ``crowds``, ``locate`` and the ways out.

@@ -20,7 +20,7 @@ from ..pooled.estimate import estimate
 from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, play
 from ..pooled.task import PooledTask
-from .promised import Mapped
+from .promised import Mapped, Rounding
 from .streamed import Rows
 
 __all__ = ["PooledCounts", "is_simulated", "pooled_counts", "run_pooled", "words_from"]
@@ -38,12 +38,15 @@ class PooledCounts(Mapped):
     spent : Ledger
     simulated : bool
         Whether the noise was seeded, or one program played both servers.
+    rounding : float, one per axis, or None
+        The public step that all coordinates are multiples of.
     """
 
     published: Published
     partition: PooledPartition
     spent: Ledger
     simulated: bool
+    rounding: Rounding = None
 
     __repr__ = short_repr
 

@@ -18,7 +18,9 @@ import numpy.typing as npt
 from ..accounting import Ledger
 from ..arrays import Floats, Integers
 from ..errors import InvalidInput
+from ..geometry.box import Box
 from ..geometry.polygons import Polygons
+from ..hierarchy.base import Hierarchy
 from ..pooled.loss import guarantee, ladder
 from ..pooled.partition import PooledPartition
 from ..protocol.cellmap import CellMap, WaysOut
@@ -32,10 +34,19 @@ from ._tree import Tree
 from ._walk import Counted, Walk
 from .boxes import CountAnswers
 
-__all__ = ["Mapped", "Promised", "Rounding", "promise_of"]
+__all__ = ["Mapped", "Promised", "Rounding", "check_rounding", "promise_of"]
 
 AnyWalk: TypeAlias = Walk | PooledWalk | PublicShares | PooledShares
 Rounding: TypeAlias = float | Sequence[float] | None
+_MOST_WALKS = 4  # that a release keeps, one for each step
+
+
+def check_rounding(rounding: Rounding, hierarchy: Hierarchy | None, box: Box) -> Lattice:
+    """The lattice of a public step; refuses a step that is none, and one for a map whose cells are no boxes."""
+    lattice = Lattice.of(rounding, box)
+    if lattice.steps and hierarchy is not None and not hierarchy.cells_are_boxes:
+        raise InvalidInput("rounding is for maps of boxes; leave it out for other maps")
+    return lattice
 
 
 def promise_of(
@@ -72,12 +83,15 @@ class Mapped(WaysOut):
         Whether one program played all participants, or the noise was seeded.
     own : str
         The value of their own that people gave, and its range, in words; empty if there is none.
+    rounding : float, one per axis, or None
+        The public step that all coordinates are multiples of, for every answer; None if there is none.
     """
 
     partition: Partition | PooledPartition
     spent: Ledger
     simulated: bool
     own: str = ""
+    rounding: Rounding = None
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -103,7 +117,8 @@ class Mapped(WaysOut):
             ``__geo_interface__``, or H3 cells as strings; see :func:`semilocal.geometry.shapes.as_polygons`.
         rounding : float or one per axis, optional
             If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public:
-            boxes take whole lines of the lattice then, in which the errors of cells along a side would else agree.
+            areas take whole places of the lattice then; by lengths the errors of cells along a side would agree.
+            That of the release if left out.
 
         Returns
         -------
@@ -113,14 +128,17 @@ class Mapped(WaysOut):
             moved by a TRIM; without TRIMs, public regions answer areas along their edges exactly (standard error 0).
         """
         asked = as_areas(areas, self.partition.task.box)
-        lattice = Lattice.of(rounding, self.partition.task.box)
+        task = self.partition.task
+        lattice = check_rounding(self.rounding if rounding is None else rounding, task.hierarchy, task.box)
         if lattice.steps:
             asked = self._measured(asked, lattice)
         return self._answers(self._walk(lattice).query(asked))
 
-    def _measured(self, asked: Asked, lattice: Lattice) -> Floats:
-        if isinstance(asked, Polygons) or not self.partition.task.hierarchy.cells_are_boxes:
-            raise InvalidInput("rounding is for boxes on maps of boxes; leave it out for polygons and other maps")
+    def _measured(self, asked: Asked, lattice: Lattice) -> Asked:
+        if isinstance(asked, Polygons):
+            from ._lattice_polygons import on_lattice  # shapely is an extra
+
+            return on_lattice(asked, lattice, self.partition.task.box)
         return lattice.measure(asked)
 
     def _answers(self, found: Counted) -> CountAnswers:
@@ -145,6 +163,8 @@ class Mapped(WaysOut):
 
     def _walk(self, lattice: Lattice) -> AnyWalk:
         if lattice not in self._walks:
+            if len(self._walks) >= _MOST_WALKS:  # a server is asked for any step: the oldest goes
+                del self._walks[next(iter(self._walks))]
             self._walks[lattice] = self._new_walk(lattice)
         return self._walks[lattice]
 

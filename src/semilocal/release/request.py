@@ -5,6 +5,7 @@ Everything is refused before it is computed.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -246,5 +247,10 @@ def request(
     rows_per_user: int = 1,
     **options: Any,
 ) -> Request:
-    """What was asked for, with its defaults."""
+    """What was asked for, with its defaults; refuses an option that no job has."""
+    for name in options:
+        if name not in Options.__annotations__:
+            near = difflib.get_close_matches(name, [*Options.__annotations__, *ValueOptions.__annotations__], n=1)
+            advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(Options.__annotations__)}"
+            raise InvalidInput(f"there is no option {name!r} here; {advice}")
     return Request(box, epsilon, which_trust(trust), delta, k, rng, cap, ledger, users, rows_per_user, options)

@@ -29,6 +29,7 @@ _PARAMETERS = {
     "limit": ("query", {"type": "integer", "minimum": 1, "maximum": 1000}, "most reports of a page"),
     "box": ("query", {"type": "string"}, "all lower ends, then all upper ends, with commas"),
     "level": ("query", {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, "of the interval; 0.95"),
+    "rounding": ("query", {"type": "number", "exclusiveMinimum": 0}, "step that all coordinates are multiples of"),
 }
 
 

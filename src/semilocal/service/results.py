@@ -23,7 +23,7 @@ from ..protocol.plan import Plan
 from ..protocol.promise import INSIDE, Guarantee, promise
 from ..release import CountsRelease, MeanRelease, collected_mean, counts, region_values
 from ..release.pooled_mean import region_means
-from ..release.promised import Mapped
+from ..release.promised import Mapped, Rounding
 from .campaign import Campaign, Status
 from .means import mean_document
 from .stores.base import Store
@@ -132,9 +132,11 @@ class Findings:
         """
         return regions_geoparquet(self.partition)
 
-    def count(self, areas: Any, level: float) -> dict[str, Any]:
+    def count(self, areas: Any, level: float, rounding: Rounding = None) -> dict[str, Any]:
         """Numbers of participants in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""
-        return counts_document(self.campaign.task.id, self.counts, areas, level, note=UNPROTECTED, promise=self.promise)
+        return counts_document(
+            self.campaign.task.id, self.counts, areas, level, rounding, note=UNPROTECTED, promise=self.promise
+        )
 
     def means_in(self, areas: Any, level: float) -> list[dict[str, Any]]:
         """All means that were released so far, for boxes float[q, 2, d] or polygons, ready for JSON."""
@@ -220,10 +222,10 @@ def campaign_promise(partition: Partition, plan: Plan) -> Guarantee:
 
 
 def counts_document(
-    task: bytes, counts: Mapped, areas: Any, level: float, *, note: str, promise: Guarantee
+    task: bytes, counts: Mapped, areas: Any, level: float, rounding: Rounding, *, note: str, promise: Guarantee
 ) -> dict[str, Any]:
     """Numbers of participants in boxes float[q, 2, d] or polygons with intervals and the promise, ready for JSON."""
-    answers = counts.query(areas)
+    answers = counts.query(areas, rounding=rounding)
     ends = answers.interval(level)
     numbers = zip(answers.value.tolist(), answers.stderr.tolist(), ends.tolist(), strict=True)
     return {

@@ -63,6 +63,12 @@ def test_counts_are_those_that_everybody_computes_from_the_transcript(sqlite: SQ
         assert one.json()["counts"] == [
             {"value": expected.value[0], "stderr": expected.stderr[0], "interval": expected.interval()[0].tolist()}
         ]
+        stepped = counts(await partition_of(client, document["rounds"])).query(BOXES, rounding=0.15).value.tolist()
+        for steps in (0.15, [0.15, 0.15]):
+            many = (await client.post(f"{BASE}/counts", json={"boxes": BOXES, "rounding": steps})).json()
+            assert [row["value"] for row in many["counts"]] == stepped != expected.value.tolist()
+        one = await client.get(f"{BASE}/counts", params={"box": "0.1,0.2,0.4,0.9", "rounding": "0.15"})
+        assert one.json()["counts"][0]["value"] == stepped[0]
 
     run(sqlite, scenario)
 
@@ -125,7 +131,9 @@ def test_polygons_are_counted_like_the_boxes_that_they_are(sqlite: SQLiteStore) 
 @pytest.mark.parametrize(
     "query",
     ["", "?box=", "?box=0,0,1", "?box=0,0,1,1,1,1", "?box=0.5,0,0.1,1", "?box=0,0,nan,1", "?box=a,b,c,d",
-     "?box=0,0,1,1&level=0", "?box=0,0,1,1&level=95", "?box=0,0,1,1&level=x", "?box=0,0,1,1&level=nan"],
+     "?box=0,0,1,1&level=0", "?box=0,0,1,1&level=95", "?box=0,0,1,1&level=x", "?box=0,0,1,1&level=nan",
+     "?box=0,0,1,1&rounding=0", "?box=0,0,1,1&rounding=x", "?box=0,0,1,1&rounding=", "?box=0,0,1,1&rounding=1e-300",
+     "?box=0,0,1,1&rounding=0.1,0.1,0.1", "?box=0,0,1,1&rounding=inf"],
 )  # fmt: skip
 def test_what_is_no_box_or_no_level_is_refused(sqlite: SQLiteStore, query: str) -> None:
     async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
@@ -144,6 +152,8 @@ def test_bad_bodies_are_refused_with_a_reason(sqlite: SQLiteStore) -> None:
             {"boxes": [[[0, 0], [1]]]},
             {"boxes": "x"},
             {"boxes": BOXES, "more": 1},
+            {"boxes": BOXES, "rounding": "0.1"},
+            {"boxes": BOXES, "rounding": [0.1]},
         ]
         for body in bodies:
             problem(await client.post(f"{BASE}/counts", json=body), "malformed")

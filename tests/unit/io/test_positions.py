@@ -46,6 +46,7 @@ def test_swapped_axes_and_metres_are_named(tmp_path: Path, change: Any, words: s
     text = str(caught.value)
     assert words in text.replace("Take", "take")
     assert "in line 2" in text
+    assert clip or "--clip" not in text  # more than a tenth: it would be refused, too
     for number in points[0]:
         assert f"{number:.4f}"[:7] not in text
 

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shapely
 
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput
 from semilocal.geometry.index import count_points
-from semilocal.release._lattice import NOT_ROUNDED, Lattice
+from semilocal.geometry.shapes import as_polygons
+from semilocal.release._lattice import BETWEEN, NOT_ROUNDED, Lattice
+from semilocal.release._lattice_polygons import on_lattice
 
 STEP = 0.01
 UNIT = sl.Box((0.0, 0.0), (1.0, 1.0))
@@ -76,14 +79,65 @@ def test_lines_before_a_side_are_those_that_a_half_open_box_leaves_out() -> None
     assert (np.diff(lattice.measure(np.unique(sides, axis=0))[:, 0]) > 0).all()
 
 
-@pytest.mark.parametrize("rounding", [0, -0.1, 2.0, "0.01", (0.01,), (0.01, float("nan")), True])
+@pytest.mark.parametrize("rounding", [0, -0.1, 2.0, 1e-300, "0.01", (0.01,), (0.01, float("nan")), True])
 def test_a_step_that_is_none_is_refused(rounding: Any) -> None:
     with pytest.raises(InvalidInput, match="rounding must be the step"):
         Lattice.of(rounding, UNIT)
 
 
-def test_rounding_is_refused_for_polygons() -> None:
+def test_polygons_hold_the_places_that_they_hold() -> None:
+    """Against shapely, place by place; those on the outline do not occur."""
+    rng, step = np.random.default_rng(5), 0.04
+    shapes = [shapely.Point(*rng.uniform(-0.1, 1.1, 2)).buffer(size, quad_segs=3) for size in (0.01, 0.05, 0.2, 0.5)]
+    shapes.append(shapes[-1].difference(shapely.box(0.307, 0.307, 0.613, 0.613)))
+    found = on_lattice(as_polygons(shapes, UNIT), Lattice((step, step)), UNIT)
+    places = np.stack(np.meshgrid(np.arange(25), np.arange(25)), axis=-1).reshape(-1, 2)
+    for number, shape in enumerate(shapes):
+        squares = np.asarray(np.stack([places, places + 1], axis=1) * (1 + BETWEEN), dtype=np.float64)
+        inner, _, holds = found.take(np.full(len(places), number)).within(squares)
+        expected = shapely.contains_xy(shape, *(places * step).T)
+        assert (holds == expected).all()
+        assert np.allclose(inner.share(squares), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("trust", ["curator", "nobody"])
+def test_a_polygon_along_the_axes_is_answered_like_its_box(trust: Any) -> None:
+    _, result = counted(trust)
+    corners = (0.30, 0.35, 0.44, 0.46)
+    box, polygon = [[corners[:2], corners[2:]]], [shapely.box(*corners)]
+    one, other = result.query(box, rounding=STEP), result.query(polygon, rounding=STEP)
+    assert np.allclose(one.value, other.value, rtol=1e-4)
+    assert np.allclose(one.stderr, other.stderr, rtol=1e-2)
+
+
+def test_a_polygon_between_all_places_holds_nearly_nobody_and_too_many_rows_are_refused() -> None:
     _, result = counted("curator")
-    triangle = {"type": "Polygon", "coordinates": [[[0.1, 0.1], [0.5, 0.1], [0.1, 0.5], [0.1, 0.1]]]}
-    with pytest.raises(InvalidInput, match="rounding is for boxes"):
-        result.query([triangle], rounding=STEP)
+    assert result.query([shapely.box(0.401, 0.401, 0.409, 0.409)], rounding=STEP).value[0] < 1e-3
+    with pytest.raises(InvalidInput, match="cross 1,000,000 rows"):
+        result.query([shapely.box(0.1, -1, 0.2, 2)], rounding=2e-6)
+
+
+@pytest.mark.parametrize("trust", ["curator", "two-servers", "nobody"])
+def test_a_step_that_the_job_knows_holds_for_every_answer(trust: Any) -> None:
+    """Planted bug: the job forgets the step. Then both would be equal without it, too."""
+    _, result = counted(trust)
+    crowd: Any = {"k": 20, "delta": 0.05} if trust == "nobody" else {}
+    rng = np.random.default_rng(11)
+    knows = sl.counts(rounded(4_000, rng), UNIT, epsilon=2.0, trust=trust, rounding=STEP, rng=rng, **crowd)
+    box = [[[0.301, 0.352], [0.441, 0.463]]]
+    assert knows.query(box).value == result.query(box, rounding=STEP).value != result.query(box).value
+    assert (knows.density((7, 7)) == result.density((7, 7), rounding=STEP)).all()
+    assert np.allclose(knows.interval(), result.interval())
+
+
+def test_a_job_refuses_a_step_before_it_counts() -> None:
+    for domain, words in (({"box": UNIT}, "at most a side"), ({"hierarchy": sl.SphereTree(10)}, "maps of boxes")):
+        with pytest.raises(InvalidInput, match=words):
+            sl.counts(np.zeros((9, 2)), epsilon=1.0, trust="curator", rounding=2.0, **domain)
+
+
+def test_a_server_that_is_asked_for_many_steps_keeps_few_walks() -> None:
+    _, result = counted("curator")
+    for step in range(1, 9):
+        result.query([[[0.3, 0.3], [0.4, 0.4]]], rounding=step / 100)
+    assert len(result._walks) <= 4

@@ -36,7 +36,7 @@ class QueryOptions:
     level
         of the intervals
     rounding
-        the step that all coordinates are multiples of, if that is public: 0.01 for two decimals; boxes only
+        the step that all coordinates are multiples of, if that is public: 0.01 for two decimals
     """
 
     queries: Annotated[Path | None, FILE] = None
@@ -63,8 +63,6 @@ def queries_of(options: QueryOptions, box: Box, tree: AnyTree | None = None) -> 
     else:
         raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
     check_queries(queries, box)
-    if options.rounding is not None and queries.shapes is not None:
-        raise InvalidInput("--rounding is for boxes; leave it out to ask about polygons")
     return queries
 
 

@@ -14,6 +14,7 @@ import msgspec
 from ...io.regions import regions_geoparquet, regions_json
 from ...release.pair_counts import PairResult, pair_counts, pair_document
 from ...release.pooled_mean import CellMeans, PooledMean
+from ...release.promised import Rounding
 from ...sharing.pair import EXPERIMENTAL, PairTask
 from ...sharing.wire import SignedTree
 from ..means import mean_document
@@ -58,10 +59,10 @@ class PairFindings:
         """
         return regions_geoparquet(self.counts.partition)
 
-    def count(self, areas: Any, level: float) -> dict[str, Any]:
+    def count(self, areas: Any, level: float, rounding: Rounding = None) -> dict[str, Any]:
         """Numbers of reports in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""
         return counts_document(
-            self.pair.id, self.counts, areas, level, note=EXPERIMENTAL, promise=self.counts.guarantee
+            self.pair.id, self.counts, areas, level, rounding, note=EXPERIMENTAL, promise=self.counts.guarantee
         )
 
     def means_in(self, areas: Any, level: float) -> list[dict[str, Any]]:

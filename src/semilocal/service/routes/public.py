@@ -70,13 +70,15 @@ class MultiPolygonForm(Geometry, frozen=True, tag="MultiPolygon"):
 class CountsForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of a request for counts: boxes as lower and upper corners or GeoJSON polygons, and the intervals' level.
 
-    With ``means``, the means that were released come along.
+    With ``means``, the means that were released come along. ``rounding`` is the step that all coordinates are known to
+    be multiples of, or one per axis.
     """
 
     boxes: list[list[list[float]]] = []
     polygons: list[PolygonForm | MultiPolygonForm] = []
     level: float = LEVEL
     means: bool = False
+    rounding: float | list[float] | None = None
 
 
 async def list_tasks(context: Context, request: Request) -> Response:
@@ -169,10 +171,17 @@ async def count_box(context: Context, request: Request) -> Response:
     try:
         corners = [float(number) for number in numbers]
         level = float(request.query_params.get("level", str(LEVEL)))
+        steps = request.query_params.get("rounding")
+        rounding = None if steps is None else float(steps)
     except ValueError:
-        raise Problem("malformed", "box takes numbers with commas, all lower ends, then all upper ends") from None
+        raise Problem(
+            "malformed",
+            "box takes numbers with commas: all lower ends, then all upper ends; level takes one, rounding one step",
+        ) from None
     half = len(corners) // 2
-    return await _count(context, request, CountsForm([[corners[:half], corners[half:]]], level=level))
+    return await _count(
+        context, request, CountsForm([[corners[:half], corners[half:]]], level=level, rounding=rounding)
+    )
 
 
 async def count_areas(context: Context, request: Request) -> Response:
@@ -192,7 +201,7 @@ async def _count(context: Context, request: Request, form: CountsForm) -> Respon
     areas = form.boxes or msgspec.to_builtins(form.polygons)
     found = await _countable(context, request)
     try:
-        answer = await context.service.compute(found.count, areas, form.level)
+        answer = await context.service.compute(found.count, areas, form.level, form.rounding)
         if form.means:
             answer["means"] = await context.service.compute(found.means_in, areas, form.level)
         return json_response(answer)
@@ -283,7 +292,7 @@ OPERATIONS = (
     ),
     Operation(
         "get", f"{_TASK}/counts", count_box, "Participants in a box, with an interval", (200,), JSON,
-        (*_OF_RESULTS, "malformed"), query=("box", "level"), of_pair=count_box,
+        (*_OF_RESULTS, "malformed"), query=("box", "level", "rounding"), of_pair=count_box,
     ),
     Operation(
         "post", f"{_TASK}/counts", count_areas, "Participants in many boxes or polygons, with intervals", (200,), JSON,

@@ -17,9 +17,10 @@ export function polygonOf({ x0, y0, x1, y1, ring = [[x0, y0], [x1, y0], [x1, y1]
   return { type: "Polygon", coordinates: [[...ring, ring[0]]] };
 }
 
-/** What to send to ask about an area. @param {Area} area @param {import("#map/camera.js").Domain} domain */
-export function questionOf(area, domain) {
-  return area.ring ? { polygons: [polygonOf(area)] } : { boxes: [boxOf(area, domain)] };
+/** What to send to ask about an area. @param {Area} area @param {import("#map/camera.js").Domain} domain @param {number} [step] that coordinates are multiples of, 0 if none is known */
+export function questionOf(area, domain, step = 0) {
+  const asked = area.ring ? { polygons: [polygonOf(area)] } : { boxes: [boxOf(area, domain)] };
+  return step ? { ...asked, rounding: step } : asked;
 }
 
 /** @param {string} value */

@@ -25,6 +25,7 @@ export class Ask {
     this.error = "";
     this.note = "";
     this.promise = "";
+    this.step = 0; // that coordinates are known to be multiples of
     this.milliseconds = 0;
   }
 
@@ -32,7 +33,7 @@ export class Ask {
   async ask(area, name) {
     const began = performance.now();
     try {
-      const answer = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: { ...questionOf(area, this.domain), means: true } });
+      const answer = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: { ...questionOf(area, this.domain, this.step), means: true } });
       const [{ value, stderr, interval: [low, high] }] = answer.counts;
       this.answers = [...this.answers, { name: name || (area.ring ? "polygon" : "rectangle"), area, value, stderr, low, high, means: answer.means }];
       this.note = answer.note;
@@ -94,6 +95,8 @@ export class Ask {
           ${fields.map(([name, word, value]) => html`<label>${word}
             <input name=${name} type="number" step="any" required value=${value} min=${/x/.test(name) ? domain.lower[0] : domain.lower[1]}
               max=${/x/.test(name) ? domain.upper[0] : domain.upper[1]} /></label>`)}
+          <label class="wide">positions are rounded to (if known)
+            <input name="rounding" type="number" step="any" min="0" placeholder="such as 0.01" @input=${(/** @type {Event} */ event) => (this.step = Number(/** @type {HTMLInputElement} */ (event.target).value))} /></label>
           <button class="wide">Count</button>
         </form>` : html`<p class="quiet">Counts can be asked when all regions are found.</p>`}
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
