@@ -29,8 +29,9 @@ _PSEUDONYM = b"semilocal/1/pseudonym"
 
 def derive(secret: bytes, label: bytes, length: int) -> bytes:
     """``length`` bytes that only the holder of the secret can tell: HMAC-SHA-256(secret, counter ‖ label), joined."""
-    blocks = -(-length // 32)
-    stream = b"".join(hmac.digest(secret, i.to_bytes(4, "big") + label, hashlib.sha256) for i in range(blocks))
+    stream = hmac.digest(secret, bytes(4) + label, hashlib.sha256)
+    for block in range(1, -(-length // 32)):
+        stream += hmac.digest(secret, block.to_bytes(4, "big") + label, hashlib.sha256)
     return stream[:length]
 
 

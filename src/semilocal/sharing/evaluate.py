@@ -94,12 +94,10 @@ class Half:
             raise InvalidInput(f"server must be 0 or 1; got {server!r}")
         if len(public) != len(private):
             raise InvalidInput(f"every report has a public and a private part; got {len(public)} and {len(private)}")
-        wrong = next((len(part) for part in public if len(part) != shape.public_bytes), None)
-        if wrong is not None:
-            raise InvalidInput(f"a public part has {shape.public_bytes} bytes; got {wrong}")
-        wrong = next((len(part) for part in private if len(part) != shape.private_bytes), None)
-        if wrong is not None:
-            raise InvalidInput(f"a private part has {shape.private_bytes} bytes; got {wrong}")
+        for what, parts, size in (("public", public, shape.public_bytes), ("private", private, shape.private_bytes)):
+            wrong = set(map(len, parts)) - {size}
+            if wrong:
+                raise InvalidInput(f"a {what} part has {size} bytes; got {min(wrong)}")
         n = len(public)
         cut = correction_bytes(shape.levels, shape.width)
         self.shape, self.server, self.level, self.cells = shape, server, 0, 1

@@ -18,6 +18,7 @@ Knows shares, the rule and noise. Knows no peer, HTTP, clock, file or random gen
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
@@ -152,6 +153,7 @@ class Party:
         # nothing in a cell that was not opened (it would have no opened cell to fail in): these sums stay as they are.
         self._sums: list[npt.NDArray[np.uint64]] = []
         self._final_numbers: Integers | None = None
+        self._digest: bytes | None = None  # of the reports that count, once it was asked for
 
     @classmethod
     def of(
@@ -175,7 +177,9 @@ class Party:
     @property
     def accepted(self) -> bytes:
         """Digest of the reports that count now."""
-        return accepted_digest([one for one, counts in zip(self._ids, self._evaluator.accepted, strict=True) if counts])
+        if self._digest is None:
+            self._digest = accepted_digest(list(itertools.compress(self._ids, self.counts.tolist())))
+        return self._digest
 
     def tags(self) -> npt.NDArray[np.uint8]:
         """What must be equal on both servers, one row per report: uint8[n, b]."""
@@ -198,6 +202,7 @@ class Party:
         if new.any():
             sums = sums - self._evaluator.sums_of(new)
             self._evaluator.drop(new)
+            self._digest = None
         if depth == 0:
             self.people = int(np.count_nonzero(self._evaluator.accepted))
             self.levels.append(root_level(self.task, self.people))

@@ -103,9 +103,9 @@ class Corrections(NamedTuple):
             If a report has another length, or bits set after its last level.
         """
         size = correction_bytes(levels, width)
-        wrong = next((len(report) for report in reports if len(report) != size), None)
-        if wrong is not None:
-            raise InvalidInput(f"the public part of a report with {levels} levels has {size} bytes; got {wrong}")
+        wrong = set(map(len, reports)) - {size}
+        if wrong:
+            raise InvalidInput(f"the public part of a report with {levels} levels has {size} bytes; got {min(wrong)}")
         raw = np.frombuffer(b"".join(reports), dtype=np.uint8).reshape(len(reports), size)
         packed = -(-levels // 8)
         bits = np.unpackbits(raw[:, :packed], axis=1, bitorder="little")

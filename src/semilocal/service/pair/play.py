@@ -309,6 +309,8 @@ class Play:
 
     def _flags(self, tree: _Tree, rejected: bytes) -> Flags:
         """Rejected reports as flags; only reports of chunks that differ can have failed the check."""
+        if not rejected:  # as a rule
+            return np.zeros(len(tree.ids), dtype=bool)
         wanted = set(split_ids(rejected))
         flags = np.array([report in wanted for report in tree.ids], dtype=bool)
         if np.count_nonzero(flags) != len(wanted):
