@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from semilocal.service.stores.base import Store
-from semilocal.service.stores.chunks import Claim, Pending
+from semilocal.service.stores.chunks import Claim, Fault, Pending
 from tests.helpers.chunks import people, store_reports
 from tests.helpers.pairs import pair_task
 from tests.helpers.service import database, postgres, store  # noqa: F401
@@ -52,6 +52,18 @@ def test_a_result_is_stored_once_and_the_second_changes_nothing(counted: Store) 
     tables.put_result(claim, b"other")
     assert tables.results(TASK, name("first")) == {0: b"one"}
     assert tables.finished(TASK, name("first")) == 1
+
+
+def test_a_chunk_says_why_it_was_not_computed_until_it_is(counted: Store) -> None:
+    tables = counted.pairs
+    assert tables.fault(TASK) is None
+    tables.put_fault(Claim(TASK, name("first"), 2), "later")
+    tables.put_fault(Claim(TASK, name("first"), 1), "its reports are lost")
+    assert tables.fault(TASK) == Fault(1, "its reports are lost")
+    tables.put_result(Claim(TASK, name("first"), 1), b"r")
+    assert tables.fault(TASK) == Fault(2, "later")
+    tables.put_result(Claim(TASK, name("first"), 2), b"r")
+    assert tables.fault(TASK) is None
 
 
 def test_one_of_two_workers_gets_a_chunk(counted: Store) -> None:

@@ -472,7 +472,7 @@ def test_no_column_can_hold_an_address_or_the_time_of_a_participant(postgres: Po
         "pair_uploads": ["id", "pair", "report", "bucket", "digest", "public", "private", "onward"],
         "pair_refused": ["pair", "report"],
         "pair_steps": ["pair", "number", "bucket", "step", "request", "answer"],
-        "pair_chunks": ["pair", "chunk", "bucket", "root", "ids", "owner", "claimed", "lease_ends"],
+        "pair_chunks": ["pair", "chunk", "bucket", "root", "ids", "owner", "claimed", "lease_ends", "fault"],
         "pair_orders": ["pair", "number", "digest", "body"],
         "pair_results": ["pair", "digest", "chunk", "result"],
     }  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from ..errors import StoreUnavailable
 
-__all__ = ["Faults", "Health", "Seldom"]
+__all__ = ["PUBLIC", "Faults", "Health", "Seldom"]
 
 log = logging.getLogger("semilocal.service")
 

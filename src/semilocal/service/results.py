@@ -1,7 +1,8 @@
 """What a campaign publishes: regions, crowds, releases, counts in boxes, and the promise they come with.
 
 Every number comes from the classes of :mod:`semilocal.release`, which take what a transcript gives. Regions, crowds and
-who answered are public by design; only the place inside a region is protected. Knows a store. Knows no HTTP.
+who answered are public by design; of a position, only the place inside a region is protected.
+Knows a store. Knows no HTTP.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from typing import NamedTuple
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, StoreUnavailable, printable
 from ...sharing.envelope import Role
 from ...sharing.evaluate import Half
 from ...sharing.pair import PairTask
@@ -89,6 +89,11 @@ class ChunkWorker:
             self.claim = Claim(found.task, found.digest, found.chunk)
             try:
                 self.work_on(self.claim)
+            except StoreUnavailable:
+                raise  # nothing is wrong with the chunk
+            except Exception as error:
+                self._tables.put_fault(self.claim, f"{type(error).__name__}: {printable(str(error))}")
+                raise
             finally:
                 self.claim = None
         return True

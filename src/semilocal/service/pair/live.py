@@ -16,6 +16,7 @@ from ...errors import InvalidInput
 from ...sharing.envelope import Role
 from ...sharing.pair import PairTask
 from ...sharing.wire import MAX_TREE, Closing, split_ids
+from ..stores.chunks import Fault
 from ..stores.pairs import PairRow, PairTables, StepRow
 from .evaluator import ChunkEvaluator
 from .keys import PairSecrets
@@ -38,6 +39,8 @@ class LivePair:
         What it waits for, in words.
     progress : (int, int)
         Chunks of reports that are evaluated of the present level, and all of them.
+    stuck : str or None
+        Which chunk cannot be evaluated and why, in words for the operator.
     """
 
     def __init__(self, pair: PairTask, role: Role, row: PairRow) -> None:
@@ -48,6 +51,7 @@ class LivePair:
         self.lock = asyncio.Lock()
         self.waits_for: str | None = None
         self.progress = (0, 0)
+        self.stuck: str | None = None
         self.steps = 0
         self.pending: StepRow | None = None  # the leader's request that is not answered yet
 
@@ -79,9 +83,10 @@ class LivePair:
             return f"this server's operator to confirm: semilocal campaign confirm {self.task.hex()[:12]}"
         return f"the leader ({self.pair.leader.name})"
 
-    def note_progress(self, done: int, total: int) -> None:
-        """How much of the level is evaluated."""
+    def note_progress(self, done: int, total: int, fault: Fault | None) -> None:
+        """How much of the level is evaluated, and which chunk cannot be."""
         self.progress = (done, total)
+        self.stuck = None if fault is None else f"part {fault.chunk + 1} of {total} cannot be evaluated: {fault.why}"
 
 
 def build_play(live: LivePair, tables: PairTables, workers: OwnWorkers, signing_secret: bytes) -> Play:

@@ -9,6 +9,7 @@ Knows the tables, both roles and a clock that is passed in. Knows no HTTP: the o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import secrets
@@ -23,7 +24,7 @@ from ...sharing.pair import Operator, PairTask
 from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
 from ..admin import MAX_TOKENS
 from ..campaign import new_token, token_hash
-from ..faults import Faults
+from ..faults import PUBLIC, Faults
 from ..keys import Keyring
 from ..stores.base import Outcome, Store
 from ..stores.pairs import SEED, PairRow
@@ -165,11 +166,20 @@ class Pairs:
             self._live[task].waits_for = str(error)
             self._pause(task)
         except Exception as error:
-            self.faults.note(task, error)
-            self._pause(task)
+            if await self._note(task, error):
+                self._pause(task)
         else:
             self._pauses.pop(task, None)
             self.faults.clear(task)
+
+    async def _note(self, task: bytes, error: Exception) -> bool:
+        """Note a fault; False if the pair has ended meanwhile, and nothing has to go on."""
+        with contextlib.suppress(StoreUnavailable):
+            row = await self.work(self._tables.row, task)
+            if row is not None and row.ended:
+                return False
+        self.faults.note(task, error)
+        return True
 
     def _pause(self, task: bytes) -> None:
         _, pause = self._pauses.get(task, (0.0, 0.1))
@@ -256,9 +266,12 @@ class Pairs:
         sealing = PairSecrets(current, seed).sealing_key
         return Operator(self.settings.name, self.settings.origin, self._keys.current, sealing)
 
-    def state(self, live: LivePair) -> dict[str, Any]:
-        """Where a pair stands, for everybody."""
-        return live.state(now=self._clock(), fault=self.faults.public(live.task))
+    def state(self, live: LivePair, *, operator: bool = False) -> dict[str, Any]:
+        """Where a pair stands: for everybody, or for this server's operator, who is told why it does not go on."""
+        fault = self.faults.public(live.task)
+        if live.stuck is not None and not live.row.ended:
+            fault = live.stuck if operator else PUBLIC
+        return live.state(now=self._clock(), fault=fault)
 
     # -- administrators --------------------------------------------------------------------------------------------
 
@@ -418,7 +431,7 @@ class Pairs:
                 await self.evaluate(play.prepare)
             except Exception as error:
                 live.drop_play()
-                self.faults.note(live.task, error)
+                await self._note(live.task, error)
 
     async def _answer_proposal(self, task: bytes, body: bytes) -> bytes:
         proposal = Proposal.from_bytes(body)

@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from ...errors import SemilocalError, StoreUnavailable
 from ..keys import Keyring
 from ..stores.base import open_store
+from ..stores.chunks import Fault
 from ..stores.pairs import PairTables
 from .chunk_worker import LEASE, MEMORY, ChunkWorker
 
@@ -28,7 +29,7 @@ SOON, SELDOM = 0.002, 0.2  # seconds between two looks into the database
 _LOADED = ["semilocal.service.pair.work", "semilocal.service.stores.sqlite"]  # before processes are forked
 IDLE = 60.0  # seconds without work after which a process of a server ends
 PAUSE = 1.0  # seconds after a fault, and before a process is started again that died soon
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int, Fault | None], None]
 
 
 class Processes:
@@ -118,8 +119,13 @@ class OwnWorkers:
         self._guard = threading.Lock()
         self._stopped = threading.Event()
 
-    def wait(self, task: bytes, digest: bytes, count: int, progress: Progress = lambda done, total: None) -> None:
+    def wait(self, task: bytes, digest: bytes, count: int, progress: Progress = lambda *_: None) -> None:
         """Return when an order has so many results.
+
+        Parameters
+        ----------
+        progress : callable
+            Is told how many results there are, of how many, and which chunk cannot be computed.
 
         Raises
         ------
@@ -129,7 +135,8 @@ class OwnWorkers:
         begun = time.monotonic()
         while True:
             done = self._tables.finished(task, digest)
-            progress(done, count)
+            slow = time.monotonic() - begun > PAUSE
+            progress(done, count, self._tables.fault(task) if slow and done < count else None)
             if done >= count:
                 return
             if self._stopped.is_set():

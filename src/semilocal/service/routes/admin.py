@@ -11,7 +11,7 @@ from ..campaign import CampaignForm
 from ..http import Request, Response, decode_form, json_response, read_request, task_of
 from ..problems import Problem
 from ..worker import describe_step, label
-from .pair import TokensForm, cancel_pair, end_uploads, make_pair_tokens, show_pair_state
+from .pair import TokensForm, cancel_pair, end_uploads, make_pair_tokens, show_pair_progress
 from .table import JSON, TASK_PROBLEMS, Context, Operation
 
 __all__ = ["OPERATIONS"]
@@ -103,7 +103,7 @@ OPERATIONS = (
     ),
     Operation(
         "get", "/tasks/{task}/progress", show_progress, "Reports in the open round", (200,), JSON, _OF_TASK, "",
-        "admin", of_pair=show_pair_state,
+        "admin", of_pair=show_pair_progress,
     ),
     Operation(
         "post", "/tasks/{task}/start", start, "End enrolment", (200,), JSON, (*_OF_TASK, "campaign-ended"), "", "admin",

@@ -41,8 +41,8 @@ from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
 
 __all__ = [
     "GEOJSON", "GEOPARQUET", "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens",
-    "map_response", "pair_findings", "put_upload", "show_pair_geojson", "show_pair_geoparquet", "show_pair_results",
-    "show_pair_state", "show_pair_statement", "show_pair_task",
+    "map_response", "pair_findings", "put_upload", "show_pair_geojson", "show_pair_geoparquet", "show_pair_progress",
+    "show_pair_results", "show_pair_state", "show_pair_statement", "show_pair_task",
 ]  # fmt: skip
 
 FORM_BYTES = 65_536
@@ -120,6 +120,11 @@ async def show_pair_statement(context: Context, request: Request) -> Response:
 async def show_pair_state(context: Context, request: Request) -> Response:
     """Where the pair stands, and what it waits for."""
     return _for_other_pages(json_response(pairs_of(context).state(await pair_of(context, request))))
+
+
+async def show_pair_progress(context: Context, request: Request) -> Response:
+    """The same for this server's operator: also why the pair does not go on."""
+    return json_response(pairs_of(context).state(await pair_of(context, request), operator=True))
 
 
 def _for_other_pages(answer: Response) -> Response:

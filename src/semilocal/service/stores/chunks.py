@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from .sql import SQLStore
 
-__all__ = ["CHUNK_TABLES", "ChunkRow", "ChunkTables", "Claim", "OrderRow", "Pending", "ShareRow", "choose"]
+__all__ = ["CHUNK_TABLES", "ChunkRow", "ChunkTables", "Claim", "Fault", "OrderRow", "Pending", "ShareRow", "choose"]
 
 CHUNK_TABLES = ("pair_chunks", "pair_orders", "pair_results")
 _PENDING = (
@@ -37,7 +37,8 @@ _CLAIM = (
     "WHERE pair = ? AND chunk = ? AND owner = ? AND claimed = ?"
 )
 _RENEW = "UPDATE pair_chunks SET lease_ends = {now} + ? WHERE pair = ? AND chunk = ? AND owner = ? AND claimed = ?"
-_DIVIDE = "INSERT INTO pair_chunks VALUES (?, ?, ?, ?, ?, '', ?, 0)"
+_DIVIDE = "INSERT INTO pair_chunks VALUES (?, ?, ?, ?, ?, '', ?, 0, '')"
+_FAULT = "UPDATE pair_chunks SET fault = ? WHERE pair = ? AND chunk = ? AND fault <> ?"
 _RESULT = (
     "INSERT INTO pair_results (pair, digest, chunk, result) SELECT ?, ?, ?, ? "
     "WHERE EXISTS (SELECT 1 FROM pair_orders WHERE pair = ? AND digest = ?) ON CONFLICT DO NOTHING"
@@ -73,6 +74,13 @@ class ChunkRow(NamedTuple):
     bucket: int
     root: bytes
     ids: bytes
+
+
+class Fault(NamedTuple):
+    """A chunk that could not be computed, and why."""
+
+    chunk: int
+    why: str
 
 
 class OrderRow(NamedTuple):
@@ -179,6 +187,12 @@ class ChunkTables:
         sql = "SELECT chunk, result FROM pair_results WHERE pair = ? AND digest = ?"
         return {chunk: bytes(result) for chunk, result in self._store._read(sql, self._known(task), digest)}
 
+    def fault(self, task: bytes) -> Fault | None:
+        """The first chunk that a worker could not compute; None if there is none."""
+        sql = "SELECT chunk, fault FROM pair_chunks WHERE pair = ? AND fault <> '' ORDER BY chunk LIMIT 1"
+        rows = self._store._read(sql, self._known(task))
+        return Fault(*rows[0]) if rows else None
+
     # -- workers ---------------------------------------------------------------------------------------------------
 
     def pending(self) -> list[Pending]:
@@ -228,6 +242,13 @@ class ChunkTables:
             self._store._run(
                 connection, _RESULT, pair, claim.digest, claim.chunk, result, pair, claim.digest
             )  # fmt: skip
+            self._store._run(connection, _FAULT, "", pair, claim.chunk, "")
+
+    def put_fault(self, claim: Claim, why: str) -> None:
+        """Note why a chunk could not be computed, until it can."""
+        with self._store._writing() as connection:
+            pair = self._number(connection, claim.task)
+            self._store._run(connection, _FAULT, why, pair, claim.chunk, why)
 
     def owned(self, owner: str) -> set[tuple[bytes, int]]:
         """Task and number of the chunks that a worker has."""

@@ -8,19 +8,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from semilocal.cli.documents import PairState
+from semilocal.cli.pairs import describe
+from semilocal.errors import InvalidInput
+from semilocal.service.faults import PUBLIC
+from semilocal.service.pair import work
 from semilocal.service.pair.chunk_worker import ChunkWorker
 from semilocal.service.pair.play import Play
 from semilocal.service.pair.service import Pairs
 from semilocal.service.stores.base import Store, open_store
+from semilocal.service.stores.chunks import Claim
 from semilocal.sharing.evaluate import Half
 from semilocal.testing import MockClock
 from tests.helpers import HANG
 from tests.helpers.chunks import KEYS, Workers, evaluator_of, people, store_reports
 from tests.helpers.pairs import crowd, pair_task, shared_report
-from tests.helpers.running_pair import Pair, run_pair
+from tests.helpers.running_pair import ADMIN, Pair, run_pair
 
 PEOPLE = 60
 
@@ -134,6 +141,77 @@ def test_a_helper_that_is_away_for_a_minute_between_levels_changes_nothing(
     assert all("does not answer" in words for words in said)
     for others in opened(tmp_path_factory.mktemp("undisturbed")):
         assert played(others, away=0) == (found, [])
+
+
+# -- what does not go on -----------------------------------------------------------------------------------------------
+
+
+def test_the_operator_sees_which_part_cannot_be_evaluated_and_why(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mended = threading.Event()
+    step, brought = ChunkWorker.step, ChunkWorker._brought
+
+    def elsewhere(worker: ChunkWorker) -> bool:
+        try:
+            return step(worker)
+        except InvalidInput:
+            return False  # as if it worked in another process: the server sees no exception
+
+    def broken(worker: ChunkWorker, claim: Claim, pair: Any) -> Any:
+        if not mended.is_set():
+            raise InvalidInput("its reports are lost")
+        return brought(worker, claim, pair)
+
+    monkeypatch.setattr(ChunkWorker, "step", elsewhere)
+    monkeypatch.setattr(ChunkWorker, "_brought", broken)
+    monkeypatch.setattr(work, "PAUSE", 0.0)
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(PEOPLE))
+        await servers.start(pair)
+        counting = asyncio.ensure_future(servers.tick(2))
+        path = f"/tasks/{pair.id.hex()}/progress"
+        async with asyncio.timeout(HANG):
+            while (state := (await servers.leader.get(path, headers=ADMIN)).json())["fault"] is None:
+                await asyncio.sleep(0.01)
+        words = describe(msgspec.convert(state, PairState))
+        assert "waits for the evaluation" in words
+        assert words.endswith("part 1 of 1 cannot be evaluated: InvalidInput: its reports are lost")
+        assert (await servers.state(pair))["fault"] == PUBLIC  # everybody else is told that, and no more
+        mended.set()
+        await counting
+        state = (await servers.leader.get(path, headers=ADMIN)).json()
+        assert (state["phase"], state["fault"]) == ("done", None)
+        assert stores[0].pairs.fault(pair.id) is None
+
+    run_pair(stores, body)
+
+
+def test_a_pair_that_is_cancelled_while_it_is_counted_is_no_fault(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables = stores[0].pairs
+
+    def cancelled(_: ChunkWorker) -> bool:
+        for row in tables.rows(active=True):
+            tables.move(row.task, "levels", "cancelled")
+        return False
+
+    monkeypatch.setattr(ChunkWorker, "step", cancelled)
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(5))
+        await servers.start(pair)
+        await servers.tick(2)
+        assert (await servers.state(pair))["phase"] == "cancelled"
+        assert len(servers.pairs[0].faults) == servers.pairs[0].faults.total == 0
+        assert tables.seed(pair.id) is None
+
+    run_pair(stores, body)
+    assert not [line for line in caplog.messages if "cannot go on" in line]
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
