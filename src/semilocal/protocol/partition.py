@@ -1,6 +1,6 @@
 """The partition that a run found: regions, their crowds, and what the transcript says about their insides.
 
-Regions, crowds and who answered are unprotected by design: only the place inside a region is protected.
+Regions, crowds and who answered are unprotected by design: of a position, only the place inside a region is protected.
 Knows cells and counts. Knows no participants and no randomness.
 """
 
@@ -19,13 +19,14 @@ from ..hierarchy.base import Cells
 from .cellmap import CellMap
 from .curator import Curator
 from .messages import Closed
+from .promise_words import PROTECTED
 from .rule import Played
 from .task import Task
 
 __all__ = ["Partition", "Trims"]
 
 
-UNPROTECTED = "Regions and crowds are public by design; only the place inside a region is protected."
+UNPROTECTED = f"Regions and crowds are public by design; {PROTECTED}."
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,17 @@ from collections.abc import Sequence
 from typing import Literal
 
 __all__ = [
-    "BETWEEN", "INSIDE", "MOVED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED", "Adjacency", "Trust", "anywhere_words",
-    "crowds_words", "factor_words", "losses_words", "priced", "published", "times_words", "values_words",
+    "BETWEEN", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED", "Adjacency", "Trust",
+    "anywhere_words", "crowds_words", "factor_words", "losses_words", "priced", "published", "times_words",
+    "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
 Adjacency = Literal["inside", "bucket", "anywhere", "presence", "nothing"]
 
 INSIDE = "any two positions inside a participant's published region"
-PUBLIC = "Regions, crowds, tallies and who answered are public by design; only the place inside a region is protected."
+PROTECTED = "of a position, only the place inside a region is protected"
+PUBLIC = f"Regions, crowds, tallies and who answered are public by design; {PROTECTED}."
 BETWEEN: dict[Adjacency, str] = {
     "inside": INSIDE,
     "bucket": "any two positions of one person inside the public bucket that they named",

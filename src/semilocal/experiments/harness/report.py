@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ...errors import InvalidInput
 from ...io.progress import duration
+from ...protocol.promise_words import PROTECTED
 from ..methods import look
 
 __all__ = ["Claim", "FigureReport", "Line", "write_report"]
@@ -257,9 +258,9 @@ def _anchor(name: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in name)
 
 
-PREFACE = """<p class='note'>Every loss ε below stands with its adjacency (between which inputs it holds) and
-its δ. The regions, how many participants each holds, and who answered for which region are public by design
-and not protected; only the place inside a region is. Two losses are shown: between two positions inside a
+PREFACE = f"""<p class='note'>Every loss ε below stands with its adjacency (between which inputs it holds) and
+its δ. The regions, how many participants each holds, and who answered for which region are public by design;
+{PROTECTED}. Two losses are shown: between two positions inside a
 published region, and of a moved position against those inside, (1 + T) reports with T trims on the region's
 path. “Below k” counts regions, and participants in them, with fewer than k participants, measured over all
 runs.</p>"""
