@@ -104,4 +104,26 @@ def as_areas(areas: Any, box: Box) -> Asked:
         if box.dimensions != 2:
             raise InvalidInput(f"polygons need two dimensions; the domain has {box.dimensions}; ask about boxes")
         return areas if isinstance(areas, Polygons) else as_polygons(areas, box)
+    strange = _strange(areas)
+    if strange:
+        raise InvalidInput(
+            f"areas are boxes, numbers of the shape (q, 2, {box.dimensions}) with lower and upper corners, or "
+            f"polygons; got {strange}: leave it out, or give its corners"
+        )
     return as_boxes(areas, dimensions=box.dimensions, infinite=True)
+
+
+def _strange(areas: Any) -> str:
+    """The first entry that is no area at all, in words; empty if there is none."""
+    if areas is None:
+        return "None"
+    if not isinstance(areas, list | tuple):
+        return ""
+    numbers = (list, tuple, np.ndarray, int, float, np.number)
+    places = (
+        place for place, one in enumerate(areas) if not isinstance(one, numbers) and not hasattr(one, "__array__")
+    )
+    place = next(places, None)
+    if place is None:
+        return ""
+    return f"{'None' if areas[place] is None else type(areas[place]).__name__} in place {place}"

@@ -82,6 +82,7 @@ def test_the_commands_are_the_one_call_functions(capsys: pytest.CaptureFixture[s
     expected = sl.counts(points, box, epsilon=1.0, trust="curator", rng=np.random.default_rng(5))
     assert out.read_bytes() == expected.published.to_bytes()
     mean = run_json(capsys, "mean", table, *words, "--function", "coordinate:lon")
+    assert mean["function"] == "coordinate:lon"
     rng = np.random.default_rng(5)
     assert (
         mean["value"] == sl.mean(points, sl.functions.coordinate(0), box, epsilon=1.0, trust="curator", rng=rng).value

@@ -149,6 +149,7 @@ def show(campaign: server.Campaign, /, *, json: bool = False, office: server.Off
             print(formats.dumps(msgspec.to_builtins(state), indent=2))
             return DONE
         print(describe_state(state))
+        print(f"task {task}")
         print(client.statement(task))
     return DONE
 

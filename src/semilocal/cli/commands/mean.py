@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from ... import release
 from ...errors import InvalidInput
@@ -62,48 +62,58 @@ def own_value(function: str | None, value: str | None, limits: str | None) -> jo
 
 
 def _mean(job: jobs.Job, function: str | None, level: float) -> Outcome:
-    f: BoundedFunction
     if job.column is not None:
-        f = job.column
+        asked = _Asked(job.column, job.column.name)
     else:
         assert function is not None
         try:
-            f = parse_function(function, job.box.names).build()
+            asked = _Asked(parse_function(function, job.box.names).build(), function)
         except InvalidInput as error:
             raise InvalidInput(f"--function: {error}") from None
-    return _pooled(job, f, level) if job.pooled else _from_regions(job, f, level)
+    return _pooled(job, asked, level) if job.pooled else _from_regions(job, asked, level)
 
 
-def _pooled(job: jobs.Job, f: BoundedFunction, level: float) -> Outcome:
+class _Asked(NamedTuple):
+    """What the mean is of, and its name as it was typed."""
+
+    function: BoundedFunction
+    name: str
+
+
+def _pooled(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
     task = job.pooled_task()
-    job.pooled_limit.spend(f"mean of {f.name}", job.options.promise.epsilon, anywhere=True)  # refuses before adding up
-    result = pooled_mean(task, job.points, f, rng=job.noise_rng)
-    return Outcome(result, result.spent, _found(f, result, level), [_sentence(f, result, level)], own=result.own)
+    job.pooled_limit.spend(
+        f"mean of {asked.name}", job.options.promise.epsilon, anywhere=True
+    )  # refuses before adding up
+    result = pooled_mean(task, job.points, asked.function, rng=job.noise_rng)
+    return Outcome(
+        result, result.spent, _found(asked, result, level), [_sentence(asked, result, level)], own=result.own
+    )
 
 
-def _found(f: BoundedFunction, result: MeanRelease | PooledMean, level: float) -> dict[str, Any]:
+def _found(asked: _Asked, result: MeanRelease | PooledMean, level: float) -> dict[str, Any]:
     return {
-        "function": f.name, "value": result.value, "stderr": result.stderr, "interval": list(result.interval(level)),
-        "level": level, "bias_bound": result.bias_bound,
+        "function": asked.name, "value": result.value, "stderr": result.stderr,
+        "interval": list(result.interval(level)), "level": level, "bias_bound": result.bias_bound,
         "interval_of_noise": list(result.interval(level, widen=False)),
     }  # fmt: skip
 
 
-def _sentence(f: BoundedFunction, result: MeanRelease | PooledMean, level: float) -> str:
+def _sentence(asked: _Asked, result: MeanRelease | PooledMean, level: float) -> str:
     low, high = result.interval(level)
     return (
-        f"mean of {f.name} over {result.participants:,} participants: {result.value:.6g} ± {result.stderr:.2g}, "
+        f"mean of {asked.name} over {result.participants:,} participants: {result.value:.6g} ± {result.stderr:.2g}, "
         f"{100 * level:g} % interval {low:.6g} to {high:.6g}"
     )
 
 
-def _from_regions(job: jobs.Job, f: BoundedFunction, level: float) -> Outcome:
+def _from_regions(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
     run, split, ledger = job.partition_for_values()
-    result = release.mean(run, job.points, f, epsilon=split.value, rng=job.rng, ledger=ledger)
+    result = release.mean(run, job.points, asked.function, epsilon=split.value, rng=job.rng, ledger=ledger)
     narrow = result.interval(level, widen=False)
-    found = _found(f, result, level)
+    found = _found(asked, result, level)
     found |= {"regions": len(run.partition), "epsilon_partition": split.tree, "epsilon_values": split.value}
-    words = [_sentence(f, result, level)]
+    words = [_sentence(asked, result, level)]
     if result.biased:
         words.append(
             "Some participants were moved; the mean is set right by what that likely did, and the interval takes in "
