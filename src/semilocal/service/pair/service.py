@@ -204,10 +204,11 @@ class Pairs:
 
     async def _clean(self, live: LivePair) -> None:
         """Forget everything secret, in memory and on disk."""
-        live.drop_play()
-        live.secrets, live.waits_for = None, "the shares to be deleted"
-        await self.work(self._tables.clean, live.task)
-        await self.work(self._workers.forget)
+        async with live.lock:  # no step is answered any more
+            live.drop_play()
+            live.secrets, live.waits_for = None, "the shares to be deleted"
+            await self.work(self._tables.clean, live.task)
+            await self.work(self._workers.forget)
         live.waits_for = None
         await self.refresh(live)
         log.info("pair %r (%s): shares and secrets are deleted", live.row.name, live.task.hex()[:12])
@@ -327,11 +328,10 @@ class Pairs:
 
     async def cancel(self, live: LivePair) -> LivePair:
         """End a pair without a result; its shares are deleted."""
-        async with live.lock:
+        await self.refresh(live)
+        while not live.row.ended:  # a step that waits for the evaluation sees it and gives up
+            await self.work(self._tables.move, live.task, live.row.phase, "cancelled")
             await self.refresh(live)
-            while not live.row.ended:
-                await self.work(self._tables.move, live.task, live.row.phase, "cancelled")
-                await self.refresh(live)
         return live
 
     async def new_tokens(self, live: LivePair, count: int) -> list[str]:

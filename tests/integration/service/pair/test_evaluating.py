@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import msgspec
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from semilocal.service.pair.service import Pairs
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.stores.chunks import Claim
 from semilocal.sharing.evaluate import Half
+from semilocal.sharing.pair import PairTask
 from semilocal.testing import MockClock
 from tests.helpers import HANG
 from tests.helpers.chunks import KEYS, Workers, evaluator_of, people, store_reports
@@ -146,9 +148,8 @@ def test_a_helper_that_is_away_for_a_minute_between_levels_changes_nothing(
 # -- what does not go on -----------------------------------------------------------------------------------------------
 
 
-def test_the_operator_sees_which_part_cannot_be_evaluated_and_why(
-    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def break_workers(monkeypatch: pytest.MonkeyPatch, store: Store) -> threading.Event:
+    """No worker on a store can evaluate, until the event is set."""
     mended = threading.Event()
     step, brought = ChunkWorker.step, ChunkWorker._brought
 
@@ -159,32 +160,67 @@ def test_the_operator_sees_which_part_cannot_be_evaluated_and_why(
             return False  # as if it worked in another process: the server sees no exception
 
     def broken(worker: ChunkWorker, claim: Claim, pair: Any) -> Any:
-        if not mended.is_set():
+        if worker._tables is store.pairs and not mended.is_set():
             raise InvalidInput("its reports are lost")
         return brought(worker, claim, pair)
 
     monkeypatch.setattr(ChunkWorker, "step", elsewhere)
     monkeypatch.setattr(ChunkWorker, "_brought", broken)
     monkeypatch.setattr(work, "PAUSE", 0.0)
+    return mended
+
+
+async def fault_of(client: httpx2.AsyncClient, pair: PairTask) -> dict[str, Any]:
+    """The state that the operator sees, as soon as there is a fault."""
+    async with asyncio.timeout(HANG):
+        while True:
+            state = (await client.get(f"/tasks/{pair.id.hex()}/progress", headers=ADMIN)).json()
+            if state["fault"] is not None:
+                return dict(state)
+            await asyncio.sleep(0.01)
+
+
+def test_the_operator_sees_which_part_cannot_be_evaluated_and_why(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mended = break_workers(monkeypatch, stores[0])
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened()
         await servers.fill(pair, crowd(PEOPLE))
         await servers.start(pair)
         counting = asyncio.ensure_future(servers.tick(2))
-        path = f"/tasks/{pair.id.hex()}/progress"
-        async with asyncio.timeout(HANG):
-            while (state := (await servers.leader.get(path, headers=ADMIN)).json())["fault"] is None:
-                await asyncio.sleep(0.01)
-        words = describe(msgspec.convert(state, PairState))
+        words = describe(msgspec.convert(await fault_of(servers.leader, pair), PairState))
         assert "waits for the evaluation" in words
         assert words.endswith("part 1 of 1 cannot be evaluated: InvalidInput: its reports are lost")
         assert (await servers.state(pair))["fault"] == PUBLIC  # everybody else is told that, and no more
         mended.set()
         await counting
-        state = (await servers.leader.get(path, headers=ADMIN)).json()
+        state = (await servers.leader.get(f"/tasks/{pair.id.hex()}/progress", headers=ADMIN)).json()
         assert (state["phase"], state["fault"]) == ("done", None)
         assert stores[0].pairs.fault(pair.id) is None
+
+    run_pair(stores, body)
+
+
+def test_a_helper_that_cannot_evaluate_can_be_cancelled(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_workers(monkeypatch, stores[1])
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(PEOPLE))
+        await servers.start(pair)
+        counting = asyncio.ensure_future(servers.tick())
+        assert "cannot be evaluated" in (await fault_of(servers.helper, pair))["fault"]
+        async with asyncio.timeout(HANG):
+            answer = await servers.helper.post(f"/tasks/{pair.id.hex()}/close", headers=ADMIN)
+            assert answer.json() == {"phase": "cancelled"}
+            await counting
+        await servers.tick()
+        assert stores[1].pairs.shares(pair.id, 1, bytes(16), b"\xff" * 16) == []
+        assert "cancelled" in (await servers.state(pair))["waits_for"]
 
     run_pair(stores, body)
 
