@@ -427,7 +427,7 @@ def test_a_newer_schema_is_refused_with_a_sentence(store: Store, database: str) 
 
         with psycopg.connect(database, autocommit=True) as other:
             other.execute("INSERT INTO schema_version VALUES (99)")
-    with pytest.raises(SchemaMismatch, match="schema version 99, but this program knows versions up to 4; update"):
+    with pytest.raises(SchemaMismatch, match="schema version 99, but this program knows versions up to 5; update"):
         open_store(database)
 
 

@@ -205,5 +205,5 @@ def test_a_wrong_schema_version_does_not_start(tmp_path: Path, capsys: pytest.Ca
     connection.close()
     assert main(["serve", "--db", f"sqlite:///{tmp_path / 'service.db'}"]) == 2
     assert (
-        "has schema version 7, but this program knows versions up to 4; update the program" in capsys.readouterr().err
+        "has schema version 7, but this program knows versions up to 5; update the program" in capsys.readouterr().err
     )
