@@ -26,9 +26,10 @@ from typing import Any, cast
 from ...errors import MissingExtra, StoreUnavailable, printable
 from ..campaign import Phase
 from .base import Applied, Enrolment, Incoming
+from .dialect import FoundParticipant, FoundReport
 from .judge import judge_round
 from .schema import check_version, migrations
-from .sql import FoundParticipant, FoundReport, SQLStore
+from .sql import SQLStore
 
 try:
     import psycopg

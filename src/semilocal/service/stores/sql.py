@@ -1,23 +1,18 @@
 """What the stores on SQL databases share: every statement and every rule that is the same on both, once.
 
-A dialect adds how it connects, begins and ends a transaction, locks a campaign, and moves whole batches in and out.
-Statements here have ``?`` for a value; a dialect translates that if it must.
-
-Knows SQL. Knows no HTTP; outcomes are decided by ``judge``.
+What differs is in ``dialect``. Knows SQL. Knows no HTTP; outcomes are decided by ``judge``.
 """
 
 from __future__ import annotations
 
 import secrets
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ...errors import InvalidInput, StoreUnavailable
+from ...errors import InvalidInput
 from ..campaign import ENDED, Campaign, Phase, Status
 from .base import (
     Applied,
@@ -28,15 +23,13 @@ from .base import (
     ReportRow,
     What,
 )
+from .dialect import Cursor, Dialect
 from .judge import judge_enrolments, judge_reports
 from .pairs import PairTables
 
-__all__ = ["Cursor", "SQLStore"]
+__all__ = ["SQLStore"]
 
 C = TypeVar("C")
-# (verifier, stored cell, stored answer, cell before) of a report; (verifier, token) of an enrolment.
-FoundReport = tuple[bytes | None, int | None, bytes | None, int | None]
-FoundParticipant = tuple[bytes | None, tuple[bytes | None] | None]
 
 # Made here, before there are threads: msgspec builds what it knows about a type at its first use, and crashes the
 # process if two threads do so at the same moment.
@@ -63,22 +56,8 @@ _CLOSE = "UPDATE rounds SET closed = ?, checkpoint = ?, seal = ? WHERE campaign 
 _MOVE = "UPDATE campaigns SET phase = ?, round = ?, closed = ?, needed = ?, deadline = ?, fold = ? WHERE id = ?"
 
 
-class Cursor(Protocol):
-    """What a statement returned."""
-
-    @property
-    def rowcount(self) -> int:
-        """Rows that were changed."""
-
-    def fetchone(self) -> Any:
-        """The next row, or None."""
-
-    def fetchall(self) -> list[Any]:
-        """All rows that are left."""
-
-
-class SQLStore(ABC, Generic[C]):
-    """A store on a SQL database, with a connection ``C`` per thread.
+class SQLStore(Dialect[C]):
+    """A store on a SQL database.
 
     Parameters
     ----------
@@ -89,20 +68,14 @@ class SQLStore(ABC, Generic[C]):
     ----------
     url : str
         What ``open_store`` opens it with.
-    now : str
-        Milliseconds of the database's clock, as an expression.
     """
 
     url: str
-    now: str
     gather = 0.0
 
     def __init__(self, *, worker: str) -> None:
+        super().__init__()
         self._worker = worker
-        self._local = threading.local()
-        self._all: list[C] = []
-        self._guard = threading.Lock()
-        self._closed = False
         self._numbers: dict[bytes, int] = {}
         self.pairs = PairTables(self)
         try:
@@ -111,130 +84,11 @@ class SQLStore(ABC, Generic[C]):
             self.close()
             raise
 
-    # -- what a dialect adds -----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _connect(self) -> C:
-        """Open a connection, or raise ``StoreUnavailable``."""
-
-    @abstractmethod
-    def _usable(self, connection: C) -> bool:
-        """Whether a connection can still be used."""
-
-    @abstractmethod
-    def _disconnect(self, connection: C) -> None:
-        """Close a connection."""
-
-    @abstractmethod
-    def _cut(self, connection: C) -> None:
-        """Let a call that waits on a connection fail, from another thread."""
-
-    @abstractmethod
-    def _migrate(self) -> None:
-        """Create or update the tables."""
-
-    @abstractmethod
-    def _writing(self) -> AbstractContextManager[C]:
-        """A transaction; faults of the database become ``StoreUnavailable``."""
-
-    @abstractmethod
-    def _read(self, sql: str, *values: Any) -> list[Any]:
-        """All rows of a statement outside of a transaction."""
-
-    @abstractmethod
-    def _run(self, connection: C, sql: str, *values: Any) -> Cursor:
-        """Execute a statement inside a transaction."""
-
-    @abstractmethod
-    def _stream(self, connection: C, sql: str, *values: Any) -> Iterator[Any]:
-        """Rows of a statement inside a transaction, in bounded memory."""
-
-    @abstractmethod
-    def _hold(self, connection: C, number: int, *, alone: bool) -> None:
-        """Lock a campaign until the transaction ends: alone, or together with others who do not want it alone."""
-
-    @abstractmethod
-    def _find_reports(self, connection: C, number: int, items: list[Incoming]) -> Sequence[FoundReport]:
-        """What is stored about each report."""
-
-    @abstractmethod
-    def _insert_reports(self, connection: C, number: int, items: list[Incoming]) -> bool:
-        """Insert new reports; False, and nothing is inserted, if another worker inserted some meanwhile."""
-
-    @abstractmethod
-    def _store_sound(self, items: list[Incoming]) -> Applied | None:
-        """Store reports of one round, each by another pseudonym, if all are new and valid.
-
-        None, and nothing is stored, if they are not: then each is judged by itself.
-        """
-
-    @abstractmethod
-    def _find_participants(self, connection: C, number: int, items: list[Enrolment]) -> Sequence[FoundParticipant]:
-        """What is stored about each enrolment."""
-
-    @abstractmethod
-    def _insert_participants(self, connection: C, number: int, items: list[Enrolment]) -> bool:
-        """Insert new participants and mark their tokens as used; False as in ``_insert_reports``."""
-
-    @abstractmethod
-    def _insert_rows(
-        self, connection: C, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
-    ) -> None:
-        """Insert rows in one statement: ``fixed`` is the same in all. Values of a column are integers, or bytes of one
-        length."""
-
-    @abstractmethod
-    def _select_in(
-        self, connection: C, table: str, columns: tuple[str, str], fixed: Mapping[str, int], keys: Sequence[bytes]
-    ) -> list[tuple[bytes, Any]]:
-        """Two columns of the rows whose first column is one of the keys."""
-
-    @abstractmethod
-    def wipe(self, tables: Sequence[str]) -> None:
-        """Leave no trace of deleted rows in the files of the database; raise ``StoreUnavailable`` if it is busy."""
-
-    @abstractmethod
-    def _insert_tokens(self, connection: C, number: int, hashes: Sequence[bytes]) -> None:
-        """Insert new tokens."""
-
-    # -- connections -------------------------------------------------------------------------------------------
-
-    def _connection(self) -> C:
-        connection: C | None = getattr(self._local, "connection", None)
-        if connection is not None and self._usable(connection):
-            return connection
-        if self._closed:
-            raise StoreUnavailable("the store is closed")
-        connection = self._local.connection = self._connect()
-        with self._guard:
-            self._all = [*filter(self._usable, self._all), connection]
-        return connection
-
-    def close(self) -> None:
-        """Close all connections."""
-        with self._guard:
-            self._closed = True
-            for connection in self._all:
-                self._disconnect(connection)
-            self._all.clear()
-        self._local = threading.local()
-
-    def interrupt(self) -> None:
-        """Let every call that waits for the database fail, from any thread; for a database that hangs."""
-        with self._guard:
-            self._closed = True
-            for connection in self._all:
-                self._cut(connection)
-
-    def ping(self) -> None:
-        """Raise ``StoreUnavailable`` if the database does not answer."""
-        self._read("SELECT 1")
+    # -- campaigns ---------------------------------------------------------------------------------------------
 
     def check_writing(self) -> None:
         """Write something; raise ``StoreUnavailable`` if that fails."""
         self.set_setting("written", secrets.token_bytes(8))
-
-    # -- campaigns ---------------------------------------------------------------------------------------------
 
     def setting(self, key: str) -> bytes | None:
         """A stored value."""

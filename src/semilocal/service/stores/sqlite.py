@@ -21,9 +21,10 @@ import msgspec
 
 from ...errors import InvalidInput, StoreUnavailable, UnsoundBatch
 from .base import Applied, Enrolment, Incoming
+from .dialect import FoundParticipant, FoundReport
 from .judge import judge_round
 from .schema import check_version, migrations
-from .sql import FoundParticipant, FoundReport, SQLStore
+from .sql import SQLStore
 
 __all__ = ["SQLiteStore", "lock_for_serving"]
 
