@@ -17,8 +17,9 @@ from semilocal.device.transport import LeanWire, new_client
 from semilocal.device.vault import Vault
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
-from semilocal.testing import ALLOW_ALL, Server, cluster, free_port, running_server
+from semilocal.testing import ALLOW_ALL, Server, cluster, free_port
 from tests.helpers import HANG
+from tests.helpers.forked import forked_server
 from tests.helpers.nginx import running
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
@@ -65,7 +66,7 @@ def test_a_proxy_that_answers_for_the_server_expels_nobody(tmp_path: Path, stray
     home.mkdir()
     task = sample_task(max_depth=5)
     with (
-        running_server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt") as server,
+        forked_server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt") as server,
         nginx(home, server) as url,
     ):
         store = open_store(server.database, worker="test")

@@ -11,13 +11,13 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from semilocal.testing import Server
 
-__all__ = ["Forked", "ForkedServer", "first_words"]
+__all__ = ["Forked", "ForkedServer", "first_words", "forked_server"]
 
 LOADED = [
     "semilocal.cli.parser", "semilocal.cli.commands.serve", "semilocal.cli.commands.evaluate",
@@ -90,6 +90,17 @@ class ForkedServer(Server):
     def _launch(self, arguments: Sequence[str], environment: Mapping[str, str], files: int | None) -> Any:
         assert files is None, "a forked server has the limits of its parent"
         return Forked(arguments, self.log, environment)
+
+
+@contextlib.contextmanager
+def forked_server(database: str, *, log: Path) -> Iterator[Server]:
+    """Run a forked server, and kill it at the end."""
+    server = ForkedServer(database, log=log)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
 
 
 def _run(arguments: list[str], log: str, environment: dict[str, str]) -> None:
