@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import semilocal as sl
-from semilocal import BinaryTree, Box, Quadtree, Task
+from semilocal import BinaryTree, Box, Quadtree, SphereTree, Task
 from semilocal.arrays import Floats
 from semilocal.engines import open_source
 from semilocal.engines.histogram import Histogram
 from semilocal.engines.source import PointsSource, Source
 from semilocal.errors import OutsideDomain
+from semilocal.hierarchy.tables import from_cuts
 from tests.helpers.engine_runs import box_of, compare, people
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -153,6 +154,16 @@ def test_the_same_seed_gives_the_same_bytes_as_in_memory(
     points, box = people(3000, dimensions, kind="rounded"), box_of(dimensions)
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule=rule, tree=tree)
     compare(points, task, opens(points, box), depth=depth)
+
+
+@pytest.mark.parametrize(
+    "tree", [SphereTree(20), from_cuts("age", [[0, 40, 90], [0, 18, 40, 65, 90]])], ids=["sphere", "cuts"]
+)
+def test_trees_that_are_no_boxes_give_the_same_bytes_as_in_memory(opens_also: Opens, tree: Any) -> None:
+    rng, low, high = np.random.default_rng(5), np.array(tree.box.lower), np.array(tree.box.upper)
+    points = low + (high - low) * rng.beta(4, 3, (3000, tree.box.dimensions))
+    task = Task.build(hierarchy=tree, epsilon=2.0, delta=0.05, k=20)
+    compare(points, task, opens_also(points, tree.box))
 
 
 @pytest.mark.parametrize("trust", ["curator", "two-servers", "nobody"])

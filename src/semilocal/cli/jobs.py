@@ -19,7 +19,7 @@ from .. import release
 from ..accounting import Ledger
 from ..arrays import exact
 from ..engines.keyed import KeyedRun, run_keyed
-from ..engines.row_key import KEY_BYTES
+from ..engines.row_key import KEY_BYTES, RowKey
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..geometry.box import Box
@@ -38,7 +38,6 @@ from ..release.count_release import CountsRelease
 from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from ..release.streamed import AnyRun, Rows, play_rows
 from ..release.whom import TRUSTS, crowd_of, pooled_options
-from ..simulation.population import Detail
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from .domains import named_domain
@@ -175,15 +174,19 @@ class Job:
     def partition(self) -> tuple[AnyRun, Ledger]:
         """Find the regions; all of epsilon goes to them."""
         task = Task.build(**self.domain, **self.task_options)
-        detail: Detail = "tallies" if self.transcript is None else "reports"  # a transcript has every report
         ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
         with self.options.output.step("rounds played") as step:
+
+            def progress(*_: int) -> None:
+                step.advance()
+
+            if self.transcript is None:
+                return play_rows(self.points, task, rng=self.rng, progress=progress), ledger
+            key = self.rng.bytes(KEY_BYTES)  # a transcript has every report; a seed gives the same one in every engine
             if isinstance(self.points, Source):
-                if self.transcript is not None:
-                    key = self.rng.bytes(KEY_BYTES)
-                    return run_keyed(self.points, task, key=key, progress=lambda *_: step.advance()), ledger
-                return play_rows(self.points, task, rng=self.rng, progress=lambda *_: step.advance()), ledger
-            return simulate(self.points, task, rng=self.rng, detail=detail, progress=lambda *_: step.advance()), ledger
+                return run_keyed(self.points, task, key=key, progress=progress), ledger
+            secrets = RowKey(key, task.id)
+            return simulate(self.points, task, detail="reports", secrets=secrets, progress=progress), ledger
 
     def partition_for_values(self) -> tuple[AnyRun, split.Split, Ledger]:
         """Find the regions with a part of epsilon; the rest is for values."""

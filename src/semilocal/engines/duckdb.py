@@ -243,7 +243,7 @@ def reporting_failures() -> Iterator[None]:
         if isinstance(error, duckdb.InterruptException):
             raise EngineFailed("the query was cancelled; nothing was released and nothing is left behind") from error
         if isinstance(error, duckdb.ConversionException | duckdb.InvalidInputException | duckdb.IOException):
-            raise InvalidInput(f"DuckDB cannot read the rows: {reason}; check the files") from error
+            raise InvalidInput(f"DuckDB cannot read the rows: {reason}; check the files") from None
         raise EngineFailed(f"DuckDB failed: {reason}. Nothing was released") from error
 
 
@@ -255,8 +255,14 @@ def _reason(error: Exception) -> str:
         return re.sub(
             r"[Cc]ould not convert string .* to", "could not convert a value to", words.split("\n\n")[0].strip()
         )
-    column = re.search(r'converting column "(.*?)"', words)
-    return f"line {line[1]} of a CSV file" + (f", column {column[1]!r}, is no number" if column else " is not complete")
+    file = re.search(r"^ *file = (.*)$", words, re.MULTILINE)
+    where = f"line {line[1]} of {file[1] if file else 'a CSV file'}"
+    if column := re.search(r'converting column "(.*?)"', words):
+        return f"{where}, column {column[1]!r}, is no number; fix it or remove the line"
+    if size := re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", words):
+        values = "1 value" if size[2] == "1" else f"{size[2]} values"
+        return f"{where} has {values}, the header {size[1]}; fix it or remove it"
+    return f"{where} is not complete; fix it or remove it"
 
 
 def _listed(numbers: Sequence[str]) -> str:

@@ -205,6 +205,18 @@ def _read_csv(connection: Any, files: list[str], columns: Sequence[str], texts: 
         found = connection.read_csv(file, header=True).columns
         for name in (*columns, *texts):
             if name not in found:
+                if len(found) == 1:
+                    _refuse_ragged(connection, file, found[0], name)
                 raise InvalidInput(f"{file}: there is no column {name!r}; the columns are: {', '.join(found)}")
     types = dict.fromkeys(columns, "DOUBLE") | dict.fromkeys(texts, "VARCHAR")
     return connection.read_csv(files, header=True, dtype=types, union_by_name=True)
+
+
+def _refuse_ragged(connection: Any, file: str, header: str, name: str) -> None:
+    """Name the line that has more or fewer values than the header: DuckDB then takes whole lines for one column."""
+    for delimiter in ",;\t|":
+        names = [one.strip().strip('"') for one in header.split(delimiter)]
+        if name in names and len(set(names)) == len(names):
+            every = dict.fromkeys(names, "VARCHAR")
+            rows = connection.read_csv(file, header=True, sep=delimiter, columns=every, auto_detect=False)
+            rows.aggregate("count(*)").fetchall()

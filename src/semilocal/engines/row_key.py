@@ -20,7 +20,7 @@ from ..hierarchy.base import Cells
 __all__ = ["KEY_BYTES", "RowKey"]
 
 KEY_BYTES = 32
-_REPORT, _MOVE = b"report", b"move"
+_REPORT, _MOVE, _VALUE = b"report", b"move", b"value"
 _WORDS = 2  # of a block
 
 
@@ -56,6 +56,11 @@ class RowKey:
     def moves(self, who: Integers, round_: int, cells: Cells) -> Words:
         """Entropy of places: uint64[m]."""
         return self._blocks(_MOVE, round_, 0, who, cells)[:, 0]
+
+    def values(self, who: Integers, plan: bytes, index: int, cells: Cells, words: int) -> Words:
+        """Entropy of values: uint64[m, words]; ``plan`` is the digest."""
+        parts = [self._blocks(_VALUE + plan, index, part, who, cells) for part in range(-(-words // _WORDS))]
+        return np.concatenate(parts, axis=1)[:, :words]
 
     def pseudonym(self, who: int) -> bytes:
         """The row's number: 16 bytes, in the order of the rows."""

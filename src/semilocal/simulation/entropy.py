@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import Integers, Words
 from ..hierarchy.base import Cells
-from ..protocol.keys import move_entropy, pseudonym, report_entropy
+from ..protocol.keys import move_entropy, pseudonym, report_entropy, value_entropy
 
 __all__ = ["DeviceSecrets", "Entropy"]
 
@@ -28,6 +28,9 @@ class Entropy(Protocol):
 
     def moves(self, who: Integers, round_: int, cells: Cells) -> Words:
         """Entropy of the places that these participants are moved to when these cells are trimmed: uint64[m]."""
+
+    def values(self, who: Integers, plan: bytes, index: int, cells: Cells, words: int) -> Words:
+        """Entropy of the values that these participants give for a release of a plan in these regions."""
 
     def pseudonym(self, who: int) -> bytes:
         """The name of a participant in the task: 16 bytes."""
@@ -57,6 +60,12 @@ class DeviceSecrets:
         """Entropy of places: uint64[m]."""
         people = zip(who.tolist(), cells.tolist(), strict=True)
         return _words(b"".join(move_entropy(self._secrets[one], self._task, round_, cell) for one, cell in people))
+
+    def values(self, who: Integers, plan: bytes, index: int, cells: Cells, words: int) -> Words:
+        """Entropy of values: uint64[m, words]; ``plan`` is the digest."""
+        people = zip(who.tolist(), cells.tolist(), strict=True)
+        drawn = (value_entropy(self._secrets[one], self._task, plan, index, cell, words) for one, cell in people)
+        return _words(b"".join(drawn)).reshape(len(who), words)
 
     def pseudonym(self, who: int) -> bytes:
         """The name of a participant in the task: 16 bytes."""

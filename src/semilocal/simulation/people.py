@@ -5,7 +5,9 @@ A person with several rows would answer several times: lose epsilon for every ro
 Which rows stand for a person is drawn once, as one key: every row gets a score from the key and its number, and the
 smallest scores of a person are taken. The score is a polynomial of the row's number over a prime field, because that is
 arithmetic every engine has: the same key takes the same rows in memory, Arrow, DuckDB and Spark. The scores of any 16
-rows are independent and uniform, so among up to 16 rows of a person each has the same chance (up to 2^-31).
+rows are independent and uniform, so among up to 16 rows of a person each has the same chance (up to 2^-31). Among more
+rows chances need not be equal: each of n is the one that is taken with a chance between 0.999 / n and 1.002 / n. That
+is a bound from 15 moments, for any dependence beyond 16 rows; tests/integration/engines/test_row_choice.py computes it.
 
 Knows who a row belongs to. Knows no positions.
 """

@@ -17,11 +17,11 @@ from ..functions import BoundedFunction
 from ..hierarchy.base import Cells
 from ..protocol.column import Column
 from ..protocol.curator import Curator
-from ..protocol.keys import value_entropy
 from ..protocol.messages import Event, ValueClosed, ValueQuery, ValueReport
 from ..protocol.plan import Plan
 from ..protocol.values import unit_values
 from ..randomizer.values.mechanisms import AnyMechanism
+from .entropy import DeviceSecrets, Entropy
 from .run import LOST, Run
 
 __all__ = ["Given", "ValueRound", "give_values", "play_values", "value_events"]
@@ -83,7 +83,12 @@ def give_values(
 
 
 def play_values(
-    run: Run, points: npt.ArrayLike, plan: Plan, secrets: Sequence[bytes], *, values: npt.ArrayLike | None = None
+    run: Run,
+    points: npt.ArrayLike,
+    plan: Plan,
+    secrets: Sequence[bytes] | Entropy,
+    *,
+    values: npt.ArrayLike | None = None,
 ) -> list[ValueRound]:
     """Play the rounds of values that follow a run, with the noise that devices derive from their secrets.
 
@@ -92,11 +97,12 @@ def play_values(
     run : Run
     points : array_like, shape (n, d)
     plan : Plan
-    secrets : sequence of bytes
-        One per participant, as for the run.
+    secrets : sequence of bytes, or Entropy
+        One per participant, or what else the noise is derived from, as for the run.
     values : array_like, shape (n,), optional
         People's own values, if the plan asks for one.
     """
+    entropy = DeviceSecrets(secrets, plan.task) if isinstance(secrets, Sequence) else secrets
     curator = Curator(run.task, plan)
     for played in run.rounds:
         curator.step(played.responders, played.tally)
@@ -106,12 +112,7 @@ def play_values(
         assert release.mechanism is not None
 
         def words(who: Integers, index: int = query.index, count: int = release.mechanism.words) -> Words:
-            regions = cells[run.regions[who]].tolist()
-            drawn = b"".join(
-                value_entropy(secrets[person], plan.task, plan.digest, index, region, count)
-                for person, region in zip(who.tolist(), regions, strict=True)
-            )
-            return np.frombuffer(drawn, dtype=">u8").astype(np.uint64).reshape(len(who), count)
+            return entropy.values(who, plan.digest, index, cells[run.regions[who]], count)
 
         f = release.build()
         if isinstance(f, Column):

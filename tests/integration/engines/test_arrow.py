@@ -175,9 +175,10 @@ def test_engines_write_the_same_transcript_and_it_verifies(capsys: pytest.Captur
     pytest.importorskip("cryptography")
     path = write(tmp_path / "in.parquet", people(600, 2))
     job = ("partition", path, *JOB, "--trust", "nobody", "--k", "20")
-    for engine in ("arrow", "duckdb"):
+    for engine in ("memory", "arrow", "duckdb"):
         run_json(capsys, *job, "--engine", engine, "--transcript", tmp_path / f"{engine}.slt")
     assert (tmp_path / "arrow.slt").read_bytes() == (tmp_path / "duckdb.slt").read_bytes()
+    assert (tmp_path / "arrow.slt").read_bytes() == (tmp_path / "memory.slt").read_bytes()
     assert "No difference." in run(capsys, "verify", tmp_path / "arrow.slt")[1]
 
 

@@ -254,3 +254,27 @@ def test_a_job_that_is_ended_leaves_no_rows_behind(folder: Path) -> None:
 def test_spark_does_not_read_parquet_as_text() -> None:
     with pytest.raises(InvalidInput, match="different formats; give Parquet files or CSV files, not both"):
         open_spark_files(["a.parquet", "b.csv"], ["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("line", "at", "words"),
+    [
+        ("0.5", 0, "has 1 value, the header 2"),
+        ("0.5,0.25,0.75", 90, "has 3 values, the header 2"),
+        ("0.5", 30_000, "has 1"),
+    ],
+)
+def test_a_line_with_more_or_fewer_values_is_named(tmp_path: Path, line: str, at: int, words: str) -> None:
+    path, lines = tmp_path / "ragged.csv", ["0.5,0.25"] * (at + 100)
+    lines.insert(at, line)
+    path.write_text("x,y\n" + "\n".join(lines) + "\n")
+    with pytest.raises(InvalidInput, match=f"line {at + 2} of .*ragged.csv {words}.*; fix it or remove it") as refusal:
+        sl.duckdb.run(str(path), columns=["x", "y"], box=BOX, epsilon=1.0, trust="curator")
+    assert "0.75" not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+
+
+def test_a_column_that_is_not_in_a_file_of_one_column_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("x\n" + "0.5\n" * 10)
+    with pytest.raises(InvalidInput, match="there is no column 'y'; the columns are: x"):
+        sl.duckdb.run(str(tmp_path / "one.csv"), columns=["x", "y"], box=BOX, epsilon=1.0, trust="curator")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ from semilocal import SphereTree, Task, simulate
 from semilocal.arrays import Floats
 from semilocal.engines import open_source
 from semilocal.engines.keyed import KeyedRun, run_keyed
+from semilocal.engines.keyed_values import play_keyed_values
 from semilocal.engines.row_key import RowKey
 from semilocal.engines.source import PointsSource, Source
 from semilocal.errors import InvalidInput
+from semilocal.protocol.plan import Plan, Release
+from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue
+from semilocal.simulation.values import play_values, value_events
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers.engine_runs import box_of, digest, joined, people
 
@@ -23,6 +28,12 @@ pytest.importorskip("cryptography")
 KEY = bytes(range(32))
 BOX = box_of(2)
 POINTS = people(900, 2, kind="rounded")
+FARES = np.append(np.random.default_rng(4).uniform(0, 80, len(POINTS) - 1), 80.0)
+RELEASES = (
+    Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0]),
+    Release("values", DiscreteLaplaceValue(3.0, 16), "gaussian_bump", (0.3, 0.5, 0.5)),
+    Release.ask("mean", "own:fare", epsilon=8.0, parameters=[0, 80]),
+)
 
 
 class Chopped(PointsSource):
@@ -101,9 +112,52 @@ def test_the_same_key_gives_the_same_root_in_every_engine(
         pytest.importorskip("duckdb")
     if engine == "spark":
         request.getfixturevalue("spark")
-    table = pyarrow.table({"x": POINTS[:, 0], "y": POINTS[:, 1]})
+    table = pyarrow.table({"x": POINTS[:, 0], "y": POINTS[:, 1], "fare": FARES})
     for name, part in {"a": table[:100], "b": table[100:]}.items():
         parquet.write_table(part, tmp_path / f"{name}.parquet", row_group_size=64)
     task = Task.build(BOX, epsilon=4.0, delta=0.05, k=8, max_rounds=4)  # every round is a scan
-    source: Source = open_source(tmp_path, ["x", "y"], BOX, engine=engine)
-    same(run_keyed(source, task, key=KEY), POINTS, task)
+    source: Source = open_source(tmp_path, ["x", "y"], BOX, engine=engine, values=["fare"])
+    found = run_keyed(source, task, key=KEY)
+    same(found, POINTS, task)
+    same_values(found, task)
+
+
+def same_values(found: KeyedRun, task: Task) -> None:
+    """Compare the transcript of a mean, of values, and of a mean of people's own values with memory."""
+    plan = Plan(task.id, RELEASES)
+    ours = simulate(POINTS, task, detail="reports", secrets=RowKey(KEY, task.id))
+    rounds = play_values(ours, POINTS, plan, RowKey(KEY, task.id), values=FARES)
+    assert len(rounds) == 3
+    theirs = play_keyed_values(found, plan)
+    root = transcript_root([*ours.events, *value_events(ours, plan, rounds)])
+    assert transcript_root([*found.events, *theirs.events]) == root
+
+
+def test_values_of_batches_are_those_of_memory_and_noise_by_place_would_be_seen() -> None:
+    task = Task.build(BOX, epsilon=4.0, delta=0.05, k=8)
+    table = pytest.importorskip("pyarrow").table({"x": POINTS[:, 0], "y": POINTS[:, 1], "fare": FARES})
+    source = open_source(lambda: table.to_reader(max_chunksize=77), ["x", "y"], BOX, values=["fare"])
+    found = run_keyed(source, task, key=KEY)
+    assert len(found.lookup.moved_regions) > 5
+    same_values(found, task)
+    plan = Plan(task.id, RELEASES)
+    closed = [closed for _, closed in play_keyed_values(found, plan).rounds]
+
+    class ByPlace(RowKey):  # planted: noise by the place in the batch
+        def values(self, who: Any, plan: bytes, index: int, cells: Any, words: int) -> Any:
+            return super().values(np.arange(len(who)), plan, index, cells, words)
+
+    assert found.population is not None
+    found.population.entropy = ByPlace(KEY, task.id)
+    assert [closed for _, closed in play_keyed_values(found, plan).rounds] != closed
+
+
+def test_values_outside_their_range_and_runs_without_a_key_are_refused() -> None:
+    task = Task.build(BOX, epsilon=4.0, delta=0.05, k=8)
+    table = pytest.importorskip("pyarrow").table({"x": POINTS[:, 0], "y": POINTS[:, 1], "fare": FARES + 1})
+    source = open_source(table, ["x", "y"], BOX, values=["fare"])
+    run, plan = run_keyed(source, task, key=KEY), Plan(task.id, RELEASES)
+    with pytest.raises(InvalidInput, match="outside the public range 0 to 80"):
+        play_keyed_values(run, plan)
+    with pytest.raises(InvalidInput, match="the run has no key"):
+        play_keyed_values(replace(run, population=None), Plan(task.id, RELEASES[:1]))
