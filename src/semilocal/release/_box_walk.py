@@ -204,7 +204,8 @@ class BoxWalk(NamedTuple):
             variance += people * spread
             uneven += clumps.take(cell) * np.sqrt(spread)
         # Children of a region err against each other, since their sum is known; they are uneven in the same way.
-        variance += np.maximum(squares - total * total / fanout, 0.0) * self.noise.take(cell) + uneven * uneven
+        apart = np.maximum(squares - total * total / fanout, 0.0)
+        variance += apart * self.noise.take(cell) + uneven * uneven
         add(out[0], query, value)
         add(out[1], query, variance)
         return _product([last - first for first, last in ends])

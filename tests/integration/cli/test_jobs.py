@@ -120,7 +120,7 @@ def test_means_of_all_functions_with_their_error(
         "--function",
         function,
     )
-    assert found["function"] == f.name
+    assert found["function"] == function
     assert abs(found["value"] - f(points).mean()) <= 5 * found["stderr"] + found["bias_bound"]
     assert found["epsilon_partition"] + found["epsilon_values"] == pytest.approx(8)
     assert found["privacy"]["epsilon"] == pytest.approx(8)

@@ -259,8 +259,8 @@ def _anchor(name: str) -> str:
 
 
 PREFACE = f"""<p class='note'>Every loss ε below stands with its adjacency (between which inputs it holds) and
-its δ. The regions, how many participants each holds, and who answered for which region are public by design;
-{PROTECTED}. Two losses are shown: between two positions inside a
+its δ. The regions, how many participants each holds, and who answered for which region are public by design
+and not protected: {PROTECTED}. Two losses are shown: between two positions inside a
 published region, and of a moved position against those inside, (1 + T) reports with T trims on the region's
 path. “Below k” counts regions, and participants in them, with fewer than k participants, measured over all
 runs.</p>"""
