@@ -22,14 +22,14 @@ try:
 except ImportError:  # pragma: no cover - the extra is there in the tests
     raise MissingExtra("cryptography", "service") from None
 
-__all__ = ["BLOCK", "KEY_NAMES", "Blocks", "FixedKeys", "KeyName", "fixed_key"]
+__all__ = ["BLOCK", "KEY_NAMES", "SLACK", "Blocks", "FixedKeys", "KeyName", "fixed_key"]
 
 Blocks = npt.NDArray[np.uint64]
 KeyName = Literal["child-0", "child-1", "payload", "proof-0a", "proof-0b", "proof-1a", "proof-1b"]
 KEY_NAMES: tuple[KeyName, ...] = get_args(KeyName)
 BLOCK = 16
 _LABEL = b"semilocal/1/sharing/"
-_SLACK = BLOCK  # update_into wants room for one block more than it writes
+SLACK = BLOCK // 8  # words: ``update_into`` wants room for one block more than it writes
 
 
 def fixed_key(task: bytes, tree: bytes, name: KeyName) -> bytes:
@@ -70,11 +70,17 @@ class FixedKeys:
             name: Cipher(algorithms.AES(fixed_key(task, tree, name)), modes.ECB()).encryptor() for name in KEY_NAMES
         }
 
-    def encrypt(self, name: KeyName, blocks: Blocks) -> Blocks:
-        """AES of every block: the same shape. ``blocks`` must be contiguous."""
-        size = blocks.size * 8
-        room = np.empty(blocks.size + _SLACK // 8, dtype=np.uint64)
-        if size:
+    def encrypt(self, name: KeyName, blocks: Blocks, room: Blocks | None = None) -> Blocks:
+        """AES of every block: the same shape. ``blocks`` must be contiguous.
+
+        Parameters
+        ----------
+        room : uint64[r], optional
+            Where to write, at least ``SLACK`` words longer than the blocks; else into fresh memory.
+        """
+        if room is None:
+            room = np.empty(blocks.size + SLACK, dtype=np.uint64)
+        if blocks.size:
             self._ciphers[name].update_into(blocks.view(np.uint8).data, room.view(np.uint8).data)
         return room[: blocks.size].reshape(blocks.shape)
 

@@ -32,11 +32,13 @@ from .point import (
     PROOF_WORDS,
     Correction,
     Corrections,
+    Room,
     correction_bytes,
     descend,
     expand,
     payloads,
     root_states,
+    sides,
 )
 from .report import SEED, Shape
 
@@ -44,7 +46,9 @@ __all__ = ["Half", "LevelShare"]
 
 Words = npt.NDArray[np.uint64]
 Tags = npt.NDArray[np.uint8]
-_PAIRS = 8192  # (cell, report) pairs evaluated at a time: their blocks stay in the cache
+Chosen = slice | npt.NDArray[np.intp]
+_PAIRS = 1 << 17  # (cell, report) pairs evaluated at a time: long rows, and 8 MB of blocks that stay in the cache
+_LEAST = 16  # reports evaluated at a time
 
 
 class LevelShare(NamedTuple):
@@ -110,7 +114,8 @@ class Half:
         if shape.value_bits:
             corrections = Corrections.from_bytes([part[cut:] for part in public], levels=shape.value_bits, width=1)
             self._root[:, 1], self.tags = _values(task, corrections, seeds[:, SEED // 8 :], server)
-        self._states: Blocks = root_states(seeds[:, : SEED // 8], server)[None]
+        # States of the opened cells, part by part: in one array the rows of a part would lie far from each other.
+        self._kept: list[tuple[slice, Blocks]] = [(slice(0, n), root_states(seeds[:, : SEED // 8], server)[None])]
         self._below: list[npt.NDArray[np.int64]] = []  # rows that were opened since, level by level
 
     def __len__(self) -> int:
@@ -128,31 +133,30 @@ class Half:
         """Look one level below the opened cells. Calling it twice gives the same."""
         if self.level >= self.shape.levels:
             raise InvalidInput(f"the reports have {self.shape.levels} levels; there is nothing below the last one")
-        n = len(self)
         sums = np.zeros((2 * self.cells, self.shape.width), dtype=np.uint64)
-        tags = np.empty((n, (2 * PROOF_WORDS + self.shape.width) * 8), dtype=np.uint8)
-        correction = self._public.level(self.level)
-        for part in self._chunks(n):
-            here = _take(correction, part)
-            states = self._states_of(part)
-            sides = expand(self._keys, states, here)
-            difference = self._opened(part, states)
+        tags = np.empty((len(self), (2 * PROOF_WORDS + self.shape.width) * 8), dtype=np.uint8)
+        for part, states, room in self._parts(self.cells):
+            states = self._brought(part, states, room)
+            difference = self._opened(part, states, room)
             counted = self.accepted[part]
-            for side, found in enumerate(sides):
+            proofs = []
+            for side, found in enumerate(sides(self._keys, states, self._correction(self.level, part), room)):
                 difference = difference - found.words.sum(axis=0, dtype=np.uint64)
-                words = found.words if counted.all() else found.words[:, counted]
-                sums[side::2] += words.sum(axis=1, dtype=np.uint64)
-            tags[part] = _bytes(sides[0].proof, sides[1].proof, difference)
+                sums[side::2] += _summed(found.words if counted.all() else found.words[:, counted])
+                proofs.append(found.proof)
+            tags[part] = _bytes(*proofs, difference)
         return LevelShare(sums, tags)
 
     def sums_of(self, reports: npt.NDArray[np.bool_]) -> Words:
         """Sums over some reports only, for taking rejected ones out again: uint64[2 m, w]."""
-        chosen = np.flatnonzero(reports)
-        correction = _take(self._public.level(self.level), chosen)
-        sides = expand(self._keys, self._states_of(chosen), correction)
-        sums = np.empty((2 * self.cells, self.shape.width), dtype=np.uint64)
-        for side, found in enumerate(sides):
-            sums[side::2] = found.words.sum(axis=1, dtype=np.uint64)
+        sums = np.zeros((2 * self.cells, self.shape.width), dtype=np.uint64)
+        for part, kept, room in self._parts(self.cells):
+            chosen = np.flatnonzero(reports[part])
+            if len(chosen):
+                states = self._brought(part.start + chosen, np.ascontiguousarray(kept[:, chosen]), room)
+                correction = self._correction(self.level, part.start + chosen)
+                for side, found in enumerate(sides(self._keys, states, correction, room)):
+                    sums[side::2] += _summed(found.words)
         return sums
 
     def drop(self, rejected: npt.NDArray[np.bool_]) -> None:
@@ -175,12 +179,11 @@ class Half:
             Whether to keep their states, ``16 * r * n`` bytes. If not, they are computed when they are needed.
         """
         if keep:
-            n = len(self)
-            correction = self._public.level(self.level)
-            states = np.empty((len(rows), n, 2), dtype=np.uint64)
-            for part in self._chunks(n):
-                states[:, part] = descend(self._keys, self._states_of(part), _take(correction, part), rows)
-            self._states, self._below = states, []
+            opened = []
+            for part, states, room in self._parts(max(self.cells, len(rows))):
+                states = self._brought(part, states, room)
+                opened.append((part, descend(self._keys, states, self._correction(self.level, part), rows, room)))
+            self._kept, self._below = opened, []
         else:
             self._below.append(rows)
         self.level, self.cells = self.level + 1, len(rows)
@@ -188,25 +191,33 @@ class Half:
     @property
     def kept_bytes(self) -> int:
         """Memory of the states that are kept."""
-        return self._states.nbytes
+        return sum(states.nbytes for _, states in self._kept)
 
-    def _states_of(self, reports: slice | npt.NDArray[np.intp]) -> Blocks:
-        """States of the opened cells, for some reports: uint64[m, c, 2]."""
-        states: Blocks = np.ascontiguousarray(self._states[:, reports])
+    def _parts(self, cells: int) -> Iterator[tuple[slice, Blocks, Room]]:
+        """Reports, their kept states and room to work in, small enough for so many cells."""
+        most = max(self.cells, cells, *(len(rows) for rows in self._below), 1)
+        step = max(1 << (_PAIRS // most).bit_length() >> 1, _LEAST)  # powers of two: parts are cut without a rest
+        room = Room(step * most)
+        for whole, states in self._kept:
+            for start in range(whole.start, whole.stop, step):
+                part = slice(start, min(start + step, whole.stop))
+                yield part, np.ascontiguousarray(states[:, part.start - whole.start : part.stop - whole.start]), room
+
+    def _brought(self, reports: Chosen, states: Blocks, room: Room) -> Blocks:
+        """States of the opened cells from those that are kept: uint64[m, c, 2]."""
         for depth, rows in enumerate(self._below, start=self.level - len(self._below)):
-            states = descend(self._keys, states, _take(self._public.level(depth), reports), rows)
+            states = descend(self._keys, states, self._correction(depth, reports), rows, room)
         return states
 
-    def _opened(self, part: slice, states: Blocks) -> Words:
+    def _opened(self, part: slice, states: Blocks, room: Room) -> Words:
         """Payload of all opened cells, per report: uint64[c, w]."""
         if self.level == 0:
             return self._root[part]
-        words = payloads(self._keys, states, self._public.payload[self.level - 1, part])
+        words = payloads(self._keys, states, self._public.payload[self.level - 1, part], room)
         return np.asarray(words.sum(axis=0, dtype=np.uint64))
 
-    def _chunks(self, n: int) -> Iterator[slice]:
-        step = max(_PAIRS // max(self.cells, 1), 16)
-        return (slice(start, min(start + step, n)) for start in range(0, n, step))
+    def _correction(self, level: int, reports: Chosen) -> Correction:
+        return _take(self._public.level(level), reports)
 
 
 def _values(task: bytes, corrections: Corrections, seeds: Words, server: int) -> tuple[Words, Tags]:
@@ -234,12 +245,17 @@ def _values(task: bytes, corrections: Corrections, seeds: Words, server: int) ->
     return shares, tags
 
 
+def _summed(words: Words) -> Words:
+    """Words of every cell summed over reports: uint64[m, w]. A loop over the words of a report would be slow."""
+    return np.stack([words[..., word].sum(axis=1, dtype=np.uint64) for word in range(words.shape[2])], axis=1)
+
+
 def _bytes(*words: Words) -> Tags:
     """Words of every report side by side: uint8[n, b]."""
     return np.concatenate(words, axis=1).view(np.uint8)
 
 
-def _take(correction: Correction, reports: slice | npt.NDArray[np.intp]) -> Correction:
+def _take(correction: Correction, reports: Chosen) -> Correction:
     return Correction(*(np.ascontiguousarray(part[reports]) for part in correction))
 
 

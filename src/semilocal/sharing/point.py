@@ -20,23 +20,26 @@ Knows arrays and hashes. Knows no task, server, clock, file or random generator:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from .blocks import BLOCK, Blocks, FixedKeys
+from .blocks import BLOCK, SLACK, Blocks, FixedKeys, KeyName
 
 __all__ = [
-    "MAX_LEVELS", "PROOF_WORDS", "Correction", "Corrections", "Side", "correction_bytes", "descend", "expand",
-    "generate", "payloads", "root_states",
+    "MAX_LEVELS", "PROOF_WORDS", "Correction", "Corrections", "Room", "Side", "correction_bytes", "descend", "expand",
+    "generate", "payloads", "root_states", "sides",
 ]  # fmt: skip
 
 MAX_LEVELS = 40
 PROOF_WORDS = 4
 _ONE = np.uint64(1)
 _EVEN = ~_ONE
+_CHILDREN: tuple[KeyName, KeyName] = ("child-0", "child-1")
 
 Words = npt.NDArray[np.uint64]
 
@@ -230,6 +233,20 @@ class Side(NamedTuple):
     proof: Words
 
 
+class Room:
+    """Memory for so many (cell, report) pairs that is used again and again: fresh memory costs more than AES.
+
+    Parameters
+    ----------
+    pairs : int
+    """
+
+    def __init__(self, pairs: int) -> None:
+        self.corrected, self.children, self.cipher, self.words = (
+            np.empty(2 * pairs + SLACK, np.uint64) for _ in range(4)
+        )
+
+
 def expand(keys: FixedKeys, states: Blocks, correction: Correction) -> tuple[Side, Side]:
     """The left and the right children of m cells, for n reports.
 
@@ -240,14 +257,35 @@ def expand(keys: FixedKeys, states: Blocks, correction: Correction) -> tuple[Sid
         Contiguous.
     correction : Correction
     """
-    left, right = (_children(keys, states, correction, side) for side in (0, 1))
-    return (
-        Side(left, payloads(keys, left, correction.payload), _proof(keys, left, 0, correction.proof)),
-        Side(right, payloads(keys, right, correction.payload), _proof(keys, right, 1, correction.proof)),
+    room = Room(states.size // 2)
+    left, right = (
+        Side(side.states.copy(), side.words.copy(), side.proof) for side in sides(keys, states, correction, room)
     )
+    return left, right
 
 
-def payloads(keys: FixedKeys, states: Blocks, correction: Words) -> Words:
+def sides(keys: FixedKeys, states: Blocks, correction: Correction, room: Room) -> Iterator[Side]:
+    """The same, one after the other: the arrays of the left children are gone when the right ones come.
+
+    Parameters
+    ----------
+    room : Room
+        For at least m * n pairs.
+    """
+    corrected = _corrected(states, correction.seed, room)
+    yield _side(keys, keys.encrypt("child-0", states, room.children), corrected, 0, correction, room)
+    # The two corrections differ in the lowest bit only.
+    corrected[..., 0] ^= states[..., 0] & ((correction.seed[:, 0] & _ONE) ^ correction.right)
+    yield _side(keys, keys.encrypt("child-1", states, room.children), corrected, 1, correction, room)
+
+
+def _side(keys: FixedKeys, children: Blocks, corrected: Blocks, side: int, correction: Correction, room: Room) -> Side:
+    children ^= corrected
+    proof = _proof(keys, children, side, correction.proof, room)
+    return Side(children, payloads(keys, children, correction.payload, room), proof)
+
+
+def payloads(keys: FixedKeys, states: Blocks, correction: Words, room: Room) -> Words:
     """Payload words of nodes, without the server's sign: uint64[m, n, w].
 
     Parameters
@@ -255,48 +293,78 @@ def payloads(keys: FixedKeys, states: Blocks, correction: Words) -> Words:
     states : uint64[m, n, 2]
     correction : uint64[n, w]
         Of the level that led to these nodes.
+    room : Room
+        The words are in it.
     """
-    width = correction.shape[1]
-    words = keys.encrypt("payload", states)[..., :width] ^ states[..., :width]
-    words += (states[..., :1] & _ONE) * correction
+    m, n, width = *states.shape[:2], correction.shape[1]
+    cipher = keys.encrypt("payload", states, room.cipher)
+    words = _view(room.words, (m, n, width))
+    for word in range(width):
+        np.bitwise_xor(cipher[..., word], states[..., word], out=words[..., word])
+    bits, product = _view(room.cipher, (2, m, n))
+    np.bitwise_and(states[..., 0], _ONE, out=bits)
+    for word in range(width):
+        np.multiply(bits, correction[:, word], out=product)
+        words[..., word] += product
     return words
 
 
-def descend(keys: FixedKeys, states: Blocks, correction: Correction, rows: npt.NDArray[np.int64]) -> Blocks:
+def descend(keys: FixedKeys, states: Blocks, correction: Correction, rows: npt.NDArray[np.int64], room: Room) -> Blocks:
     """States of some children only: uint64[len(rows), n, 2].
 
     Parameters
     ----------
     rows : int64[r]
         2 i and 2 i + 1 are the left and the right child of cell i.
+    room : Room
+        For at least m * n pairs.
     """
     out = np.empty((len(rows), states.shape[1], 2), dtype=np.uint64)
-    for side in (0, 1):
+    for side, name in enumerate(_CHILDREN):
         chosen = np.flatnonzero(rows % 2 == side)
         if len(chosen):
-            out[chosen] = _children(keys, states[rows[chosen] // 2], correction, side)
+            above = states[rows[chosen] // 2]
+            seed = correction.seed
+            if side:
+                seed = seed.copy()
+                seed[:, 0] = (seed[:, 0] & _EVEN) | correction.right
+            found = keys.encrypt(name, above, room.children)
+            found ^= _corrected(above, seed, room)
+            out[chosen] = found
     return out
 
 
-def _children(keys: FixedKeys, states: Blocks, correction: Correction, side: int) -> Blocks:
-    seed = correction.seed
-    if side:
-        seed = seed.copy()
-        seed[:, 0] = (seed[:, 0] & _EVEN) | correction.right
-    out = keys.hash("child-1" if side else "child-0", states)
-    out ^= _mask(states[..., 0])[..., None] & seed
+def _corrected(states: Blocks, seed: Blocks, room: Room) -> Blocks:
+    """``x xor (seed where t is set)`` of every state x: uint64[m, n, 2].
+
+    Every step runs over whole rows of memory. A loop over the two words of a block would be many times slower.
+    """
+    out, bits = _view(room.corrected, states.shape), _view(room.cipher, states.shape)
+    lowest = np.zeros_like(seed)
+    lowest[:, 0] = _ONE
+    np.bitwise_and(states, lowest, out=bits)  # t, 0, t, 0 ...
+    flat, spread = bits.reshape(-1), out.reshape(-1)
+    spread[:1] = flat[:1]
+    np.bitwise_or(flat[1:], flat[:-1], out=spread[1:])  # t, t, t, t ...
+    out *= seed
+    out ^= states
     return out
 
 
-def _proof(keys: FixedKeys, states: Blocks, side: int, proof: Words) -> Words:
+def _proof(keys: FixedKeys, states: Blocks, side: int, proof: Words, room: Room) -> Words:
     """Xor over cells of ``hash(state) xor (t and proof)``: the parts are added up before they are combined."""
     own = np.bitwise_xor.reduce(states, axis=0)
     out = np.empty((states.shape[1], PROOF_WORDS), dtype=np.uint64)
     for half, letter in enumerate("ab"):
-        part = keys.encrypt(f"proof-{side}{letter}", states)  # type: ignore[arg-type]
+        part = keys.encrypt(f"proof-{side}{letter}", states, room.cipher)  # type: ignore[arg-type]
         out[:, 2 * half : 2 * half + 2] = np.bitwise_xor.reduce(part, axis=0) ^ own
     out ^= _mask(own[:, 0])[:, None] & proof
     return out
+
+
+def _view(room: Words, shape: tuple[int, ...]) -> Words:
+    """The beginning of a flat array in another shape."""
+    return room[: math.prod(shape)].reshape(shape)
 
 
 def _mask(words: Words) -> Words:

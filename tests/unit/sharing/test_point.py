@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from semilocal.errors import InvalidInput
 from semilocal.sharing.blocks import FixedKeys
 from semilocal.sharing.evaluate import Half
-from semilocal.sharing.point import Corrections, correction_bytes, descend, expand, generate, root_states
+from semilocal.sharing.point import Corrections, Room, correction_bytes, descend, expand, generate, root_states
 from semilocal.sharing.report import Shape, SharedReport, make_report
 
 TASK = bytes(range(32))
@@ -100,7 +100,7 @@ def test_chosen_children_are_those_of_the_whole_level() -> None:
     states = np.concatenate([side.states for side in expand(keys, root_states(seeds, 1)[None], public.level(0))])
     rows = np.array([0, 1, 3])
     whole = np.stack([side.states for side in expand(keys, states, public.level(1))], axis=1).reshape(4, 30, 2)
-    assert np.array_equal(descend(keys, states, public.level(1), rows), whole[rows])
+    assert np.array_equal(descend(keys, states, public.level(1), rows, Room(60)), whole[rows])
 
 
 def test_results_do_not_depend_on_the_size_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
