@@ -3,7 +3,7 @@
 Coordinates rounded to multiples of a step all lie on the lines of a lattice. Where cells are about as small as the
 step, a cell has one line or two, and what a side of a box takes of it is a matter of lines, not of lengths. By lengths
 all cells along the side would err alike. So boxes are measured by how many lines lie before their sides; in this
-measure people lie evenly again. The step is a public fact about the data; nothing of it is learned from positions.
+measure people lie evenly again. The step is a public fact about the data, or found in what is public (_rounding.py).
 
 Knows lengths. Knows no cells, counts or positions.
 """
@@ -32,14 +32,14 @@ class Lattice(NamedTuple):
 
     @staticmethod
     def of(rounding: Any, box: Box) -> Lattice:
-        """From one step for all axes or one for each; none if left out.
+        """From one step for all axes or one for each; none if it is 0 or left out.
 
         Examples
         --------
         >>> Lattice.of(0.01, Box((0, 0), (1, 1))).steps
         (0.01, 0.01)
         """
-        if rounding is None:
+        if rounding is None or (is_number(rounding) and rounding == 0):
             return NOT_ROUNDED
         steps = tuple(rounding) if hasattr(rounding, "__iter__") else (rounding,) * box.dimensions
         if len(steps) != box.dimensions or not all(
@@ -48,7 +48,8 @@ class Lattice(NamedTuple):
         ):
             raise InvalidInput(
                 f"rounding must be the step that coordinates are multiples of, at most a side of the domain and not "
-                f"below {1 / _MOST_LINES:.0e} of its coordinates, or one per axis ({box.dimensions}); got {rounding!r}"
+                f"below {1 / _MOST_LINES:.0e} of its coordinates, or one per axis ({box.dimensions}); 0 for none; "
+                f"got {rounding!r}"
             )
         return Lattice(tuple(float(step) for step in steps))
 

@@ -344,7 +344,8 @@ def counts(
     ----------
     rounding : float or one per axis, optional
         If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public: every
-        answer then takes it into account. It is never learned from the positions.
+        answer then takes it into account. It is never learned from the positions; without it, boxes look for a step in
+        what was published. 0 for none.
 
     Returns
     -------

@@ -29,6 +29,7 @@ from ..protocol.promise import Guarantee
 from ._areas import Asked, as_areas
 from ._lattice import NOT_ROUNDED, Lattice
 from ._pooled_walk import PooledWalk
+from ._rounding import divisions_of, likely_lattice
 from ._shares import PooledShares, PublicShares
 from ._tree import Tree
 from ._walk import Counted, Walk
@@ -84,7 +85,7 @@ class Mapped(WaysOut):
     own : str
         The value of their own that people gave, and its range, in words; empty if there is none.
     rounding : float, one per axis, or None
-        The public step that all coordinates are multiples of, for every answer; None if there is none.
+        The public step that all coordinates are multiples of, for every answer; 0 if there is none, None if unknown.
     """
 
     partition: Partition | PooledPartition
@@ -118,7 +119,8 @@ class Mapped(WaysOut):
         rounding : float or one per axis, optional
             If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public:
             areas take whole places of the lattice then; by lengths the errors of cells along a side would agree.
-            That of the release if left out.
+            That of the release if left out. If that has none either, boxes look for a step (1, 2 or 5 times a power of
+            ten) in the divisions that the run published; 0 for none.
 
         Returns
         -------
@@ -129,10 +131,23 @@ class Mapped(WaysOut):
         """
         asked = as_areas(areas, self.partition.task.box)
         task = self.partition.task
-        lattice = check_rounding(self.rounding if rounding is None else rounding, task.hierarchy, task.box)
+        given = self.rounding if rounding is None else rounding
+        if given is not None:
+            lattice = check_rounding(given, task.hierarchy, task.box)
+        else:
+            lattice = NOT_ROUNDED if isinstance(asked, Polygons) else self._found_lattice
         if lattice.steps:
             asked = self._measured(asked, lattice)
         return self._answers(self._walk(lattice).query(asked))
+
+    @cached_property
+    def _found_lattice(self) -> Lattice:
+        """The lattice that the published divisions speak for."""
+        partition = self.partition
+        if not partition.task.hierarchy.cells_are_boxes:
+            return NOT_ROUNDED
+        tree = Tree.of(partition) if isinstance(partition, Partition) else partition.estimates.tree
+        return likely_lattice(divisions_of(tree), partition.task.box)
 
     def _measured(self, asked: Asked, lattice: Lattice) -> Asked:
         if isinstance(asked, Polygons):

@@ -41,9 +41,7 @@ def test_where_the_rounding_is_known_the_error_is_smaller(trust: Any) -> None:
     lower = np.random.default_rng(12).uniform(0.2, 0.4, (200, 2))
     boxes = np.stack([lower, lower + 0.15], axis=1)
     truth = count_points(points, boxes)
-    known, unknown = (
-        np.sqrt(np.mean((result.query(boxes, rounding=step).value - truth) ** 2)) for step in (STEP, None)
-    )
+    known, unknown = (np.sqrt(np.mean((result.query(boxes, rounding=step).value - truth) ** 2)) for step in (STEP, 0))
     assert known < 0.8 * unknown  # seeded: no chance in it
 
 
@@ -55,14 +53,14 @@ def test_boxes_between_the_same_lines_have_nearly_the_same_answer(trust: Any) ->
     )
     answers = result.query(boxes, rounding=(STEP, STEP))
     # Cells without a line hold nobody, but noise: that is all that differs.
-    assert np.ptp(answers.value) < 0.5 * np.ptp(result.query(boxes).value)
+    assert np.ptp(answers.value) < 0.5 * np.ptp(result.query(boxes, rounding=0).value)
 
 
 @pytest.mark.parametrize("trust", ["curator", "nobody"])
 def test_boxes_along_regions_have_the_answers_they_had(trust: Any) -> None:
     _, result = counted(trust)
     boxes = result.partition.boxes
-    one, other = result.query(boxes), result.query(boxes, rounding=STEP)
+    one, other = (result.query(boxes, rounding=step) for step in (0, STEP))
     assert np.allclose(one.value, other.value)
     assert np.allclose(one.stderr, other.stderr)
     assert result.density((4, 4), rounding=STEP).sum() == pytest.approx(result.total)
@@ -79,7 +77,7 @@ def test_lines_before_a_side_are_those_that_a_half_open_box_leaves_out() -> None
     assert (np.diff(lattice.measure(np.unique(sides, axis=0))[:, 0]) > 0).all()
 
 
-@pytest.mark.parametrize("rounding", [0, -0.1, 2.0, 1e-300, "0.01", (0.01,), (0.01, float("nan")), True])
+@pytest.mark.parametrize("rounding", [-0.1, 2.0, 1e-300, "0.01", (0.01,), (0.01, float("nan")), True])
 def test_a_step_that_is_none_is_refused(rounding: Any) -> None:
     with pytest.raises(InvalidInput, match="rounding must be the step"):
         Lattice.of(rounding, UNIT)
@@ -125,7 +123,7 @@ def test_a_step_that_the_job_knows_holds_for_every_answer(trust: Any) -> None:
     rng = np.random.default_rng(11)
     knows = sl.counts(rounded(4_000, rng), UNIT, epsilon=2.0, trust=trust, rounding=STEP, rng=rng, **crowd)
     box = [[[0.301, 0.352], [0.441, 0.463]]]
-    assert knows.query(box).value == result.query(box, rounding=STEP).value != result.query(box).value
+    assert knows.query(box).value == result.query(box, rounding=STEP).value != result.query(box, rounding=0).value
     assert (knows.density((7, 7)) == result.density((7, 7), rounding=STEP)).all()
     assert np.allclose(knows.interval(), result.interval())
 

@@ -36,13 +36,14 @@ class QueryOptions:
     level
         of the intervals
     rounding
-        the step that all coordinates are multiples of, if that is public: 0.01 for two decimals
+        the step that all coordinates are multiples of, if that is public: 0.01 for two decimals, 0 for none; looked
+        for in what is published if left out
     """
 
     queries: Annotated[Path | None, FILE] = None
     grid: Annotated[str | None, option(metavar="AxB")] = None
     level: Share = 0.95
-    rounding: Annotated[float | None, option(number(0, above=True), "STEP")] = None
+    rounding: Annotated[float | None, option(number(0), "STEP")] = None
 
     @property
     def asked(self) -> bool:

@@ -1,0 +1,156 @@
+"""What step positions were rounded to, found in what is public.
+
+If all coordinates are multiples of a step, the halves of cells about as small as the step hold what their lines tell,
+not half of the people each. A run's own divisions show that, so nothing private is needed and nothing is spent.
+
+Theory of operation. Cells that are halved at the same place of an axis are one observation, however many they are: the
+share of their people before that place, less one half. It is called r; noise has the variance v in it. A step says that
+it is m: the share of its lines that lie before the place, less one half. The evidence for the step is the sum of
+(r m - m^2 / 2) / (1/4 + v). If positions are not rounded and divisions are even on average and independent, then
+however uneven each of them is, the mean of e^evidence is at most 1 (Hoeffding's lemma: r lies within an interval of
+length 1). So, by Markov's inequality, evidence of log(steps / a) for any of so many steps has a chance of at most a.
+
+Parts of the true step have nearly as much evidence: their lines are the true ones and more. Twice the step has half of
+it, for half of the lines are missing. So the coarsest step is taken that has three quarters of the best.
+
+Knows published divisions. Knows no positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Floats
+from ..geometry.box import Box
+from ..hierarchy import BinaryTree
+from ..hierarchy.base import Cells
+from ..pooled import noise
+from ..pooled.play import Tree as PooledTree
+from ._lattice import NOT_ROUNDED, ON_A_LINE, Lattice
+from ._tree import Tree
+
+__all__ = ["Divisions", "divisions_of", "likely_lattice"]
+
+FALSE_ALARM = 1e-4  # of unrounded positions
+_DIGITS = (1.0, 2.0, 5.0)  # steps are these times powers of ten
+_FINEST, _COARSEST = 1 / 16, 32.0  # steps, as shares of a cell's side, that its division tells something about
+_NEARLY = 0.75  # of the evidence
+_MOST_CELLS = 1 << 14  # of one depth
+
+
+class Divisions(NamedTuple):
+    """Cells of one depth that were halved along one axis.
+
+    Attributes
+    ----------
+    axis : int
+    sides : float64[3, m]
+        Where the cells begin, are halved and end.
+    size, first : float64[m]
+        People in the cells, and in their first halves.
+    noise : float64[m]
+        Variance of the latter.
+    """
+
+    axis: int
+    sides: Floats
+    size: Floats
+    first: Floats
+    noise: Floats
+
+
+def divisions_of(tree: PooledTree | Tree) -> Iterator[Divisions]:
+    """All divisions that a run published, from the root down; none where cells are not halved."""
+    hierarchy = (tree if isinstance(tree, PooledTree) else tree.partition).task.hierarchy
+    if not isinstance(hierarchy, BinaryTree):
+        return
+    for cells, size, first, variance in _pooled(tree) if isinstance(tree, PooledTree) else _public(tree):
+        if len(cells):
+            every = slice(None, None, -(-len(cells) // _MOST_CELLS))
+            axis = int(hierarchy.depth(cells[:1])[0]) % hierarchy.box.dimensions
+            corners = hierarchy.boxes(hierarchy.children(cells[every]))[:, :, axis].reshape(-1, 4)
+            yield Divisions(axis, corners[:, [0, 1, 3]].T, size[every], first[every], variance[every])
+
+
+def _pooled(tree: PooledTree) -> Iterator[tuple[Cells, Floats, Floats, Floats]]:
+    task = tree.task
+    for level, difference in zip(tree.levels, tree.differences, strict=False):
+        size = level.size[level.opened]
+        variance = task.noises * noise.variance(task.unit, level.price[level.opened]) / 4.0
+        yield level.cells[level.opened], size, (size + difference) / 2.0, variance
+
+
+def _public(tree: Tree) -> Iterator[tuple[Cells, Floats, Floats, Floats]]:
+    for level in tree.levels:
+        yield tree.cells[level], tree.acting[level], tree.acting[tree.children[level, 0]], np.zeros(len(level))
+
+
+def likely_lattice(divisions: Iterable[Divisions], box: Box) -> Lattice:
+    """The lattice that divisions speak for: one step for all axes, or one for each; none if there is no evidence.
+
+    Positions that are not rounded are taken for rounded with a chance of at most :data:`FALSE_ALARM`.
+
+    Examples
+    --------
+    >>> places = np.arange(0.0, 1.0, 0.015)
+    >>> sides = np.stack([places, places + 0.0075, places + 0.015])
+    >>> lines = np.ceil(sides / 0.01 - 1e-9)
+    >>> size, first = 100 * (lines[2] - lines[0]), 100 * (lines[1] - lines[0])
+    >>> likely_lattice([Divisions(0, sides, size, first, np.ones(len(size)))], Box((0,), (1,)))
+    Lattice(steps=(0.01,))
+    """
+    evidence: list[dict[float, float]] = [{} for _ in range(box.dimensions)]
+    for axis, group in groupby(sorted(divisions, key=lambda one: one.axis), key=lambda one: one.axis):
+        for found in group:
+            _weigh(found, evidence[axis])
+    tried = {step for steps in evidence for step in steps}
+    if not tried:
+        return NOT_ROUNDED
+    enough = math.log((len(tried) + sum(map(len, evidence))) / FALSE_ALARM)
+    together = {step: sum(steps.get(step, 0.0) for steps in evidence) for step in tried}
+    if step := _coarsest(together, enough):
+        return Lattice((step,) * box.dimensions)
+    apart = tuple(_coarsest(steps, enough) for steps in evidence)
+    return Lattice(apart) if all(apart) else NOT_ROUNDED
+
+
+def _coarsest(evidence: dict[float, float], enough: float) -> float:
+    """The coarsest step with nearly the best evidence; 0 if that is not enough."""
+    best = max(evidence.values(), default=0.0)
+    return (
+        max((step for step, found in evidence.items() if found >= _NEARLY * best), default=0.0)
+        if best >= enough
+        else 0.0
+    )
+
+
+def _weigh(found: Divisions, evidence: dict[float, float]) -> None:
+    """Add the evidence of cells of one depth to that for each step."""
+    middle, first, place = np.unique(found.sides[1], return_index=True, return_inverse=True)
+    size, before, variance = (
+        np.bincount(place, numbers, minlength=len(middle)) for numbers in (found.size, found.first, found.noise)
+    )
+    some = size > 0
+    begin, middle, end = found.sides[:, first[some]]
+    share = before[some] / size[some] - 0.5
+    weight = 1.0 / (0.25 + variance[some] / size[some] ** 2)
+    side = float(np.median(end - begin)) if len(end) else 0.0
+    for step in _steps(_FINEST * side, _COARSEST * side):
+        lines = np.ceil(np.stack([begin, middle, end]) / step - ON_A_LINE)
+        total = lines[2] - lines[0]
+        expected = np.where(total > 0, (lines[1] - lines[0]) / np.maximum(total, 1.0) - 0.5, 0.0)
+        evidence[step] = evidence.get(step, 0.0) + float(np.sum((share - expected / 2.0) * expected * weight))
+
+
+def _steps(least: float, most: float) -> list[float]:
+    """Steps between two lengths."""
+    if least <= 0.0:
+        return []
+    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+    # 10**-2 is not 0.01 to the last bit; what is written is.
+    return [step for power in powers for digit in _DIGITS if least <= (step := float(f"{digit:g}e{power}")) <= most]
