@@ -1,13 +1,15 @@
 """How often 95 % intervals of counts hold the truth, by kind of box; with --means, those of means.
 
     python bench/bench_coverage.py [--trust nobody] [--runs 10] [--seed 90210] [--people 20000] [--k 20] [--delta 0.05]
-                                   [--data FOLDER] [--only NAME ...] [--rounding STEP] [--means]
+                                   [--data FOLDER] [--only NAME ...] [--snap STEP] [--rounding STEP] [--means]
 
 Ordinary boxes have sides of 1 to 15 % of each axis around a random person; the grid is 32 x 32, cells with 20 people or
 more; the others lie along the edges of regions. Answers that are exact do not count. The band to reach is 90 to 99 %;
 with a curator or two servers it is 92 to 99 %. One row per population; the files of real positions (--data) are sampled
 without replacement, one position a person. ``california_housing`` has coordinates rounded to 0.01 degrees, and
-``california_unrounded`` spreads them over their squares; --rounding 0.01 tells the release about the former.
+``california_unrounded`` spreads them over their squares; --rounding 0.01 tells the release about the former. --snap
+rounds all positions before they are counted; without --rounding the release looks for the step by itself, with
+--rounding 0 it takes none.
 
 --means: means of both coordinates, one call each with the defaults for k and delta. "Half width" is that of the
 interval over the root mean square of the errors: 2 if errors were normal and the interval told all.
@@ -88,6 +90,8 @@ def row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.
     found: dict[str, list[Covered]] = {kind: [] for kind in KINDS}
     for _ in range(arguments.runs):
         points = draw(arguments.people, rng)
+        if arguments.snap:
+            points = box.clip(np.round(points / arguments.snap) * arguments.snap)[0]
         run = counted(points, box, epsilon, rng, arguments)
         for kind, one in coverage(points, run, rng, ordinary=400, rounding=arguments.rounding).items():
             found[kind].append(one)
@@ -127,6 +131,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="folder of the real datasets")
     parser.add_argument("--only", nargs="*", help="names of populations")
     parser.add_argument("--rounding", type=float, help="step that coordinates are known to be multiples of")
+    parser.add_argument("--snap", type=float, help="round positions to multiples of a step before they are counted")
     parser.add_argument("--means", action="store_true", help="intervals of means instead")
     arguments = parser.parse_args()
     crowd = f", k = {arguments.k}" if arguments.trust == "nobody" else ""
