@@ -158,7 +158,7 @@ def _is_many(areas: Any) -> bool:
 
 def _is_cell(area: Any) -> bool:
     """A text, or a number that is as large as all H3 cells are and as no coordinate is."""
-    return isinstance(area, str) or (isinstance(area, int | np.integer) and area >= _LEAST_CELL)
+    return isinstance(area, str) or (isinstance(area, int | np.integer) and int(area) >= _LEAST_CELL)
 
 
 def _shapes_of(area: Any) -> Shapes:
