@@ -24,9 +24,9 @@ from ..io.trees import label_tree
 from ..protocol.column import Column, stored_column
 from ..simulation.people import draw_key
 from .domains import named_domain
-from .job_options import JobOptions
+from .job_options import JobOptions, Positions
 
-__all__ = ["OwnValue", "engine_of", "open_rows"]
+__all__ = ["OwnValue", "engine_of", "open_rows", "position_columns"]
 
 _STREAMED = (".parquet", ".pq", ".csv", ".csv.gz")
 
@@ -45,10 +45,7 @@ def engine_of(file: Path, options: JobOptions) -> Engine:
     Refuses options that an engine cannot have.
     """
     data = options.data
-    needs = {
-        "--clip": data.clip, "--bounds data": data.bounds == "data",
-        "--bounds with labels": label_tree(data.bounds) is not None,
-    }  # fmt: skip
+    needs = {"--clip": data.clip, "--bounds data": data.bounds == "data"}
     if data.engine == "memory" or (data.engine == "auto" and any(needs.values())):
         return "memory"
     if data.engine == "auto":
@@ -62,12 +59,24 @@ def engine_of(file: Path, options: JobOptions) -> Engine:
     return data.engine
 
 
+def position_columns(data: Positions) -> tuple[list[str] | None, dict[str, float] | None]:
+    """The columns that --columns names, and the numbers of labels where --bounds has some.
+
+    The labels of a table are in the column called like it if no other is named.
+    """
+    tree = label_tree(data.bounds)
+    columns = data.columns.split(",") if data.columns else None
+    if tree is not None and columns is None and data.x is None:
+        columns = [tree.name]
+    return columns, None if tree is None else tree.leaves
+
+
 def open_rows(
     file: Path, options: JobOptions, engine: Engine, rng: np.random.Generator, value: OwnValue | None = None
 ) -> tuple[Source, AnyTree | None, Column | None]:
     """The rows of files in an engine, the tree that --bounds names if it is no box, and the column of --value."""
     data, people = options.data, options.people
-    columns = data.columns.split(",") if data.columns else None
+    columns, leaves = position_columns(data)
     asked = [] if value is None else [value.name]
     names, own, others = choose_columns(list_files(file)[0], x=data.x, y=data.y, columns=columns, values=asked)
     if data.bounds is None:
@@ -86,7 +95,8 @@ def open_rows(
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: temporary files hold rows, and must go
     key = draw_key(rng) if people.user is not None else 0
     source = open_source(
-        file, names, box, engine=engine, person=people.user, rows_per_person=people.rows_each, key=key, values=own
+        file, names, box, engine=engine, person=people.user, rows_per_person=people.rows_each, key=key, values=own,
+        leaves=leaves,
     )  # fmt: skip
     with options.output.step(f"reading {file.name}"):
         rows = source.count()

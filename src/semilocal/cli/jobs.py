@@ -27,7 +27,6 @@ from ..hierarchy import AnyTree
 from ..io.files import check_outputs, replacing
 from ..io.points import Table, read_points
 from ..io.positions import fit
-from ..io.trees import label_tree
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column
@@ -41,7 +40,7 @@ from ..release.whom import TRUSTS, crowd_of, pooled_options
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from .domains import named_domain
-from .engines import OwnValue, engine_of, open_rows
+from .engines import OwnValue, engine_of, open_rows, position_columns
 from .exits import DONE
 from .job_options import JobOptions, MapFiles, Promise
 from .options import CellRule, task_options
@@ -102,13 +101,10 @@ class Job:
         if (engine := engine_of(file, options)) != "memory":
             source, tree, own = open_rows(file, options, engine, rng, value)
             return cls(file, options, transcript, source, source.box, rng, own, tree)
-        columns, named = data.columns.split(",") if data.columns else None, label_tree(data.bounds)
-        if named is not None and columns is None and data.x is None:
-            columns = [named.name]
+        columns, leaves = position_columns(data)
         names, labels = () if value is None else (value.name,), person_labels(people)
-        words = None if named is None else named.leaves
         with options.output.step(f"reading {file.name}"):
-            table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels, words=words)
+            table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels, words=leaves)
         column = None if value is None else _column(value, table)
         box, tree = _domain(data.bounds, table)
         points, clipped = fit(table, box, clip=data.clip)

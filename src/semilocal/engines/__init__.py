@@ -5,7 +5,7 @@ See :mod:`semilocal.engines.source` for the seam. Every engine gives the same by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -35,6 +35,7 @@ def choose_engine(files: Sequence[Path]) -> Engine:
 def open_source(
     rows: Any, columns: Sequence[str], box: Box, *, engine: Engine = "auto", person: str | None = None,
     rows_per_person: int = 1, key: int = 0, values: Sequence[str] = (), order: str | None = None,
+    leaves: Mapping[str, float] | None = None,
 ) -> Source:  # fmt: skip
     """Rows of people that need not fit into memory, for every job: ``sl.counts(open_source(...), box, ...)``.
 
@@ -61,6 +62,9 @@ def open_source(
         In CSV files they would not be read as numbers otherwise.
     order : str, optional
         Spark and DuckDB: the column that has the number of each row, from 0. Rows of files have numbers already.
+    leaves : mapping of str to float, optional
+        Files: the positions are labels of one column, and these are the numbers that stand for them, such as
+        ``tree.leaves`` of a table. Rows with other labels are refused before anything is released.
 
     Examples
     --------
@@ -77,41 +81,53 @@ def open_source(
     kind = type(rows).__module__.split(".")[0]
     if engine == "auto":
         engine = {"duckdb": "duckdb", "_duckdb": "duckdb", "pyspark": "spark"}.get(kind, "arrow")  # type: ignore[assignment]
+    files = isinstance(rows, str | Path) or (
+        isinstance(rows, list | tuple) and all(isinstance(one, str | Path) for one in rows)
+    )
+    if leaves is not None and not (files and len(columns) == 1):
+        raise InvalidInput("leaves are for one column of files; turn other labels into positions with tree.positions")
     if isinstance(rows, np.ndarray):
         return PointsSource(box.check(rows), box)
     if not is_integer(key) or not 0 <= key <= MAX_KEY:
         raise InvalidInput(f"key must be an integer from 0 to {MAX_KEY}; got {key!r}")
     chosen: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person, "key": key}
     if engine == "spark":
-        return _from_spark(rows, columns, box, values=values, order=order, **chosen)
+        return _from_spark(rows, columns, box, files=files, values=values, order=order, leaves=leaves, **chosen)
     if engine == "duckdb":
         from .duckdb_rows import open_rows
 
-        return open_rows(rows, columns, box, values=values, order=order, **chosen)
+        return open_rows(rows, columns, box, values=values, order=order, leaves=leaves, **chosen)
     if order is not None:
         raise InvalidInput("order is for Spark and DuckDB; Arrow reads rows in their order")
-    return _from_arrow(rows, columns, box, values, chosen)
+    if files:
+        from .arrow import open_files
+
+        return open_files(rows, columns, box, values=values, leaves=leaves, **chosen)
+    return _from_arrow(rows, columns, box, chosen)
 
 
 def _from_spark(
-    rows: Any, columns: Sequence[str], box: Box, *, person: str | None, values: Sequence[str], **named: Any
-) -> Source:
+    rows: Any, columns: Sequence[str], box: Box, *, files: bool, person: str | None, values: Sequence[str],
+    leaves: Mapping[str, float] | None, **named: Any,
+) -> Source:  # fmt: skip
     from .arrow import list_files
+    from .labels import in_spark
+    from .spark import reporting_failures
     from .spark_rows import choose_source, open_files
 
-    if isinstance(rows, str | Path | list | tuple):
-        texts = () if person is None else (person,)
-        rows = open_files([str(path) for path in list_files(rows)], [*columns, *values], texts=texts)
+    if files:
+        numbers, labels = (columns, ()) if leaves is None else ((), columns)
+        texts = [*labels, *(() if person is None else (person,))]
+        rows = open_files([str(path) for path in list_files(rows)], [*numbers, *values], texts=texts)
+    if leaves is not None:
+        with reporting_failures():
+            rows = in_spark(rows, columns[0], leaves)
     return choose_source(rows, columns, box, person=person, **named)
 
 
-def _from_arrow(
-    rows: Any, columns: Sequence[str], box: Box, values: Sequence[str], named: dict[str, Any]
-) -> Source:  # fmt: skip
-    from .arrow import BATCH, ArrowSource, load_arrow, open_files
+def _from_arrow(rows: Any, columns: Sequence[str], box: Box, named: dict[str, Any]) -> Source:
+    from .arrow import BATCH, ArrowSource, load_arrow
 
-    if isinstance(rows, str | Path) or (isinstance(rows, Sequence) and all(isinstance(r, str | Path) for r in rows)):
-        return open_files(rows, columns, box, values=values, **named)
     arrow = load_arrow()
     if isinstance(rows, arrow.RecordBatchReader):
         raise InvalidInput("a reader can be read once only; give a callable that opens a new one each time")

@@ -26,6 +26,7 @@ from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from .histogram import Lookup
+from .labels import in_arrow
 from .people import ChosenRows
 from .source import Attached, Streamed, Survey, attached_batches
 
@@ -259,7 +260,7 @@ def new_file(path: Path, inputs: Sequence[Path] = ()) -> Iterator[Path]:
 
 def open_files(
     paths: str | Path | Sequence[str | Path], columns: Sequence[str], box: Box, *, values: Sequence[str] = (),
-    **named: Any,
+    leaves: Mapping[str, float] | None = None, **named: Any,
 ) -> ArrowSource:  # fmt: skip
     """A source over Parquet or CSV files.
 
@@ -272,18 +273,22 @@ def open_files(
     box : Box
     values : sequence of str
         Further columns of numbers.
+    leaves : mapping of str to float, optional
+        The positions are labels of one column, and these are the numbers that stand for them.
     **named
         ``person``, ``rows_per_person`` and ``key`` of :class:`ArrowSource`.
     """
     arrow, files = load_arrow(), list_files(paths)
+    numbers, labels = (list(columns), []) if leaves is None else ([], list(columns))
     kinds = {"".join(path.suffixes[-2:]).lower() if path.suffix == ".gz" else path.suffix.lower() for path in files}
     if kinds <= {".parquet", ".pq"}:
         form: Any = "parquet"
     elif kinds <= {".csv", ".csv.gz"}:
-        kind_of = dict.fromkeys([*columns, *values], arrow.float64())
+        kind_of = dict.fromkeys([*numbers, *values], arrow.float64()) | dict.fromkeys(labels, arrow.string())
         if named.get("person") is not None:
             kind_of.setdefault(named["person"], arrow.string())
-        options = arrow.csv.ConvertOptions(column_types=kind_of, strings_can_be_null=True)
+        nothing = None if leaves is None else [""]  # NA may be a label
+        options = arrow.csv.ConvertOptions(column_types=kind_of, strings_can_be_null=True, null_values=nothing)
         form = arrow.dataset.CsvFileFormat(convert_options=options)
     else:
         raise InvalidInput(
@@ -293,8 +298,8 @@ def open_files(
         rows = arrow.dataset.dataset([str(path) for path in files], format=form)
         for path, fragment in zip(files, rows.get_fragments(), strict=True):
             found = fragment.physical_schema
-            check_columns(found, columns, box, str(path))
-            check_numbers(found, values, str(path))
+            check_there(found, labels, str(path))
+            check_numbers(found, [*numbers, *values], str(path))
             check_same(found, rows.schema, [*columns, *values], str(path), str(files[0]))
     except (arrow.ArrowInvalid, arrow.ArrowTypeError, OSError) as error:
         raise InvalidInput(f"the files cannot be read: {_reason(error)}; check them") from None
@@ -305,7 +310,8 @@ def open_files(
         )
         return batches
 
-    return ArrowSource(read, columns, box, schema=rows.schema, inputs=files, **named)
+    opened, schema = (read, rows.schema) if leaves is None else in_arrow(read, rows.schema, columns[0], leaves)
+    return ArrowSource(opened, columns, box, schema=schema, inputs=files, **named)
 
 
 def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -334,13 +340,19 @@ def check_columns(schema: Any, columns: Sequence[str], box: Box, where: str) -> 
 def check_numbers(schema: Any, columns: Sequence[str], where: str) -> None:
     """Refuse columns that are not there, or hold no numbers."""
     types = load_arrow().types
+    check_there(schema, columns, where)
+    for name in columns:
+        kind = schema.field(name).type
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+            raise InvalidInput(f"{where}: column {name!r} holds {kind}, not numbers; choose another column")
+
+
+def check_there(schema: Any, columns: Sequence[str], where: str) -> None:
+    """Refuse columns that are not there, or there twice."""
     for name in columns:
         if schema.names.count(name) != 1:
             how_many = "two columns" if name in schema.names else "no column"
             raise InvalidInput(f"{where}: has {how_many} {name!r}; the columns are {_listed(schema.names)}")
-        kind = schema.field(name).type
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
-            raise InvalidInput(f"{where}: column {name!r} holds {kind}, not numbers; choose another column")
 
 
 def check_same(schema: Any, first: Any, columns: Sequence[str], file: str, first_file: str) -> None:

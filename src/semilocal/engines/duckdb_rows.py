@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidInput
@@ -22,6 +22,7 @@ from ..simulation.people import Scores
 from .duckdb import DuckDBSource, load_duckdb, reporting_failures
 from .expressions import DUCKDB, score
 from .grouping import ROW
+from .labels import in_duckdb
 
 __all__ = ["choose_rows", "open_rows"]
 
@@ -42,6 +43,7 @@ def open_rows(
     values: Sequence[str] = (),
     order: str | None = None,
     connection: Any = None,
+    leaves: Mapping[str, float] | None = None,
 ) -> DuckDBSource:
     """Open Parquet or CSV files, a query, or a relation as a source.
 
@@ -65,11 +67,17 @@ def open_rows(
     connection : duckdb.DuckDBPyConnection, optional
         Where queries and relations belong to. Nothing is changed in it. Without it files are read by a connection of
         their own, and a relation must belong to DuckDB's default connection.
+    leaves : mapping of str to float, optional
+        The positions are labels of one column, and these are the numbers that stand for them.
     """
     folder = tempfile.mkdtemp(prefix="semilocal-")
     try:
-        texts = () if person is None else (person,)
-        relation, own, files = _open(data, [*columns, *values], texts, connection, folder)
+        numbers, labels = (columns, ()) if leaves is None else ((), columns)
+        texts = [*labels, *(() if person is None else (person,))]
+        relation, own, files = _open(data, [*numbers, *values], texts, connection, folder)
+        if leaves is not None:
+            with reporting_failures():
+                relation = in_duckdb(relation, columns[0], leaves)
         everybody = None
         if person is not None:
             everybody = DuckDBSource(relation, columns, box, connection=own, order=order)

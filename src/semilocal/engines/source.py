@@ -26,6 +26,7 @@ from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput, OutsideDomain
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
+from ..protocol.column import refuse_values
 from .histogram import MOVED, Histogram, Lookup
 
 __all__ = [
@@ -344,17 +345,6 @@ def refuse_bad_rows(
         where = f", the first at row {first:,}" if first is not None and first >= 0 else ""
         fix = "remove them" if not outside else "remove them, or take a larger box"
         raise OutsideDomain(f"of {rows:,} rows {' and '.join(bad)}{where}; {fix} first: nothing was released")
-
-
-def refuse_values(name: str, low: float, high: float, *, rows: int, bad: int, missing: int, first: int = -1) -> None:
-    """Refuse a column of values if some are outside the public range; ``missing`` of the bad ones are no values."""
-    if bad:
-        what = "are missing or outside" if missing else "are outside"
-        where = f", the first in row {first:,}" if first >= 0 else ""
-        raise InvalidInput(
-            f"{name}: {bad:,} of {rows:,} values {what} the public range {low:g} to {high:g}{where}; remove these "
-            "rows, cut their values, or state a wider range (the noise grows with it)"
-        )
 
 
 def _judge(batch: Floats, box: Box) -> tuple[Flags, Flags]:

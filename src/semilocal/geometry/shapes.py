@@ -23,17 +23,18 @@ from .sides import is_geographic
 __all__ = ["as_polygons", "as_shapes", "h3_shapes", "has_shapes", "latitude_first"]
 
 Shapes = npt.NDArray[np.object_]  # shapely geometries
+_LEAST_CELL = 1 << 59  # of H3, as an integer
 
 
 def has_shapes(areas: Any) -> bool:
     """Whether something holds polygons or H3 cells, and not the corners of boxes."""
-    if _is_shape(areas) or _is_frame(areas) or isinstance(areas, str):
+    if _is_shape(areas) or _is_frame(areas) or _is_cell(areas):
         return True
-    if isinstance(areas, np.ndarray):
-        return areas.dtype.kind in "OU" and areas.ndim <= 1
-    if isinstance(areas, list | tuple):
-        return bool(areas) and (_is_shape(areas[0]) or isinstance(areas[0], str))
-    return False
+    if _is_series(areas):
+        areas = np.asarray(areas)
+    if isinstance(areas, np.ndarray) and areas.dtype.kind in "OUT":
+        return areas.ndim <= 1
+    return _is_many(areas) and (_is_shape(areas[0]) or _is_cell(areas[0]))
 
 
 def as_polygons(areas: Any, box: Box) -> Polygons:
@@ -44,7 +45,8 @@ def as_polygons(areas: Any, box: Box) -> Polygons:
     areas : polygons
         Shapely geometries, alone or in a list or array; a GeoSeries or GeoDataFrame, whose CRS must fit the domain;
         GeoJSON (a geometry, Feature, FeatureCollection or a list of them); anything with ``__geo_interface__``; H3
-        cells as strings. Coordinates are longitude and latitude, or x and y, in this order.
+        cells as strings or integers, also in a column of a frame. Coordinates are longitude and latitude, or x and
+        y, in this order.
     box : Box
         The domain, with two dimensions. Parts of polygons outside of it hold nobody.
 
@@ -72,13 +74,17 @@ def as_polygons(areas: Any, box: Box) -> Polygons:
 
 def as_shapes(areas: Any, box: Box) -> Shapes:
     """The same as shapely geometries, checked: object[q]."""
-    if isinstance(areas, str) or _first(areas, str):
+    if _is_series(areas):
+        areas = np.asarray(areas)
+    if _is_cell(areas):
+        areas = [areas]
+    if _is_many(areas) and _is_cell(areas[0]):
         if not is_geographic(box):
             raise InvalidInput(
                 f"H3 cells are on the Earth; the axes of the domain are {' and '.join(map(repr, box.names))}, not "
                 "longitude and latitude in degrees; name them lon and lat if they are"
             )
-        shapes = h3_shapes([areas] if isinstance(areas, str) else areas)
+        shapes = h3_shapes(areas)
     elif _is_frame(areas):
         check_crs(areas.crs, box, what="the polygons")
         shapes = np.asarray(areas.geometry.values if hasattr(areas, "geometry") else areas, dtype=object)
@@ -92,22 +98,23 @@ def as_shapes(areas: Any, box: Box) -> Shapes:
     return shapes
 
 
-def h3_shapes(cells: Iterable[str]) -> Shapes:
+def h3_shapes(cells: Iterable[str | int]) -> Shapes:
     """Outlines of H3 cells in degrees; those that cross the date line are divided there: object[q].
 
     Parameters
     ----------
-    cells : iterable of str
-        Such as ``"8928308280fffff"``, of any resolutions.
+    cells : iterable of str or int
+        Such as ``"8928308280fffff"``, or the same as an integer, of any resolutions.
     """
     try:
         import h3
     except ImportError:
         raise MissingExtra("h3", "maps") from None
     out = []
-    for row, cell in enumerate(cells):
+    for row, given in enumerate(cells):
+        cell = h3.int_to_str(int(given)) if isinstance(given, int | np.integer) and 0 <= given < 1 << 64 else given
         if not isinstance(cell, str) or not h3.is_valid_cell(cell):
-            raise InvalidInput(f"H3 cell {row} is {printable(repr(cell))}, which is no H3 cell; correct or remove it")
+            raise InvalidInput(f"H3 cell {row} is {printable(repr(given))}, which is no H3 cell; correct or remove it")
         poles = {h3.latlng_to_cell(latitude, 0.0, h3.get_resolution(cell)) for latitude in (-90.0, 90.0)}
         if cell in poles:
             raise InvalidInput(f"H3 cell {row} ({cell}) holds a pole and has no outline in degrees; leave it out")
@@ -140,8 +147,18 @@ def _is_shape(area: Any) -> bool:
     return hasattr(area, "geom_type") or hasattr(area, "__geo_interface__") or isinstance(area, Mapping)
 
 
-def _first(areas: Any, kind: type) -> bool:
-    return isinstance(areas, list | tuple | np.ndarray) and len(areas) > 0 and isinstance(areas[0], kind)
+def _is_series(areas: Any) -> bool:
+    """One column of a frame: it has no CRS and can be an array."""
+    return hasattr(areas, "to_numpy") and not _is_frame(areas)
+
+
+def _is_many(areas: Any) -> bool:
+    return isinstance(areas, list | tuple | np.ndarray) and getattr(areas, "shape", None) != () and len(areas) > 0
+
+
+def _is_cell(area: Any) -> bool:
+    """A text, or a number that is as large as all H3 cells are and as no coordinate is."""
+    return isinstance(area, str) or (isinstance(area, int | np.integer) and int(area) >= _LEAST_CELL)
 
 
 def _shapes_of(area: Any) -> Shapes:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..arrays import Floats, as_boxes, as_number, short_repr
 from ..errors import InvalidInput
 
-__all__ = ["Column", "as_range", "own_value", "read_column", "stored_column"]
+__all__ = ["Column", "as_range", "own_value", "read_column", "refuse_values", "stored_column"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ def read_column(values: npt.ArrayLike, range: Sequence[float] | None, *, name: s
     >>> read_column([12.5, 130.0], (0, 100), name="fare")
     Traceback (most recent call last):
     ...
-    semilocal.errors.InvalidInput: fare: 1 of 2 values are outside the public range 0 to 100, the first in row 1: 130; \
+    semilocal.errors.InvalidInput: fare: 1 of 2 values are outside the public range 0 to 100, the first in row 1; \
 remove these rows, cut their values, or state a wider range (the noise grows with it)
     """
     low, high = as_range(range, name)
@@ -98,19 +98,36 @@ remove these rows, cut their values, or state a wider range (the noise grows wit
     numbers = array.astype(np.float64)
     good = (numbers >= low) & (numbers <= high)  # false for NaN
     if not good.all():
-        first = int(np.argmin(good))
-        what = "are missing or outside" if np.isnan(numbers).any() else "are outside"
-        raise InvalidInput(
-            f"{name}: {np.count_nonzero(~good)} of {len(good)} values {what} the public range {low:g} to {high:g}, "
-            f"the first in row {first}: {numbers[first]:g}; remove these rows, cut their values, or state a wider "
-            "range (the noise grows with it)"
-        )
+        missing = int(np.count_nonzero(np.isnan(numbers)))
+        bad = int(np.count_nonzero(~good))
+        refuse_values(name, low, high, rows=len(good), bad=bad, missing=missing, first=int(np.argmin(good)))
     return Column(name, numbers, low, high)
 
 
 def stored_column(name: str, range: Sequence[float] | None) -> Column:
     """A column that is read with the rows; they say whether all values are inside the public range."""
     return Column(name, np.empty(0), *as_range(range, name), stored=True)
+
+
+def refuse_values(name: str, low: float, high: float, *, rows: int, bad: int, missing: int, first: int = -1) -> None:
+    """Refuse a column of values if some are outside the public range; one message for memory and all engines.
+
+    Parameters
+    ----------
+    rows : int
+        How many values there are.
+    bad, missing : int
+        How many are outside the range or missing, and how many of these are missing.
+    first : int
+        The row of the first bad one, from 0, if it is known. What stands there is not repeated: it is somebody's.
+    """
+    if bad:
+        what = "are missing or outside" if missing else "are outside"
+        where = f", the first in row {first:,}" if first >= 0 else ""
+        raise InvalidInput(
+            f"{name}: {bad:,} of {rows:,} values {what} the public range {low:g} to {high:g}{where}; remove these "
+            "rows, cut their values, or state a wider range (the noise grows with it)"
+        )
 
 
 def as_range(range: Any, name: str) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import pytest
 from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
 from semilocal.geometry.polygons import Polygons
-from semilocal.geometry.shapes import as_polygons, h3_shapes
+from semilocal.geometry.shapes import as_polygons, h3_shapes, has_shapes
 
 shapely = pytest.importorskip("shapely")
 UNIT = Box((0, 0), (1, 1))
@@ -183,6 +183,20 @@ def test_h3_cells_have_their_outlines_also_across_the_date_line() -> None:
     assert shapes[1].bounds[::2] == (-180.0, 180.0)
     assert shapes[1].area < 10
     assert len(as_polygons(cells, DEGREES)) == 2
+    same = as_polygons(cells, DEGREES).points.tolist()
+    numbers = [h3.str_to_int(cell) for cell in cells]
+    pandas, polars, arrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    frames: list[Any] = [pandas.Series(cells), polars.Series(cells), arrow.array(cells), polars.Series(numbers)]
+    for given in (numbers, np.array(numbers, dtype=np.uint64), np.array(cells), *frames):
+        assert has_shapes(given)
+        assert as_polygons(given, DEGREES).points.tolist() == same
+    assert len(as_polygons(cells[0], DEGREES)) == len(as_polygons(numbers[0], DEGREES)) == 1
+    for bad in (17, -1, 1 << 60, 1 << 70):
+        with pytest.raises(InvalidInput, match=f"H3 cell 1 is {bad}, which is no H3 cell"):
+            h3_shapes([cells[0], bad])
+    assert not has_shapes(np.zeros((2, 2, 2)))
+    assert not has_shapes([[[0, 0], [1, 1]]])
+    assert not has_shapes([0, 0, 1, 1])  # somebody's box, and no cells
     with pytest.raises(InvalidInput, match="H3 cell 1 is 'nonsense'"):
         h3_shapes([cells[0], "nonsense"])
     with pytest.raises(InvalidInput, match="holds a pole"):
