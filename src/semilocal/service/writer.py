@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ..errors import Overloaded, StoreUnavailable
+from .faults import PATIENCE
 from .stores.base import Applied, Outcome
 
 __all__ = ["Done", "Writer"]
@@ -55,7 +56,7 @@ class Writer:
 
     def __init__(
         self, store: Applies, on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192, max_batch: int = 1024,
-        gather: float = 0.0, patience: float = 5.0,
+        gather: float = 0.0, patience: float = PATIENCE,
     ) -> None:  # fmt: skip
         self._store, self._on_full, self._patience = store, on_full, patience
         self._max_queue, self._max_batch, self._gather = max_queue, max_batch, gather
