@@ -78,17 +78,17 @@ class ChunkWorker:
         self._failed: set[Claim] = set()
         self.claim: Claim | None = None
 
-    def step(self, *, of: bytes | None = None, again: bool = True) -> bool:
+    def step(self, *, of: bytes | None = None, retry: bool = True) -> bool:
         """Compute one chunk; False if there is none to compute.
 
         Parameters
         ----------
         of : bytes, optional
             Take chunks of this task only.
-        again : bool
+        retry : bool
             Whether to try chunks again that it could not compute. A worker that does so at once gets to no other.
         """
-        if again:
+        if retry:
             self._failed.clear()
         pending = [one for one in self._tables.pending() if of in (None, one.task) and self._knows(one.task)]
         sound = [one for one in pending if Claim(one.task, one.digest, one.chunk) not in self._failed]

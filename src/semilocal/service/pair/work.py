@@ -197,7 +197,7 @@ def _run(url: str, seeds: tuple[bytes, ...], name: str, lease: float, memory: in
     seldom = Seldom()
     while idle is None or time.monotonic() - worked < idle:
         try:
-            found = worker.step(again=time.monotonic() - failed >= PAUSE)
+            found = worker.step(retry=time.monotonic() - failed >= PAUSE)
         except Exception as error:  # whatever is wrong with one chunk: others wait
             failed = time.monotonic()
             if seldom.allow(type(error)):
