@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from semilocal.service.stores.base import Store
-from semilocal.service.stores.chunks import Claim, Fault, Pending
+from semilocal.service.stores.chunks import LONGEST_LEASE, Claim, Fault, Pending
 from tests.helpers.chunks import people, store_reports
 from tests.helpers.pairs import pair_task
 from tests.helpers.service import database, postgres, store  # noqa: F401
@@ -84,6 +84,14 @@ def test_a_lease_ends_and_can_be_renewed_by_its_owner(counted: Store) -> None:
     assert waiting(counted, 0).ended
     tables.renew(claim, "a", seconds=60)
     assert not waiting(counted, 0).ended
+
+
+def test_a_lease_that_was_given_before_the_clock_was_set_back_an_hour_is_over(counted: Store) -> None:
+    tables = counted.pairs
+    assert tables.claim(waiting(counted, 0), "dead", seconds=LONGEST_LEASE - 60)
+    assert not waiting(counted, 0).ended
+    assert tables.claim(waiting(counted, 0), "dead", seconds=3600 + 10)  # 10 s, by the clock as it was
+    assert waiting(counted, 0).ended
 
 
 def test_a_tree_that_has_begun_is_not_begun_again(counted: Store) -> None:

@@ -6,9 +6,11 @@ server that evaluates in memory, with the same derived noise.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -18,9 +20,12 @@ from pathlib import Path
 
 import pytest
 
+from semilocal.errors import StoreUnavailable
 from semilocal.service.keys import Keyring
+from semilocal.service.pair.evaluator import ChunkEvaluator
 from semilocal.service.pair.work import OwnWorkers
 from semilocal.service.stores.base import Store, open_store
+from semilocal.sharing.pair import PairTask
 from semilocal.testing import Postgres
 from tests.helpers import HANG
 from tests.helpers.chunks import KEYS, people, store_reports
@@ -30,10 +35,13 @@ from tests.helpers.long import SEED, times
 from tests.helpers.pairs import SIGNING, pair_task
 
 KILLS = times(12, long=100)
+LATE = 120.0  # seconds after which a busy machine has failed
 PEOPLE = 160
 PARENT = """
 import sys, time
+from semilocal.errors import StoreUnavailable
 from semilocal.service.keys import Keyring
+from semilocal.service.pair.evaluator import ChunkEvaluator
 from semilocal.service.pair.work import Processes
 if __name__ == "__main__":
     processes = Processes(2, sys.argv[1], Keyring.of([bytes(32)]), "test")
@@ -141,6 +149,43 @@ def test_machines_that_are_killed_again_and_again_change_nothing(tmp_path: Path,
     finally:
         for machine in machines:
             machine.kill()
+        store.close()
+
+
+def test_a_worker_process_gets_past_a_chunk_that_it_cannot_compute(tmp_path: Path) -> None:
+    """Its only process owns a damaged chunk of the first pair; the second pair is counted all the same."""
+    store = open_store(f"sqlite:///{tmp_path / 'one.db'}")
+    workers = OwnWorkers(1, store.pairs, store.url, Keyring.of(SIGNING[:1]))
+    broken, whole = pair_task(label="broken"), pair_task(label="whole")
+    mine = {pair.id: people(pair, 20, 0) for pair in (broken, whole)}
+    secrets = {pair.id: store_reports(store, pair, mine[pair.id]) for pair in (broken, whole)}
+
+    connection = sqlite3.connect(tmp_path / "one.db")
+    with connection:
+        connection.execute(
+            "UPDATE pair_uploads SET private = x'00' WHERE pair = (SELECT id FROM pairs WHERE task = ?)", (broken.id,)
+        )
+    connection.close()
+
+    def expand(pair: PairTask) -> None:
+        ids = [one.id for one in mine[pair.id]]
+        with contextlib.suppress(StoreUnavailable):  # the workers stop
+            ChunkEvaluator(store.pairs, workers.wait, pair, secrets[pair.id], 1, ids).expand()
+
+    stuck, counting = (threading.Thread(target=expand, args=(pair,), daemon=True) for pair in (broken, whole))
+    try:
+        stuck.start()
+        end = time.monotonic() + HANG
+        while store.pairs.fault(broken.id) is None:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        counting.start()
+        counting.join(LATE)
+        assert not counting.is_alive(), "the worker tries the damaged chunk again and again"
+        assert stuck.is_alive()
+    finally:
+        workers.stop()
+        stuck.join()
         store.close()
 
 

@@ -26,7 +26,8 @@ POLL = f"/tasks/{TASK.id.hex()}/state?after=0&wait=25"
 
 
 def started(database: str, log: Path, *, workers: int = 1) -> Server:
-    server = ForkedServer(database, log=log, workers=workers)
+    options = ("--role", "helper", "--operator", "Bee") if workers == 1 else ()
+    server = ForkedServer(database, log=log, workers=workers, options=options)
     server.start()
     store = open_store(database, worker="test")
     create_campaign(store, open_campaign(TASK), now=0)
@@ -98,6 +99,9 @@ def test_a_hung_database_gives_503_and_does_not_block_stopping(postgres: Postgre
             assert (refused.status_code, refused.json()["token"]) == (503, "unavailable")
         listed = httpx2.get(f"{server.url}/tasks", timeout=HANG)
         assert (listed.status_code, listed.headers["retry-after"]) == (503, "1")
+        for route in ("/operator", POLL.replace(TASK.id.hex(), "0" * 64)):  # routes of pairs
+            refused = httpx2.get(server.url + route, timeout=HANG)
+            assert (refused.status_code, refused.json()["token"]) == (503, "unavailable")
         health = httpx2.get(f"{server.url}/healthz", timeout=HANG)
         assert health.status_code == 503
         assert "database: does not answer" in health.json()["detail"]

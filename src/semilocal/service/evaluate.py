@@ -13,11 +13,13 @@ import socket
 import time
 from pathlib import Path
 
+from ..errors import InvalidInput
 from .keys import key_file, read_keys
 from .pair.chunk_worker import LEASE
 from .pair.work import Processes
 from .server import set_up_logging
 from .stores.base import check_url, open_store
+from .stores.chunks import LONGEST_LEASE
 
 __all__ = ["evaluate"]
 
@@ -47,6 +49,8 @@ def evaluate(
     InvalidInput
         If the database or the keys cannot be used.
     """
+    if lease > LONGEST_LEASE:
+        raise InvalidInput(f"--lease must be at most {LONGEST_LEASE} seconds; got {lease:g}")
     kind, _ = check_url(database)
     set_up_logging(log_level)
     store = open_store(database, worker="evaluate")

@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable
 
 from ..errors import StoreUnavailable
 
-__all__ = ["PUBLIC", "Faults", "Health", "Seldom"]
+__all__ = ["PATIENCE", "PUBLIC", "Faults", "Health", "Seldom"]
 
 log = logging.getLogger("semilocal.service")
 
+PATIENCE = 5.0  # seconds after which a database is taken for hung
 PUBLIC = "the campaign cannot go on now; the server's log says why"
 
 
@@ -103,7 +104,7 @@ class Health:
         Seconds after which a database is taken for hung.
     """
 
-    patience = 5.0
+    patience = PATIENCE
     fresh = 2.0  # seconds for which the last answer of the database is good
 
     def __init__(self, keeper: Callable[[], str], writer: Callable[[], str], check: Callable[[], Awaitable[None]]):

@@ -26,7 +26,7 @@ from ..errors import Overloaded, Refused, StoreUnavailable
 from ..protocol.curator import Curator
 from . import rounds
 from .campaign import Campaign, Status
-from .faults import Faults, Health, Seldom
+from .faults import PATIENCE, Faults, Health, Seldom
 from .keys import NO_KEYS, Keyring
 from .reports import Sound
 from .stores.base import Store, What
@@ -90,7 +90,7 @@ class Service:
 
     def __init__(
         self, store: Store, *, clock: Callable[[], float], interval: float | None = 0.2, max_queue: int = 8192,
-        keys: Keyring = NO_KEYS, max_waiters: int = 20_000, patience: float = 5.0,
+        keys: Keyring = NO_KEYS, max_waiters: int = 20_000, patience: float = PATIENCE,
         monotonic: Callable[[], float] = time.monotonic, pairs: Pairs | None = None,
     ) -> None:  # fmt: skip
         self.store, self.clock, self.monotonic, self._keys = store, clock, monotonic, keys
@@ -232,6 +232,16 @@ class Service:
             self._beat = time.monotonic()
             await asyncio.sleep(interval)
 
+    @property
+    def at_fault(self) -> int:
+        """Campaigns and pairs that cannot go on now."""
+        return len(self.faults) + (0 if self.pairs is None else self.pairs.at_fault)
+
+    @property
+    def failures(self) -> int:
+        """Looks at a campaign or a pair that failed."""
+        return self.faults.total + (0 if self.pairs is None else self.pairs.faults.total)
+
     def _writer_state(self) -> str:
         states = [self.writer.state(), *([] if self.pairs is None else [self.pairs.writer.state()])]
         return next((state for state in states if state != "runs"), "runs")
@@ -239,7 +249,7 @@ class Service:
     def _keeper_state(self) -> str:
         if self._interval is None:
             return "runs"  # called from outside
-        if self.keeper is None or self.keeper.done():
+        if self.keeper is None or self.keeper.done() or (self.pairs is not None and not self.pairs.kept):
             return "ended"
         return "stalled" if time.monotonic() - self._beat > STALLED_SECONDS else "runs"
 

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ..errors import Overloaded, StoreUnavailable
+from .faults import PATIENCE
 from .stores.base import Applied, Outcome
 
 __all__ = ["Done", "Writer"]
@@ -34,7 +35,7 @@ class Applies(Protocol):
     """What a writer writes to: a store, or what turns uploads into rows of one."""
 
     def apply(self, batch: Any, /) -> Applied:
-        """Judge and store a batch."""
+        """Judge and store a batch of items, each of which has a ``task``."""
 
 
 class Writer:
@@ -55,7 +56,7 @@ class Writer:
 
     def __init__(
         self, store: Applies, on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192, max_batch: int = 1024,
-        gather: float = 0.0, patience: float = 5.0,
+        gather: float = 0.0, patience: float = PATIENCE,
     ) -> None:  # fmt: skip
         self._store, self._on_full, self._patience = store, on_full, patience
         self._max_queue, self._max_batch, self._gather = max_queue, max_batch, gather
@@ -144,7 +145,7 @@ class Writer:
             waiters, self._waiters = self._waiters[: self._max_batch], self._waiters[self._max_batch :]
             self._flying, self._since = waiters, loop.time()
             try:
-                applied: Applied = await loop.run_in_executor(self._pool, self._store.apply, items)
+                outcomes, full = await loop.run_in_executor(self._pool, self._apply, items)
             except Exception as error:  # the batch failed as a whole: everybody in it is told
                 _answer(self._flying, [error] * len(self._flying))
                 continue
@@ -153,9 +154,32 @@ class Writer:
             self.batches += 1
             self.written += len(items)
             if flying:  # not told already that the database hangs
-                _answer(flying, applied.outcomes)
-            if applied.full:
-                self._on_full(applied.full)
+                _answer(flying, outcomes)
+            if full:
+                self._on_full(full)
+
+    def _apply(self, items: Sequence[Any]) -> tuple[Sequence[Outcome | Exception], set[bytes]]:
+        """Write a batch; if something in it cannot be written, each campaign by itself: others are not to suffer."""
+        try:
+            return self._store.apply(items)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            places: dict[bytes, list[int]] = {}
+            for place, item in enumerate(items):
+                places.setdefault(item.task, []).append(place)
+            if len(places) == 1:
+                raise
+        found: dict[int, Outcome | Exception] = {}
+        full: set[bytes] = set()
+        for some in places.values():
+            try:
+                outcomes, filled = self._apply([items[place] for place in some])
+            except Exception as error:
+                outcomes, filled = [error] * len(some), set()
+            found.update(zip(some, outcomes, strict=True))
+            full |= filled
+        return [found[place] for place in range(len(items))], full
 
     async def _let_gather(self) -> None:
         """Let a short queue grow: small batches cost the database more than the time of those who wait."""

@@ -18,11 +18,12 @@ import httpx2
 import pytest
 
 from semilocal.errors import StoreUnavailable
+from semilocal.service.admin import create_campaign
 from semilocal.service.rounds import start
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import MockClock, build_app, client_of, cluster, running_app, secrets_of
 from tests.helpers import HANG
-from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task
+from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task
 
 BROKEN, WHOLE = sample_task(delta=0.04, max_depth=3), sample_task(max_depth=3)
 Breaker = Callable[[SQLiteStore], None]
@@ -114,6 +115,32 @@ def test_one_broken_campaign_does_not_stop_the_other(
     store.close()
     lines = [record.getMessage() for record in caplog.records if BROKEN.id.hex()[:12] in record.getMessage()]
     assert len([line for line in lines if "cannot go on" in line]) == 1
+
+
+def test_what_is_sent_to_a_broken_campaign_at_the_same_time_keeps_nobody_out_of_the_other(tmp_path: Path) -> None:
+    """Requests of all campaigns are written in common batches; the damage is done behind the worker's copy."""
+    store = SQLiteStore(str(tmp_path / "service.db"))
+    points, secrets = cluster(20), secrets_of(20)
+
+    async def main() -> None:
+        async with running_app(store, MockClock()) as (client, service, _):
+            for task in (BROKEN, WHOLE):
+                create_campaign(store, open_campaign(task), now=0)
+                await service.refresh(task.id)
+            damage("UPDATE campaigns SET body = x'c1' WHERE task = ?")(store)
+            both = [
+                Device(client, task, tuple(point), secret)
+                for point, secret in zip(points.tolist(), secrets, strict=True)
+                for task in (BROKEN, WHOLE)
+            ]
+            batches = service.writer.batches
+            answers = await asyncio.gather(*(device.enrol() for device in both))
+            assert {answer.status_code for answer in answers[::2]} == {503}
+            assert {answer.status_code for answer in answers[1::2]} == {201}
+            assert service.writer.batches - batches < 20, "they were in common batches"
+
+    asyncio.run(asyncio.wait_for(main(), HANG))
+    store.close()
 
 
 def test_a_campaign_that_is_whole_again_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -75,12 +75,24 @@ class ChunkWorker:
         self._tables, self._keys, self._owner, self._lease, self._memory = tables, keys, owner, lease, memory
         self._pairs: dict[bytes, _Pair | None] = {}
         self._chunks: dict[tuple[bytes, int], _Chunk] = {}
+        self._failed: set[Claim] = set()
         self.claim: Claim | None = None
 
-    def step(self) -> bool:
-        """Compute one chunk; False if there is none to compute."""
-        pending = [one for one in self._tables.pending() if self._knows(one.task)]
-        found = choose(pending, self._owner, Counter(task for task, _ in self._chunks))
+    def step(self, *, of: bytes | None = None, retry: bool = True) -> bool:
+        """Compute one chunk; False if there is none to compute.
+
+        Parameters
+        ----------
+        of : bytes, optional
+            Take chunks of this task only.
+        retry : bool
+            Whether to try chunks again that it could not compute. A worker that does so at once gets to no other.
+        """
+        if retry:
+            self._failed.clear()
+        pending = [one for one in self._tables.pending() if of in (None, one.task) and self._knows(one.task)]
+        sound = [one for one in pending if Claim(one.task, one.digest, one.chunk) not in self._failed]
+        found = choose(sound, self._owner, Counter(task for task, _ in self._chunks))
         if found is None:
             if not pending:
                 self.forget()
@@ -92,6 +104,7 @@ class ChunkWorker:
             except StoreUnavailable:
                 raise  # nothing is wrong with the chunk
             except Exception as error:
+                self._failed.add(self.claim)
                 self._tables.put_fault(self.claim, f"{type(error).__name__}: {printable(str(error))}")
                 raise
             finally:
@@ -117,12 +130,17 @@ class ChunkWorker:
         return sum(chunk.half.kept_bytes for chunk in self._chunks.values())
 
     def _knows(self, task: bytes) -> bool:
-        """Whether it has the key of a pair; says so once if not."""
+        """Whether it can read a pair and has its key; says so once if not."""
         if task not in self._pairs:
             row, body, seed = self._tables.row(task), self._tables.body(task), self._tables.seed(task)
             if row is None or body is None or seed is None:
                 return False
-            pair = PairTask.from_bytes(body)
+            try:
+                pair = PairTask.from_bytes(body)
+            except InvalidInput as error:
+                log.warning("pair %s cannot be read: %s", task.hex()[:12], error)
+                self._pairs[task] = None
+                return False
             role: Role = row.role
             key = pair.operator(role).signing_key
             secret = self._keys.private.get(key)

@@ -41,6 +41,8 @@ class LivePair:
         Chunks of reports that are evaluated of the present level, and all of them.
     stuck : str or None
         Which chunk cannot be evaluated and why, in words for the operator.
+    failed : bool
+        Whether this server could not answer the leader's last step.
     """
 
     def __init__(self, pair: PairTask, role: Role, row: PairRow) -> None:
@@ -52,6 +54,7 @@ class LivePair:
         self.waits_for: str | None = None
         self.progress = (0, 0)
         self.stuck: str | None = None
+        self.failed = False
         self.steps = 0
         self.pending: StepRow | None = None  # the leader's request that is not answered yet
 

@@ -8,6 +8,7 @@ Knows HTTP and signatures. Knows no database.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +29,7 @@ VERSION = 1
 CLOCK_SECONDS = 300
 ANSWER_HEADER = "semilocal-signature"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
+LONGEST_ANSWER = 600.0  # seconds for a whole answer, however steadily it drips in
 SHORT_BODY = 65_536
 _HEADER = re.compile(r"Semilocal-Peer ([0-9]{1,3}):([0-9]{1,12}):([0-9a-f]{64}):([0-9a-f]{128})")
 
@@ -116,7 +118,7 @@ class Peer:
                 raise PeerAway(f"the server at {self.url} must be a helper; it says {printable(str(found['role']))}")
             keys = bytes.fromhex(found["signing_key"]), bytes.fromhex(found["sealing_key"])
             return Operator(found["name"], found["origin"], *keys)
-        except (msgspec.DecodeError, InvalidInput, KeyError, TypeError, ValueError) as error:
+        except (msgspec.DecodeError, InvalidInput, KeyError, TypeError, ValueError, RecursionError) as error:
             reason = printable(str(error))
             raise PeerAway(f"the server at {self.url} does not say who its operator is: {reason}") from None
 
@@ -140,7 +142,10 @@ class Peer:
     async def _send(self, method: str, path: str, body: bytes, headers: dict[str, str], *, limit: int) -> Answer:
         """One request, without redirects; an answer that is too long is cut off."""
         try:
-            async with self._client.stream(method, path, content=body, headers=headers) as answer:
+            async with (
+                asyncio.timeout(LONGEST_ANSWER),
+                self._client.stream(method, path, content=body, headers=headers) as answer,
+            ):
                 parts, length = [], 0
                 async for part in answer.aiter_bytes():
                     length += len(part)
@@ -148,7 +153,7 @@ class Peer:
                         raise PeerAway(f"the answer from {self.url} has more than {limit:,} bytes")
                     parts.append(part)
                 return Answer(answer.status_code, b"".join(parts), answer.headers.get(ANSWER_HEADER, ""))
-        except self._errors as error:
+        except (*self._errors, TimeoutError) as error:
             reason = printable(str(error)) or type(error).__name__
             raise PeerAway(f"the helper at {self.url} does not answer ({reason})") from None
 
@@ -174,5 +179,5 @@ class Answer(NamedTuple):
         try:
             problem = msgspec.json.decode(self.body)
             return printable(f"{problem['detail']} [{problem['token']}]")
-        except (msgspec.DecodeError, ValueError, KeyError, TypeError):
+        except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError):
             return f"status {self.status}; is this a semilocal server?"

@@ -24,10 +24,10 @@ from ...sharing.pair import Operator, PairTask
 from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
 from ..admin import MAX_TOKENS
 from ..campaign import new_token, token_hash
-from ..faults import PUBLIC, Faults
+from ..faults import PATIENCE, PUBLIC, Faults
 from ..keys import Keyring
 from ..stores.base import Outcome, Store
-from ..stores.pairs import SEED, PairRow
+from ..stores.pairs import NOT_OPEN, SEED, PairRow
 from ..writer import Writer
 from .form import PairForm, PairSettings
 from .helper import answer_close, answer_forward, answer_step
@@ -46,7 +46,7 @@ log = logging.getLogger("semilocal.service")
 
 MAX_UNCONFIRMED = 32
 LONGEST_PAUSE = 10.0
-READ_SECONDS = 30.0
+EVALUATING = 64  # pairs that are evaluated at the same time; one that is stuck keeps its place
 STOP_SECONDS = 5.0
 
 
@@ -76,12 +76,13 @@ class Pairs:
         self._peer = peer if peer is not None or settings.role == "helper" else Peer(settings.peer)
         self._workers = OwnWorkers(settings.processes, self._tables, store.url, keys)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="semilocal-pair")
-        self._evaluating = ThreadPoolExecutor(2, thread_name_prefix="semilocal-pair-evaluating")
+        self._evaluating = ThreadPoolExecutor(EVALUATING, thread_name_prefix="semilocal-pair-evaluating")
         self._leader = Leader(self._tables, self._workers, self._send, self.work, self.evaluate)
         self._live: dict[bytes, LivePair] = {}
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
-        self._background: set[asyncio.Task[Any]] = set()
+        self._background: set[asyncio.Future[Any]] = set()
+        self.keeper: asyncio.Future[Any] | None = None
         self.writer = Writer(UploadStore(self._tables), self._full, gather=store.gather)
         self.faults = Faults()
         self.stopping = False
@@ -93,7 +94,7 @@ class Pairs:
         self.writer.start()
         await self.work(self._store.first_setting, SEED, secrets.token_bytes(32))
         if self._interval is not None:
-            self._spawn(self._keep(self._interval))
+            self.keeper = self._spawn(self._keep(self._interval))
 
     async def stop(self) -> None:
         """Write what is queued, and stop; steps that are cut off are repeated after the next start."""
@@ -119,17 +120,29 @@ class Pairs:
         return await asyncio.get_running_loop().run_in_executor(self._evaluating, lambda: call(*args, **kwargs))
 
     async def _read(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Read for a request; raise ``StoreUnavailable`` if the database hangs."""
+        """Ask the database for a request; raise ``StoreUnavailable`` if it hangs."""
         try:
-            async with asyncio.timeout(READ_SECONDS):
+            async with asyncio.timeout(PATIENCE):
                 return await self.work(call, *args, **kwargs)
         except TimeoutError:
-            raise StoreUnavailable(f"the database did not answer for {READ_SECONDS:g} s") from None
+            raise StoreUnavailable(f"the database did not answer for {PATIENCE:g} s") from None
 
-    def _spawn(self, work: Awaitable[Any]) -> None:
+    def _spawn(self, work: Awaitable[Any]) -> asyncio.Future[Any]:
         task = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
+
+    @property
+    def kept(self) -> bool:
+        """Whether somebody looks after the pairs."""
+        return self._interval is None or (self.keeper is not None and not self.keeper.done())
+
+    @property
+    def at_fault(self) -> int:
+        """Pairs that cannot go on now."""
+        stuck = [live for live in self._live.values() if live.stuck is not None and not live.row.ended]
+        return len(self.faults) + sum(live.task not in self.faults for live in stuck)
 
     async def _keep(self, interval: float) -> None:
         while True:
@@ -147,7 +160,7 @@ class Pairs:
         await asyncio.gather(*self._running.values())
 
     async def _look_at_all(self) -> None:
-        for row in await self.work(self._tables.rows, active=True):
+        for row in await self._read(self._tables.rows, active=True):
             pause = self._pauses.get(row.task)
             if row.task not in self._running and (pause is None or time.monotonic() >= pause[0]):
                 task = asyncio.ensure_future(self._look_at(row.task))
@@ -170,12 +183,13 @@ class Pairs:
                 self._pause(task)
         else:
             self._pauses.pop(task, None)
-            self.faults.clear(task)
+            if not live.failed or live.row.ended:
+                self.faults.clear(task)
 
     async def _note(self, task: bytes, error: Exception) -> bool:
         """Note a fault; False if the pair has ended meanwhile, and nothing has to go on."""
-        with contextlib.suppress(StoreUnavailable):
-            row = await self.work(self._tables.row, task)
+        with contextlib.suppress(Exception):  # what went wrong first is what counts
+            row = await self._read(self._tables.row, task)
             if row is not None and row.ended:
                 return False
         self.faults.note(task, error)
@@ -237,9 +251,11 @@ class Pairs:
         """Read where a pair stands."""
         row = await self._read(self._tables.row, live.task)
         assert row is not None
+        if row.phase not in NOT_OPEN or row.role not in ("leader", "helper"):
+            raise InvalidInput(f"the database has the phase {row.phase!r} and the role {row.role!r} for this pair")
         live.row = row
         if live.secrets is None and row.confirmed and not row.ended:
-            seed = await self.work(self._tables.seed, live.task)
+            seed = await self._read(self._tables.seed, live.task)
             if seed is not None:
                 live.secrets = PairSecrets(self._signing_secret(live.pair), seed)
         return live
@@ -260,7 +276,7 @@ class Pairs:
 
     async def operator(self) -> Operator:
         """Who runs this server, with the sealing key for the next pair."""
-        seed = await self.work(self._store.setting, SEED)
+        seed = await self._read(self._store.setting, SEED)
         current = self._keys.private.get(self._keys.current)
         if seed is None or current is None:
             raise Refused("unavailable", "the server has no key yet", wait=1)
@@ -285,7 +301,7 @@ class Pairs:
         except PeerAway as error:
             raise Refused("peer-away", str(error), wait=5) from None
         pair = form.build(await self.operator(), helper)
-        is_new = await self.work(
+        is_new = await self._read(
             self._tables.create, pair.id, pair.to_bytes(), role="leader", name=form.name, enrolment=form.enrolment,
             capacity=form.capacity or form.most, seconds=form.upload_seconds,
         )  # fmt: skip
@@ -305,12 +321,12 @@ class Pairs:
                 f"the pair names {live.pair.operator(live.role).name} at {live.pair.operator(live.role).origin} with "
                 "keys that this server no longer offers: a sealing key is for one pair. Create the pair anew"
             )
-        seed = await self.work(self._store.setting, SEED)
+        seed = await self._read(self._store.setting, SEED)
         assert seed is not None
-        if not await self.work(self._tables.confirm, live.task, seed=seed, next_seed=secrets.token_bytes(32)):
+        if not await self._read(self._tables.confirm, live.task, seed=seed, next_seed=secrets.token_bytes(32)):
             raise InvalidInput("another pair has just got this sealing key; create the pair anew")
         if live.role == "helper":
-            await self.work(self._tables.move, live.task, "confirming", "open")
+            await self._read(self._tables.move, live.task, "confirming", "open")
         log.info("pair %r (%s): confirmed", row.name, live.task.hex()[:12])
         return await self.refresh(live)
 
@@ -323,14 +339,14 @@ class Pairs:
             raise Refused("not-confirmed", "not both operators have confirmed the pair")
         if row.phase == "cancelled":
             raise Refused("campaign-ended", "the pair was cancelled")
-        await self.work(self._tables.move, live.task, "open", "closing")
+        await self._read(self._tables.move, live.task, "open", "closing")
         return await self.refresh(live)
 
     async def cancel(self, live: LivePair) -> LivePair:
         """End a pair without a result; its shares are deleted."""
         await self.refresh(live)
         while not live.row.ended:  # a step that waits for the evaluation sees it and gives up
-            await self.work(self._tables.move, live.task, live.row.phase, "cancelled")
+            await self._read(self._tables.move, live.task, live.row.phase, "cancelled")
             await self.refresh(live)
         return live
 
@@ -341,7 +357,7 @@ class Pairs:
         if not 1 <= count <= MAX_TOKENS:
             raise InvalidInput(f"count must be 1 to {MAX_TOKENS}; got {count}")
         tokens = [new_token() for _ in range(count)]
-        await self.work(self._tables.add_tokens, live.task, [token_hash(token) for token in tokens])
+        await self._read(self._tables.add_tokens, live.task, [token_hash(token) for token in tokens])
         return tokens
 
     async def transcript(self, live: LivePair) -> bytes:
@@ -406,19 +422,30 @@ class Pairs:
             return await self._answer_proposal(task, body)
         live = await self.find(task)
         async with live.lock:
-            await self.refresh(live)
-            if live.row.phase == "cancelled":
-                raise Refused("campaign-ended", "this server's operator cancelled the pair")
-            if step == "forward":
-                return await self.work(answer_forward, live, self._tables, body)
-            if step == "close":
-                answer = await self.work(answer_close, live, self._tables, body)
-            else:
-                secret = self._signing_secret(live.pair)
-                answer = await self.evaluate(answer_step, live, self._tables, self._workers, secret, step, body)
-            await self.refresh(live)
-        if live.play is not None:
+            try:
+                answer = await self._answer_step(live, step, body)
+            except Refused:
+                raise
+            except Exception as error:
+                live.failed = await self._note(task, error)
+                raise
+            live.failed = False
+        if live.play is not None and step != "forward":
             self._spawn(self._prepare(live))
+        return answer
+
+    async def _answer_step(self, live: LivePair, step: str, body: bytes) -> bytes:
+        await self.refresh(live)
+        if live.row.phase == "cancelled":
+            raise Refused("campaign-ended", "this server's operator cancelled the pair")
+        if step == "forward":
+            return await self.work(answer_forward, live, self._tables, body)
+        if step == "close":
+            answer = await self.work(answer_close, live, self._tables, body)
+        else:
+            secret = self._signing_secret(live.pair)
+            answer = await self.evaluate(answer_step, live, self._tables, self._workers, secret, step, body)
+        await self.refresh(live)
         return answer
 
     async def _prepare(self, live: LivePair) -> None:
@@ -431,7 +458,7 @@ class Pairs:
                 await self.evaluate(play.prepare)
             except Exception as error:
                 live.drop_play()
-                await self._note(live.task, error)
+                live.failed = await self._note(live.task, error)
 
     async def _answer_proposal(self, task: bytes, body: bytes) -> bytes:
         proposal = Proposal.from_bytes(body)
@@ -447,11 +474,11 @@ class Pairs:
                     f"the pair's helper is {pair.helper.name} at {pair.helper.origin} with other keys than this server "
                     f"offers now ({own.name} at {own.origin}, GET /operator); create the pair anew",
                 )
-            if await self.work(self._tables.unconfirmed) >= MAX_UNCONFIRMED:
+            if await self._read(self._tables.unconfirmed) >= MAX_UNCONFIRMED:
                 raise Refused(
                     "overloaded", f"{MAX_UNCONFIRMED} pairs wait for the operator; confirm or close some", wait=60
                 )
-            await self.work(
+            await self._read(
                 self._tables.create, task, proposal.pair, role="helper", name=proposal.name, enrolment="open",
                 capacity=None, seconds=None,
             )  # fmt: skip

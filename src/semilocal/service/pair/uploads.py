@@ -33,6 +33,11 @@ class Incoming(NamedTuple):
     upload: Upload
     digest: bytes
 
+    @property
+    def task(self) -> bytes:
+        """The pair."""
+        return self.live.task
+
 
 class UploadStore:
     """Where a writer puts uploads.

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
-from ...errors import SemilocalError, StoreUnavailable
+from ...errors import StoreUnavailable
+from ..faults import Seldom
 from ..keys import Keyring
 from ..stores.base import open_store
 from ..stores.chunks import Fault
@@ -142,11 +143,11 @@ class OwnWorkers:
             if self._stopped.is_set():
                 raise StoreUnavailable("the server stops")
             row = self._tables.row(task)
-            if row is None or row.ended:
-                raise StoreUnavailable("the pair has ended")
+            if row is None or row.phase != "levels":
+                raise StoreUnavailable("the pair is not counted any more")
             if self._processes is None:
                 with self._guard:
-                    worked = self._here.step()
+                    worked = self._here.step(of=task)
                 if worked:
                     continue
             else:
@@ -192,13 +193,17 @@ def _run(url: str, seeds: tuple[bytes, ...], name: str, lease: float, memory: in
             time.sleep(PAUSE)
     worker = ChunkWorker(store.pairs, keys, name, lease=lease, memory=memory)
     threading.Thread(target=_renew, args=(worker, lease / 3), daemon=True).start()
-    worked = time.monotonic()
+    worked = failed = time.monotonic()
+    seldom = Seldom()
     while idle is None or time.monotonic() - worked < idle:
         try:
-            found = worker.step()
-        except SemilocalError as error:
-            log.warning("worker %s: %s", name, error)
-            time.sleep(PAUSE)
+            found = worker.step(retry=time.monotonic() - failed >= PAUSE)
+        except Exception as error:  # whatever is wrong with one chunk: others wait
+            failed = time.monotonic()
+            if seldom.allow(type(error)):
+                log.warning("worker %s: %s: %s", name, type(error).__name__, error)
+            if isinstance(error, StoreUnavailable):
+                time.sleep(PAUSE)
             continue
         if found:
             worked = time.monotonic()

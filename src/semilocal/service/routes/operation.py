@@ -32,7 +32,7 @@ async def show_metrics(context: Context, request: Request) -> Response:
     service = context.service
     statuses = await service.read(service.store.statuses)
     context.share_metrics()
-    text = context.metrics.text(statuses.values(), at_fault=len(service.faults))
+    text = context.metrics.text(statuses.values(), at_fault=service.at_fault)
     return Response(text, media_type="text/plain; version=0.0.4", headers={"Cache-Control": "no-store"})
 
 

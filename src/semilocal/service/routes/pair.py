@@ -238,7 +238,7 @@ async def answer_peer(context: Context, request: Request) -> Response:
         early = await read_request(request, FORM_BYTES) if live is None and step == "propose" else b""
         key = pairs.leader_key(live, step, early)
         given = request.headers.get("authorization", "")
-        signature, digest = check_request(given, key, "POST", request.url.path, now=context.service.clock())
+        signature, digest = check_request(given, key, "POST", request.scope["path"], now=context.service.clock())
         body = early or await read_request(request, MAX_BODY)
         if not hmac.compare_digest(digest, hashlib.sha256(body).digest()):
             raise Problem("bad-signature", "the body is not the one that was signed")

@@ -51,7 +51,7 @@ class Context(NamedTuple):
         service, writer = self.service, self.service.writer
         self.metrics.share(
             waiting=writer.waiting, batches=writer.batches, written=writer.written, closings=service.closings,
-            faults=service.faults.total,
+            faults=service.failures,
         )  # fmt: skip
 
 

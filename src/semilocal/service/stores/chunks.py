@@ -22,11 +22,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from .sql import SQLStore
 
-__all__ = ["CHUNK_TABLES", "ChunkRow", "ChunkTables", "Claim", "Fault", "OrderRow", "Pending", "ShareRow", "choose"]
+__all__ = [
+    "CHUNK_TABLES",
+    "LONGEST_LEASE",
+    "ChunkRow",
+    "ChunkTables",
+    "Claim",
+    "Fault",
+    "OrderRow",
+    "Pending",
+    "ShareRow",
+    "choose",
+]
 
+LONGEST_LEASE = 600  # seconds; one that ends later was given before the clock was set back, and is over
 CHUNK_TABLES = ("pair_chunks", "pair_orders", "pair_results")
 _PENDING = (
-    "SELECT p.task, o.digest, c.chunk, c.owner, c.claimed, c.lease_ends < {now} "
+    "SELECT p.task, o.digest, c.chunk, c.owner, c.claimed, c.lease_ends NOT BETWEEN {now} AND {now} + {longest} "
     "FROM pair_orders o JOIN pairs p ON p.id = o.pair JOIN pair_chunks c ON c.pair = o.pair "
     "WHERE p.phase = 'levels' AND o.number = (SELECT max(number) FROM pair_orders m WHERE m.pair = o.pair) "
     "AND NOT EXISTS (SELECT 1 FROM pair_results r WHERE r.pair = o.pair AND r.digest = o.digest AND r.chunk = c.chunk) "
@@ -262,7 +274,7 @@ class ChunkTables:
             self._store._run(connection, f"DELETE FROM {table} WHERE pair = ?", number)
 
     def _timed(self, sql: str) -> str:
-        return sql.format(now=self._store.now)
+        return sql.format(now=self._store.now, longest=1000 * LONGEST_LEASE)
 
     def _hold(self, connection: Any, task: bytes, *, alone: bool) -> None:
         self._store._hold(connection, -self._number(connection, task), alone=alone)  # campaigns have the positive ones

@@ -153,9 +153,9 @@ def break_workers(monkeypatch: pytest.MonkeyPatch, store: Store) -> threading.Ev
     mended = threading.Event()
     step, brought = ChunkWorker.step, ChunkWorker._brought
 
-    def elsewhere(worker: ChunkWorker) -> bool:
+    def elsewhere(worker: ChunkWorker, **how: Any) -> bool:
         try:
-            return step(worker)
+            return step(worker, **how)
         except InvalidInput:
             return False  # as if it worked in another process: the server sees no exception
 
@@ -230,7 +230,7 @@ def test_a_pair_that_is_cancelled_while_it_is_counted_is_no_fault(
 ) -> None:
     tables = stores[0].pairs
 
-    def cancelled(_: ChunkWorker) -> bool:
+    def cancelled(_: ChunkWorker, **how: Any) -> bool:
         for row in tables.rows(active=True):
             tables.move(row.task, "levels", "cancelled")
         return False

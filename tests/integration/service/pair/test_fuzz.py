@@ -11,11 +11,14 @@ import random
 from collections import Counter
 
 import httpx2
+import msgspec
+import numpy as np
+import pytest
 
 from semilocal.service.pair.peer import authorization
 from semilocal.service.problems import PROBLEMS
 from semilocal.service.stores.base import Store
-from semilocal.sharing.wire import LevelCheck, Upload
+from semilocal.sharing.wire import Finish, LevelCheck, LevelSums, Upload, numbers_of, pack_numbers
 from tests.helpers.pairs import SIGNING, crowd, report_id, upload_of
 from tests.helpers.running_pair import ADMIN, Pair, run_pair
 from tests.integration.service.test_fuzz import mutate
@@ -86,6 +89,42 @@ def test_no_bytes_on_the_routes_of_a_pair_are_a_fault(stores: tuple[Store, Store
 
     run_pair(stores, body)
     assert {"not-canonical", "malformed", "bad-signature", "other-request", "out-of-order"} <= set(seen), seen
+
+
+@pytest.mark.parametrize("due", ["close", "levels/0/check", "levels/0/sums", "levels/1/sums", "finish", "sign"])
+def test_bytes_for_the_step_that_is_due_get_one_answer_and_harm_no_other_pair(
+    stores: tuple[Store, Store], due: str
+) -> None:
+    """A malicious leader spoils its own pair at most."""
+    chance, seen, taken = random.Random(due), Counter[str](), set[bytes]()
+
+    async def body(servers: Pair) -> None:
+        spoilt, whole = await servers.opened(), await servers.opened(label="whole")
+        for pair in (spoilt, whole):
+            await servers.fill(pair, crowd(PEOPLE))
+        path = f"/tasks/{spoilt.id.hex()}/peer/{due}"
+        servers.wire.block = lambda request: request.url.path == path
+        await servers.start(spoilt)
+        await servers.tick()
+        request = dict(servers.wire.sent)[path]
+        for _ in range(INPUTS // 60):
+            data = mutate(request, chance)
+            if due in ("levels/0/sums", "levels/1/sums", "finish") and chance.random() < 0.2:
+                message: LevelSums | Finish = (Finish if due == "finish" else LevelSums).from_bytes(request)
+                far = [chance.choice([2**63 - 1, -(2**63), 10**18]) for _ in numbers_of(message.numbers)]
+                numbers = pack_numbers(np.array(far, dtype=np.int64))
+                data = msgspec.structs.replace(message, numbers=numbers).to_bytes()
+            header, _ = authorization(SIGNING[0], "POST", path, data, now=NOW)
+            answer = await servers.helper.post(path, content=data, headers={"authorization": header})
+            check(answer, seen)
+            if answer.status_code == 200:
+                taken.add(data)
+        servers.wire.block = None
+        await servers.finish(whole)
+
+    run_pair(stores, body)
+    assert len(taken) <= 1
+    assert seen["malformed"] > 0
 
 
 def test_the_search_would_see_a_fault() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import httpx2
 import msgspec
 import pytest
 
-from semilocal.errors import Refused
+from semilocal.errors import PeerAway, Refused
 from semilocal.service.pair import peer
 from semilocal.service.pair.peer import ANSWER_HEADER, VERSION, authorization, check_request
 from semilocal.service.stores.base import Store, open_store
@@ -33,6 +34,8 @@ from semilocal.sharing.wire import (
     split_ids,
 )
 from semilocal.testing import MockClock
+from tests.helpers import HANG
+from tests.helpers.hostile import Hostile, forever
 from tests.helpers.pairs import SIGNING, crowd, operator, pair_task, upload_of
 from tests.helpers.running_pair import ADMIN, Pair, run_pair
 
@@ -93,6 +96,24 @@ def test_only_the_leader_of_the_pair_gets_an_answer(stores: Stores) -> None:
         assert token_of(answer) == "bad-signature"
         answer = await servers.helper.post(path, content=good, headers={"authorization": header + "0"})
         assert token_of(answer) == "bad-signature"
+
+    run_pair(stores, body)
+
+
+@pytest.mark.parametrize("host", ["[", "x/y?", "x y", "\x7f", "", "x:99999999"])
+def test_a_signature_is_for_the_path_that_was_asked_whatever_the_host_header_says(stores: Stores, host: str) -> None:
+    """A host that ends in ``?`` would hide the path behind it, and lend a signed request to any other step or pair."""
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        data = Proposal("test", pair.to_bytes()).to_bytes()
+        path = f"/tasks/{pair.id.hex()}/peer/propose"
+        header, _ = authorization(SIGNING[0], "POST", path, data, now=NOW)
+        headers = {"authorization": header, "host": host}
+        assert (await servers.helper.post(path, content=data, headers=headers)).status_code == 200
+        headers["host"] = f"x{path}?"
+        for other in (path.replace("propose", "close"), path.replace(pair.id.hex()[:4], "0000")):
+            assert token_of(await servers.helper.post(other, content=data, headers=headers)) == "bad-signature"
 
     run_pair(stores, body)
 
@@ -502,6 +523,43 @@ def test_a_long_or_hostile_answer_is_cut_off_and_shown_without_control_character
         )
         await servers.tick()
         assert "status 307" in (await servers.state(pair))["waits_for"]
+        servers.wire.bend = None
+        await servers.tick(2)
+        assert (await servers.state(pair))["phase"] == "done"
+
+    run_pair(stores, body)
+
+
+def test_an_answer_that_drips_in_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer, "LONGEST_ANSWER", 0.3)
+
+    async def ask(url: str) -> None:
+        other = peer.Peer(url)
+        try:
+            await asyncio.wait_for(other.operator(), HANG)
+        finally:
+            await other.close()
+
+    def drops() -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 x\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+        yield from forever(b" ")
+
+    with Hostile({"/operator": drops}, pause=0.02) as slow, pytest.raises(PeerAway, match="does not answer"):
+        asyncio.run(ask(slow.url))
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_json_that_is_nested_without_end_is_no_answer(stores: Stores, status: int) -> None:
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(3))
+        await servers.start(pair)
+        servers.wire.bend = lambda request, answer: httpx2.Response(status, content=b"[" * 50_000, request=request)
+        await servers.tick()
+        state = await servers.state(pair)
+        assert state["fault"] is None, "the helper is away; nothing is wrong with the pair"
+        assert ("not signed" if status == 200 else "is this a semilocal server?") in state["waits_for"]
+        assert token_of(await servers.ask(label="other", peer_key="0" * 64)) == "peer-away"
         servers.wire.bend = None
         await servers.tick(2)
         assert (await servers.state(pair))["phase"] == "done"
