@@ -22,7 +22,7 @@ from semilocal.audit.exact import (
     transcript_losses,
     value_loss,
 )
-from semilocal.protocol.rule import Frontier, decide, first_frontier
+from semilocal.protocol.rule import decide, first_frontier
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Piecewise, TwoPoint, best
 
@@ -133,7 +133,7 @@ def one_by_one(task: Task, others: Any, here: Any, there: Any) -> Iterator[tuple
                 goal = np.where(place == child, after, 0.0)
                 if not goal.sum(axis=1).all():
                     continue
-                one = Frontier(*(column[row : row + 1] for column in ruling.frontier))  # type: ignore[arg-type]
+                one = ruling.frontier.rows(slice(row, row + 1))
                 came = {tuple(sorted(c for c in drawn if place[c - deepest[0]] == child)) for drawn in product(*draws)}
                 stack += [(one, arrived, goal, flags, number + 1) for arrived in came]
 
