@@ -119,7 +119,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
     def child_weights(self, cells: npt.ArrayLike) -> Floats:
         """How the codes of a cell fall on its children, up to a factor per cell: float64[m, fanout], 0 for no child.
 
-        Whole numbers. Whoever is moved is in each kept child with a chance in proportion to them (:meth:`spread`).
+        Whole numbers. Moved people fall on the kept children in proportion to them (:meth:`spread`).
         """
         array = np.asarray(cells)
         rows, numbers = self.child_rows(array)

@@ -158,7 +158,7 @@ MOVED = (270 - 1000 / (1 + math.e)) / math.tanh(0.5)  # p - p0 = tanh(1 / 2)
 
 def visitors_after(task: Task, tally: list[int], visitors: float, cell: int = 1) -> list[float]:
     ruling = decide(task, frontier_at([cell], visitors=visitors), [sum(tally)], [tally])
-    return ruling.frontier.visitors.tolist()
+    return [float(number) for number in ruling.frontier.visitors]
 
 
 def test_visitors_are_halved_by_a_split_and_grow_by_what_a_trim_moves() -> None:
