@@ -82,7 +82,7 @@ def test_two_positions_that_were_each_moved_once_lose_more_than_one_report() -> 
 
 def test_never_moved_is_not_epsilon_against_a_position_that_was_moved_sixteen_times() -> None:
     """Everybody in one corner, one participant in the opposite one: the bound of (1 + 16) reports holds."""
-    task = small(epsilon=0.5, max_trims=16, max_depth=20, k=20, delta=0.05)
+    task = small(epsilon=0.5, max_trims=16, max_depth=20, k=20, delta=0.05, max_visitors=1.0)
     found = list(transcript_losses(task, [(0.0,)] * 1000, (0.99,), (0.0,), inside=True))
     worst = max(found, key=lambda each: each.loss)
     assert worst.trims == 16
