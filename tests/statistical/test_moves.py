@@ -84,7 +84,7 @@ def test_no_region_is_mostly_visitors(source: str, epsilon: float, request: pyte
     this size 4 of 56,444 regions were mostly visitors, by at most 53 % (bench/RESULTS.md).
     """
     if (source, epsilon) == ("porto", 2.0):
-        reason = "not reached: 1 region in 3 runs (without a limit 5.7 in each)"
+        reason = "not reached: 1 region in 3 runs"
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     unlimited = visited(source, epsilon, size=100_000, k=20, max_visitors=1.0)
     found = visited(source, epsilon, size=100_000, k=20)
