@@ -2,7 +2,10 @@
 
 Prints the Markdown tables of ``docs/explanation/measured.md``; all data is public::
 
-    SEMILOCAL_DATA=FOLDER python bench/bench_moved.py [--participants 20000] [--runs 5]
+    SEMILOCAL_DATA=FOLDER python bench/bench_moved.py [--participants 20000] [--k 50] [--runs 5]
+
+What moving does is shown without a limit on visitors (``max_visitors=1``) and with the default one. More than half of
+the crowd of a region that is "mostly visitors" was moved there: the truth, which only a simulation knows.
 
 "Guessing": an attacker knows the positions of all members of a region, but not who is where, and sees the whole
 transcript. It guesses a member's position in proportion to the likelihood of their reports. The table shows how much
@@ -13,16 +16,19 @@ to their devices alone.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 import semilocal as sl
 from semilocal.arrays import Floats, Integers
 from semilocal.experiments.datasets import load
+from semilocal.geometry.index import count_points
 
 UNIT = sl.Box((0.0, 0.0), (1.0, 1.0))
 SOURCES = ("california_housing", "gowalla", "brightkite", "porto")
+LIMITS = (1.0, 0.5)
 K, DELTA = 50, 1e-6
 
 
@@ -30,8 +36,8 @@ def people(source: str, size: int, rng: np.random.Generator) -> Floats:
     return load.sample_users(source, size, rng).points
 
 
-def task_of(epsilon: float) -> sl.Task:
-    return sl.Task.build(UNIT, epsilon=epsilon, delta=DELTA, k=K)
+def task_of(epsilon: float, **options: Any) -> sl.Task:
+    return sl.Task.build(UNIT, epsilon=epsilon, delta=DELTA, **{"k": K, **options})
 
 
 # -- moved participants --------------------------------------------------------------------------------------------
@@ -129,35 +135,38 @@ def joint_row(source: str, size: int, runs: int) -> list[str]:
 # -- what moving does ------------------------------------------------------------------------------------------------
 
 
-def effect_row(source: str, epsilon: float, size: int, runs: int) -> list[str]:
+def effect_row(source: str, epsilon: float, limit: float, k: int, size: int, runs: int) -> list[str]:
     """Regions that are mostly visitors, and errors of counts and means, which have all of epsilon each."""
     rows = []
     for seed in range(runs):
         rng = np.random.default_rng([seed, 4])
         points = people(source, size, rng)
-        run = sl.simulate(points, task_of(epsilon), rng=rng)
+        run = sl.simulate(points, task_of(epsilon, k=k, max_visitors=limit), rng=rng)
         crowds = run.partition.crowds
         visitors = np.bincount(run.regions[run.moves > 0], minlength=len(crowds))
         mostly = visitors > 0.5 * crowds
         half = rng.uniform(0.005, 0.075, (2000, 2))
         around = points[rng.integers(0, size, 2000)]
         boxes = np.stack([np.maximum(around - half, 0.0), np.minimum(around + half, 1.0)], axis=1)
-        truth = np.array([np.count_nonzero(((points >= low) & (points <= high)).all(axis=1)) for low, high in boxes])
+        truth = count_points(points, boxes)
         off = sl.release.counts(run).query(boxes).value - truth
         means = [
-            sl.mean(points, sl.functions.coordinate(axis), UNIT, epsilon=epsilon, trust="nobody", delta=DELTA, k=K,
-                    rng=rng).value - points[:, axis].mean()
+            sl.mean(points, sl.functions.coordinate(axis), UNIT, epsilon=epsilon, trust="nobody", delta=DELTA, k=k,
+                    max_visitors=limit, rng=rng).value - points[:, axis].mean()
             for axis in (0, 1)
         ]  # fmt: skip
         rows.append([len(crowds), mostly.sum(), (visitors == crowds).sum(), crowds[mostly].sum() / size,
+                     (visitors / crowds).max(),
                      np.sqrt(np.mean(off**2)), np.mean(np.abs(off) / np.maximum(truth, 0.001 * size)),
                      np.square(means).mean()])  # fmt: skip
-    regions, mostly, empty, share, error, relative, square = np.mean(rows, axis=0)
-    return [source, f"{epsilon:g}", f"{regions:.0f}", f"{mostly:.1f}", f"{empty:.1f}", f"{100 * share:.1f} %",
+    regions, mostly, empty, share, _, error, relative, square = np.mean(rows, axis=0)
+    most = np.max(rows, axis=0)[4]
+    return [source, f"{epsilon:g}", f"{limit:g}", f"{regions:.0f}", f"{mostly:.1f}", f"{empty:.1f}",
+            f"{100 * share:.1f} %", f"{100 * most:.0f} %",
             f"{error:.0f}", f"{relative:.2f}", f"{np.sqrt(square):.2g}"]  # fmt: skip
 
 
-def show(head: list[str], rows: list[list[str]]) -> None:
+def show(head: list[str], rows: Iterable[list[str]]) -> None:
     for row in (head, ["---"] * len(head), *rows):
         print("| " + " | ".join(row) + " |", flush=True)
     print()
@@ -166,14 +175,19 @@ def show(head: list[str], rows: list[list[str]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--participants", type=int, default=20_000)
+    parser.add_argument("--k", type=int, default=K, help="smallest crowd where it is shown what moving does")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--sources", default=",".join(SOURCES), help="datasets where it is shown what moving does")
     parser.add_argument("--only-effect", action="store_true", help="only what moving does to regions, counts and means")
     args = parser.parse_args()
     size, runs = args.participants, args.runs
-    print(f"{size:,} participants, k = {K}, delta = {DELTA:g}, {runs} runs\n")
-    head = ["data", "epsilon", "regions", "mostly visitors", "without residents", "people in the former",
+    print(f"{size:,} participants, k = {args.k} and then {K}, delta = {DELTA:g}, {runs} runs\n")
+    head = ["data", "epsilon", "max_visitors", "regions", "mostly visitors", "without residents",
+            "people in the former", "largest share of visitors",
             "error of a count", "relative", "error of a mean"]  # fmt: skip
-    show(head, [effect_row(source, epsilon, size, runs) for source in SOURCES for epsilon in (1.0, 2.0)])
+    cases = [(source, epsilon, limit) for source in args.sources.split(",") for epsilon in (1.0, 2.0)
+             for limit in LIMITS]  # fmt: skip
+    show(head, (effect_row(*case, args.k, size, runs) for case in cases))
     if args.only_effect:
         return
     head = ["data", "moved", "T, mean", "T, largest", "of one's crowd live elsewhere", "the same, for moved people"]

@@ -122,6 +122,10 @@ class Tree:
         """Number of children."""
         return int(self.fanout)
 
+    def child_weights(self, cell: int) -> list[int]:
+        """How moved people fall on the children (10)."""
+        return [1] * int(self.fanout)
+
     def has_depth(self, cell: int, depth: int) -> bool:
         """Whether a cell has this depth."""
         return bool(cell >> self.level_bits * depth == 1)
@@ -325,19 +329,45 @@ def _chernoff_margin(epsilon: float, n: int, delta: float) -> float:
 # -- 10. verdicts ------------------------------------------------------------------------------------------------
 
 
+def in_order(numbers: list[float]) -> float:
+    """A sum in doubles, from the first number to the last; ``sum`` of newer Pythons rounds in another way."""
+    total = 0.0
+    for number in numbers:
+        total = total + number
+    return total
+
+
+def estimates(randomizer: dict[str, Any], n: int, tally: list[int]) -> list[float]:
+    """Estimated responders in each child (8)."""
+    if randomizer["kind"] != "randomized-response" or len(tally) == 1:
+        return [float(count) for count in tally]
+    p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], len(tally)))
+    return [(count - n * p0) / (p - p0) for count in tally]
+
+
+def visitors_in(
+    weights: list[int], visitors: float, kept: list[int], found: list[float]
+) -> tuple[list[float], list[float]]:
+    """Visitors expected in each child already, and those that come if only some children go on."""
+    whole, room = sum(weights), sum(weights[child] for child in kept)
+    moved = max(0.0, in_order([found[child] for child in range(len(found)) if child not in kept]))
+    own = [visitors * weight / whole for weight in weights]
+    return own, [moved * weight / room if room else 0.0 for weight in weights]
+
+
 def sparse(task: dict[str, Any], n: int, tally: list[int], failing: list[int]) -> bool:
     """Whether the failing children together are surely at most a share tau."""
     randomizer, tau, m = task["randomizer"], task["tau"], len(failing)
+    found = estimates(randomizer, n, tally)
+    total = in_order([found[child] for child in failing])
     if randomizer["kind"] == "randomized-response":
         p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], len(tally)))
-        total = sum((tally[child] - n * p0) / (p - p0) for child in failing)
         u, v = p + (m - 1) * p0, m * p0
         variance = (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / (p - p0) ** 2
     else:
         weights = [(value, weight / WORD) for value, weight in laplace_weights(randomizer["epsilon"]).items()]
         mean = math.fsum(w * value for value, w in weights)
         variance = m * (math.fsum(w * value * value for value, w in weights) - mean * mean)
-        total = float(sum(tally[child] for child in failing))
     return bool(total + QUANTILE * math.sqrt(n * variance) <= tau * n)
 
 
@@ -350,7 +380,21 @@ def too_small(task: dict[str, Any], cell: int) -> bool:
     return bool(least) and any(a < b * (1 - 1e-9) for a, b in zip(lengths, shortest, strict=True))
 
 
-def verdict(task: dict[str, Any], n: int, tally: list[int], trims: int, cell: int) -> tuple[list[int], bool]:
+def verdict(
+    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, cell: int
+) -> tuple[list[int], bool, list[float]]:
+    """Children that go on, whether that is a TRIM, and the visitors then expected in each of them."""
+    kept, trimmed = judged(task, n, tally, trims, visitors, cell)
+    if task["rule"] != "trim":
+        return kept, trimmed, [0.0] * len(kept)
+    weights = tree_of(task["hierarchy"]).child_weights(cell)
+    own, come = visitors_in(weights, visitors, kept, estimates(task["randomizer"], n, tally))
+    return kept, trimmed, [own[child] + come[child] for child in kept]
+
+
+def judged(
+    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, cell: int
+) -> tuple[list[int], bool]:
     """Children that go on, and whether that is a TRIM."""
     if too_small(task, cell):
         return [], False
@@ -360,12 +404,23 @@ def verdict(task: dict[str, Any], n: int, tally: list[int], trims: int, cell: in
     children = randomizer["fanout"] if task["max_trims"] and randomizer["fanout"] > 2 else 1
     delta = task["delta"] / ((1 + task["max_trims"]) * children)
     liars = task["tolerate_liars"]
-    least = threshold(randomizer["kind"], randomizer["epsilon"], len(tally), n - liars, task["k"], delta)
-    passing = [child for child, count in enumerate(tally) if n - liars >= task["k"] and count - liars >= least]
+    weights, limit = tree_of(task["hierarchy"]).child_weights(cell), task["max_visitors"]
+    passing = []
+    for child, count in enumerate(tally):
+        needed = task["k"]
+        if limit < 1:
+            needed = max(needed, math.ceil(visitors * weights[child] / sum(weights) / limit))
+        least = threshold(randomizer["kind"], randomizer["epsilon"], len(tally), n - liars, needed, delta)
+        if n - liars >= needed and count - liars >= least:
+            passing.append(child)
     if task["rule"] == "each" or len(passing) == len(tally):
         return passing, False
     failing = [child for child in range(len(tally)) if child not in passing]
-    if task["rule"] == "trim" and passing and trims < task["max_trims"] and sparse(task, n, tally, failing):
+    found = estimates(randomizer, n, tally)
+    own, come = visitors_in(weights, visitors, passing, found)
+    crowded = limit < 1 and any(own[child] + come[child] > limit * (found[child] + come[child]) for child in passing)
+    trims_left = task["rule"] == "trim" and passing and trims < task["max_trims"]
+    if trims_left and sparse(task, n, tally, failing) and not crowded:
         return passing, True
     return [], False
 
@@ -383,6 +438,7 @@ class Device:
         self.pseudonym = pseudonym(secret, self.id)
         self.code = self.tree.code_of(point)
         self.cell, self.round, self.trims, self.moves = 1, 1, 0, 0
+        self.visitors = 0.0
         self.finished = self.lost = self.answered = False
         self.crowd: int | None = None
 
@@ -408,7 +464,7 @@ class Device:
         if self.round > self.task["max_rounds"]:
             self.finished, self.crowd = True, responders[row]
             return
-        found, trimmed = verdict(self.task, responders[row], tally[row], self.trims, self.cell)
+        found, trimmed, visitors = verdict(self.task, responders[row], tally[row], self.trims, self.visitors, self.cell)
         assert found == kept[row], "a verdict that does not follow from the tally"
         child = self.tree.child(self.code, self.round - 1)
         if self.task["rule"] == "each" and child not in found:
@@ -422,7 +478,7 @@ class Device:
                 self.point = self.tree.middle(self.code)
                 child = self.tree.child(self.code, self.round - 1)
                 self.moves += 1
-            self.cell = self.tree.child_cell(self.cell, child)
+            self.cell, self.visitors = self.tree.child_cell(self.cell, child), visitors[found.index(child)]
             self.round, self.trims, self.answered = self.round + 1, self.trims + trimmed, False
 
 

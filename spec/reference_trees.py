@@ -34,6 +34,10 @@ class Sphere:
         """Number of children."""
         return 2
 
+    def child_weights(self, cell: int) -> list[int]:
+        """How moved people fall on the children (10)."""
+        return [1, 1]
+
     def child_cell(self, cell: int, child: int) -> int:
         """A child of a cell."""
         return 2 * cell + child
@@ -162,6 +166,12 @@ class Table:
         """Number of children."""
         depth, index = self.place(cell)
         return int(self.widths[depth][index])
+
+    def child_weights(self, cell: int) -> list[int]:
+        """How moved people fall on the children (10): the leaves of each."""
+        places = [self.place(self.child_cell(cell, child)) for child in range(self.width(cell))]
+        spans = [self.levels[depth][index] for depth, index in places]
+        return [last - first + 1 for first, last in spans]
 
     def child_cell(self, cell: int, child: int) -> int:
         """A child of a cell."""

@@ -109,6 +109,7 @@ CODES = from_labels("code", [
 TASKS = {
     "all": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all", max_depth=4),
     "trim": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_trims=1, max_depth=4, tau=0.4),
+    "visitors": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_depth=4, tau=0.4, max_visitors=0.1),
     "quad": Task.build(unit(2), epsilon=2.0, delta=0.05, k=10, max_trims=2, tree="quad", max_depth=3, tau=0.45),
     "laplace": Task.build(unit(1), epsilon=2.0, delta=0.05, k=20, randomizer="discrete-laplace", max_depth=3),
     "liars": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all", max_depth=3, tolerate_liars=100),

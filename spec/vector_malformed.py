@@ -95,6 +95,9 @@ def malformed_list() -> Iterator[tuple[str, str, str, bytes]]:
         ("min-side-for-two-axes-of-one", fields | {"min_side": [0.1, 0.1]}),
         ("min-side-above-half-of-the-box", fields | {"min_side": [0.6]}),
         ("min-side-with-rule-each", fields | {"rule": "each", "max_trims": 0, "min_side": [0.1]}),
+        ("max-visitors-zero", fields | {"max_visitors": 0.0}),
+        ("max-visitors-above-one", fields | {"max_visitors": 1.5}),
+        ("max-visitors-with-rule-all", fields | {"rule": "all", "max_trims": 0, "max_visitors": 0.5}),
         ("label-too-long", fields | {"label": "a" * 65}),
         ("label-with-a-line-break", fields | {"label": "a\nb"}),
     ):  # fmt: skip

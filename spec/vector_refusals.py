@@ -14,7 +14,7 @@ from vector_common import OPEN, TASKS, Json, plain, refuse_report, secret, token
 
 from semilocal import Closed, Curator, Participant, Policy, Query, Report, Task
 from semilocal.protocol.messages import AnyReport, encode
-from semilocal.protocol.rule import Frontier, decide
+from semilocal.protocol.rule import decide, frontier_at
 
 __all__ = ["make_refusals"]
 
@@ -45,7 +45,7 @@ class Story:
         if kept is None and last.round > self.task.max_rounds:
             kept = ()
         elif kept is None:
-            frontier = Frontier(np.array([state.cell], dtype=np.uint64), np.array([state.trims]), np.array([np.nan]))
+            frontier = frontier_at([state.cell], trims=state.trims, visitors=state.visitors)
             wide = [*tally, *[0] * (self.task.hierarchy.fanout - len(tally))]
             kept = tuple(np.flatnonzero(decide(self.task, frontier, [responders], [wide]).kept[0]).tolist())
         widths = self.task.hierarchy.fanouts(np.array(last.cells, dtype=np.uint64)).tolist()
@@ -234,6 +234,24 @@ def refusal_list() -> Iterator[tuple[str, str, str, Callable[[], Made]]]:
     start.tell(start.query())
     yield "trim-beyond-max-trims", "wrong-verdict", "the path has no trims left", closed(
         start, start.close(1000, 731, 269), kept=((0,),))  # fmt: skip
+    for name, why, tally, kept in (
+        (
+            "split-that-ignores-visitors",
+            "child 1 has k people, but about 36 of them were moved there",
+            (685, 315),
+            (0, 1),
+        ),
+        ("stop-that-invents-visitors", "both children have twice the visitors and more", (500, 500), ()),
+    ):
+        start = answered("trim")
+        start.tell(start.close(1000, 698, 302))  # a TRIM that moves about 72
+        start.tell(start.query())
+        yield name, "wrong-verdict", why, closed(start, start.close(1000, *tally), kept=(kept,))
+    start = answered("visitors")
+    start.tell(start.close(400, 285, 115))
+    start.tell(start.query())
+    yield "trim-that-makes-too-many-visitors", "wrong-verdict", "more than a tenth would have been moved", closed(
+        start, start.close(400, 272, 128), kept=((0,),))  # fmt: skip
     start = answered("quad")
     yield "trim-keeps-a-child-that-failed", "wrong-verdict", "child 2 did not pass", closed(
         start, start.close(1000, 560, 230, 105, 105), kept=((0, 1, 2),))  # fmt: skip

@@ -10,7 +10,7 @@ from vector_common import CODES, CUTS, Json, plain, secret, unit
 
 from semilocal import BinaryTree, Box, DiscreteLaplace, Quadtree, RandomizedResponse, SphereTree, Task
 from semilocal.protocol.keys import derive, move_entropy, pseudonym, report_entropy
-from semilocal.protocol.rule import Frontier, decide
+from semilocal.protocol.rule import decide, frontier_at
 from semilocal.transcript.merkle import leaf_hash, merkle_root
 
 __all__ = ["make_tables"]
@@ -195,7 +195,7 @@ def threshold_table() -> Json:
 
 
 def verdict_table() -> Json:
-    """[responders, tally, trims so far, kept, whether it is a TRIM], for one cell of a task."""
+    """[responders, tally, trims and visitors so far, kept, whether it is a TRIM, visitors then], for one cell."""
     small, lake = {"delta": 0.05, "k": 20, "epsilon": 1.0}, Box((0.0, 40.0), (4.0, 44.0), names=("lon", "lat"))
     plane, square = Task.build(lake, resolution=83.0, **small), {"tree": "quad", "resolution": 84.0, **small}  # type: ignore[arg-type]
     out = []
@@ -214,20 +214,39 @@ def verdict_table() -> Json:
         ("83 km of longitude in the south", 4, plane),
         ("below 83 km of longitude in the north", 5, plane),
         ("two of four children are below 84 km", 4, Task.build(lake, **square)),  # type: ignore[arg-type]
+        ("no limit on visitors", 1, Task.build(unit(1), max_trims=2, max_visitors=1.0, **small)),  # type: ignore[arg-type]
+        ("a tenth may be visitors", 1, Task.build(unit(1), max_trims=2, max_visitors=0.1, **small)),  # type: ignore[arg-type]
+        ("children with different numbers of leaves", 1, Task.build(
+            hierarchy=CUTS, epsilon=3.0, delta=0.05, k=20, tau=0.4)),
     ):  # fmt: skip
-        if task.randomizer.fanout == 4:
+        if task.randomizer.fanout == 3:
+            tallies = [[330, 340, 330], [60, 890, 50], [120, 800, 80], [480, 470, 50], [860, 70, 70]]
+        elif task.randomizer.fanout == 4:
             tallies = [[250, 250, 250, 250], [600, 200, 110, 90], [700, 120, 90, 90], [820, 60, 60, 60]]
             tallies += [[100, 100, 700, 100]]
         elif isinstance(task.randomizer, DiscreteLaplace):
             tallies = [[500, 500], [1010, -30], [900, 90], [905, 160], [160, 905], [150, 150]]
         else:
-            tallies = [[500, 500], [690, 310], [700, 300], [710, 290], [720, 280], [731, 269], [269, 731], [1000, 0]]
+            tallies = [
+                [500, 500],
+                [665, 335],
+                [690, 310],
+                [700, 300],
+                [710, 290],
+                [720, 280],
+                [731, 269],
+                [269, 731],
+                [1000, 0],
+            ]
         rows = []
         for tally in tallies:
-            for trims in (0, task.max_trims) if task.max_trims else (0,):
-                frontier = Frontier(np.array([cell], dtype=np.uint64), np.array([trims]), np.array([np.nan]))
-                ruling = decide(task, frontier, [1000], [tally])
-                kept = np.flatnonzero(ruling.kept[0]).tolist()
-                rows.append([1000, tally, trims, kept, bool(len(kept)) and int(ruling.frontier.trims[0]) > trims])
+            paths = (
+                [(0, 0.0), (0, 101.7), (1, 700.0), (1, 720.0), (task.max_trims, 30.0)] if task.max_trims else [(0, 0.0)]
+            )
+            for trims, visitors in paths:
+                ruling = decide(task, frontier_at([cell], trims=trims, visitors=visitors), [1000], [tally])
+                kept, after = np.flatnonzero(ruling.kept[0]).tolist(), ruling.frontier
+                trimmed = bool(len(kept)) and int(after.trims[0]) > trims
+                rows.append([1000, tally, trims, visitors, kept, trimmed, after.visitors.tolist()])
         out.append({"name": name, "cell": cell, "task": plain(task), "verdicts": rows})
     return out

@@ -122,6 +122,20 @@ def test_every_code_of_the_kept_children_is_drawn_by_its_share_of_the_words(tree
 
 
 @every
+def test_children_weigh_as_many_codes_as_they_have(tree: Hierarchy) -> None:
+    for cells in levels(tree)[:-1]:
+        weights = tree.child_weights(cells)
+        assert (weights > 0).tolist() == tree.child_mask(cells).tolist()
+        rows, numbers = tree.child_rows(cells)
+        first, last = (edge.astype(object) for edge in tree.span(tree.child(cells[rows], numbers)))
+        sizes = np.zeros(weights.shape, dtype=object)
+        sizes[rows, numbers] = last - first + 1
+        for weighed, size in zip(weights.tolist(), sizes.tolist(), strict=True):
+            assert all(part.is_integer() for part in weighed)
+            assert [int(part) * sum(size) for part in weighed] == [part * int(sum(weighed)) for part in size]
+
+
+@every
 def test_the_middle_of_a_code_has_that_code(tree: Hierarchy) -> None:
     codes = tree.codes(points_of(tree))
     assert tree.codes(tree.middles(codes)).tolist() == codes.tolist()

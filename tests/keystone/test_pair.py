@@ -159,10 +159,16 @@ def test_the_cases_contain_what_they_are_for() -> None:
 
 
 def test_a_device_with_fresh_noise_is_caught() -> None:
-    """Planted bug: one device of all answers with another secret's noise; the transcripts must differ."""
+    """Planted bug: one device of all answers with another secret's noise; the transcripts must differ.
+
+    At this epsilon fresh noise is often the same noise, so several secrets are tried; all are fixed.
+    """
     points = cluster(SIZE, 2)
     task = tasks(2)["trim-binary-discrete-laplace"]
-    participants = participants_at(task, points)
-    participants[7]._secret = secret(10_000)
     run = simulate(points, task, detail="reports", secrets=[secret(i) for i in range(SIZE)])
-    assert transcript_root(play(task, participants).events) != transcript_root(run.events)
+    roots = set()
+    for other in range(10_000, 10_010):
+        participants = participants_at(task, points)
+        participants[7]._secret = secret(other)
+        roots.add(transcript_root(play(task, participants).events))
+    assert roots - {transcript_root(run.events)}

@@ -25,7 +25,7 @@ const emptyPlan = (task) => readPlan(pack(["plan", task.id, []]));
 
 /** The value as the protocol has it: JSON knows no integers and no bytes. */
 function packed(value, name) {
-  const floats = ["lower", "upper", "epsilon", "scale", "delta", "tau", "quorum", "min_side", "edges"];
+  const floats = ["lower", "upper", "epsilon", "scale", "delta", "tau", "quorum", "min_side", "edges", "max_visitors"];
   if (Array.isArray(value)) return value.map((item) => packed(item, name));
   if (value !== null && typeof value === "object") return new Map(Object.entries(value).map(([key, item]) => [key, packed(item, key)]));
   if (name === "server_key") return unhex(value);
@@ -156,8 +156,8 @@ for (const [i, entry] of TABLES.thresholds.entries()) {
 for (const entry of TABLES.verdicts) {
   test(`verdicts ${entry.name}`, () => {
     const task = taskOf(entry.task);
-    for (const [responders, tally, trims, kept, trimmed] of entry.verdicts) {
-      assert.deepEqual(verdict(task, BigInt(entry.cell ?? 1), responders, tally, trims), { kept, trimmed });
+    for (const [responders, tally, trims, visitors, kept, trimmed, after] of entry.verdicts) {
+      assert.deepEqual(verdict(task, BigInt(entry.cell ?? 1), responders, tally, trims, visitors), { kept, trimmed, visitors: after });
     }
   });
 }

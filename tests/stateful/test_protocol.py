@@ -110,7 +110,8 @@ class Model:
         return "silent", None
 
     def verdict(self, responders: int, tally: list[int]) -> list[int]:
-        return reference.verdict(self.fields, responders, tally, self.device.trims, self.device.cell)[0]
+        device = self.device
+        return reference.verdict(self.fields, responders, tally, device.trims, device.visitors, device.cell)[0]
 
     def possible(self, responders: int, tally: list[int]) -> bool:
         if len(tally) != self.device.tree.fanout:

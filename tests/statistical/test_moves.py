@@ -3,7 +3,8 @@
 A region is *mostly visitors* if more than half of its crowd was moved there. Spread evenly, visitors are thin: in a
 cell they have at most the density of those who live there, times the share that was moved (a TRIM moves at most tau =
 20 %). So they can be most of a crowd only where hardly anybody lives and the crowd passes by noise or by visitors of
-several TRIMs. That is rare, and such a region still has residents. Piled up at an edge, visitors are a crowd.
+several TRIMs. With ``max_visitors`` a child must prove a crowd that visitors alone are not; without it there are some
+such regions, which still have residents. Piled up at an edge, visitors are a crowd.
 """
 
 from __future__ import annotations
@@ -31,12 +32,16 @@ class Visited(NamedTuple):
     people: float
 
 
-def visited(source: str, epsilon: float = 1.0, *, size: int = 20_000, k: int = 50) -> Visited:
+def visited(
+    source: str, epsilon: float = 1.0, *, size: int = 20_000, k: int = 50, max_visitors: float | None = None
+) -> Visited:
     rows = []
     for seed in SEEDS:
         rng = np.random.default_rng([seed, 1])
         points = load.sample_users(source, size, rng).points
-        run = sl.simulate(points, sl.Task.build(UNIT, epsilon=epsilon, delta=1e-6, k=k), rng=rng)
+        run = sl.simulate(
+            points, sl.Task.build(UNIT, epsilon=epsilon, delta=1e-6, k=k, max_visitors=max_visitors), rng=rng
+        )
         crowds = run.partition.crowds
         visitors = np.bincount(run.regions[run.moves > 0], minlength=len(crowds))
         mostly = visitors > 0.5 * crowds
@@ -56,8 +61,8 @@ def source(request: Any) -> str:
 def test_few_live_in_regions_that_are_mostly_visitors_and_none_is_without_residents(
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fixed seeds. Planted bug: everybody is moved to the same end of the kept part."""
-    found = visited(source)
+    """Without a limit on visitors. Fixed seeds. Planted bug: everybody is moved to the same end of the kept part."""
+    found = visited(source, max_visitors=1.0)
     assert found.people <= 0.03
     assert found.mostly <= 0.05 * found.regions
     assert found.empty == 0
@@ -67,5 +72,23 @@ def test_few_live_in_regions_that_are_mostly_visitors_and_none_is_without_reside
 
     spread = Hierarchy.spread
     monkeypatch.setattr(Hierarchy, "spread", pile)
-    piled = visited(source)
+    piled = visited(source, max_visitors=1.0)
     assert piled.people > max(0.03, 2 * found.people) or piled.mostly > 0.05 * piled.regions
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_no_region_is_mostly_visitors(source: str, epsilon: float, request: pytest.FixtureRequest) -> None:
+    """Planted bug: no limit on visitors.
+
+    Fixed seeds: what a TRIM moves is estimated, so "none" is no theorem with a known rate of exceptions. In 120 runs of
+    this size 4 of 56,444 regions were mostly visitors, by at most 53 % (bench/RESULTS.md).
+    """
+    if (source, epsilon) == ("porto", 2.0):
+        reason = "not reached: 1 region in 3 runs"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+    unlimited = visited(source, epsilon, size=100_000, k=20, max_visitors=1.0)
+    found = visited(source, epsilon, size=100_000, k=20)
+    assert unlimited.mostly > 0
+    assert found.regions > 100
+    assert found.empty == 0
+    assert found.mostly == 0

@@ -22,7 +22,7 @@ import numpy as np
 from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells
-from ..protocol.rule import Frontier, decide
+from ..protocol.rule import decide, frontier_at
 from ..protocol.task import Task
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, sharpest_event
@@ -107,7 +107,7 @@ def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -
     world = 0 if at == "here" else 1
     start = _Node(
         1, 1, others, np.zeros(runs, np.int64), codes, np.zeros(2, bool), np.arange(runs), np.zeros(runs), 0, np.nan,
-        True,
+        np.zeros(runs), True,
     )  # fmt: skip
     waiting = [start]
     while waiting:
@@ -129,6 +129,7 @@ class _Node:
     scores: Floats
     trims: int
     expected: float
+    visitors: Floats  # float64[plays]: expected in the cell, from what is public
     together: bool  # whether both positions could have come here
 
 
@@ -146,10 +147,11 @@ def _step(task: Task, node: _Node, world: int, out: Plays, rng: np.random.Genera
     drift = rng.multinomial(node.drifting, np.full(fanout, 1 / fanout))
     reports = randomizer.respond_many(child, rng)
     tally = randomizer.draw_tally(fixed + drift, rng) + randomizer.tally(reports, np.arange(size), size)
-    frontier = Frontier(
-        np.full(size, node.cell, dtype=np.uint64), np.full(size, node.trims), np.full(size, node.expected)
-    )
+    cells = np.full(size, node.cell, dtype=np.uint64)
+    frontier = frontier_at(cells, trims=node.trims, expected=node.expected, visitors=node.visitors)
     ruling = decide(task, frontier, node.drifting + len(node.others) + 1, tally)
+    visitors = np.zeros(ruling.kept.shape)
+    visitors[ruling.kept] = ruling.frontier.visitors
     # Log of how likely each report is in each child, up to a constant.
     likely = np.stack([report_scores(task, reports, place, 0) for place in range(fanout)], axis=1)
     patterns, which = np.unique(ruling.kept, axis=0, return_inverse=True)
@@ -171,15 +173,17 @@ def _step(task: Task, node: _Node, world: int, out: Plays, rng: np.random.Genera
             rows = chosen[arrives == goal]
             leaving = (fixed + drift[rows])[:, ~kept].sum(axis=1) if task.rule != "each" else np.zeros(len(rows), int)
             comes = drift[rows, goal] + rng.binomial(leaving, 1 / max(int(kept.sum()), 1))
-            following += _after(task, node, rows, kept, goal, comes, likely[rows], own, ruling.estimates[rows, goal])
+            known = ruling.estimates[rows, goal], visitors[rows, goal]
+            following += _after(task, node, rows, kept, goal, comes, likely[rows], own, known)
     return following
 
 
 def _after(
     task: Task, node: _Node, rows: Integers, kept: Flags, goal: int, drifting: Integers, likely: Floats, own: Integers,
-    expected: Floats,
+    known: tuple[Floats, Floats],
 ) -> list[_Node]:  # fmt: skip
-    """The nodes of plays that go on in one child."""
+    """The nodes of plays that go on in one child; ``known`` are its estimate and its visitors in each play."""
+    expected, visitors = known
     hierarchy, trim = task.hierarchy, task.rule != "each" and not kept.all()
     fits = [node.moved[i] or own[i] == goal or (trim and not kept[own[i]]) for i in (0, 1)]
     together = node.together and all(fits)
@@ -193,7 +197,7 @@ def _after(
         _Node(
             node.round + 1, cell, inside, drifting[near == value], node.codes, np.asarray(moved),
             node.runs[rows][near == value], (node.scores[rows] + gain)[near == value], node.trims + trim,
-            float(np.mean(expected[near == value])), together,
+            float(np.mean(expected[near == value])), visitors[near == value], together,
         )
         for value in np.unique(near)
     ]  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import Flags, Integers
 from ..hierarchy.dyadic import Cells
-from ..protocol.rule import Frontier, decide, first_frontier
+from ..protocol.rule import Frontier, decide, first_frontier, frontier_at
 from ..protocol.task import Task
 from ..randomizer import DiscreteLaplace, RandomizedResponse
 from ..randomizer.values.base import Mechanism
@@ -134,9 +134,11 @@ def transcript_losses(
     ----------
     inside : bool
         Only transcripts whose region holds the second position, and of those with the same cell and TRIMs only the one
-        with the largest ratio: enough for a bound, and fast for many rounds.
+        with the largest ratio: enough for a bound, and fast for many rounds. Only without a limit on visitors, which
+        would tell apart what is put together here.
     """
     assert isinstance(task.randomizer, RandomizedResponse)
+    assert not inside or task.max_visitors == 1.0
     codes = task.hierarchy.codes(np.array([*others, here, there]))
     level = [_Followed(codes[:-2], 0, codes[-2:], (False, False), Fraction(1), first_frontier())]
     for depth in range(task.max_rounds):
@@ -146,7 +148,7 @@ def transcript_losses(
                 if after is None:
                     yield TranscriptLoss(_log(ratio), node.moved, int(node.frontier.trims[0]))
                     continue
-                key = (int(after.frontier.cells[0]), int(after.frontier.trims[0]), after.drifting, after.moved)
+                key = (*_path(after.frontier), after.drifting, after.moved)
                 known = following.setdefault((key, None if inside else ratio), after)
                 if ratio > known.ratio:
                     following[key, None] = after
@@ -172,7 +174,7 @@ def _steps(task: Task, node: _Followed, depth: int, inside: bool) -> Iterator[tu
     Reports outside the victim's cell do not depend on its position.
     """
     size = len(node.others) + node.drifting
-    for pattern, reports in _verdicts(task, int(node.frontier.cells[0]), int(node.frontier.trims[0]), size).items():
+    for (pattern, visitors), reports in _verdicts(task, *_path(node.frontier), size).items():
         kept = np.array(pattern)
         goals: list[int | None] = [None, *np.flatnonzero(kept).tolist()]
         for child in goals[1:] or goals:
@@ -182,24 +184,36 @@ def _steps(task: Task, node: _Followed, depth: int, inside: bool) -> Iterator[tu
                 if child is None:
                     yield ratio, None
                     continue
-                for following in _follow(task, node, kept, child, ratio, depth):
+                for following in _follow(task, node, kept, visitors[child], child, ratio, depth):
                     if not (inside and following.moved[1]):
                         yield ratio, following
 
 
+def _path(frontier: Frontier) -> tuple[int, int, float]:
+    """The one cell of a frontier, and what a verdict depends on beside its tally."""
+    return int(frontier.cells[0]), int(frontier.trims[0]), float(frontier.visitors[0])
+
+
+_Verdict = tuple[tuple[bool, ...], tuple[float, ...]]  # children that go on, and the visitors then expected in each
+
+
 @lru_cache(maxsize=1 << 16)
-def _verdicts(task: Task, cell: int, trims: int, others: int) -> dict[tuple[bool, ...], list[int]]:
+def _verdicts(task: Task, cell: int, trims: int, visitors: float, others: int) -> dict[_Verdict, list[int]]:
     """Verdicts that can follow, and the victim's reports with which each can."""
     fanout = task.hierarchy.fanout
     tallies = _tallies(others, fanout)
     rows = len(tallies)
-    frontier = Frontier(np.full(rows, cell, dtype=np.uint64), np.full(rows, trims), np.full(rows, np.nan))
-    out: dict[tuple[bool, ...], list[int]] = {}
+    frontier = frontier_at(np.full(rows, cell, dtype=np.uint64), trims=trims, visitors=visitors)
+    out: dict[_Verdict, list[int]] = {}
     for report in range(fanout):
         everybody = tallies + np.eye(fanout, dtype=np.int64)[report]
         ruling = decide(task, frontier, np.full(rows, others + 1), everybody)
-        for kept in np.unique(ruling.kept, axis=0).tolist():
-            out.setdefault(tuple(kept), []).append(report)
+        expected = np.zeros(ruling.kept.shape)
+        if task.max_visitors < 1.0:  # without a limit they decide nothing
+            expected[ruling.kept] = ruling.frontier.visitors
+        for row in np.unique(np.concatenate([ruling.kept, expected], axis=1), axis=0).tolist():
+            verdict = tuple(bool(goes) for goes in row[:fanout]), tuple(row[fanout:])
+            out.setdefault(verdict, []).append(report)
     return out
 
 
@@ -231,7 +245,9 @@ def _chance(task: Task, report: int, child: int | None, kept: Flags, own: int | 
     return total
 
 
-def _follow(task: Task, node: _Followed, kept: Flags, child: int, ratio: Fraction, depth: int) -> Iterator[_Followed]:
+def _follow(
+    task: Task, node: _Followed, kept: Flags, visitors: float, child: int, ratio: Fraction, depth: int
+) -> Iterator[_Followed]:
     """Where the victim's path goes on, for every number of moved others that may come along."""
     tree = task.hierarchy
     places = tree.child_of(node.others, depth)
@@ -239,7 +255,7 @@ def _follow(task: Task, node: _Followed, kept: Flags, child: int, ratio: Fractio
     own = tree.child_of(node.victim, depth)
     moved = (node.moved[0] or not kept[own[0]], node.moved[1] or not kept[own[1]])
     trims = node.frontier.trims + (not kept.all())
-    following = Frontier(tree.child(node.frontier.cells, [child]), trims, node.frontier.expected)
+    following = frontier_at(tree.child(node.frontier.cells, [child]), trims=trims, visitors=visitors)
     alone = kept.sum() == 1  # then everybody comes along
     most = node.drifting + leaving
     for drifting in (most,) if alone else range(most + 1):

@@ -78,6 +78,8 @@ class CellRule:
         trust nobody: the most moves that anybody can have
     tau
         trust nobody: the largest share of a cell that may be moved
+    max_visitors
+        trust nobody: the largest share of a region's crowd that may have been moved there (0.5; 1 for no limit)
     resolution
         trust nobody: the shortest side of a region, in kilometres on maps, else in units of the axes; the others: the
         narrowest cell, in units of the axes
@@ -86,10 +88,11 @@ class CellRule:
     rule: Rule | None = None
     max_trims: Annotated[int | None, option(whole(0), "M")] = None
     tau: Share | None = None
+    max_visitors: Annotated[float | None, option(number(0, above=True), "SHARE")] = None
     resolution: Annotated[float | None, option(number(0, above=True), "LENGTH")] = None
 
 
-_TASK = ("epsilon", "delta", "k", "rule", "accounting", "max_trims", "tau", "resolution", "label")
+_TASK = ("epsilon", "delta", "k", "rule", "accounting", "max_trims", "tau", "max_visitors", "resolution", "label")
 
 
 def task_options(*groups: Any) -> dict[str, Any]:

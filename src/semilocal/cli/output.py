@@ -16,7 +16,7 @@ import numpy as np
 from ..accounting import Ledger
 from ..pooled.loss import guarantee
 from ..protocol.promise import Guarantee
-from ..protocol.rule import Frontier, decide
+from ..protocol.rule import decide
 from ..release.pooled_counts import PooledCounts
 from ..release.pooled_mean import PooledMean
 from ..release.pooled_points import PooledPoints
@@ -111,7 +111,7 @@ def trim_limit_advice(run: AnyRun) -> str:
         rows = rows[~played.kept[rows].any(axis=1)]
         if len(rows):
             one_more = np.full(len(rows), task.max_trims - 1, dtype=np.int64)
-            frontier = Frontier(played.cells[rows], one_more, np.full(len(rows), np.nan))
+            frontier = played.frontier.rows(rows)._replace(trims=one_more)
             stopped += int(decide(task, frontier, played.responders[rows], played.tally[rows]).kept.any(axis=1).sum())
     if not stopped:
         return ""

@@ -116,6 +116,18 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Which children exist: bool[m, fanout]."""
         return np.arange(self.fanout) < self.fanouts(cells)[:, None]
 
+    def child_weights(self, cells: npt.ArrayLike) -> Floats:
+        """How the codes of a cell fall on its children, up to a factor per cell: float64[m, fanout], 0 for no child.
+
+        Whole numbers. Moved people fall on the kept children in proportion to them (:meth:`spread`).
+        """
+        array = np.asarray(cells)
+        rows, numbers = self.child_rows(array)
+        first, last = self.span(self.child(array[rows], numbers))
+        out = np.zeros((len(array), self.fanout))
+        out[rows, numbers] = (last - first).astype(np.float64) + 1.0
+        return out
+
     def all_at(self, cells: npt.ArrayLike, depth: int) -> bool:
         """Whether all numbers are cells of this depth. Never raises."""
         try:

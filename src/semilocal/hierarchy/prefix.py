@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Integers
+from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput
 from .base import Cells, Hierarchy
 
@@ -52,6 +52,10 @@ class PrefixTree(Hierarchy, frozen=True):
     def child_mask(self, cells: npt.ArrayLike) -> Flags:
         """Which children exist, all or none of a cell: bool[m, fanout]."""
         return np.repeat((self.depth(cells) < self.max_depth)[:, None], self.fanout, axis=1)
+
+    def child_weights(self, cells: npt.ArrayLike) -> Floats:
+        """All children have as many codes: float64[m, fanout]."""
+        return self.child_mask(cells).astype(np.float64)
 
     def ancestors(self, codes: Cells, depth: int) -> Cells:
         """Cells of the given depth that hold the codes: uint64[n]."""

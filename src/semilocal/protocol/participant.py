@@ -54,7 +54,7 @@ from .messages import (
 )
 from .plan import Plan
 from .policy import Policy, check_cell, check_task
-from .rule import Frontier, decide
+from .rule import decide, frontier_at
 from .task import Task
 from .values import unit_values
 
@@ -70,6 +70,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     code: int  # deepest cell it acts from: that of its position, or the one it was moved to
     moves: int = 0
     trims: int = 0
+    visitors: float = 0.0  # expected in the cell, from what is public
     expected: float | None = None
     question: bytes = b""  # digest of the query that was answered
     answered: int = 0  # rounds answered
@@ -294,8 +295,9 @@ class Participant:
             raise ServerViolation("impossible-tally", "no set of reports adds up to this tally")
         tally = np.pad(sums, [(0, 0), (0, task.hierarchy.fanout - width)])
         cell = np.array([state.cell], dtype=np.uint64)
-        expected = np.array([np.nan if state.expected is None else state.expected])
-        ruling = decide(task, Frontier(cell, np.array([state.trims]), expected), size, tally)
+        expected = np.nan if state.expected is None else state.expected
+        frontier = frontier_at(cell, trims=state.trims, expected=expected, visitors=state.visitors)
+        ruling = decide(task, frontier, size, tally)
         kept = np.flatnonzero(ruling.kept[0])
         if tuple(kept.tolist()) != closed.kept[row]:
             raise ServerViolation(
@@ -320,8 +322,8 @@ class Participant:
         following = ruling.frontier
         return msgspec.structs.replace(
             state, phase="waiting", round=state.round + 1, cell=int(following.cells[place]), code=int(code[0]),
-            moves=state.moves + moved, trims=int(following.trims[place]), expected=float(following.expected[place]),
-            question=b"",
+            moves=state.moves + moved, trims=int(following.trims[place]), visitors=float(following.visitors[place]),
+            expected=float(following.expected[place]), question=b"",
         )  # fmt: skip
 
     def _check_exposure(self, answered: int, indices: tuple[int, ...]) -> None:

@@ -10,9 +10,14 @@
 
 A cell whose children have a side below the task's ``min_side`` is always a STOP: no region gets smaller than that.
 
-After TRIM, a participant in a trimmed child acts from a uniform place of the kept children (``Hierarchy.spread``).
+After TRIM, a participant in a trimmed child acts from a uniform place of the kept children (``Hierarchy.spread``), a
+*visitor* there. How many visitors a cell has is expected from public estimates. With rule "trim" and ``max_visitors``
+below 1, they make no regions: a child passes only if its tally proves v / ``max_visitors`` people (and k), v being the
+visitors expected in it, and a TRIM is given only if no kept child is then expected to have a larger share of them.
+
 Verdicts are functions of reports that are public anyway, so the loss inside the region does not depend on the rule
-(docs/explanation/proofs.md, Theorem 1).
+(docs/explanation/proofs.md, Theorem 1). What visitors forbid is never more than k alone allows: the crowd of k is kept
+as before.
 
 Also the only place that says where a path ends. Knows one round. Knows no participants, positions or randomness.
 """
@@ -21,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -34,8 +40,8 @@ from ..randomizer.widths import with_fanout
 from .task import Task
 
 __all__ = [
-    "Ended", "Frontier", "Played", "Ruling", "decide", "first_frontier", "no_frontier", "possible", "proceed",
-    "randomizers", "roll_call", "too_small",
+    "Ended", "Frontier", "Played", "Ruling", "crowds_needed", "decide", "first_frontier", "frontier_at", "no_frontier",
+    "possible", "proceed", "randomizers", "roll_call", "too_many_visitors", "too_small",
 ]  # fmt: skip
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
@@ -51,11 +57,18 @@ class Frontier(NamedTuple):
         TRIM verdicts on the path so far.
     expected : float64[m]
         Estimated number of participants from the parent's round; NaN for the root.
+    visitors : float64[m]
+        How many of the participants were moved, by the estimates of the TRIMs on the path; 0 for the root.
     """
 
     cells: Cells
     trims: Integers
     expected: Floats
+    visitors: Floats
+
+    def rows(self, chosen: Integers | Flags | slice) -> Frontier:
+        """Some of the cells."""
+        return Frontier(self.cells[chosen], self.trims[chosen], self.expected[chosen], self.visitors[chosen])
 
 
 class Ended(NamedTuple):
@@ -133,12 +146,21 @@ class Played:
 
 def first_frontier() -> Frontier:
     """The frontier of round 1: the whole domain."""
-    return Frontier(np.array([ROOT], dtype=np.uint64), np.zeros(1, dtype=np.int64), np.full(1, np.nan))
+    return frontier_at([ROOT])
 
 
 def no_frontier() -> Frontier:
     """The frontier after the last round: nothing."""
-    return Frontier(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64), np.empty(0))
+    return frontier_at([])
+
+
+def frontier_at(
+    cells: npt.ArrayLike, *, trims: npt.ArrayLike = 0, expected: npt.ArrayLike = np.nan, visitors: npt.ArrayLike = 0.0
+) -> Frontier:
+    """These cells, with what is remembered of their paths: one number for each cell, or one for all."""
+    array = np.asarray(cells, dtype=np.uint64)
+    counts, sizes, moved = (np.full(array.shape, number) for number in (trims, expected, visitors))
+    return Frontier(array, counts.astype(np.int64), sizes.astype(np.float64), moved.astype(np.float64))
 
 
 def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Ruling:
@@ -167,8 +189,7 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
     kept, estimates = np.zeros(sums.shape, dtype=bool), np.full(sums.shape, np.nan)
     for rows, randomizer in randomizers(task, frontier.cells):
         columns = slice(randomizer.fanout)
-        part = Frontier(frontier.cells[rows], frontier.trims[rows], frontier.expected[rows])
-        judged = _judge(task, randomizer, part, size[rows], sums[rows, columns])
+        judged = _judge(task, randomizer, frontier.rows(rows), size[rows], sums[rows, columns])
         kept[rows, columns], estimates[rows, columns] = judged
     if task.min_side:
         kept[too_small(task, frontier.cells)] = False
@@ -197,14 +218,68 @@ def _judge(
     # Whatever liars say, each adds at most one to a tally: without them the rest must still prove a crowd.
     liars = task.tolerate_liars
     passing = randomizer.passes(sums - liars, measured - liars, k=task.k, delta=task.delta_test)
+    if task.max_visitors < 1.0 and frontier.visitors.any():
+        needed = crowds_needed(task, frontier)[:, : randomizer.fanout]
+        rows, children = np.nonzero(passing & (needed > task.k))
+        tally, crowds = sums[rows, children] - liars, needed[rows, children]
+        passing[rows, children] = randomizer.proves(tally, size[rows] - liars, crowds, delta=task.delta_test)
     if task.rule == "each":
         return passing, estimates
     every = over_columns(np.logical_and, passing)
     goes_on = every
     if task.rule == "trim":
         trimmed = ~every & over_columns(np.logical_or, passing) & (frontier.trims < task.max_trims)
-        goes_on = every | (trimmed & _sparse(task, randomizer, estimates, passing, size))
+        trimmed &= _sparse(task, randomizer, estimates, passing, size)
+        if task.max_visitors < 1.0:
+            rows = np.flatnonzero(trimmed)
+            trimmed[rows] = ~too_many_visitors(task, frontier.rows(rows), passing[rows], estimates[rows])
+        goes_on = every | trimmed
     return passing & goes_on[:, None], estimates
+
+
+def crowds_needed(task: Task, frontier: Frontier) -> Integers:
+    """How many people the tally of each child has to prove, liars aside: int64[m, fanout], at least k."""
+    if task.max_visitors == 1.0:
+        return np.full((len(frontier.cells), task.hierarchy.fanout), task.k)
+    weights = task.hierarchy.child_weights(frontier.cells)
+    visitors = frontier.visitors[:, None] * weights / _in_order(weights)[:, None]
+    return np.maximum(np.ceil(visitors / task.max_visitors).astype(np.int64), task.k)
+
+
+def too_many_visitors(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Flags:
+    """Whether a TRIM to these children is expected to make one of them hold more visitors than allowed: bool[m].
+
+    Parameters
+    ----------
+    frontier : Frontier
+        m cells with at most c children.
+    kept : bool[m, c]
+    estimates : float64[m, c]
+    """
+    if task.max_visitors == 1.0:
+        return np.zeros(len(kept), dtype=bool)
+    weights = task.hierarchy.child_weights(frontier.cells)[:, : kept.shape[1]]
+    own, come = _visitors(frontier, weights, kept, estimates)
+    most = task.max_visitors * (estimates + come)
+    return np.asarray(over_columns(np.logical_or, kept & (own + come > most)))
+
+
+def _visitors(frontier: Frontier, weights: Floats, kept: Flags, estimates: Floats) -> tuple[Floats, Floats]:
+    """Visitors that are expected in each child already, and those that come if only some go on: float64[m, c] each.
+
+    Moved people are spread evenly over the codes, so a child has a share of them in proportion to its weight. All
+    clients must get the same bits: every operation is rounded by itself, and sums go from the first child to the last.
+    """
+    moved = np.maximum(_in_order(np.where(kept | (weights == 0), 0.0, estimates)), 0.0)
+    room = _in_order(np.where(kept, weights, 0.0))
+    own = frontier.visitors[:, None] * weights / _in_order(weights)[:, None]
+    come = moved[:, None] * weights / np.where(room > 0, room, 1.0)[:, None]
+    return own, np.where((room > 0)[:, None], come, 0.0)
+
+
+def _in_order(rows: Floats) -> Floats:
+    """Sums over the columns, from the first to the last: float64[m]."""
+    return np.asarray(reduce(np.add, rows.T))
 
 
 def too_small(task: Task, cells: Cells) -> Flags:
@@ -227,12 +302,17 @@ def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> R
     estimates : float64[m, fanout]
     """
     hierarchy = task.hierarchy
-    left = ~kept & hierarchy.child_mask(frontier.cells)
+    weights = hierarchy.child_weights(frontier.cells)
+    left = ~kept & (weights > 0)
     some = over_columns(np.logical_or, kept)
     trimmed = some & over_columns(np.logical_or, left) if task.rule == "trim" else np.zeros(len(kept), dtype=bool)
+    visitors = np.zeros(kept.shape)
+    if task.rule == "trim":
+        own, come = _visitors(frontier, weights, kept, estimates)
+        visitors = own + come
     rows, numbers = np.nonzero(kept)
     trims = (frontier.trims + trimmed)[rows]
-    following = Frontier(hierarchy.child(frontier.cells[rows], numbers), trims, estimates[kept])
+    following = Frontier(hierarchy.child(frontier.cells[rows], numbers), trims, estimates[kept], visitors[kept])
     if task.rule == "each":
         rows, numbers = np.nonzero(left)
         ended = Ended(hierarchy.child(frontier.cells[rows], numbers), rows)

@@ -34,6 +34,7 @@ _TICK_BITS = 20  # 2**20 slices per axis unless max_depth says otherwise
 _MAX_LABEL = 64
 _KILOMETRES = 0.01  # default resolution of a map: a phone does not know its position better than to about 10 metres
 MAX_TRIMS = {"core": 16, "uniform": 3}
+MAX_VISITORS = 0.5  # no region is mostly visitors
 
 
 class Task(
@@ -78,6 +79,9 @@ class Task(
         where they are longitude and latitude); empty for no limit. Not with rule "each".
     label : str
         At most 64 characters. It is part of the id, so that the same collection can be repeated under another label.
+    max_visitors : float
+        The largest share of a region's crowd that may, by what is public, be people who were moved there; 1.0 for no
+        limit, which it is unless the rule is "trim". See :mod:`semilocal.protocol.rule`.
     """
 
     hierarchy: AnyTree
@@ -96,6 +100,7 @@ class Task(
     server_key: bytes = b""
     min_side: tuple[float, ...] = ()
     label: str = ""
+    max_visitors: float = 1.0
 
     def __post_init__(self) -> None:
         _check(isinstance(self.hierarchy, Hierarchy), "hierarchy", "a tree such as BinaryTree", self.hierarchy)
@@ -154,11 +159,19 @@ class Task(
             isinstance(self.label, str) and len(self.label) <= _MAX_LABEL and self.label.isprintable(),
             "label", f"a text of at most {_MAX_LABEL} printable characters", self.label,
         )  # fmt: skip
+        _check(
+            is_number(self.max_visitors) and 0 < self.max_visitors <= 1,
+            "max_visitors", "a share above 0 and at most 1", self.max_visitors,
+        )  # fmt: skip
         self._check_min_side()
-        for name in ("delta", "tau", "quorum"):  # 1 and 1.0 must have the same bytes
+        for name in ("delta", "tau", "quorum", "max_visitors"):  # 1 and 1.0 must have the same bytes
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
         if self.rule != "trim" and self.max_trims:
             raise InvalidInput(f"max_trims is {self.max_trims}, but rule {self.rule!r} never trims; leave it at 0")
+        if self.rule != "trim" and self.max_visitors != 1:
+            raise InvalidInput(
+                f"max_visitors is {self.max_visitors}, but rule {self.rule!r} moves nobody; leave it at 1.0"
+            )
         paper_margin = isinstance(self.randomizer, PaperLaplace) and self.randomizer.margin == "paper"
         if self.size_from == "estimate" and not (self.rule == "each" and paper_margin):
             raise InvalidInput(
@@ -202,6 +215,7 @@ class Task(
         accounting: Accounting = "core",
         max_trims: int | None = None,
         tau: float = 0.2,
+        max_visitors: float | None = None,
         tree: Literal["binary", "quad"] | None = None,
         randomizer: Literal["randomized-response", "discrete-laplace"] = "randomized-response",
         max_depth: int | None = None,
@@ -228,6 +242,9 @@ class Task(
             Chance per participant of a crowd below k; use well below 1/N in a deployment.
         k : int
             The smallest crowd.
+        max_visitors : float, optional
+            The largest share of a region's crowd that may be people who were moved there, by what is public. Without
+            it, 0.5 with rule "trim": no region is refined for visitors. 1.0 for no limit.
         resolution : float or sequence of float, optional
             ``min_side``: no region gets a side shorter than this, in units of the axes, or in kilometres where they are
             longitude and latitude; one number, or one per axis. 0 for no limit. Without it, 0.01 km for longitude and
@@ -249,6 +266,8 @@ class Task(
             check_alone(hierarchy, box=box, tree=tree, max_depth=max_depth)
         if max_trims is None:
             max_trims = MAX_TRIMS.get(accounting, 0) if rule == "trim" else 0
+        if max_visitors is None:
+            max_visitors = MAX_VISITORS if rule == "trim" else 1.0
         _check(randomizer in ("randomized-response", "discrete-laplace"), "randomizer",
                "'randomized-response' or 'discrete-laplace'", randomizer)  # fmt: skip
         _check(is_number(epsilon) and math.isfinite(epsilon), "epsilon", "a number", epsilon)
@@ -264,6 +283,7 @@ class Task(
             max_trims=max_trims, tau=tau, accounting=accounting, quorum=quorum, window=window,
             max_rounds=hierarchy.max_depth if max_rounds is None else max_rounds, tolerate_liars=tolerate_liars,
             server_key=server_key, min_side=_min_side(hierarchy.box, rule, resolution), label=label,
+            max_visitors=max_visitors,
         )  # fmt: skip
 
     @classmethod

@@ -56,6 +56,7 @@ class Options(TypedDict, total=False):
     accounting: str
     max_trims: int | None
     tau: float
+    max_visitors: float
     tree: str
     randomizer: str
     max_rounds: int | None

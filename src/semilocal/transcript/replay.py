@@ -30,7 +30,7 @@ from ..protocol.messages import (
     decode_event,
 )
 from ..protocol.plan import Plan
-from ..protocol.rule import Frontier, Played, proceed
+from ..protocol.rule import Frontier, Played, frontier_at, proceed
 from ..protocol.tally import RoundTally
 from ..protocol.task import Task
 from .checkpoints import Checkpoint, Seal, check_signature, next_head
@@ -376,7 +376,8 @@ def _among(frontier: Frontier, cells: Sequence[int]) -> Frontier:
     rows = [known.get(cell) for cell in cells]
     trims = [0 if row is None else int(frontier.trims[row]) for row in rows]
     expected = [np.nan if row is None else float(frontier.expected[row]) for row in rows]
-    return Frontier(np.array(cells, dtype=np.uint64), np.array(trims, dtype=np.int64), np.array(expected))
+    visitors = [0.0 if row is None else float(frontier.visitors[row]) for row in rows]
+    return frontier_at(cells, trims=trims, expected=expected, visitors=visitors)
 
 
 def _crowds(curator: Curator) -> list[int]:

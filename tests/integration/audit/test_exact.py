@@ -22,7 +22,7 @@ from semilocal.audit.exact import (
     transcript_losses,
     value_loss,
 )
-from semilocal.protocol.rule import Frontier, decide, first_frontier
+from semilocal.protocol.rule import decide, first_frontier
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Piecewise, TwoPoint, best
 
@@ -82,7 +82,7 @@ def test_two_positions_that_were_each_moved_once_lose_more_than_one_report() -> 
 
 def test_never_moved_is_not_epsilon_against_a_position_that_was_moved_sixteen_times() -> None:
     """Everybody in one corner, one participant in the opposite one: the bound of (1 + 16) reports holds."""
-    task = small(epsilon=0.5, max_trims=16, max_depth=20, k=20, delta=0.05)
+    task = small(epsilon=0.5, max_trims=16, max_depth=20, k=20, delta=0.05, max_visitors=1.0)
     found = list(transcript_losses(task, [(0.0,)] * 1000, (0.99,), (0.0,), inside=True))
     worst = max(found, key=lambda each: each.loss)
     assert worst.trims == 16
@@ -133,7 +133,7 @@ def one_by_one(task: Task, others: Any, here: Any, there: Any) -> Iterator[tuple
                 goal = np.where(place == child, after, 0.0)
                 if not goal.sum(axis=1).all():
                     continue
-                one = Frontier(*(column[row : row + 1] for column in ruling.frontier))  # type: ignore[arg-type]
+                one = ruling.frontier.rows(slice(row, row + 1))
                 came = {tuple(sorted(c for c in drawn if place[c - deepest[0]] == child)) for drawn in product(*draws)}
                 stack += [(one, arrived, goal, flags, number + 1) for arrived in came]
 

@@ -11,7 +11,7 @@ from semilocal import Box, Curator, Task
 from semilocal.audit import push_counts, push_verdicts
 from semilocal.audit.exact import liar_pass_chance
 from semilocal.errors import InvalidInput
-from semilocal.protocol.rule import Frontier, decide, first_frontier
+from semilocal.protocol.rule import decide, first_frontier, frontier_at
 from semilocal.randomizer import RandomizedResponse
 
 BOX = Box((0.0,), (1.0,))
@@ -57,7 +57,7 @@ def test_no_answers_of_liars_that_see_everything_first_do_better_than_naming_the
             base = np.bincount(randomizer.respond_many(honest, rng), minlength=fanout)
             tallies = np.array([base + np.bincount(lies, minlength=fanout) for lies in everything(fanout, m)])
             count = len(tallies)
-            frontier = Frontier(np.ones(count, np.uint64), np.zeros(count, np.int64), np.full(count, np.nan))
+            frontier = frontier_at(np.ones(count))
             kept = decide(task, frontier, np.full(count, len(honest) + m), tallies).kept[:, 0]
             assert kept.any() == kept[0], "the first row: all of them name the child"
 

@@ -361,3 +361,9 @@ def test_secrets_come_from_the_given_entropy_and_must_be_whole() -> None:
         Vault.open("short", disk=MemoryDisk(), entropy=lambda size: bytes(size - 1))
     with Vault.open("fine", disk=MemoryDisk(), entropy=lambda size: b"s" * size) as vault:
         assert vault.contents.secret == b"s" * 32
+
+
+def test_a_state_from_before_visitors_were_kept_has_none() -> None:
+    kept = msgspec.to_builtins(State(code=5, trims=2))
+    assert kept.pop("visitors") == 0.0
+    assert msgspec.convert(kept, State) == State(code=5, trims=2)

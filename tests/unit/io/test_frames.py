@@ -13,9 +13,9 @@ from semilocal.geometry.places import named_box
 from semilocal.hierarchy import ROOT, SphereTree
 from semilocal.hierarchy.tables import from_labels
 from semilocal.io.frames import OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
-from semilocal.io.verdicts import child_spread, part_names
+from semilocal.io.verdicts import child_spread, part_names, stop_reasons
 from semilocal.pooled.task import PooledTask
-from semilocal.protocol.rule import Frontier, Played, decide
+from semilocal.protocol.rule import Played, decide, frontier_at
 from semilocal.release.pooled_counts import pooled_counts, run_pooled
 from semilocal.simulation.run import Run
 from semilocal.testing import cluster, unit_box
@@ -62,11 +62,11 @@ def test_the_needed_estimate_is_the_one_that_the_rule_measures_against() -> None
         for responders in (10, 60, 200):
             left = np.arange(responders + 1)
             cells = np.arange(256, 257 + responders, dtype=np.uint64)  # of depth 8: one for every tally
-            frontier = Frontier(cells, np.zeros(len(cells), dtype=np.int64), np.full(len(cells), np.nan))
+            frontier = frontier_at(cells)
             sums, size = np.stack([left, responders - left], axis=1), np.full(len(cells), responders)
             ruling = decide(task, frontier, size, sums)
             needed = child_spread(task, Played(9, frontier, size, sums, ruling)).needed
-            assert np.array_equal(ruling.kept, ruling.estimates >= needed[:, None] - 1e-9)
+            assert np.array_equal(ruling.kept, ruling.estimates >= needed - 1e-9)
             assert ruling.kept.any() == (responders > 20 + liars)
 
 
@@ -77,6 +77,22 @@ def test_a_region_that_the_resolution_stops_says_so() -> None:
     sides = np.diff(run.partition.boxes, axis=1)
     assert any("below the task's resolution, 0.2" in reason for reason in reasons)
     assert sides.min() >= 0.2
+
+
+def test_a_region_that_visitors_stop_says_so() -> None:
+    task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.05, k=20)
+
+    def reason(visitors: float, tally: list[int]) -> str:
+        frontier, size, sums = frontier_at([ROOT], visitors=visitors), np.array([sum(tally)]), np.array([tally])
+        played = Played(1, frontier, size, sums, decide(task, frontier, size, sums))
+        (text,) = stop_reasons(task, played, np.array([0]), child_spread(task, played))
+        return text
+
+    assert "a crowd of 600 (more than k = 20, because at most 50 % may be visitors" in reason(600.0, [500, 500])
+    assert "too few to prove a crowd of 2,400 (more than k = 20" in reason(2400.0, [500, 500])
+    trim = reason(720.0, [665, 335])
+    assert "It was not trimmed: then more than 50 % of the people in what is kept would be visitors" in trim
+    assert "visitors" not in reason(0.0, [10, 9])
 
 
 def test_intervals_hold_the_estimate_and_stay_within_what_is_possible() -> None:

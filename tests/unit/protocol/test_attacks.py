@@ -34,7 +34,7 @@ from semilocal.geometry.sides import sides
 from semilocal.protocol.messages import AnyReport, decode, encode
 from semilocal.protocol.plan import Plan
 from semilocal.protocol.policy import refusals, stops_early
-from semilocal.protocol.rule import Frontier, decide
+from semilocal.protocol.rule import decide, frontier_at
 from semilocal.testing import ALLOW_ALL, cluster, participants_at, play, secret, unit_box
 
 STRICT = Policy(max_epsilon=100.0, min_k=2, max_delta=0.1)
@@ -48,7 +48,7 @@ def lie(participant: Participant, responders: int, tally: tuple[int, ...]) -> Cl
     """A closing that follows from an invented tally, as a server with fake participants can make it."""
     state, task = participant.state, participant.task
     expected = np.array([np.nan if state.expected is None else state.expected])
-    frontier = Frontier(np.array([state.cell], dtype=np.uint64), np.array([state.trims]), expected)
+    frontier = frontier_at([state.cell], trims=state.trims, expected=expected, visitors=state.visitors)
     kept = tuple(np.flatnonzero(decide(task, frontier, [responders], [tally]).kept[0]).tolist())
     return Closed(task.id, state.round, (state.cell,), (responders,), (tally,), (kept,))
 

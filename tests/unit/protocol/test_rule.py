@@ -14,7 +14,9 @@ from scipy import stats
 
 from semilocal import Box, Task, simulate
 from semilocal.errors import InvalidInput
-from semilocal.protocol.rule import Frontier, decide, first_frontier, no_frontier
+from semilocal.hierarchy.tables import from_cuts
+from semilocal.protocol.rule import Frontier, decide, first_frontier, frontier_at, no_frontier
+from semilocal.randomizer import RandomizedResponse
 
 SQUARE = Box((0, 0), (1, 1))
 
@@ -25,7 +27,7 @@ def task_of(rule: Any, **options: Any) -> Task:
 
 
 def frontier_of(cell: int, trims: int = 0, expected: float = math.nan) -> Frontier:
-    return Frontier(np.array([cell], dtype=np.uint64), np.array([trims]), np.array([expected]))
+    return frontier_at([cell], trims=trims, expected=expected)
 
 
 def kept(task: Task, size: int, tally: list[int], trims: int = 0) -> tuple[int, ...]:
@@ -130,7 +132,7 @@ def test_a_quadtree_is_trimmed_to_all_children_that_pass() -> None:
 def test_the_next_frontier_holds_the_kept_children_their_trims_and_estimates() -> None:
     task = task_of("trim")
     cells = np.array([4, 5, 6], dtype=np.uint64)
-    frontier = Frontier(cells, np.array([0, 2, 1]), np.full(3, np.nan))
+    frontier = frontier_at(cells, trims=[0, 2, 1])
     ruling = decide(task, frontier, [1000, 1000, 10], [[500, 500], [730, 270], [5, 5]])
     assert ruling.kept.tolist() == [[True, True], [True, False], [False, False]]
     assert ruling.frontier.cells.tolist() == [8, 9, 10]
@@ -148,6 +150,143 @@ def test_the_first_frontier_is_the_root_and_the_last_is_empty() -> None:
     assert ruling.frontier.cells.tolist() == []
 
 
+# -- visitors ------------------------------------------------------------------------------------------------------
+
+TRIM = [730, 270]  # of 1000 with e^1: about 2 in the second child
+MOVED = (270 - 1000 / (1 + math.e)) / math.tanh(0.5)  # p - p0 = tanh(1 / 2)
+
+
+def visitors_after(task: Task, tally: list[int], visitors: float, cell: int = 1) -> list[float]:
+    ruling = decide(task, frontier_at([cell], visitors=visitors), [sum(tally)], [tally])
+    return [float(number) for number in ruling.frontier.visitors]
+
+
+def test_visitors_are_halved_by_a_split_and_grow_by_what_a_trim_moves() -> None:
+    task = task_of("trim")
+    assert visitors_after(task, [500, 500], 0.0) == [0.0, 0.0]
+    assert visitors_after(task, [500, 500], 10.0) == [5.0, 5.0]
+    assert visitors_after(task, TRIM, 0.0) == [pytest.approx(MOVED)]
+    assert pytest.approx(2.3, abs=0.1) == MOVED
+    # Half of the 10 are in the kept child; the others are moved once more, among those estimated in the trimmed one.
+    assert visitors_after(task, TRIM, 10.0) == [pytest.approx(5.0 + MOVED)]
+    # An estimate below 0 moves nobody.
+    assert visitors_after(task, [740, 260], 10.0) == [5.0]
+    assert visitors_after(task_of("all"), [500, 500], 0.0) == [0.0, 0.0]
+
+
+def test_visitors_of_several_trims_add_up_on_the_path() -> None:
+    task, frontier = task_of("trim"), first_frontier()
+    wanted = 0.0
+    for _ in range(5):
+        frontier = decide(task, frontier, [1000], [TRIM]).frontier
+        wanted = wanted / 2 + MOVED
+        assert frontier.visitors.tolist() == [pytest.approx(wanted)]
+    frontier = decide(task, frontier, [1000], [[500, 500]]).frontier
+    assert frontier.visitors.tolist() == [pytest.approx(wanted / 2)] * 2
+
+
+def test_visitors_of_a_quadtree_are_shared_by_the_kept_children() -> None:
+    task = task_of("trim", tree="quad", epsilon=3.0)
+    p, p0 = task.randomizer.probabilities  # type: ignore[union-attr]
+    tally = [1500, 1700, 420, 380]
+    estimates = [(count - 4000 * p0) / (p - p0) for count in tally]
+    assert kept(task, 4000, tally) == (0, 1, 2, 3)
+    trimmed = msgspec.structs.replace(task, k=400)
+    assert kept(trimmed, 4000, tally) == (0, 1)
+    assert visitors_after(trimmed, tally, 40.0) == [pytest.approx(10.0 + sum(estimates[2:]) / 2)] * 2
+
+
+def test_visitors_of_a_table_are_shared_by_leaves() -> None:
+    table = from_cuts("age", [[0, 10, 20, 60], [0, 10, 20, 30, 40, 50, 60]])  # children with 1, 1 and 4 leaves
+    task = Task.build(hierarchy=table, epsilon=3.0, delta=0.05, k=20, tau=0.4)
+    p, p0 = RandomizedResponse(3.0, 3).probabilities
+    assert visitors_after(task, [330, 340, 330, 0], 60.0) == [10.0, 10.0, 40.0]
+    moved = (50 - 1000 * p0) / (p - p0)
+    found = visitors_after(task, [50, 300, 650, 0], 60.0)
+    assert found == [pytest.approx(10.0 + moved / 5), pytest.approx(40.0 + moved * 4 / 5)]
+    # What is measured is what spreading people over the codes gives.
+    words = np.array([place * 2**64 // 5000 + 1 for place in range(5000)], dtype=np.uint64)
+    codes = table.spread(np.ones(5000, dtype=np.uint64), np.tile([False, True, True], (5000, 1)), words)
+    assert np.bincount(table.child_of(codes, 0), minlength=3).tolist() == [0, 1000, 4000]
+
+
+def test_a_child_passes_only_if_it_proves_more_people_than_visitors_are_allowed_for() -> None:
+    """With v visitors in a cell, a child must prove max(k, v / 2 / 0.5) people: for all tallies, by an exact tail."""
+    task = task_of("trim", max_trims=1)
+    tallies = [[count, 1000 - count] for count in range(1001)]
+    for visitors, crowd in ((0.0, 20), (19.9, 20), (20.1, 21), (100.0, 100), (100.5, 101), (900.0, 900)):
+        frontier = frontier_at(np.ones(1001), trims=1, visitors=visitors)  # no TRIM is left: SPLIT or STOP
+        found = decide(task, frontier, [1000] * 1001, tallies).kept.all(axis=1)
+        plain = task.randomizer.passes(tallies, [1000] * 1001, k=crowd, delta=task.delta_test).all(axis=1)
+        assert (found == plain).all(), visitors
+    many = frontier_at([1], trims=1, visitors=2500.0)  # more than there are people
+    assert not decide(task, many, [1000], [[500, 500]]).kept.any()
+
+
+def test_without_a_limit_visitors_change_no_verdict() -> None:
+    free, limited = task_of("trim", max_visitors=1.0), task_of("trim")
+    tallies = [[count, 1000 - count] for count in range(1001)]
+    none, many = frontier_at(np.ones(1001)), frontier_at(np.ones(1001), visitors=400.0)
+    size = [1000] * 1001
+    assert (decide(free, many, size, tallies).kept == decide(free, none, size, tallies).kept).all()
+    assert (decide(limited, none, size, tallies).kept == decide(free, none, size, tallies).kept).all()
+    refused = decide(free, many, size, tallies).kept.any(axis=1) & ~decide(limited, many, size, tallies).kept.any(
+        axis=1
+    )
+    assert refused.any()
+
+
+def test_a_trim_that_would_leave_mostly_visitors_is_a_stop() -> None:
+    """About 143 of 1000 are in the second child. With v visitors, v / 2 + 143 of 1000 are visitors after the TRIM."""
+    task, tally = task_of("trim"), [665, 335]
+    moved = (335 - 1000 / (1 + math.e)) / math.tanh(0.5)
+    for visitors in (700.0, 710.0, 716.0, 720.0):
+        fits = visitors / 2 + moved <= 500.0
+        ruling = decide(task, frontier_at([1], visitors=visitors), [1000], [tally])
+        assert ruling.kept.tolist() == [[fits, False]], visitors
+        assert ruling.trimmed.tolist() == [fits]
+    assert 700 / 2 + moved < 500 < 720 / 2 + moved
+    assert decide(
+        msgspec.structs.replace(task, max_visitors=1.0), frontier_at([1], visitors=720.0), [1000], [tally]
+    ).kept.any()
+
+
+def test_no_child_of_a_trim_gets_more_visitors_than_residents() -> None:
+    """Two children are kept; one of them has few people of its own and would get half of those who are moved."""
+    task = task_of("trim", tree="quad", epsilon=3.0, tau=0.4)
+    p, p0 = task.randomizer.probabilities  # type: ignore[union-attr]
+
+    def tally_of(counts: list[int]) -> list[int]:
+        tally = [round(sum(counts) * p0 + count * (p - p0)) for count in counts]
+        return [tally[0] + sum(counts) - sum(tally), *tally[1:]]
+
+    even, thin = tally_of([5000, 4400, 300, 300]), tally_of([8900, 500, 300, 300])
+    task = msgspec.structs.replace(task, k=350)
+    assert kept(task, 10_000, even) == (0, 1)
+    assert kept(task, 10_000, thin) == (0, 1)  # 300 of 800
+    assert kept(msgspec.structs.replace(task, max_visitors=0.3), 10_000, even) == (0, 1)
+    assert kept(msgspec.structs.replace(task, max_visitors=0.3), 10_000, thin) == ()
+
+
+@pytest.mark.parametrize("kind", ["randomized-response", "discrete-laplace"])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 6.0])
+def test_a_crowd_of_one_s_own_is_proven_exactly_if_the_threshold_says_so(kind: Any, epsilon: float) -> None:
+    """What settles most children quickly must never settle one in another way than the exact test."""
+    randomizer = task_of("trim", randomizer=kind, epsilon=epsilon).randomizer
+    for size in (25, 300, 5000):
+        for crowd in {1, 2, 20, size // 4, size // 2, size - 1, size, size + 1}:
+            for delta in (1e-9, 0.05, 0.45):
+                threshold = int(randomizer.threshold([size], k=crowd, delta=delta)[0])
+                near = threshold + np.arange(-3, 4) if crowd <= size else np.array([0, size])
+                tally = np.unique(np.clip(np.concatenate([near, np.linspace(0, size, 40).astype(int)]), 0, size))
+                crowds, sizes = np.full(len(tally), crowd), np.full(len(tally), size)
+                assert (randomizer.proves(tally, sizes, crowds, delta=delta) == (tally >= threshold)).all()
+    mixed = randomizer.proves(np.array([290, 290, 290]), np.array([300] * 3), np.array([290, 20, 301]), delta=1e-3)
+    assert mixed.tolist() == [
+        int(randomizer.threshold([300], k=k, delta=1e-3)[0]) <= 290 for k in (290, 20, 301)
+    ]  # fmt: skip
+
+
 # -- against the oracle --------------------------------------------------------------------------------------------
 
 
@@ -157,9 +296,7 @@ def test_every_tally_of_two_children_gets_the_oracle_s_verdict(rule: str, size: 
     task = task_of(rule, k=k, **({"max_trims": 2} if rule == "trim" else {}))
     tallies = [(count, size - count) for count in range(size + 1)]
     for trims in (0, 1, 2):
-        frontier = Frontier(
-            np.arange(2048, 2048 + len(tallies), dtype=np.uint64), np.full(len(tallies), trims), np.zeros(len(tallies))
-        )
+        frontier = frontier_at(np.arange(2048, 2048 + len(tallies)), trims=trims)
         ruling = decide(task, frontier, [size] * len(tallies), tallies)
         got = [tuple(np.flatnonzero(row).tolist()) for row in ruling.kept]
         assert got == [oracle(task, size, tally, trims) for tally in tallies]
@@ -178,7 +315,7 @@ def test_tallies_of_four_children_get_the_oracle_s_verdict(rule: str) -> None:
         tally = [math.floor(size * (p0 + (p - p0) * part / sum(share))) for part in share]
         tally[int(np.argmax(share))] += size - sum(tally)
         tallies.append(tuple(tally))
-    frontier = Frontier(np.full(len(tallies), 1, dtype=np.uint64), np.zeros(len(tallies), int), np.zeros(len(tallies)))
+    frontier = frontier_at(np.ones(len(tallies)))
     ruling = decide(task, frontier, [size] * len(tallies), tallies)
     got = [tuple(np.flatnonzero(row).tolist()) for row in ruling.kept]
     assert got == [oracle(task, size, tally, 0) for tally in tallies]
@@ -193,7 +330,7 @@ def test_a_crowd_is_proven_even_without_the_liars(liars: int) -> None:
     plain = task_of("all")
     tallies = np.stack([np.arange(1001), 1000 - np.arange(1001)], axis=1)
     size = np.full(1001, 1000)
-    frontier = Frontier(np.full(1001, 1, dtype=np.uint64), np.zeros(1001, dtype=np.int64), np.zeros(1001))
+    frontier = frontier_at(np.ones(1001))
     honest = plain.randomizer.passes(tallies - liars, size - liars, k=task.k, delta=task.delta).all(axis=1)
     assert (decide(task, frontier, size, tallies).kept.all(axis=1) == honest).all()
     assert honest.any()

@@ -46,6 +46,9 @@ def fields_of(task: Task) -> dict[str, Any]:
         ("max_trims", -1, "max_trims must be an integer from 0 to 255"),
         ("max_trims", 256, "max_trims must be an integer"),
         ("max_trims", 1.0, "max_trims must be an integer"),
+        ("max_visitors", 0, "max_visitors must be a share above 0 and at most 1"),
+        ("max_visitors", 1.5, "max_visitors must be a share"),
+        ("max_visitors", math.nan, "max_visitors must be a share"),
         ("rule", "some", "rule must be 'all', 'trim' or 'each'; got 'some'"),
         ("accounting", "none", "accounting must be 'core' or 'uniform'; got 'none'"),
         ("max_rounds", 0, "max_rounds must be an integer from 1 to the hierarchy's max_depth 40"),
@@ -72,6 +75,8 @@ def test_an_impossible_field_is_refused_with_what_is_allowed(field: str, value: 
     [
         ({"rule": "all", "max_trims": 3}, "rule 'all' never trims; leave it at 0"),
         ({"rule": "each", "max_trims": 1}, "rule 'each' never trims"),
+        ({"rule": "all", "max_visitors": 0.5}, "rule 'all' moves nobody; leave it at 1.0"),
+        ({"rule": "each", "max_visitors": 0.9}, "rule 'each' moves nobody"),
         ({"tree": "kd"}, "tree must be 'binary' or 'quad'; got 'kd'"),
         ({"randomizer": "gaussian"}, "randomizer must be 'randomized-response' or 'discrete-laplace'"),
         ({"epsilon": "1"}, "epsilon must be a number"),
@@ -251,9 +256,10 @@ def test_the_id_changes_with_every_field() -> None:
         "server_key": bytes(32),
         "min_side": (0.1,),
         "label": "again",
+        "max_visitors": 0.4,
     }
     assert set(other) == set(task.__struct_fields__)
-    companions: dict[str, dict[str, Any]] = {"rule": {"max_trims": 0}}
+    companions: dict[str, dict[str, Any]] = {"rule": {"max_trims": 0, "max_visitors": 1.0}}
     ids = {task.id}
     for name, value in other.items():
         if name == "size_from":  # only the published code has it

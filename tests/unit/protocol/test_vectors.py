@@ -20,7 +20,7 @@ from semilocal.protocol import keys
 from semilocal.protocol.curator import count_reports
 from semilocal.protocol.messages import Event, ValueQuery, decode, decode_closed, decode_event, decode_report, encode
 from semilocal.protocol.plan import Plan
-from semilocal.protocol.rule import Frontier, decide
+from semilocal.protocol.rule import decide, frontier_at
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.testing import ALLOW_ALL
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
@@ -229,12 +229,13 @@ def test_thresholds(entry: Json) -> None:
 def test_verdicts(entry: Json) -> None:
     fields = task_fields(entry["task"])
     task = decode(reference.pack(fields), Task)
-    for responders, tally, trims, kept, trimmed in entry["verdicts"]:
-        frontier = Frontier(np.array([entry["cell"]], dtype=np.uint64), np.array([trims]), np.array([np.nan]))
-        ruling = decide(task, frontier, [responders], [tally])
+    for responders, tally, trims, visitors, kept, trimmed, after in entry["verdicts"]:
+        ruling = decide(task, frontier_at([entry["cell"]], trims=trims, visitors=visitors), [responders], [tally])
         assert np.flatnonzero(ruling.kept[0]).tolist() == kept
-        assert reference.verdict(fields, responders, tally, trims, entry["cell"]) == (kept, trimmed)
+        found = reference.verdict(fields, responders, tally, trims, visitors, entry["cell"])
+        assert found == (kept, trimmed, after)  # the visitors to the last bit
         assert set(ruling.frontier.trims.tolist()) <= {trims + trimmed}
+        assert ruling.frontier.visitors.tolist() == after
 
 
 def test_merkle() -> None:

@@ -45,6 +45,11 @@ export class Hierarchy {
     throw new Error(`no child ${child} of ${cell}`);
   }
 
+  /** How the codes of a cell fall on its children, up to a factor: so do people who are moved. @param {bigint} cell @returns {number[]} */
+  childWeights(cell) {
+    return Array(this.width(cell)).fill(1);
+  }
+
   /** The lengths of a cell's sides. @param {bigint} cell @returns {number[]} */
   sides(cell) {
     throw new Error(`no sides of ${cell}`);

@@ -1,5 +1,5 @@
 // The crowd test and the verdicts (spec/protocol.md, sections 9 and 10): what follows for a cell from its responders,
-// its tally and the TRIMs on its path. Knows no participants and no positions.
+// its tally, the TRIMs on its path and the visitors expected in it. Knows no participants and no positions.
 
 import { ServerViolation } from "#device/errors.js";
 import { WORD } from "#device/exact.js";
@@ -8,6 +8,7 @@ import { forWidth, laplaceNoise, responseWeights } from "#device/randomizer.js";
 
 /** @typedef {import("#device/noise.js").Fields} Randomizer */
 /** @typedef {import("#device/task.js").Task} Task */
+/** @typedef {{kept: number[], trimmed: boolean, visitors: number[]}} Verdict the children that go on, whether that is a TRIM, and the visitors then expected in each of them */
 
 const QUANTILE = 1.6448536269514722; // one-sided 95 %
 const GUARD = 1 - 1e-6; // takes up the errors of a computation in doubles
@@ -104,25 +105,35 @@ export function passes(randomizer, n, k, delta, count) {
   return count >= Math.ceil(k - 1 + margin(epsilon, n, delta));
 }
 
+/** A sum from the first number to the last: all clients must get the same bits. @param {number[]} numbers */
+const inOrder = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
+
+/** The estimated responders in each child. @param {Randomizer} randomizer @param {number} n @param {number[]} tally */
+function estimatesOf(randomizer, n, tally) {
+  if (randomizer.kind !== "randomized-response" || tally.length === 1) return tally;
+  const weights = responseWeights(epsilonOf(randomizer), tally.length);
+  const [p, p0] = [chance(weights.true), chance(weights.other)];
+  return tally.map((count) => (count - n * p0) / (p - p0));
+}
+
 /**
  * Whether the failing children together are surely at most a share tau.
- * @param {Task} task @param {number} n @param {number[]} tally @param {number[]} failing
+ * @param {Task} task @param {number} n @param {number[]} estimates @param {number[]} failing
  */
-function isSparse({ randomizer, tau }, n, tally, failing) {
+function isSparse({ randomizer, tau }, n, estimates, failing) {
   const epsilon = epsilonOf(randomizer);
   const members = failing.length;
-  let [total, variance] = [0, 0];
+  const total = inOrder(failing.map((child) => estimates[child]));
+  let variance = 0;
   if (randomizer.kind === "randomized-response") {
-    const weights = responseWeights(epsilon, tally.length);
+    const weights = responseWeights(epsilon, estimates.length);
     const [p, p0] = [chance(weights.true), chance(weights.other)];
-    for (const child of failing) total += (tally[child] - n * p0) / (p - p0);
     const [u, v] = [p + (members - 1) * p0, members * p0];
     variance = (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / (p - p0) ** 2;
   } else {
     const { edge, weights } = laplaceNoise(epsilon);
     const moment = (/** @type {bigint} */ power) => chance(weights.reduce((sum, weight, i) => sum + weight * BigInt(i - edge) ** power, 0n));
     variance = members * (moment(2n) - moment(1n) ** 2);
-    for (const child of failing) total += tally[child];
   }
   return total + QUANTILE * Math.sqrt(n * variance) <= tau * n;
 }
@@ -134,11 +145,35 @@ export function deltaTest({ delta, max_trims, randomizer }) {
 }
 
 /**
- * The children that go on, and whether that is a TRIM.
+ * Visitors expected in each child already, and those who come if only some children go on.
+ * @param {number[]} weights of the children @param {number} visitors in the cell @param {number[]} kept @param {number[]} estimates
+ */
+function visitorsIn(weights, visitors, kept, estimates) {
+  const whole = inOrder(weights);
+  const room = inOrder(kept.map((child) => weights[child]));
+  const moved = Math.max(0, inOrder(estimates.filter((_, child) => !kept.includes(child))));
+  return { own: weights.map((weight) => (visitors * weight) / whole), come: weights.map((weight) => (moved * weight) / room) };
+}
+
+/**
+ * What follows for a cell.
  * @param {Task} task @param {bigint} cell @param {number} n responders @param {number[]} tally @param {number} trims on the path so far
+ * @param {number} visitors expected in the cell
+ * @returns {Verdict}
+ */
+export function verdict(task, cell, n, tally, trims, visitors) {
+  const { kept, trimmed } = judged(task, cell, n, tally, trims, visitors);
+  if (task.rule !== "trim") return { kept, trimmed, visitors: kept.map(() => 0) };
+  const { own, come } = visitorsIn(task.tree.childWeights(cell), visitors, kept, estimatesOf(task.randomizer, n, tally));
+  return { kept, trimmed, visitors: kept.map((child) => own[child] + come[child]) };
+}
+
+/**
+ * The children that go on, and whether that is a TRIM.
+ * @param {Task} task @param {bigint} cell @param {number} n @param {number[]} tally @param {number} trims @param {number} visitors
  * @returns {{kept: number[], trimmed: boolean}}
  */
-export function verdict(task, cell, n, tally, trims) {
+function judged(task, cell, n, tally, trims, visitors) {
   if (task.randomizer.kind === "paper-laplace") throw new ServerViolation("simulation-only", "the task's noise is in floats, for simulation only");
   if (!task.tree.hasLongEnoughChildren(cell, task.min_side)) return { kept: [], trimmed: false };
   if (tally.length === 1) return { kept: [0], trimmed: false }; // everybody is in the only child
@@ -146,9 +181,16 @@ export function verdict(task, cell, n, tally, trims) {
   const liars = task.tolerate_liars;
   const delta = deltaTest(task);
   const children = [...tally.keys()];
-  const kept = children.filter((child) => passes(randomizer, n - liars, task.k, delta, tally[child] - liars));
+  const limit = task.max_visitors;
+  const weights = task.tree.childWeights(cell);
+  const estimates = estimatesOf(randomizer, n, tally);
+  const here = visitorsIn(weights, visitors, children, estimates).own;
+  const crowd = (/** @type {number} */ child) => (limit === 1 ? task.k : Math.max(task.k, Math.ceil(here[child] / limit)));
+  const kept = children.filter((child) => passes(randomizer, n - liars, crowd(child), delta, tally[child] - liars));
   if (task.rule === "each" || kept.length === tally.length) return { kept, trimmed: false };
   const failing = children.filter((child) => !kept.includes(child));
-  const trimmed = task.rule === "trim" && kept.length > 0 && trims < task.max_trims && isSparse(task, n, tally, failing);
+  const { own, come } = visitorsIn(weights, visitors, kept, estimates);
+  const crowded = limit < 1 && kept.some((child) => own[child] + come[child] > limit * (estimates[child] + come[child]));
+  const trimmed = task.rule === "trim" && kept.length > 0 && trims < task.max_trims && isSparse(task, n, estimates, failing) && !crowded;
   return trimmed ? { kept, trimmed } : { kept: [], trimmed: false };
 }

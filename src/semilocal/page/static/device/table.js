@@ -89,6 +89,14 @@ export class Table extends Hierarchy {
     return [this.firsts[depth][index], this.firsts[depth][index + 1] - 1];
   }
 
+  /** @override @param {bigint} cell */
+  childWeights(cell) {
+    return Array.from({ length: this.width(cell) }, (_, child) => {
+      const [first, last] = this.span(this.childCell(cell, child));
+      return last - first + 1;
+    });
+  }
+
   /** The leaf after a TRIM, drawn evenly from those of the kept children (section 11). @param {bigint} cell @param {number} _ @param {number[]} kept @param {bigint} word */
   move(cell, _, kept, word) {
     const leaves = kept.flatMap((child) => {

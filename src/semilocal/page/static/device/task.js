@@ -59,6 +59,7 @@ const readFields = map({
   server_key: bytes(0, 32),
   min_side: list(float),
   label: text,
+  max_visitors: float,
 });
 
 /** The task in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {Task} */
@@ -73,6 +74,8 @@ export function readTask(data) {
   check(fields.quorum > 0 && fields.quorum <= 1, `quorum is above 0 and at most 1; got ${fields.quorum}`);
   check(fields.max_rounds <= tree.maxDepth, `max_rounds is at most max_depth ${tree.maxDepth}; got ${fields.max_rounds}`);
   check(rule === "trim" || fields.max_trims === 0, `max_trims is 0 with rule ${rule}; got ${fields.max_trims}`);
+  check(fields.max_visitors > 0 && fields.max_visitors <= 1, `max_visitors is above 0 and at most 1; got ${fields.max_visitors}`);
+  check(rule === "trim" || fields.max_visitors === 1, `max_visitors is 1 with rule ${rule}; got ${fields.max_visitors}`);
   check(!fields.tolerate_liars || randomizer.kind === "randomized-response", "tolerate_liars needs randomized response");
   check(fields.size_from === "responders" || (rule === "each" && randomizer.margin === "paper"), "size_from estimate is for simulations of rule each");
   const least = fields.min_side;
