@@ -109,7 +109,7 @@ def h3_shapes(cells: Iterable[str | int]) -> Shapes:
     try:
         import h3
     except ImportError:
-        raise MissingExtra("h3", "maps") from None
+        raise MissingExtra("h3", "h3") from None
     out = []
     for row, given in enumerate(cells):
         cell = h3.int_to_str(int(given)) if isinstance(given, int | np.integer) and 0 <= given < 1 << 64 else given
