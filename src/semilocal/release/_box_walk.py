@@ -126,7 +126,7 @@ class BoxWalk(NamedTuple):
             shares = np.zeros((len(children), len(query)))
             for number, row in enumerate(rows):
                 shares[number, row] = share[starts[number] : starts[number + 1]]
-            number_of = np.searchsorted(starts, opened, side="right") - 1
+            number_of = np.repeat(np.arange(len(rows)), np.diff(np.searchsorted(opened, starts)))
             steps.append(Step(query, cell, shares, (number_of, pair.take(opened))))
             query, cell, cuts = where.take(opened), below.take(opened), cuts.take(opened)
         self.back.go(out, steps)

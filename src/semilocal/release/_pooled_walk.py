@@ -33,7 +33,7 @@ from ..errors import InvalidInput
 from ..geometry.polygons import Polygons
 from ..hierarchy import TableTree
 from ..pooled import noise
-from ..pooled.estimate import Estimates, final_places
+from ..pooled.estimate import Estimates
 from ..pooled.rule import last_opened
 from ..pooled.spread import HALVINGS, Density, Quarters
 from ._areas import Asked
@@ -132,7 +132,7 @@ class PooledWalk:
         below = np.full(total, _FINAL)
         finals = np.empty(len(tree.cells), dtype=np.int64)
         for start, level, place, handed, own in zip(
-            starts[:-1], levels, final_places(tree), estimates.shares, estimates.spreads, strict=True
+            starts[:-1], levels, tree.final_places, estimates.shares, estimates.spreads, strict=True
         ):
             opened = start + np.flatnonzero(level.opened)
             below[opened] = start + len(level.cells) + 2 * np.arange(len(opened))
