@@ -3,7 +3,8 @@
     python bench/bench_release.py
 
 The cost of a value release is stated as a multiple of drawing as many Laplace variates with numpy, both measured in
-turns in the same run; the median of the ratios counts. Times are processor times of one core.
+turns in the same run; the median of the ratios counts. Times are processor times of one core; queries run on all cores,
+so their time on the clock stands beside it.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def value_ratio(rng: np.random.Generator) -> tuple[float, float]:
     return float(ratio), float(took)
 
 
-def query_seconds(rng: np.random.Generator) -> list[tuple[str, float, float]]:
-    """What, seconds for the first 100,000 queries (index and intervals included) and for the next."""
+def query_seconds(rng: np.random.Generator) -> list[tuple[str, float, float, float]]:
+    """What, seconds for the first 100,000 queries (index and intervals included), on the clock, and for the next."""
     points, box = rng.normal(0, 1.5, (600_000, 2)).clip(-10, 10), sl.Box((-10, -10), (10, 10))
     public = sl.counts(points, box, epsilon=1.0, trust="nobody", delta=0.05, k=20, rng=rng)
     pooled = sl.counts(points, box, epsilon=0.5, trust="curator", rng=rng)
@@ -60,8 +61,10 @@ def query_seconds(rng: np.random.Generator) -> list[tuple[str, float, float]]:
         (f"a pooled tree, {len(pooled.partition):,} cells", pooled, boxes),
         (f"a pooled tree, {len(pooled.partition):,} cells, boxes with random corners", pooled, corners),
     ):
-        first, later = (seconds(partial(_ask, result, asked)) for _ in range(2))
-        out.append((name, first, later))
+        start = time.perf_counter()
+        first = seconds(partial(_ask, result, asked))
+        clock = time.perf_counter() - start
+        out.append((name, first, clock, seconds(partial(_ask, result, asked))))
     return out
 
 
@@ -77,9 +80,10 @@ def main() -> int:
     print("| what | measured | limit |")
     print("|---|---|---|")
     print(f"| mean release, {PARTICIPANTS:,} participants | {took:.2f} s, {ratio:.1f} x Laplace | {MOST_RATIO:g} x |")
-    for name, first, later in asked:
-        print(f"| 100,000 queries with intervals, {name}; later | {first:.2f} s; {later:.2f} s | {MOST_SECONDS:g} s |")
-    return int(ratio > MOST_RATIO or any(first > MOST_SECONDS for _, first, _ in asked))
+    for name, first, clock, later in asked:
+        times = f"{first:.2f} s ({clock:.2f} s); {later:.2f} s"
+        print(f"| 100,000 queries with intervals, {name} (on the clock); later | {times} | {MOST_SECONDS:g} s |")
+    return int(ratio > MOST_RATIO or any(first > MOST_SECONDS for _, first, _, _ in asked))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Knows the list of commands, how errors are printed, and the exit codes. :mod:`se
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import warnings
@@ -46,7 +47,13 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return an exit code of ``exits.EXIT_CODES``. Errors are one line on stderr."""
     try:
-        call = read_words(sys.argv[1:] if argv is None else argv)
+        if argv is None:
+            gc.disable()  # modules are no garbage: nobody needs to look for any among them, now or when Python ends
+            call = read_words(sys.argv[1:])
+            gc.freeze()
+            gc.enable()
+        else:
+            call = read_words(argv)
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # ours: each is for the person at the terminal
             warnings.showwarning = _show_warning

@@ -183,13 +183,19 @@ class BoxTree(PrefixTree, frozen=True):
 
     def boxes(self, cells: npt.ArrayLike) -> Floats:
         """Lower and upper corners of cells: float64[m, 2, d]."""
-        first, last = self.tick_bounds(cells)
-        out = np.empty((len(first), 2, self.box.dimensions))
-        for axis in range(self.box.dimensions):
-            out[:, 0, axis] = self._edge(axis, first[:, axis])
-            upper = last[:, axis] + 1
-            at_end = upper == 1 << self.tick_bits
-            out[:, 1, axis] = np.where(at_end, self.box.upper[axis], self._edge(axis, upper))
+        array = cell_array(cells)
+        out = np.empty((len(array), 2, self.box.dimensions))
+
+        def work(start: int) -> None:
+            first, last = self.tick_bounds(array[start : start + _CHUNK])
+            some = out[start : start + _CHUNK]
+            for axis in range(self.box.dimensions):
+                some[:, 0, axis] = self._edge(axis, first[:, axis])
+                upper = last[:, axis] + 1
+                at_end = upper == 1 << self.tick_bits
+                some[:, 1, axis] = np.where(at_end, self.box.upper[axis], self._edge(axis, upper))
+
+        on_all_cores(work, range(0, len(array), _CHUNK))
         return out
 
 

@@ -9,18 +9,22 @@ Knows codes and how many people have them. Knows no participants, reports or ran
 
 from __future__ import annotations
 
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arrays import Integers, on_all_cores, sort_on_all_cores
 from .base import ROOT, Cells, Hierarchy
 
 __all__ = ["LeadingBits", "Ranks", "SortedCodes", "people_in"]
 
+_Code = TypeVar("_Code", np.uint32, np.uint64)
 _LEADING = 32  # bits: half as long to sort as whole codes, and rarely do cells with crowds have more
 _CHUNK = 1 << 15  # codes
 _AT_ONCE = 1 << 18  # codes that one thread takes
+_SEARCHES = 1 << 13  # that one thread does: most of them wait for memory
 
 
 class Ranks(Protocol):
@@ -54,7 +58,7 @@ class SortedCodes:
 
     def below(self, codes: Cells) -> Integers:
         """People whose code is smaller than each of these: int64[m]."""
-        return np.searchsorted(self.codes, codes)
+        return _search(self.codes, codes)
 
 
 class LeadingBits:
@@ -99,9 +103,17 @@ class LeadingBits:
         if self._all is not None:
             return self._all.below(codes)
         places >>= self._shift
-        out = np.searchsorted(self._heads, places.astype(np.uint32))
+        out = _search(self._heads, places.astype(np.uint32))
         out[places >> np.uint64(_LEADING) != 0] = len(self)  # behind the last code
         return out
+
+
+def _search(ordered: npt.NDArray[_Code], codes: npt.NDArray[_Code]) -> Integers:
+    """As ``np.searchsorted``, on all cores."""
+    if len(codes) <= _SEARCHES:
+        return np.searchsorted(ordered, codes)
+    parts = [codes[start : start + _SEARCHES] for start in range(0, len(codes), _SEARCHES)]
+    return np.concatenate(on_all_cores(partial(np.searchsorted, ordered), parts))
 
 
 def people_in(hierarchy: Hierarchy, ranks: Ranks, cells: Cells) -> Integers:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..arrays import Floats, Integers, short_repr
+from ..arrays import Floats, Integers, on_all_cores, short_repr
 from ..errors import InvalidInput
 from ..geometry.places import LATITUDE, LONGITUDE
 from .sources import Source, open_source
@@ -119,8 +119,9 @@ def read_points(
     if not (numbers.shape[1] if words is None else len(stand[0])):
         raise InvalidInput(f"{path}: has no {source.row_word}s; there must be at least one position")
     read = dict(zip(wanted, numbers, strict=True))
-    for name, column in read.items():
-        if not (np.isfinite(column.min()) and np.isfinite(column.max())):  # NaN is the least and the largest
+    ends = on_all_cores(lambda column: (column.min(), column.max()), list(read.values()))  # NaN is both
+    for (name, column), both in zip(read.items(), ends, strict=True):
+        if not np.isfinite(both).all():
             row = int(np.argmin(np.isfinite(column)))
             source.refuse(row, f"column {name!r} is NaN or infinite", "every position and value must be finite")
     points = numbers[: len(names)].T if words is None else np.column_stack(stand)  # every column stays in one piece

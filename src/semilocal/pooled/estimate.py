@@ -67,7 +67,7 @@ class Estimates:
         given = np.atleast_2d(np.asarray(weights, dtype=np.float64))
         if given.ndim != 2 or given.shape[1] != len(self.counts):
             raise InvalidInput(f"weights must have shape (q, {len(self.counts)}); got {given.shape}")
-        places = final_places(self.tree)
+        places = self.tree.final_places
         total = np.zeros(len(given))
         below = np.zeros((len(given), 0))
         for level, place, share, spread in _upwards(self.tree.levels, places, self.shares, self.spreads):
@@ -84,7 +84,7 @@ class Estimates:
 def estimate(tree: Tree) -> Estimates:
     """Weighted least-squares estimates of the final cells and their errors, in time linear in the tree."""
     task = tree.task
-    places = final_places(tree)
+    places = tree.final_places
     final_noise = task.noises * noise.variance(task.unit, tree.units)
     shares, spreads, firsts = [], [], []
     value, spread = np.zeros(0), np.zeros(0)
@@ -120,19 +120,6 @@ def estimate(tree: Tree) -> Estimates:
         plain = _pair(*_split(parent, first + share * parent))
         error = _pair(share * share * doubt + own, (1 - share) ** 2 * doubt + own)
     return Estimates(tree, counts, unbiased, variances, tuple(shares), tuple(spreads))
-
-
-def final_places(tree: Tree) -> list[Integers]:
-    """Per level, where its final cells stand in ``tree.cells``: int64[final]."""
-    begin, out = np.concatenate([level.cells[~level.opened] for level in tree.levels]), []
-    rank = np.empty(len(begin), dtype=np.int64)
-    rank[np.argsort(tree.task.hierarchy.span(begin)[0])] = np.arange(len(begin))
-    start = 0
-    for level in tree.levels:
-        size = int(np.count_nonzero(~level.opened))
-        out.append(rank[start : start + size])
-        start += size
-    return out
 
 
 def _padded(tree: Tree) -> list[Floats]:

@@ -80,6 +80,15 @@ class Tree:
         """First deepest cell of each final cell, ascending: uint64[m]. What lies between two belongs to the first."""
         return self.task.hierarchy.span(self.cells)[0]
 
+    @cached_property
+    def final_places(self) -> list[Integers]:
+        """Per level, where its final cells stand in ``cells``: int64[final]."""
+        final = [level.cells[~level.opened] for level in self.levels]
+        begin = np.concatenate(final)
+        rank = np.empty(len(begin), dtype=np.int64)
+        rank[np.argsort(self.task.hierarchy.span(begin)[0])] = np.arange(len(begin))
+        return np.split(rank, np.cumsum([len(cells) for cells in final])[:-1])
+
     def find(self, points: npt.ArrayLike) -> Integers:
         """Which final cell holds each point: int64[n]."""
         codes = self.task.hierarchy.codes(points)

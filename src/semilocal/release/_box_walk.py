@@ -1,7 +1,7 @@
 """Many boxes down a run's tree at once: what :mod:`semilocal.release._walk` does for any shape, quicker.
 
 Children differ from their parent on a few axes only, the same ones for all cells of a depth. So a pair of a query and a
-cell carries one bit for every side of the cell that the query cuts off. Those of the halved axes change from a cell to
+cell carries one bit for every side of the cell that the query cuts off. Those of sides that move change from a cell to
 its child, and without any the query holds the cell. What cells know is laid out by columns.
 
 Knows a tree, its population and the insides of its regions.
@@ -9,7 +9,7 @@ Knows a tree, its population and the insides of its regions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +33,10 @@ class BoxWalk(NamedTuple):
     ----------
     lower, upper, inverse : float64[d, n]
         Corners of the cells, and one over their sides.
-    axes, halved : list of lists of int
-        Per depth, on which axes children are narrower than their cells; and than their regions.
+    moved : list of lists of lists of int
+        Per depth and child, which sides (2 * axis, and 1 for the upper one) lie elsewhere than those of its cell.
+    halved : list of lists of int
+        Per depth, on which axes children are narrower than their regions.
     inner, region : bool[n]
         Cells with children, and regions; the others are trimmed parts.
     people, most, uneven : float64[n]
@@ -54,7 +56,7 @@ class BoxWalk(NamedTuple):
     lower: Floats
     upper: Floats
     inverse: Floats
-    axes: list[list[int]]
+    moved: list[list[list[int]]]
     halved: list[list[int]]
     inner: Flags
     region: Flags
@@ -79,15 +81,16 @@ class BoxWalk(NamedTuple):
         inner, depths = tree.children[:, 0] != NONE, tree.partition.task.hierarchy.depth(tree.cells)
         levels = [np.flatnonzero(depths == depth) for depth in range(int(depths.max()) + 1)]
         regions = [cells[tree.is_region[cells]] for cells in levels]
-        axes = []
+        moved = []
         for cells in levels:
-            below = np.moveaxis(sides[:, :, tree.children[cells[inner[cells]]].T], 1, 2)
-            axes.append(_narrower(sides[:, None, :, cells[inner[cells]]], below))
+            some = cells[inner[cells]]
+            differ = (sides[:, :, None, some] != sides[:, :, tree.children[some].T]).any(axis=3)  # [2, d, fanout]
+            moved.append([np.flatnonzero(differ[:, :, child].T).tolist() for child in range(fanout)])
         halved = [_narrower(sides[:, None, :, cells], tiles[..., cells]) for cells in regions]
         doubt = inside.noise + found.doubt / fanout**2
         clumps = np.sqrt(spread.clumped * np.maximum(inside.people**2 + doubt[:, None] - inside.people, 0.0))
         walk = BoxWalk(
-            sides[0], sides[1], inverse, axes, halved, inner, tree.is_region, found.people, most,
+            sides[0], sides[1], inverse, moved, halved, inner, tree.is_region, found.people, most,
             spread.unevenness(found.people, found.noise), np.ascontiguousarray(inside.slopes.T),
             (tiles - sides[0]) * inverse, np.ascontiguousarray(inside.people.T), np.full(inside.people.T.shape, np.inf),
             np.ascontiguousarray(clumps.T), inside.noise * (fanout / (fanout - 1)), back,
@@ -103,19 +106,22 @@ class BoxWalk(NamedTuple):
         """Middle, variance, common doubt and most people of boxes float64[2, d, q]: float64[4, q]."""
         out, children = np.zeros((4, queries.shape[2])), self.back.children
         query, cell = np.arange(queries.shape[2]), np.zeros(queries.shape[2], dtype=np.int64)
-        every = range(len(self.lower))
-        met, cuts = self._cuts(cell, np.zeros(len(cell), dtype=np.uint16), every, queries.swapaxes(0, 1))
+        every = range(2 * len(self.lower))
+        met, cuts = self._cuts(
+            cell, np.zeros(len(cell), dtype=np.uint16), every, dict(enumerate(queries.swapaxes(0, 1)))
+        )
         query, cell, cuts = query[met], cell[met], cuts[met]
         opened, _ = self._take(out, queries, query, cell, cuts, 0)
         query, cell, cuts = query.take(opened), cell.take(opened), cuts.take(opened)
         steps: list[Step] = []
         while len(query):
-            axes = self.axes[len(steps)]
-            ends = [queries[:, axis].take(query, axis=1) for axis in axes]
+            moved = self.moved[len(steps)]
+            axes = {side // 2 for some in moved for side in some}
+            ends = {axis: queries[:, axis].take(query, axis=1) for axis in axes}
             rows, cells, sides = [], [], []
-            for numbers in children:
+            for numbers, some in zip(children, moved, strict=True):
                 child = numbers.take(cell)
-                met, bits = self._cuts(child, cuts, axes, ends)
+                met, bits = self._cuts(child, cuts, some, ends)
                 row = np.flatnonzero(met)
                 rows.append(row)
                 cells.append(child.take(row))
@@ -126,14 +132,14 @@ class BoxWalk(NamedTuple):
             shares = np.zeros((len(children), len(query)))
             for number, row in enumerate(rows):
                 shares[number, row] = share[starts[number] : starts[number + 1]]
-            number_of = np.searchsorted(starts, opened, side="right") - 1
+            number_of = np.repeat(np.arange(len(rows)), np.diff(np.searchsorted(opened, starts)))
             steps.append(Step(query, cell, shares, (number_of, pair.take(opened))))
             query, cell, cuts = where.take(opened), below.take(opened), cuts.take(opened)
         self.back.go(out, steps)
         return out
 
     def _cuts(
-        self, cell: Integers, cuts: _Bits, axes: Sequence[int], ends: Sequence[Floats] | Floats
+        self, cell: Integers, cuts: _Bits, moved: Sequence[int], ends: Mapping[int, Floats]
     ) -> tuple[Flags, _Bits]:
         """Which queries meet a cell each, and the sides that they cut off.
 
@@ -141,19 +147,22 @@ class BoxWalk(NamedTuple):
         ----------
         cuts : uint16[m]
             The sides of the cells' parents that they cut off.
-        axes, ends
-            On which cells differ from their parents, and both ends of the queries on each: float64[2, m].
+        moved, ends
+            Sides on which cells differ from their parents, and both ends of the queries by axis: float64[2, m].
         """
-        met, old, new = np.ones(len(cell), dtype=bool), np.uint16(0xFFFF), np.zeros(len(cell), dtype=np.uint16)
-        for axis, (begin, end) in zip(axes, ends, strict=True):
-            low, high = self.lower[axis].take(cell), self.upper[axis].take(cell)
-            first, last = np.uint16(1 << 2 * axis), np.uint16(2 << 2 * axis)
-            met &= begin < high
-            met &= end > low
-            new |= (begin > low) * first
-            new |= (end < high) * last
-            old &= ~(first | last)
-        new |= cuts & old
+        met, new = np.ones(len(cell), dtype=bool), cuts & ~np.uint16(sum(1 << side for side in moved))
+        for side in moved:
+            axis, upper = divmod(side, 2)
+            begin, end = ends[axis]
+            if upper:
+                edge = self.upper[axis].take(cell)
+                met &= begin < edge
+                cut = end < edge
+            else:
+                edge = self.lower[axis].take(cell)
+                met &= end > edge
+                cut = begin > edge
+            new |= cut * np.uint16(1 << side)
         return met, new
 
     def _take(

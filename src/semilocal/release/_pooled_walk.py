@@ -1,16 +1,16 @@
 """How many people are in boxes or polygons, from a pooled tree: one walk down for many queries at once, one back up.
 
 A query takes the estimates of cells that it holds and nothing from cells that it does not meet; only cells that it cuts
-are followed further. On the way back every cell says which share of its people the query takes. That gives the exact
-variance of the noise: errors of two children differ by an independent part of known size (pooled/estimate.py), which
-enters with the square of the difference of their shares. Cells that a query holds have equal shares below them, so
-nothing of them enters.
+are followed further. Where there are many boxes, cells that are cut on one side only are looked up instead
+(``_strips``). On the way back every cell says which share of its people the query takes. That gives the exact variance
+of the noise: errors of two children differ by an independent part of known size (pooled/estimate.py), which enters with
+the square of the difference of their shares. Cells that a query holds have equal shares below them, so nothing of them
+enters.
 
 Estimates are kept from being negative, which takes people from crowded parts and gives them to empty ones. The variance
 is that of the unbiased estimates, so a query is also answered by these; an interval holds both answers.
 
-Where a query cuts a final cell, its people are divided by the densities of the neighbours (pooled/spread.py), and how
-far they may lie otherwise is learned from the run's own divisions (spread.py).
+Where a query cuts a final cell, its people are divided as ``_pooled_inside`` says.
 
 Knows published numbers. Knows no positions.
 """
@@ -21,31 +21,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import pairwise
-from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, on_all_cores
-from ..errors import InvalidInput
 from ..geometry.polygons import Polygons
-from ..hierarchy import TableTree
-from ..pooled import noise
-from ..pooled.estimate import Estimates, final_places
-from ..pooled.rule import last_opened
-from ..pooled.spread import HALVINGS, Density, Quarters
+from ..pooled.estimate import Estimates
 from ._areas import Asked
 from ._lattice import NOT_ROUNDED, Lattice
+from ._pooled_inside import Inside, inside_of
+from ._strips import Edges, Opened, Strips
 from ._walk import Counted
-from .spread import Spread, fit
 
 __all__ = ["PooledWalk"]
 
 _QUERIES_AT_ONCE = 1 << 11  # working arrays stay in the processor's cache
+_WITH_STRIPS = 1 << 13  # which need much smaller ones
 _FINAL = -1
 
 # Final cells that queries cut (their rows among the pairs, queries, cells) to the shares of their people inside.
 _Cut: TypeAlias = Callable[[Integers, Integers, Integers], Floats]
+# Cells that boxes cut on one side (its bit, queries, cells) to the shares of their people that are taken.
+_Strip: TypeAlias = Callable[[int, Integers, Integers], Floats]
+_Bits: TypeAlias = npt.NDArray[np.uint16]
 
 
 class _Step(NamedTuple):
@@ -60,24 +60,6 @@ class _Step(NamedTuple):
     taken: Floats
     follow: Integers
     left: int
-
-
-class Inside(NamedTuple):
-    """How people lie inside the final cells of a tree of n cells.
-
-    Attributes
-    ----------
-    parts : float64[2^halvings, n]
-        Shares of the people of final cells in their parts, which are what further halvings of a cell give.
-    uneven : float64[n]
-        What times share and 1 - share is the variance of how many people lie in a part with that share.
-    learn : callable
-        Fills ``parts`` for some final cells, int64[k]; they hold nothing before.
-    """
-
-    parts: Floats
-    uneven: Floats
-    learn: Callable[[Integers], None] = lambda cells: None
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +107,7 @@ class PooledWalk:
         below = np.full(total, _FINAL)
         finals = np.empty(len(tree.cells), dtype=np.int64)
         for start, level, place, handed, own in zip(
-            starts[:-1], levels, final_places(tree), estimates.shares, estimates.spreads, strict=True
+            starts[:-1], levels, tree.final_places, estimates.shares, estimates.spreads, strict=True
         ):
             opened = start + np.flatnonzero(level.opened)
             below[opened] = start + len(level.cells) + 2 * np.arange(len(opened))
@@ -138,7 +120,7 @@ class PooledWalk:
             opened = start + np.flatnonzero(below[start:end] != _FINAL)
             for number in (people, shift):
                 number[opened] = number[below[opened]] + number[below[opened] + 1]
-        inside = cache(partial(_inside, estimates, people, starts, finals))
+        inside = cache(partial(inside_of, estimates, people, starts, finals))
         return cls(lower, upper, people, shift, below, middle, share, split, inside)
 
     def query(self, asked: Asked) -> Counted:
@@ -151,13 +133,15 @@ class PooledWalk:
             nearby = np.argsort(asked[:, 0, 0])  # neighbours follow the same cells: better use of the cache
             if len(asked) > _QUERIES_AT_ONCE:  # quicker than a few cells at a time
                 self.inside().learn(np.flatnonzero(self.below == _FINAL))
+            strips = self.strips if len(asked) >= max(len(self.below), _QUERIES_AT_ONCE) else None
+            step = _QUERIES_AT_ONCE if strips is None else _WITH_STRIPS
 
             def work(start: int) -> None:
-                some = nearby[start : start + _QUERIES_AT_ONCE]
+                some = nearby[start : start + step]
                 boxes = np.ascontiguousarray(np.moveaxis(asked[some], 0, 2))
-                answer[:, some] = self._answer(len(some), partial(self._down, boxes))
+                answer[:, some] = self._answer(len(some), partial(self._down, boxes, strips))
 
-            on_all_cores(work, range(0, len(asked), _QUERIES_AT_ONCE))
+            on_all_cores(work, range(0, len(asked), step))
         value, variance, shift = answer
         return Counted(value, np.maximum(variance, 0.0), value + shift, np.full(len(asked), self.people[0]))
 
@@ -177,7 +161,44 @@ class PooledWalk:
             self._add(total[1], query, differ)
         return total
 
-    def _down(self, queries: Floats, total: Floats) -> list[_Step]:
+    @cached_property
+    def strips(self) -> Strips:
+        """What boxes take from cells that they cut on one side only; worth it for as many boxes as there are cells."""
+        levels = [(0, 1)]
+        while len(opened := self._opened(*levels[-1])):
+            levels.append((levels[-1][1], levels[-1][1] + 2 * len(opened)))
+        return Strips(on_all_cores(partial(self._edges, levels), range(len(self.lower))))
+
+    def _edges(self, levels: list[tuple[int, int]], axis: int) -> Edges:
+        """All cells on one axis, from the deepest level up."""
+        inside, dimensions = self.inside(), len(self.lower)
+        found: list[Edges] = []
+        halvings = len(inside.parts).bit_length() - 1
+        for depth, (start, end) in reversed(list(enumerate(levels))):
+            final, opened = start + np.flatnonzero(self.below[start:end] == _FINAL), self._opened(start, end)
+            places = [_place(part, depth, halvings, dimensions)[axis] for part in range(len(inside.parts))]
+            masses = np.zeros((max(places) + 1, len(final)))
+            for place, shares in zip(places, inside.parts, strict=True):
+                masses[place] += shares.take(final)
+            columns = (self.lower[axis], self.upper[axis], masses, self.people, self.shift, inside.uneven)
+            edges = Edges.of_final(final, *(some if some is masses else some.take(final) for some in columns))
+            if len(opened):
+                first = self.below.take(opened)
+                numbers = (
+                    self.share.take(opened),
+                    self.split.take(opened),
+                    self.people.take(first),
+                    self.shift.take(first),
+                )
+                above = Opened(opened, first, *numbers)
+                edges = Edges.joined([edges, (above.along if depth % dimensions == axis else above.across)(found[-1])])
+            found.append(edges)
+        return Edges.joined(found[::-1])
+
+    def _opened(self, start: int, end: int) -> Integers:
+        return start + np.flatnonzero(self.below[start:end] != _FINAL)
+
+    def _down(self, queries: Floats, strips: Strips | None, total: Floats) -> list[_Step]:
         """Follow the cells that boxes float64[2, d, q] cut; add up people and spread, keep the way for the noise.
 
         A child differs from its parent on one axis only. So a pair of a query and a cell carries one bit for every side
@@ -191,8 +212,8 @@ class PooledWalk:
             cuts |= (begin > self.lower[axis, 0]) * _bit(axis, 0) | (end < self.upper[axis, 0]) * _bit(axis, 1)
         query, cuts = query[meets], cuts[meets]
         cell = np.zeros(len(query), dtype=np.int64)
-        cut = partial(self._cut, queries, depth=0)
-        follow, first, _ = self._meet(total, query, cell, cuts == 0, cut)
+        strip = None if strips is None else partial(self._cut_strips, total, queries, strips)
+        follow, first, _ = self._meet(total, query, cell, cuts, partial(self._cut, queries, depth=0), strip)
         query, cell, cuts = query.take(follow), cell.take(follow), cuts.take(follow)
         steps: list[_Step] = []
         while len(query):
@@ -210,7 +231,7 @@ class PooledWalk:
             below[left:] += 1
             where, cuts = query.take(both), np.concatenate(sides)
             cut = partial(self._cut, queries, depth=len(steps) + 1)
-            follow, first, some = self._meet(total, where, below, cuts == 0, cut)
+            follow, first, some = self._meet(total, where, below, cuts, cut, strip)
             taken = np.zeros((2, len(query)))
             taken[0, rows[0]], taken[1, rows[1]] = some[:left], some[left:]
             steps.append(_Step(query, cell, taken, both.take(follow), int(np.searchsorted(follow, left))))
@@ -224,7 +245,7 @@ class PooledWalk:
         inner, meets, holds = polygons.within(self._boxes(cell))
         rows = np.flatnonzero(meets)
         query, cell, inner = query[rows], cell[rows], inner.take(rows)
-        follow, first, _ = self._meet(total, query, cell, holds[rows], self._cut_polygons(inner, 0))
+        follow, first, _ = self._meet(total, query, cell, ~holds[rows], self._cut_polygons(inner, 0))
         query, cell, inner = query[follow], cell[follow], inner.take(follow)
         while len(query):
             pairs = np.tile(np.arange(len(query)), 2)
@@ -234,7 +255,7 @@ class PooledWalk:
             both, below, inner, left = pairs[rows], below[rows], inner.take(rows), np.searchsorted(rows, len(query))
             where = query[both]
             cut = self._cut_polygons(inner, len(steps) + 1)
-            follow, first, some = self._meet(total, where, below, holds[rows], cut)
+            follow, first, some = self._meet(total, where, below, ~holds[rows], cut)
             taken = np.zeros((2, len(query)))
             taken[0, both[:left]], taken[1, both[left:]] = some[:left], some[left:]
             steps.append(_Step(query, cell, taken, both[follow], int(np.searchsorted(follow, left))))
@@ -246,20 +267,33 @@ class PooledWalk:
         return np.stack([self.lower[:, cell].T, self.upper[:, cell].T], axis=1)
 
     def _meet(
-        self, total: Floats, query: Integers, cell: Integers, whole: Flags, cut: _Cut
+        self,
+        total: Floats,
+        query: Integers,
+        cell: Integers,
+        cuts: _Bits | Flags,
+        cut: _Cut,
+        strip: _Strip | None = None,
     ) -> tuple[Integers, Integers, Floats]:
-        """Add what queries take from cells that they meet; ``whole`` says which they hold.
+        """Add what queries take from cells that they meet; ``cuts`` is 0 for those that they hold.
 
         Which pairs to follow, the first of the children that they lead to, and the share taken of all others.
         """
-        taken = whole.astype(np.float64)
-        rows = np.flatnonzero(whole)
+        known = cuts == 0
+        taken = known.astype(np.float64)
+        rows = np.flatnonzero(known)
         which, cells = query.take(rows), cell.take(rows)
         self._add(total[0], which, self.people.take(cells))
         self._add(total[2], which, self.shift.take(cells))
+        if strip is not None:
+            for bit in range(2 * len(self.lower)):
+                rows = np.flatnonzero(cuts == 1 << bit)
+                if len(rows):
+                    known[rows] = True
+                    taken[rows] = strip(bit, query.take(rows), cell.take(rows))
         below = self.below.take(cell)
         final = below == _FINAL
-        rows = np.flatnonzero(final & ~whole)
+        rows = np.flatnonzero(final & ~known)
         if len(rows):
             which, cells = query.take(rows), cell.take(rows)
             share = cut(rows, which, cells)
@@ -270,7 +304,7 @@ class PooledWalk:
             share -= share * share
             share *= self.inside().uneven.take(cells)
             self._add(total[1], which, share)
-        follow = np.flatnonzero(~(whole | final))
+        follow = np.flatnonzero(~(known | final))
         return follow, below.take(follow), taken
 
     @staticmethod
@@ -299,6 +333,19 @@ class PooledWalk:
                 share *= overlap[which]
             total += share
         return total
+
+    def _cut_strips(
+        self, total: Floats, queries: Floats, strips: Strips, bit: int, query: Integers, cell: Integers
+    ) -> Floats:
+        """Add what boxes take from cells that they cut on one side only; the shares taken."""
+        axis, side = divmod(bit, 2)
+        people, shift, share, variance = strips.below(axis, cell, queries[side, axis].take(query))
+        if not side:  # the lower side: what lies above it
+            people, shift, share = self.people.take(cell) - people, self.shift.take(cell) - shift, 1.0 - share
+        self._add(total[0], query, np.maximum(people, 0.0, out=people))
+        self._add(total[1], query, variance)
+        self._add(total[2], query, shift)
+        return share
 
     def _parts(self, cell: Integers) -> Floats:
         inside = self.inside()
@@ -351,46 +398,3 @@ def _place(part: int, depth: int, halvings: int, dimensions: int) -> list[int]:
 
 def _bit(axis: int, side: int) -> np.uint16:
     return np.uint16(1 << (2 * axis + side))
-
-
-def _inside(estimates: Estimates, people: Floats, starts: Integers, finals: Integers) -> Inside:
-    """Learn how unevenly people lie, and get ready to divide final cells. ``finals``: where these stand."""
-    tree, counts = estimates.tree, estimates.counts
-    assert not isinstance(tree.task.hierarchy, TableTree)
-    uneven = np.zeros(len(people))
-    uneven[finals] = _fitted(estimates, people, starts).unevenness(counts, estimates.variances)
-    try:
-        quarters = Quarters(tree.task.hierarchy.deeper(HALVINGS), tree.cells, counts)
-    except InvalidInput:  # floats cannot tell such narrow cells apart; evenly then
-        return Inside(np.ones((1, len(people))), uneven)
-    parts, number, lock = np.full((1 << HALVINGS, len(people)), np.nan), np.empty(len(people), dtype=np.int64), Lock()
-    number[finals] = np.arange(len(finals))
-
-    def learn(cells: Integers) -> None:
-        with lock:
-            unknown = np.sort(cells[np.isnan(parts[-1].take(cells))])
-            if len(unknown):
-                unknown = unknown[np.append(True, unknown[1:] != unknown[:-1])]
-                parts[:, unknown] = quarters.shares(number[unknown])
-
-    return Inside(parts, uneven, learn)
-
-
-def _fitted(estimates: Estimates, people: Floats, starts: Integers) -> Spread:
-    """How far people lie from where the neighbours suggest, from the divisions of the cells most like final ones.
-
-    Cells with a final child would not do: a child is final where the division, or its noise, made it small.
-    """
-    tree = estimates.tree
-    assert not isinstance(tree.task.hierarchy, TableTree)
-    density = Density(tree.task.hierarchy, tree.cells, estimates.counts)
-    sizes, children, noises, expected = [np.empty(0)], [np.empty((0, 2))], [np.empty(0)], [np.empty((0, 2))]
-    for start, level, found in zip(starts[:-1], tree.levels, tree.differences, strict=False):
-        last = last_opened(tree.task, level)
-        size, difference = people[start + np.flatnonzero(last)], found[last[level.opened]]
-        first = density.first_half(level.cells[last], size)
-        sizes.append(size)
-        children.append(np.stack([size + difference, size - difference], axis=1) / 2.0)
-        noises.append(tree.task.noises * noise.variance(tree.task.unit, level.price[last]) / 4.0)
-        expected.append(np.stack([first, 1.0 - first], axis=1))
-    return fit(*(np.concatenate(some) for some in (sizes, children, noises, expected)))

@@ -73,7 +73,13 @@ class Walk:
             width = np.zeros((len(ends), 1, tree.boxes.shape[2]))
             width[:, 0, axis] = tree.boxes[ends, 1, axis] - tree.boxes[ends, 0, axis]
             around += [tree.boxes[ends] - width, tree.boxes[ends] + width]
-        people = np.split(flat.query(np.concatenate(around)).value, len(around))
+        # Most of these boxes are neighbours of several cells.
+        rows = np.concatenate(around).reshape(len(ends) * len(around), -1)
+        _, first, number = np.unique(
+            rows.view(f"V{rows.itemsize * rows.shape[1]}"), return_index=True, return_inverse=True
+        )
+        values = flat.query(rows[first].reshape(len(first), 2, -1)).value
+        people = np.split(values[number.ravel()], len(around))
         for axis, (first, last) in enumerate(sides.T):
             before, after = around[2 * axis : 2 * axis + 2]
             # A line through the middles of both neighbours; at the edge of the domain the cell is its own neighbour.

@@ -35,9 +35,7 @@ class WayBack(NamedTuple):
     Attributes
     ----------
     kept : float64[fanout, n]
-        1 for children that were not trimmed, else 0.
-    ways : float64[n]
-        How many these are.
+        One over the number of children that were not trimmed, for each of these; 0 for the others.
     trimmed : bool[n]
         Cells that a TRIM divided.
     children : int64[fanout, n]
@@ -45,7 +43,6 @@ class WayBack(NamedTuple):
     """
 
     kept: Floats
-    ways: Floats
     trimmed: Flags
     children: Integers
     found: Population
@@ -54,7 +51,8 @@ class WayBack(NamedTuple):
     def of(tree: Tree, found: Population) -> WayBack:
         """Lay the tree out by columns."""
         kept = np.ascontiguousarray(tree.kept.T.astype(np.float64))
-        return WayBack(kept, kept.sum(axis=0), tree.trims != NONE, np.ascontiguousarray(tree.children.T), found)
+        kept /= np.maximum(kept.sum(axis=0), 1.0)
+        return WayBack(kept, tree.trims != NONE, np.ascontiguousarray(tree.children.T), found)
 
     def go(self, answer: Floats, steps: list[Step]) -> None:
         """Add to the variance and the common doubt, ``answer[1]`` and ``answer[2]``, from the deepest level up."""
@@ -66,11 +64,8 @@ class WayBack(NamedTuple):
             for share, stays in zip(shares, kept, strict=True):
                 part = share * stays
                 below += part
-                part *= part
+                part *= share
                 squares += part
-            ways = self.ways.take(cell)
-            below /= ways
-            squares /= ways
             squares -= below * below
             np.maximum(squares, 0.0, out=squares)
             squares *= found.visitors.take(cell)

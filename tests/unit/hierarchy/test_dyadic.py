@@ -374,6 +374,13 @@ def test_a_tree_deeper_than_its_codes_or_than_floats_can_tell_is_refused(d: int)
         Quadtree(box, 60 // d)
 
 
+def test_many_boxes_are_those_of_few() -> None:
+    tree = BinaryTree(Box((-3, 0), (1, 7)), 15)
+    cells = np.arange(1, 1 << 16, dtype=np.uint64)
+    some = np.array_split(cells, 7)
+    assert np.array_equal(tree.boxes(cells), np.concatenate([tree.boxes(part) for part in some]))
+
+
 def test_a_box_far_from_zero_has_fewer_levels() -> None:
     far = Box((1e15, 0), (1e15 + 1, 1))
     with pytest.raises(InvalidInput, match=r"narrower than floats can tell on axis 'x0'.*smaller max_depth or a wider"):

@@ -25,3 +25,14 @@ def test_ranks_of_leading_bits_are_those_of_sorted_codes(depth: int, size: int) 
         asked = np.concatenate([first, last + np.uint64(1)])
         assert np.array_equal(ranks.below(asked), every.below(asked))
     assert np.array_equal(codes, before)
+
+
+@pytest.mark.parametrize("depth", [20, 40])
+def test_many_ranks_that_are_asked_for_at_once_are_those_of_one_search(depth: int) -> None:
+    tree = BinaryTree(Box((0, 0), (1, 1)), depth)
+    rng = np.random.default_rng(depth)
+    codes = np.sort(tree.codes(rng.random((1000, 2)) ** 2))
+    first, last = tree.span(tree.locate(rng.random((30_000, 2)), 20))
+    asked = np.concatenate([first, last + np.uint64(1)])
+    for ranks in (SortedCodes(codes), LeadingBits(tree, codes)):
+        assert np.array_equal(ranks.below(asked), np.searchsorted(codes, asked))

@@ -11,7 +11,8 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.pooled import PooledTask, estimate, replay
-from semilocal.release._pooled_walk import Inside, PooledWalk
+from semilocal.release._pooled_inside import Inside
+from semilocal.release._pooled_walk import PooledWalk
 from semilocal.release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from semilocal.release.spread import Spread
 
