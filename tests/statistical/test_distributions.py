@@ -237,7 +237,9 @@ def sample(task: Task, detail: Any, *, runs: int = RUNS) -> dict[str, Counter[An
     return out
 
 
-@pytest.mark.parametrize("options", [{}, {"rule": "all", "max_trims": 0}, {"rule": "each", "max_trims": 0}])
+@pytest.mark.parametrize(
+    "options", [{}, *({"rule": rule, "max_trims": 0, "max_visitors": 1.0} for rule in ("all", "each"))]
+)
 def test_runs_by_tallies_and_by_reports_have_one_distribution(options: dict[str, Any]) -> None:
     task = msgspec.structs.replace(TASK, **options)
     tallies, reports = sample(task, "tallies"), sample(task, "reports")
