@@ -40,7 +40,7 @@ FALSE_ALARM = 1e-4  # of unrounded positions
 _DIGITS = (1.0, 2.0, 5.0)  # steps are these times powers of ten
 _FINEST, _COARSEST = 1 / 16, 32.0  # steps, as shares of a cell's side, that its division tells something about
 _NEARLY = 0.75  # of the evidence
-_MOST_CELLS = 1 << 14  # of one depth
+_MOST_CELLS = 1 << 12  # of one depth, evenly taken: what a step does, thousands of places show as well as all
 
 
 class Divisions(NamedTuple):
