@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -93,7 +92,8 @@ def _public(tree: Tree) -> Iterator[tuple[Cells, Floats, Floats, Floats]]:
 def likely_lattice(divisions: Iterable[Divisions], box: Box) -> Lattice:
     """The lattice that divisions speak for: one step for all axes, or one for each; none if there is no evidence.
 
-    Positions that are not rounded are taken for rounded with a chance of at most :data:`FALSE_ALARM`.
+    Positions that are not rounded are taken for rounded with a chance of at most :data:`FALSE_ALARM`, if divisions are
+    even on average and independent of each other.
 
     Examples
     --------
@@ -105,9 +105,8 @@ def likely_lattice(divisions: Iterable[Divisions], box: Box) -> Lattice:
     Lattice(steps=(0.01,))
     """
     evidence: list[dict[float, float]] = [{} for _ in range(box.dimensions)]
-    for axis, group in groupby(sorted(divisions, key=lambda one: one.axis), key=lambda one: one.axis):
-        for found in group:
-            _weigh(found, evidence[axis])
+    for found in divisions:
+        _weigh(found, evidence[found.axis])
     tried = {step for steps in evidence for step in steps}
     if not tried:
         return NOT_ROUNDED
