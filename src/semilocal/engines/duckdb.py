@@ -54,6 +54,7 @@ class DuckDBSource(Grouping):
     """
 
     dialect = DUCKDB
+    groups_per_turn = 1 << 26  # keys that may be counted in one scan: a few gigabytes of the engine's memory
     files: tuple[str, ...] = ()  # that the rows come from, as far as they are known
 
     def __init__(
@@ -86,10 +87,16 @@ class DuckDBSource(Grouping):
         with reporting_failures():
             return int(self.rows.aggregate("count(*)").fetchall()[0][0])
 
-    def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
-        with reporting_failures():
-            found = keyed.aggregate(f'"{KEY}" AS key, count(*) AS people', f'"{KEY}"').fetchnumpy()
-        return np.asarray(found["key"], dtype=np.int64), np.asarray(found["people"], dtype=np.int64)
+    def _count_groups(self, keyed: Any, most: int = 0) -> tuple[Integers, Integers]:
+        turns = -(-most // self.groups_per_turn) or 1
+        keys, people = [], []
+        for turn in range(turns):
+            part = keyed.filter(f'hash("{KEY}") % {turns} = {turn}') if turns > 1 else keyed
+            with reporting_failures():
+                found = part.aggregate(f'"{KEY}" AS key, count(*) AS people', f'"{KEY}"').fetchnumpy()
+            keys.append(np.asarray(found["key"], dtype=np.int64))
+            people.append(np.asarray(found["people"], dtype=np.int64))
+        return np.concatenate(keys), np.concatenate(people)
 
     # -- regions -------------------------------------------------------------------------------------------
 

@@ -83,8 +83,11 @@ class Grouping(Streamed):
         """Number of rows, by the fastest way."""
         raise NotImplementedError
 
-    def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
-        """The different keys of such rows and how many rows have each: int64[m], int64[m]."""
+    def _count_groups(self, keyed: Any, most: int = 0) -> tuple[Integers, Integers]:
+        """The different keys of such rows and how many rows have each: int64[m], int64[m].
+
+        ``most`` keys are possible, where that is known: an engine may take many of them in several turns.
+        """
         raise NotImplementedError
 
     # -- checks --------------------------------------------------------------------------------------------
@@ -141,7 +144,8 @@ class Grouping(Streamed):
         if not isinstance(hierarchy, BoxTree):
             self.check()
             return super().histogram(hierarchy, depth)
-        found, groups = self.group(hierarchy, self._keyed(self._key(hierarchy, depth)), depth)
+        most = min(self.count(), 1 << hierarchy.level_bits * depth)
+        found, groups = self.group(hierarchy, self._keyed(self._key(hierarchy, depth)), depth, most)
         self._counted = {hierarchy.digest(): [groups]}
         return found
 
@@ -155,10 +159,10 @@ class Grouping(Streamed):
             known[1:] = [groups]
         return found
 
-    def group(self, tree: BoxTree, keyed: Any, depth: int) -> tuple[Histogram, Groups]:
-        """Count rows by their keys of this depth."""
+    def group(self, tree: BoxTree, keyed: Any, depth: int, most: int = 0) -> tuple[Histogram, Groups]:
+        """Count rows by their keys of this depth, of which ``most`` are possible if that is known."""
         bits = tree.level_bits * depth
-        keys, people = self._count_groups(keyed)
+        keys, people = self._count_groups(keyed, most)
         if (keys < 0).any():
             self._refuse()
         found = _sorted(depth, cells_of_keys(tree, keys, bits), people, bits)

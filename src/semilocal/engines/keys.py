@@ -9,6 +9,8 @@ Knows the bits of cells. Knows no participants, counts or randomness.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ..arrays import Integers
@@ -17,6 +19,8 @@ from ..hierarchy.base import Cells
 from ..hierarchy.dyadic import BinaryTree, BoxTree
 
 __all__ = ["axis_bits", "cells_of_keys", "coarser_parts", "keys_of_cells"]
+
+_PART = 1 << 20  # cells at a time
 
 
 def axis_bits(tree: BoxTree, bits: int) -> tuple[int, ...]:
@@ -36,25 +40,35 @@ def axis_bits(tree: BoxTree, bits: int) -> tuple[int, ...]:
 
 def cells_of_keys(tree: BoxTree, keys: Integers, bits: int) -> Cells:
     """Cells whose paths have so many bits, in the order of the keys: uint64[n]."""
+    cells = np.ones(len(keys), dtype=np.uint64)
     if not bits:
-        return np.ones(len(keys), dtype=np.uint64)
+        return cells
     above = BinaryTree(tree.box, bits)  # its paths are the first bits of the tree's
-    ticks, place = np.empty((tree.box.dimensions, len(keys)), dtype=np.int64), bits
-    for axis, width in enumerate(axis_bits(tree, bits)):
-        place -= width
-        np.right_shift(keys, place, out=ticks[axis])
-        ticks[axis] &= (1 << width) - 1
-        ticks[axis] <<= above.tick_bits - width
-    return above.interleave(ticks.T)
+    for part in _parts(len(keys)):
+        ticks, place = np.empty((tree.box.dimensions, len(keys[part])), dtype=np.int64), bits
+        for axis, width in enumerate(axis_bits(tree, bits)):
+            place -= width
+            np.right_shift(keys[part], place, out=ticks[axis])
+            ticks[axis] &= (1 << width) - 1
+            ticks[axis] <<= above.tick_bits - width
+        cells[part] = above.interleave(ticks.T)
+    return cells
 
 
 def keys_of_cells(tree: BoxTree, cells: Cells, bits: int) -> Integers:
     """The keys of cells whose paths have so many bits: int64[n]."""
-    lower = tree.tick_bounds(np.asarray(cells, dtype=np.uint64) << np.uint64(tree.path_bits - bits))[0]
-    keys = np.zeros(len(lower), dtype=np.int64)
-    for axis, width in enumerate(axis_bits(tree, bits)):
-        keys = (keys << width) | (lower[:, axis] >> (tree.tick_bits - width))
+    cells = np.asarray(cells, dtype=np.uint64)
+    keys = np.zeros(len(cells), dtype=np.int64)
+    for part in _parts(len(cells)):
+        lower = tree.tick_bounds(cells[part] << np.uint64(tree.path_bits - bits))[0]
+        for axis, width in enumerate(axis_bits(tree, bits)):
+            keys[part] = (keys[part] << width) | (lower[:, axis] >> (tree.tick_bits - width))
     return keys
+
+
+def _parts(size: int) -> Iterator[slice]:
+    """Some at a time: a billion rows have many cells, and what is computed on the way is several times as large."""
+    yield from (slice(start, start + _PART) for start in range(0, size, _PART))
 
 
 def coarser_parts(tree: BoxTree, bits: int, fewer: int) -> list[tuple[int, int]]:

@@ -83,7 +83,7 @@ class SparkSource(Grouping):
         with reporting_failures():
             return int(self.rows.count())
 
-    def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
+    def _count_groups(self, keyed: Any, most: int = 0) -> tuple[Integers, Integers]:
         with reporting_failures():
             found = keyed.groupBy(SPARK.name(KEY)).count().toArrow()
         keys, people = (np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns)

@@ -11,9 +11,11 @@ import pytest
 from semilocal import Box, Task
 from semilocal.arrays import Floats
 from semilocal.engines.duckdb import DuckDBSource
+from semilocal.engines.grouping import KEY
 from semilocal.engines.run import run_source
 from semilocal.engines.source import Attached
 from semilocal.errors import EngineFailed, InvalidInput, OutsideDomain
+from tests.helpers.edges import true_keys
 from tests.helpers.engine_runs import box_of, compare, people, same_rows
 
 duckdb = pytest.importorskip("duckdb")
@@ -63,6 +65,31 @@ def test_duckdb_gives_the_same_bytes_and_rows_as_memory(
         same_rows(points, task, rows)
     crowds = np.bincount(rows.regions, minlength=len(found.partition))
     assert crowds.tolist() == found.partition.crowds.tolist()
+
+
+class Filtered:
+    """A relation that writes down how it is filtered."""
+
+    def __init__(self, relation: Any) -> None:
+        self.relation, self.filters = relation, list[str]()
+
+    def filter(self, text: str) -> Any:
+        self.filters.append(text)
+        return self.relation.filter(text)
+
+
+def test_many_keys_are_counted_in_turns_with_the_same_result(connection: Any) -> None:
+    points, box = people(4000, 2), box_of(2)
+    task = Task.build(box, epsilon=2.0, delta=0.05, k=20)
+    source = source_of(points, box, connection)
+    source.groups_per_turn = 1000
+    compare(points, task, source)
+    at_once = source_of(points, box, connection).histogram(task.hierarchy, 16)
+    rows = Filtered(connection.from_arrow(pyarrow.table({KEY: true_keys(task.hierarchy, points, 16)})))  # type: ignore[arg-type]
+    found, _ = source.group(task.hierarchy, rows, 16, 3001)  # type: ignore[arg-type]
+    assert len(rows.filters) == 4
+    assert found.cells.tolist() == at_once.cells.tolist()
+    assert found.counts.tolist() == at_once.counts.tolist()
 
 
 def test_rows_with_one_code_are_moved_alike_however_they_are_stored(connection: Any) -> None:

@@ -34,7 +34,7 @@ class Counted(Grouping):
     def _count_rows(self) -> int:
         return int(self._groups[1].sum())
 
-    def _count_groups(self, keyed: Any) -> tuple[Integers, Integers]:
+    def _count_groups(self, keyed: Any, most: int = 0) -> tuple[Integers, Integers]:
         checking = "THEN 3 ELSE 0" in keyed
         self.asked.append("check" if checking else "count")
         return (np.array([0, 3]), np.array([self.count() - self._bad, self._bad])) if checking else self._groups

@@ -87,10 +87,10 @@ def legend_label(method: str, guarantee: Guarantee) -> str:
     --------
     >>> from ..methods import promise_of
     >>> legend_label("published", promise_of("published", "values"))
-    "published code's rule: true loss 1.5 ε inside, no crowd kept"
+    "published code's rule: true loss 1.5 ε inside, no crowd promised"
     """
     kept = crowd_kept(guarantee)
-    crowd = "" if kept is None else ", crowd of k kept" if kept else ", no crowd kept"
+    crowd = "" if kept is None else ", crowd of k kept" if kept else ", no crowd promised"
     return f"{look(method).name}: true loss {guarantee.cost('ε')}{crowd}"
 
 
