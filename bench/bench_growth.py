@@ -4,8 +4,8 @@ Each measurement runs in a process of its own, so that its peak of memory is its
 has that imports the package and makes the same points). Times are against `numpy.sort` of as many numbers in the same
 process. Prints Markdown rows for bench/RESULTS.md; `--picture FILE.svg` draws time and memory against the rows.
 
-Arrow and DuckDB read a Parquet file that is written into `--folder` for each size and deleted afterwards. With 10^9 rows
-k is 200, otherwise 20.
+Arrow and DuckDB read a Parquet file that is written into `--folder` for each size and deleted afterwards. With 10^9
+rows k is 200, otherwise 20.
 """
 
 from __future__ import annotations
