@@ -27,7 +27,7 @@ from ..errors import InvalidInput, OutsideDomain
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import refuse_values
-from .histogram import MOVED, Histogram, Lookup
+from .histogram import MOVED, GrowingHistogram, Histogram, Lookup
 
 __all__ = [
     "Attached",
@@ -42,7 +42,6 @@ __all__ = [
 
 SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
 _CHUNK = 1 << 18  # rows of an array that are looked at in one go
-_PENDING = 1 << 22  # different cells that may wait before they are merged
 
 
 @runtime_checkable
@@ -228,17 +227,17 @@ class Streamed:
 
     def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
         """How many rows are in each cell of this depth."""
-        merged = _Merged(depth)
+        found = GrowingHistogram(depth)
         for codes in self._codes(hierarchy):
-            merged.add(hierarchy.ancestors(codes, depth))
-        return merged.close()
+            found.add(hierarchy.ancestors(codes, depth))
+        return found.close()
 
     def refine(self, hierarchy: Hierarchy, cells: Cells, depth: int, deeper: int) -> Histogram:
         """The same at depth ``deeper``, of the rows in these cells of depth ``depth`` alone."""
-        merged = _Merged(deeper)
+        found = GrowingHistogram(deeper)
         for codes in self._codes(hierarchy):
-            merged.add(hierarchy.ancestors(codes[_is_in(hierarchy.ancestors(codes, depth), cells)], deeper))
-        return merged.close()
+            found.add(hierarchy.ancestors(codes[_is_in(hierarchy.ancestors(codes, depth), cells)], deeper))
+        return found.close()
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Iterator[Attached]:
         """Rows with their regions, batch by batch, in the order of the rows.
@@ -356,23 +355,3 @@ def _judge(batch: Floats, box: Box) -> tuple[Flags, Flags]:
 def _is_in(values: Cells, ascending: Cells) -> Flags:
     place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
     return np.asarray(ascending[place] == values)
-
-
-class _Merged:
-    """A histogram that grows batch by batch; merges when half as many cells wait as are merged already."""
-
-    def __init__(self, depth: int) -> None:
-        self._depth, self._waiting, self._size = depth, 0, 0
-        self._parts: list[Histogram] = []
-
-    def add(self, cells: Cells) -> None:
-        part = Histogram.of(self._depth, cells)
-        self._parts.append(part)
-        self._waiting += len(part.cells)
-        if self._waiting > max(self._size // 2, _PENDING):
-            self.close()
-
-    def close(self) -> Histogram:
-        merged = Histogram.merge(self._depth, self._parts)
-        self._parts, self._waiting, self._size = [merged], 0, len(merged.cells)
-        return merged
