@@ -32,6 +32,7 @@ from .histogram import MOVED, GrowingHistogram, Histogram, Lookup
 __all__ = [
     "Attached",
     "PointsSource",
+    "RowEnds",
     "Source",
     "Streamed",
     "Survey",
@@ -261,21 +262,35 @@ def attached_batches(
 
     Reads everything twice if people were moved: their codes are sorted first (8 bytes for each of them).
     """
-    places = _moved_places(source, hierarchy, lookup)
-    used, axes = 0, source.box.dimensions
+    ends, axes = RowEnds(source, hierarchy, lookup), source.box.dimensions
     for read in source.batches(*others):
-        batch = read[:, :axes]
-        regions = lookup.regions[lookup.interval(hierarchy.codes(batch))]
+        yield ends.of(read[:, :axes])._replace(others=read[:, axes:])
+
+
+class RowEnds:
+    """Where rows ended, batch by batch, in the order of the rows.
+
+    Reads the source once if people were moved: their codes are sorted first (8 bytes for each of them).
+    """
+
+    def __init__(self, source: Source, hierarchy: Hierarchy, lookup: Lookup) -> None:
+        self._hierarchy, self._lookup, self._used = hierarchy, lookup, 0
+        self._places = _moved_places(source, hierarchy, lookup)
+
+    def of(self, batch: Floats) -> Attached:
+        """The next rows float64[b, d], and where they ended."""
+        lookup = self._lookup
+        regions = lookup.regions[lookup.interval(self._hierarchy.codes(batch))]
         moves = np.zeros(len(batch), dtype=np.int16)
         acting = batch
         moved = np.flatnonzero(regions == MOVED)
         if len(moved):
-            here = places[used : used + len(moved)]
-            used += len(moved)
+            here = self._places[self._used : self._used + len(moved)]
+            self._used += len(moved)
             regions[moved], moves[moved] = lookup.moved_regions[here], lookup.moves[here]
             acting = batch.copy()
-            acting[moved] = hierarchy.middles(lookup.moved_codes[here])
-        yield Attached(batch, regions, acting, moves, read[:, axes:])
+            acting[moved] = self._hierarchy.middles(lookup.moved_codes[here])
+        return Attached(batch, regions, acting, moves)
 
 
 def _moved_places(source: Source, hierarchy: Hierarchy, lookup: Lookup) -> Integers:
