@@ -192,7 +192,7 @@ class Streamed:
                 first = rows + int(np.argmax(bad))
             missing += int(np.count_nonzero(~finite))
             outside += int(np.count_nonzero(finite & ~inside))
-            kept.append(batch[-rows % step :: step])
+            kept.append(batch[-rows % step :: step].copy())  # a view would keep the whole batch
             rows += len(batch)
             while sum(map(len, kept)) > 2 * SAMPLE:
                 kept, step = [np.concatenate(kept)[::2]], 2 * step
