@@ -17,10 +17,11 @@ from semilocal import BinaryTree, Box, Quadtree, SphereTree, Task
 from semilocal.arrays import Floats
 from semilocal.engines import open_source
 from semilocal.engines.histogram import Histogram
-from semilocal.engines.source import PointsSource, Source
+from semilocal.engines.run import SourceRun
+from semilocal.engines.source import Attached, PointsSource, Source
 from semilocal.errors import OutsideDomain
 from semilocal.hierarchy.tables import from_cuts
-from tests.helpers.engine_runs import box_of, compare, people
+from tests.helpers.engine_runs import box_of, compare, joined, people, same_rows
 
 pyarrow = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # Spark's own, about versions of pandas
@@ -163,7 +164,26 @@ def test_trees_that_are_no_boxes_give_the_same_bytes_as_in_memory(opens_also: Op
     rng, low, high = np.random.default_rng(5), np.array(tree.box.lower), np.array(tree.box.upper)
     points = low + (high - low) * rng.beta(4, 3, (3000, tree.box.dimensions))
     task = Task.build(hierarchy=tree, epsilon=2.0, delta=0.05, k=20)
-    compare(points, task, opens_also(points, tree.box))
+    found = compare(points, task, opens_also(points, tree.box))
+    assert len(found.lookup.moved_regions) > 5
+    same_rows(points, task, rows_of(found, points))
+
+
+def rows_of(found: SourceRun, points: Floats) -> Attached:
+    """Every row with its region, in the order of the rows, whatever form the engine gives them."""
+    if type(found.source).__name__ not in ("DuckDBSource", "SparkSource"):
+        return joined(found.attach())
+    acting = [f"acting {axis}" for axis in range(points.shape[1])]
+    middle = found.partition.boxes[:, 0, 0]
+    out = found.attach(region="where", keep=["x0"], acting=acting, moves="moves", add={"west": middle})
+    table = out.toArrow() if hasattr(out, "toArrow") else out.to_arrow_table()
+    assert table.column_names == ["x0", "where", *acting, "moves", "west"]
+    order = np.empty(len(points), dtype=np.int64)  # no two rows have the same x0
+    order[np.argsort(points[:, 0])] = np.argsort(table["x0"].to_numpy())
+    columns = {name: table[name].to_numpy()[order] for name in table.column_names}
+    assert np.array_equal(columns["x0"], points[:, 0])
+    assert np.array_equal(columns["west"], middle[columns["where"]])
+    return Attached(points, columns["where"], np.stack([columns[name] for name in acting], axis=1), columns["moves"])
 
 
 @pytest.mark.parametrize("trust", ["curator", "two-servers", "nobody"])

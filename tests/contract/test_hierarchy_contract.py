@@ -22,6 +22,10 @@ HIERARCHIES: dict[str, Hierarchy] = {
     "table in twos": in_twos(from_cuts("x", AREAS)),
     "table of labels": from_labels("code", [("a", "a1", "a1x"), ("a", "a1", "a1y"), ("a", "a2"), ("b", "b1"), ("c",)]),
 }
+DEEP: list[Hierarchy] = [
+    BinaryTree(Box((-0.1, 0, 3), (0.3, 7, 4)), 50), Quadtree(Box((0, 0, 0), (1, 2, 3)), 20),
+    BinaryTree(Box((0,), (1,)), 45), BinaryTree(Box((0,) * 8, (1,) * 8), 60), SphereTree(40),
+]  # fmt: skip
 every = pytest.mark.parametrize("tree", HIERARCHIES.values(), ids=HIERARCHIES)
 
 
@@ -96,6 +100,22 @@ def test_a_position_is_in_one_cell_of_every_depth_and_inside_its_box(tree: Hiera
         assert np.all((lower <= points) & (points <= upper))
         if depth:
             assert tree.child_of(codes, depth - 1).tolist() == tree.number(cells).tolist()
+
+
+@pytest.mark.parametrize("tree", [*HIERARCHIES.values(), *DEEP], ids=str)
+def test_a_head_is_the_beginning_of_a_code(tree: Hierarchy) -> None:
+    points = points_of(tree)
+    if tree.cells_are_boxes:  # edges of cells, and the numbers beside them
+        corners = tree.boxes(tree.locate(points, min(tree.max_depth, 12))).reshape(-1, tree.box.dimensions)
+        around = [corners, np.nextafter(corners, -np.inf), np.nextafter(corners, np.inf)]
+        points = np.clip(np.concatenate([points, *around]), tree.box.lower, tree.box.upper)
+    first, last = tree.span([ROOT])
+    bits = int(last[0] - first[0]).bit_length()
+    assert tree.tail_bits == max(bits - 32, 0)
+    assert tree.heads(points).dtype == np.uint32
+    assert tree.heads(points).tolist() == [
+        (code - int(first[0])) >> tree.tail_bits for code in tree.codes(points).tolist()
+    ]
 
 
 @every

@@ -96,7 +96,7 @@ def run(
     columns : sequence of str, optional
         Numeric columns with the positions, one per axis; the names of the box's axes if left out.
     box : Box
-        The public domain. Left out with ``task``.
+        The public domain. Left out with ``task`` or ``hierarchy``.
     task : Task or PooledTask, optional
         What to play, instead of ``box`` and ``options``.
     person : str, optional
@@ -111,8 +111,8 @@ def run(
     rng : numpy.random.Generator, optional
         For simulation: seeded noise protects nobody, and the result says so.
     **options
-        ``epsilon`` and ``trust``, and what :func:`semilocal.counts` takes for them: delta, k, rule, resolution, and so
-        on.
+        ``epsilon`` and ``trust``, and what :func:`semilocal.counts` takes for them: delta, k, rule, resolution,
+        ``hierarchy`` (another public tree instead of ``box``), and so on.
 
     Returns
     -------

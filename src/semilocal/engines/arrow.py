@@ -282,7 +282,9 @@ def open_files(
     numbers, labels = (list(columns), []) if leaves is None else ([], list(columns))
     kinds = {"".join(path.suffixes[-2:]).lower() if path.suffix == ".gz" else path.suffix.lower() for path in files}
     if kinds <= {".parquet", ".pq"}:
-        form: Any = "parquet"
+        # Without this, Arrow keeps the bytes of a whole file until its last row was read.
+        options = arrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+        form: Any = arrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
     elif kinds <= {".csv", ".csv.gz"}:
         kind_of = dict.fromkeys([*numbers, *values], arrow.float64()) | dict.fromkeys(labels, arrow.string())
         if named.get("person") is not None:

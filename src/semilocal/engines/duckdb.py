@@ -9,9 +9,14 @@ Knows rows and SQL of DuckDB. Knows no mechanisms and no randomness.
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
+import weakref
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +27,12 @@ from ..errors import EngineFailed, InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.dyadic import BoxTree
+from .arrow import write_rows
 from .expressions import DUCKDB, coarser, interleaved, key
 from .grouping import CHANGED, KEY, MOVES, Grouping, acting_name, moved_ends, region_columns
 from .histogram import MOVED, Lookup
 from .joins import JoinTable, Wanted
-from .source import SAMPLE
+from .source import SAMPLE, Attached, RowEnds
 
 __all__ = ["DuckDBSource", "load_duckdb", "reporting_failures"]
 
@@ -106,6 +112,9 @@ class DuckDBSource(Grouping):
         The relation may be queried, or written by the engine (``write_parquet``, ``write_csv``, ``COPY``). Its rows
         have no order.
 
+        Only cells of box trees are expressions of SQL. For other trees the rows pass through this process once, batch
+        by batch, into a temporary Parquet file that the relation reads; it is deleted with the source.
+
         Parameters
         ----------
         region : str
@@ -124,11 +133,9 @@ class DuckDBSource(Grouping):
         -------
         duckdb.DuckDBPyRelation
         """
-        if not isinstance(hierarchy, BoxTree):
-            raise InvalidInput(
-                f"DuckDB finds regions of box trees; got a {type(hierarchy).__name__}. Use the engine 'arrow'"
-            )
         wanted = Wanted.check(self.rows.columns, self.box, **options)
+        if not isinstance(hierarchy, BoxTree):
+            return self._written(hierarchy, lookup, wanted)
         tables = self.tables(hierarchy, lookup)
         joined = self._joined(hierarchy, tables)
         if not len(lookup.moved_regions):
@@ -136,6 +143,33 @@ class DuckDBSource(Grouping):
         still = self._chosen(joined.filter(f'"{_REGION}" <> {MOVED}'), wanted)
         moved = self._moved(hierarchy, lookup, self._in_moved_cells(hierarchy, tables), wanted)
         return still.union(self._chosen(moved, wanted, moved=True))
+
+    def _written(self, hierarchy: Hierarchy, lookup: Lookup, wanted: Wanted) -> Any:
+        """Every row with its region in a Parquet file of our own."""
+        import pyarrow
+
+        folder = Path(tempfile.mkdtemp(prefix="semilocal-"))
+        weakref.finalize(self, shutil.rmtree, folder, True)
+        ends, axes = RowEnds(self, hierarchy, lookup), self.box.dimensions
+        names = [f"kept {place}" for place in range(len(wanted.keep))]
+        names += [f"acting {axis}" for axis in range(len(wanted.acting))] + ["moves"] * bool(wanted.moves)
+        beside: deque[Any] = deque()
+
+        def parts() -> Iterator[Attached]:
+            for batch in self._arrow([*self._numbers, *map(DUCKDB.name, wanted.keep)]):
+                part = ends.of(_positions(batch.columns[:axes]))
+                acting = [pyarrow.array(column) for column in part.acting.T] if wanted.acting else []
+                moves = [pyarrow.array(part.moves)] if wanted.moves else []
+                beside.append(pyarrow.RecordBatch.from_arrays([*batch.columns[axes:], *acting, *moves], names))
+                yield part
+
+        added = {f"added {place}": values for place, values in enumerate(wanted.add.values())}
+        path = write_rows(folder / "rows.parquet", parts(), added, kept=iter(beside.popleft, None))
+        listed = [*names[: len(wanted.keep)], "region", *names[len(wanted.keep) :], *added]
+        given = [*wanted.keep, wanted.region, *wanted.acting, *([wanted.moves] * bool(wanted.moves)), *wanted.add]
+        return self.connection.read_parquet(str(path)).project(
+            ", ".join(f"{DUCKDB.name(own)} AS {DUCKDB.name(name)}" for own, name in zip(listed, given, strict=True))
+        )
 
     def _joined(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:
         """The rows with a region each; the key of a later table is asked for only where the earlier ones had none."""
@@ -200,12 +234,14 @@ class DuckDBSource(Grouping):
     def batches(self, *others: str) -> Iterator[Floats]:
         """Positions float64[b, d] and further columns, in the order of the rows."""
         self._check_numbers(others)
+        for batch in self._arrow([*self._numbers, *self._cast(others)]):
+            yield _positions(batch.columns)
+
+    def _arrow(self, expressions: Sequence[str]) -> Iterator[Any]:
+        """Record batches of expressions, in the order of the rows."""
         rows = self.rows if self.order is None else self.rows.order(DUCKDB.name(self.order))
-        wanted = rows.project(_listed([*self._numbers, *self._cast(others)]))
         with reporting_failures():
-            for batch in wanted.to_arrow_reader(_BATCH):
-                columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-                yield np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
+            yield from rows.project(_listed(expressions)).to_arrow_reader(_BATCH)
 
     @property
     def _listed(self) -> str:
@@ -270,6 +306,11 @@ def _reason(error: Exception) -> str:
         values = "1 value" if size[2] == "1" else f"{size[2]} values"
         return f"{where} has {values}, the header {size[1]}; fix it or remove it"
     return f"{where} is not complete; fix it or remove it"
+
+
+def _positions(columns: Sequence[Any]) -> Floats:
+    """Columns of Arrow as float64[b, c]."""
+    return np.stack([np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64) for column in columns], axis=1)
 
 
 def _listed(numbers: Sequence[str]) -> str:

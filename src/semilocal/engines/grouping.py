@@ -222,7 +222,7 @@ def acting_name(axis: int) -> str:
     return f"{_RESERVED}acting {axis}"
 
 
-def moved_ends(tree: BoxTree, lookup: Lookup, wanted: Wanted, region: str, place: str) -> dict[str, Any]:
+def moved_ends(tree: Hierarchy, lookup: Lookup, wanted: Wanted, region: str, place: str) -> dict[str, Any]:
     """Columns of a table with one row per moved person: its place, its region, and what else is asked for."""
     out: dict[str, Any] = {place: np.arange(len(lookup.moved_regions)), region: lookup.moved_regions}
     if wanted.acting:

@@ -9,18 +9,19 @@ Knows cells and counts. Knows no positions, reports or randomness.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Integers, short_repr
+from ..arrays import Integers, short_repr, sort_on_all_cores
 from ..errors import InvalidInput
 from ..hierarchy.base import ROOT, Cells, Hierarchy
 
-__all__ = ["MOVED", "Histogram", "HistogramRanks", "Lookup"]
+__all__ = ["MOVED", "GrowingHistogram", "Histogram", "HistogramRanks", "Lookup"]
 
+_CHUNK = 1 << 20  # cells that are worked on at a time, where histograms are large
 MOVED = -2  # in place of a region: the people of this interval were moved, each to a region of their own
 
 
@@ -68,8 +69,7 @@ class Histogram:
         [1, 2]
         """
         if counts is None:
-            found, sums = _runs(np.sort(cells))
-            return cls(depth, found, sums)
+            return cls.of_sorted(depth, np.sort(cells))
         numbers = np.asarray(counts, dtype=np.int64)
         order = np.argsort(cells, kind="stable")
         cells, numbers = cells[order], numbers[order]
@@ -80,18 +80,10 @@ class Histogram:
         return cls(depth, cells, sums) if np.all(sums > 0) else cls(depth, cells[sums > 0], sums[sums > 0])
 
     @classmethod
-    def merge(cls, depth: int, parts: Iterable[Histogram]) -> Histogram:
-        """The sum of histograms of this depth, of different people. How people were divided changes nothing."""
-        every = list(parts)
-        if any(part.depth != depth for part in every):
-            raise InvalidInput(f"histograms of depths {sorted({part.depth for part in every})} cannot be added up")
-        if len(every) == 1:
-            return every[0]
-        none = np.empty(0, dtype=np.uint64)
-        return cls.of(
-            depth, np.concatenate([none, *(part.cells for part in every)]),
-            np.concatenate([none.astype(np.int64), *(part.counts for part in every)]),
-        )  # fmt: skip
+    def of_sorted(cls, depth: int, cells: Cells) -> Histogram:
+        """From the cell of every person, ascending."""
+        starts = _starts(cells)
+        return cls(depth, cells[starts], np.diff(starts, append=len(cells)))
 
     def coarsen(self, hierarchy: Hierarchy, depth: int) -> Histogram:
         """The same people in the cells of a smaller depth."""
@@ -101,17 +93,67 @@ class Histogram:
         return Histogram.of(depth, above, self.counts)
 
 
-def _runs(ordered: Cells) -> tuple[Cells, Integers]:
-    """The different numbers of an ascending array, and how often each is there."""
-    starts = _starts(ordered)
-    return ordered[starts], np.diff(starts, append=len(ordered))
-
-
 def _starts(ordered: Cells) -> Integers:
     """Where each different number of an ascending array begins."""
     if not len(ordered):
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+
+
+class GrowingHistogram:
+    """A histogram that grows batch by batch; rows wait until they are a quarter as many as there are cells.
+
+    It is the largest thing in memory: no more than one of its two columns is copied at a time.
+
+    Parameters
+    ----------
+    depth : int
+    pending : int
+        Rows that may wait however few cells there are.
+
+    Examples
+    --------
+    >>> grown = GrowingHistogram(1)
+    >>> grown.add(np.array([3, 2], np.uint64)), grown.add(np.array([3], np.uint64))
+    (None, None)
+    >>> grown.close().counts.tolist()
+    [1, 2]
+    """
+
+    def __init__(self, depth: int, pending: int = 1 << 22) -> None:
+        self._depth, self._pending = depth, pending
+        self._waiting: list[Cells] = []
+        self._rows = 0
+        self._cells, self._counts = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+
+    def add(self, cells: Cells) -> None:
+        """Count people, each in one of these cells of the depth: uint64[n], kept until they are counted."""
+        self._waiting.append(cells)
+        self._rows += len(cells)
+        if self._rows > max(len(self._cells) // 4, self._pending):
+            self._merge()
+
+    def _merge(self) -> None:
+        cells = np.concatenate(self._waiting)
+        self._waiting, self._rows = [], 0
+        sort_on_all_cores(cells)
+        more = Histogram.of_sorted(self._depth, cells)
+        del cells
+        if not len(self._cells):
+            self._cells, self._counts = more.cells, more.counts
+            return
+        place = np.searchsorted(self._cells, more.cells)
+        known = self._cells[np.minimum(place, len(self._cells) - 1)] == more.cells
+        self._counts[place[known]] += more.counts[known]
+        place = place[~known]
+        self._cells = np.insert(self._cells, place, more.cells[~known])
+        self._counts = np.insert(self._counts, place, more.counts[~known])
+
+    def close(self) -> Histogram:
+        """Everybody so far. How people were divided changes nothing."""
+        if self._rows:
+            self._merge()
+        return Histogram(self._depth, self._cells, self._counts)
 
 
 class HistogramRanks:
@@ -132,8 +174,10 @@ class HistogramRanks:
     ) -> None:
         self._hierarchy, self._refine = hierarchy, refine
         self._depth = histogram.depth
-        self._first = hierarchy.span(histogram.cells)[0]
-        self._before = np.concatenate([[0], np.cumsum(histogram.counts)])
+        self._first = np.empty_like(histogram.cells)
+        for begin in range(0, len(self._first), _CHUNK):
+            self._first[begin : begin + _CHUNK] = hierarchy.span(histogram.cells[begin : begin + _CHUNK])[0]
+        self._before = _sums_before(histogram.counts)
         self.refined = False
 
     def __len__(self) -> int:
@@ -163,20 +207,28 @@ class HistogramRanks:
 
     def _replace(self, start: Integers, stop: Integers, finer: Histogram) -> None:
         """Put the finer cells in place of the entries from each start to its stop."""
-        counts = np.diff(self._before)
-        replaced = np.zeros(len(counts) + 1, dtype=np.int64)
-        np.add.at(replaced, start, 1)
-        np.add.at(replaced, stop, -1)
-        kept = np.cumsum(replaced[:-1]) == 0
-        if int(counts[~kept].sum()) != finer.total:
+        people = int((self._before[stop] - self._before[start]).sum())
+        if people != finer.total:
             raise InvalidInput(
-                f"the rows changed while they were read: {int(counts[~kept].sum())} people were in some cells, now "
+                f"the rows changed while they were read: {people} people were in some cells, now "
                 f"{finer.total}; run it on data that nobody writes to"
             )
-        first = np.concatenate([self._first[kept], self._hierarchy.span(finer.cells)[0]])
-        order = np.argsort(first, kind="stable")
-        self._first = first[order]
-        self._before = np.concatenate([[0], np.cumsum(np.concatenate([counts[kept], finer.counts])[order])])
+        edges = np.zeros(len(self._first) + 1, dtype=np.int8)  # the ranges do not overlap
+        edges[start] += 1
+        edges[stop] -= 1
+        kept = np.cumsum(edges[:-1], dtype=np.int8) == 0
+        finest = self._hierarchy.span(finer.cells)[0]
+        self._first = self._first[kept]
+        place = np.searchsorted(self._first, finest)
+        self._first = np.insert(self._first, place, finest)
+        self._before = _sums_before(np.insert(np.diff(self._before)[kept], place, finer.counts))
+
+
+def _sums_before(counts: Integers) -> Integers:
+    """Sums of the counts before each place, and of all: int64[m + 1]."""
+    out = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=out[1:])
+    return out
 
 
 @dataclass(frozen=True, eq=False)

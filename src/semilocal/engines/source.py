@@ -27,11 +27,12 @@ from ..errors import InvalidInput, OutsideDomain
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import refuse_values
-from .histogram import MOVED, Histogram, Lookup
+from .histogram import MOVED, GrowingHistogram, Histogram, Lookup
 
 __all__ = [
     "Attached",
     "PointsSource",
+    "RowEnds",
     "Source",
     "Streamed",
     "Survey",
@@ -42,7 +43,6 @@ __all__ = [
 
 SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
 _CHUNK = 1 << 18  # rows of an array that are looked at in one go
-_PENDING = 1 << 22  # different cells that may wait before they are merged
 
 
 @runtime_checkable
@@ -192,7 +192,7 @@ class Streamed:
                 first = rows + int(np.argmax(bad))
             missing += int(np.count_nonzero(~finite))
             outside += int(np.count_nonzero(finite & ~inside))
-            kept.append(batch[-rows % step :: step])
+            kept.append(batch[-rows % step :: step].copy())  # a view would keep the whole batch
             rows += len(batch)
             while sum(map(len, kept)) > 2 * SAMPLE:
                 kept, step = [np.concatenate(kept)[::2]], 2 * step
@@ -228,17 +228,17 @@ class Streamed:
 
     def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
         """How many rows are in each cell of this depth."""
-        merged = _Merged(depth)
+        found = GrowingHistogram(depth)
         for codes in self._codes(hierarchy):
-            merged.add(hierarchy.ancestors(codes, depth))
-        return merged.close()
+            found.add(hierarchy.ancestors(codes, depth))
+        return found.close()
 
     def refine(self, hierarchy: Hierarchy, cells: Cells, depth: int, deeper: int) -> Histogram:
         """The same at depth ``deeper``, of the rows in these cells of depth ``depth`` alone."""
-        merged = _Merged(deeper)
+        found = GrowingHistogram(deeper)
         for codes in self._codes(hierarchy):
-            merged.add(hierarchy.ancestors(codes[_is_in(hierarchy.ancestors(codes, depth), cells)], deeper))
-        return merged.close()
+            found.add(hierarchy.ancestors(codes[_is_in(hierarchy.ancestors(codes, depth), cells)], deeper))
+        return found.close()
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Iterator[Attached]:
         """Rows with their regions, batch by batch, in the order of the rows.
@@ -262,21 +262,35 @@ def attached_batches(
 
     Reads everything twice if people were moved: their codes are sorted first (8 bytes for each of them).
     """
-    places = _moved_places(source, hierarchy, lookup)
-    used, axes = 0, source.box.dimensions
+    ends, axes = RowEnds(source, hierarchy, lookup), source.box.dimensions
     for read in source.batches(*others):
-        batch = read[:, :axes]
-        regions = lookup.regions[lookup.interval(hierarchy.codes(batch))]
+        yield ends.of(read[:, :axes])._replace(others=read[:, axes:])
+
+
+class RowEnds:
+    """Where rows ended, batch by batch, in the order of the rows.
+
+    Reads the source once if people were moved: their codes are sorted first (8 bytes for each of them).
+    """
+
+    def __init__(self, source: Source, hierarchy: Hierarchy, lookup: Lookup) -> None:
+        self._hierarchy, self._lookup, self._used = hierarchy, lookup, 0
+        self._places = _moved_places(source, hierarchy, lookup)
+
+    def of(self, batch: Floats) -> Attached:
+        """The next rows float64[b, d], and where they ended."""
+        lookup = self._lookup
+        regions = lookup.regions[lookup.interval(self._hierarchy.codes(batch))]
         moves = np.zeros(len(batch), dtype=np.int16)
         acting = batch
         moved = np.flatnonzero(regions == MOVED)
         if len(moved):
-            here = places[used : used + len(moved)]
-            used += len(moved)
+            here = self._places[self._used : self._used + len(moved)]
+            self._used += len(moved)
             regions[moved], moves[moved] = lookup.moved_regions[here], lookup.moves[here]
             acting = batch.copy()
-            acting[moved] = hierarchy.middles(lookup.moved_codes[here])
-        yield Attached(batch, regions, acting, moves, read[:, axes:])
+            acting[moved] = self._hierarchy.middles(lookup.moved_codes[here])
+        return Attached(batch, regions, acting, moves)
 
 
 def _moved_places(source: Source, hierarchy: Hierarchy, lookup: Lookup) -> Integers:
@@ -356,23 +370,3 @@ def _judge(batch: Floats, box: Box) -> tuple[Flags, Flags]:
 def _is_in(values: Cells, ascending: Cells) -> Flags:
     place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
     return np.asarray(ascending[place] == values)
-
-
-class _Merged:
-    """A histogram that grows batch by batch; merges when half as many cells wait as are merged already."""
-
-    def __init__(self, depth: int) -> None:
-        self._depth, self._waiting, self._size = depth, 0, 0
-        self._parts: list[Histogram] = []
-
-    def add(self, cells: Cells) -> None:
-        part = Histogram.of(self._depth, cells)
-        self._parts.append(part)
-        self._waiting += len(part.cells)
-        if self._waiting > max(self._size // 2, _PENDING):
-            self.close()
-
-    def close(self) -> Histogram:
-        merged = Histogram.merge(self._depth, self._parts)
-        self._parts, self._waiting, self._size = [merged], 0, len(merged.cells)
-        return merged

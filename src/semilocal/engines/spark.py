@@ -2,7 +2,8 @@
 
 Everything per row is an expression that Spark has built in, so Catalyst compiles it and lost work is computed again to
 the same bytes: no expression depends on the partition, the order of rows, or a random number. Only groups and tables of
-cells pass through the driver; for means and values, sorted rows pass through it as Arrow batches.
+cells pass through the driver; for means and values, sorted rows pass through it as Arrow batches. Regions of trees that
+are no boxes are found in Arrow batches on the executors.
 
 Knows rows and expressions of Spark. Knows no mechanisms and no randomness.
 """
@@ -94,6 +95,9 @@ class SparkSource(Grouping):
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
         """Every row with its region, as a DataFrame. Its rows have no order.
 
+        Only cells of box trees are expressions of Spark. For other trees the executors find the regions of Arrow
+        batches with this package, which their Python must have.
+
         Parameters
         ----------
         region : str
@@ -112,15 +116,44 @@ class SparkSource(Grouping):
         -------
         pyspark.sql.DataFrame
         """
-        tree = _box_tree(hierarchy)
         wanted = Wanted.check(self._every, self.box, **options)
-        tables = self.tables(tree, lookup)
-        joined = self._joined(tree, tables)
+        if isinstance(hierarchy, BoxTree):
+            tables = self.tables(hierarchy, lookup)
+            joined = self._joined(hierarchy, tables)
+        else:
+            joined = self._mapped(hierarchy, lookup)
         if not len(lookup.moved_regions):
             return self._chosen(joined, wanted)
         still = self._chosen(joined.where(f"{SPARK.name(_REGION)} <> {MOVED}"), wanted)
-        moved = self._moved(tree, lookup, self._in_moved_cells(tree, tables), wanted)
+        if isinstance(hierarchy, BoxTree):
+            rows, keys, counts = self._moved_keys(hierarchy, self._in_moved_cells(hierarchy, tables))
+        else:
+            rows = joined.where(f"{SPARK.name(_REGION)} = {MOVED}").drop(_REGION)
+            keys, counts = self._count_groups(rows)
+            order = np.argsort(keys)  # codes ascend along the curve
+            keys, counts = keys[order], counts[order]
+        moved = self._moved(hierarchy, lookup, rows, keys, counts, wanted)
         return still.unionByName(self._chosen(moved, wanted, moved=True))
+
+    def _mapped(self, hierarchy: Hierarchy, lookup: Lookup) -> Any:
+        """The rows with the code (``KEY``) and the region of each, which executors find batch by batch."""
+        from pyspark.sql.types import IntegerType, LongType, StructType
+
+        carried, axes = self._carried, self.box.dimensions
+        numbers = [f"{x} AS {SPARK.name(acting_name(axis))}" for axis, x in enumerate(self._numbers)]
+        rows = self.rows.selectExpr(*carried, *numbers)
+        schema = StructType(rows.schema.fields[:-axes]).add(KEY, LongType()).add(_REGION, IntegerType())
+
+        def find(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow
+
+            for batch in batches:
+                columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns[-axes:]]
+                codes = hierarchy.codes(np.stack(columns, axis=1))
+                found = [pyarrow.array(codes.astype(np.int64)), pyarrow.array(lookup.regions[lookup.interval(codes)])]
+                yield pyarrow.RecordBatch.from_arrays([*batch.columns[:-axes], *found], schema.names)
+
+        return rows.mapInArrow(find, schema)
 
     def _joined(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:
         """The rows with a region each; the key of a later table is asked for only where the earlier ones had none."""
@@ -146,18 +179,27 @@ class SparkSource(Grouping):
         ]
         return reduce(lambda one, other: one.unionByName(other), parts)
 
-    def _moved(self, tree: BoxTree, lookup: Lookup, rows: Any, wanted: Wanted) -> Any:
+    @property
+    def _carried(self) -> list[str]:
+        """All columns that rows need until they are in order, quoted."""
+        return [*self._own, *([SPARK.name(ROW)] if self.order == ROW else [])]
+
+    def _moved_keys(self, tree: BoxTree, rows: Any) -> tuple[Any, Integers, Integers]:
+        """Rows with their key at the deepest level, these keys in the order of the curve, and how often each is."""
+        deepest = f"{key(tree, self.columns, tree.path_bits, SPARK)} AS {SPARK.name(KEY)}"
+        rows = rows.selectExpr(*self._carried, deepest)
+        counted, groups = self.group(tree, rows, tree.max_depth)
+        return rows, keys_of_cells(tree, groups.cells, groups.bits), counted.counts
+
+    def _moved(
+        self, tree: Hierarchy, lookup: Lookup, rows: Any, keys: Integers, counts: Integers, wanted: Wanted
+    ) -> Any:
         """The rows that were moved, with the region of each and the position it acts from.
 
         They are ordered by code, and rows with equal codes by their number, or by their contents where they have none:
         only equal rows can change places.
         """
-        carried = [*self._own, *([SPARK.name(ROW)] if self.order == ROW else [])]
-        rows = rows.selectExpr(*carried, f"{key(tree, self.columns, tree.path_bits, SPARK)} AS {SPARK.name(KEY)}")
-        counted, groups = self.group(tree, rows, tree.max_depth)
-        places = self._table(
-            {KEY: keys_of_cells(tree, groups.cells, groups.bits), _FIRST: moved_places(lookup, counted.counts)}
-        )
+        places = self._table({KEY: keys, _FIRST: moved_places(lookup, counts)})
         contents = ", ".join(f"CAST({column} AS STRING)" for column in self._own)
         if self.order is not None:
             contents = SPARK.name(self.order)
@@ -295,14 +337,6 @@ def reporting_failures() -> Iterator[None]:
         if "cancelled" in text:
             raise EngineFailed("the job was cancelled; nothing was released") from error
         raise EngineFailed(f"Spark failed: {reason}. Nothing was released") from error
-
-
-def _box_tree(hierarchy: Hierarchy) -> BoxTree:
-    if not isinstance(hierarchy, BoxTree):
-        raise InvalidInput(
-            f"Spark finds regions of box trees; got a {type(hierarchy).__name__}. Use the engine 'arrow'"
-        )
-    return hierarchy
 
 
 def _first_of(names: Sequence[str]) -> str:

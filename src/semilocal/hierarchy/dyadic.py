@@ -18,6 +18,7 @@ Knows the geometry of cells. Knows no participants, reports or randomness.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +26,15 @@ import numpy.typing as npt
 from ..arrays import Floats, Integers, is_integer, on_all_cores
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from .base import ROOT, Cells
+from .base import HEAD_BITS, ROOT, Cells, Heads
 from .prefix import MAX_BITS, PrefixTree, cell_array
 
 __all__ = ["MAX_BITS", "ROOT", "BinaryTree", "BoxTree", "Cells", "Quadtree"]
 
 _DIGIT = 11  # bits interleaved per table look-up: 2**11 words stay in the first-level cache
-_CHUNK = 1 << 14  # points, whose numbers stay in the cache
+_CHUNK = 1 << 16  # points: fewer calls weigh more than a smaller cache
 _AT_ONCE = 1 << 17  # points that one thread takes
+_Path = TypeVar("_Path", np.uint32, np.uint64)
 _SMALLEST = 2.0**-900
 _ULPS = 4  # the narrowest cell must be this many float spacings wide, so that its edges are distinct
 
@@ -91,8 +93,16 @@ class BoxTree(PrefixTree, frozen=True):
 
     def codes(self, points: npt.ArrayLike) -> Cells:
         """Cells of depth ``max_depth`` that hold the points: uint64[n]."""
+        return self._paths(points, np.uint64)
+
+    def heads(self, points: npt.ArrayLike) -> Heads:
+        """The leading bits of the paths to the points: uint32[n]."""
+        return BinaryTree(self.box, min(self.path_bits, HEAD_BITS))._paths(points, np.uint32)
+
+    def _paths(self, points: npt.ArrayLike, dtype: type[_Path]) -> npt.NDArray[_Path]:
+        """Paths to the points, without the leading one if they are uint32."""
         array = self.box.shaped(points)
-        out = np.empty(len(array), dtype=np.uint64)
+        out = np.empty(len(array), dtype=dtype)
 
         def work(begin: int) -> bool:
             spare = np.empty((4, min(_CHUNK, len(array))))
@@ -105,13 +115,13 @@ class BoxTree(PrefixTree, frozen=True):
             self.box.check(array)  # says what is wrong
         return out
 
-    def _codes(self, points: Floats, spare: Floats, out: Cells) -> bool:
-        """Fill in the codes float64[n, d] to uint64[n]; False if a point is outside. ``spare`` is float64[4, n]."""
+    def _codes(self, points: Floats, spare: Floats, out: npt.NDArray[_Path]) -> bool:
+        """Fill in the paths of float64[n, d]; False if a point is outside. ``spare`` is float64[4, n]."""
         place, whole, tick, part = spare[:, : len(points)]
         for axis, column in enumerate(points.T):
             if not self._ticks(axis, column, (place, whole), tick.view(np.int64)):
                 return False
-            self._interleave(axis, tick.view(np.int64), whole.view(np.int64), part.view(np.uint64), out)
+            self._interleave(axis, tick.view(np.int64), whole.view(np.int64), part.view(out.dtype)[: len(out)], out)
         return True
 
     def _ticks(self, axis: int, column: Floats, spare: Floats | tuple[Floats, Floats], out: Integers) -> bool:
@@ -151,11 +161,16 @@ class BoxTree(PrefixTree, frozen=True):
             self._interleave(axis, column, digit.view(np.int64), part, out)
         return out
 
-    def _interleave(self, axis: int, tick: Integers, digit: Integers, part: Cells, out: Cells) -> None:
-        """Put the bits of one axis into the codes; the first axis begins them. ``digit`` and ``part`` are spare."""
-        size, tables = _spread_tables(self.box.dimensions, self.tick_bits, self.path_bits)
+    def _interleave(
+        self, axis: int, tick: Integers, digit: Integers, part: npt.NDArray[_Path], out: npt.NDArray[_Path]
+    ) -> None:
+        """Put the bits of one axis into the paths; the first axis begins them. ``digit`` and ``part`` are spare."""
+        size, tables = _spread_tables(self.box.dimensions, self.tick_bits, self.path_bits, out.dtype)
         for place, table in enumerate(tables[axis]):
-            np.right_shift(tick, size * place, out=digit)
+            if len(tables[axis]) == 1:
+                digit = tick
+            else:
+                np.right_shift(tick, size * place, out=digit)
             if place + 1 < len(tables[axis]):
                 digit &= (1 << size) - 1
             if axis == place == 0:
@@ -249,21 +264,24 @@ class Quadtree(BoxTree, frozen=True, tag="quad"):
 
 
 @lru_cache(maxsize=16)
-def _spread_tables(dimensions: int, tick_bits: int, path_bits: int) -> tuple[int, list[list[Cells]]]:
-    """How many bits of a tick are looked up at once, and for each axis the tables from such a digit to bits of a code.
+def _spread_tables(
+    dimensions: int, tick_bits: int, path_bits: int, dtype: np.dtype[_Path]
+) -> tuple[int, list[list[npt.NDArray[_Path]]]]:
+    """How many bits of a tick are looked up at once, and for each axis the tables from such a digit to bits of a path.
 
-    The first of all tables also has the leading one.
+    The first of all tables also has the leading one, if paths are uint64.
     """
     size = -(-tick_bits // -(-tick_bits // _DIGIT))
     index = np.arange(1 << size, dtype=np.uint64)
     tables = [[np.zeros_like(index) for _ in range(0, tick_bits, size)] for _ in range(dimensions)]
-    tables[0][0] |= np.uint64(1 << path_bits)
+    if dtype == np.uint64:
+        tables[0][0] |= np.uint64(1 << path_bits)
     cut_off = dimensions * tick_bits - path_bits  # the last axes are halved once less
     for bit in range(cut_off, dimensions * tick_bits):
         place, within = divmod(bit // dimensions, size)
         digit_bit = (index >> np.uint64(within)) & np.uint64(1)
         tables[dimensions - 1 - bit % dimensions][place] |= digit_bit << np.uint64(bit - cut_off)
-    return size, tables
+    return size, [[table.astype(dtype) for table in own] for own in tables]
 
 
 @lru_cache(maxsize=8)

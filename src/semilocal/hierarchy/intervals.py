@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Integers, on_all_cores
-from .base import ROOT, Cells, Hierarchy
+from .base import ROOT, Cells, Heads, Hierarchy
 
 __all__ = ["CodeLabels", "Labels", "label_cells"]
 
@@ -48,6 +48,8 @@ class CodeLabels:
         Above -2**29.
     codes : int
         How many will be asked for, about: how large a table is worth its making.
+    heads : bool
+        Heads (:meth:`Hierarchy.heads`) will be asked for in place of codes; no interval may begin within one.
 
     Examples
     --------
@@ -58,11 +60,14 @@ class CodeLabels:
     array([5, 7, 6], dtype=int32)
     """
 
-    def __init__(self, hierarchy: Hierarchy, first: Cells, labels: Labels, *, codes: int = 1 << 16) -> None:
-        low, high = (int(side[0]) for side in hierarchy.span([ROOT]))
-        self._low, shift = np.uint64(low), (high - low).bit_length()
+    def __init__(
+        self, hierarchy: Hierarchy, first: Cells, labels: Labels, *, codes: int = 1 << 16, heads: bool = False
+    ) -> None:
+        low, high = hierarchy.span([ROOT])
+        tail = hierarchy.tail_bits if heads else 0
+        self._low, shift = None if heads else low[0], int(high[0] - low[0]).bit_length() - tail
         self._tables: list[_Table] = []
-        offsets = first - self._low
+        offsets = (first - low[0]) >> np.uint64(tail)
         blocks, covers = np.zeros(1, dtype=np.uint64), labels[:1]
         inside, block = np.arange(1, len(first)), np.zeros(len(first) - 1, dtype=np.int64)
         bits = min(_MOST_BITS, max(int(codes).bit_length() - 1, 1))
@@ -85,8 +90,8 @@ class CodeLabels:
             blocks = blocks[divided >> bits] + ((divided & ((1 << bits) - 1)).astype(np.uint64) << np.uint64(shift))
             bits = _FINER_BITS
 
-    def of(self, codes: Cells) -> Labels:
-        """The label of each code: int32[n]."""
+    def of(self, codes: Cells | Heads) -> Labels:
+        """The label of each code or head: int32[n]."""
         out = np.empty(len(codes), dtype=np.int32)
 
         def work(begin: int) -> None:
@@ -96,15 +101,15 @@ class CodeLabels:
         on_all_cores(work, range(0, len(codes), _AT_ONCE))
         return out
 
-    def _look_up(self, codes: Cells, out: Labels) -> None:
-        offsets = codes - self._low
+    def _look_up(self, codes: Cells | Heads, out: Labels) -> None:
+        offsets = (codes if self._low is None else codes - self._low).astype(np.int64)
         whole = self._tables[0]
-        whole.entries.take((offsets >> np.uint64(whole.shift)).view(np.int64), out=out, mode="clip")
+        whole.entries.take(offsets >> whole.shift, out=out, mode="clip")
         there = np.flatnonzero(out < _CUT // 2)
         for table in self._tables[1:]:
             if not len(there):
                 return
-            place = (offsets[there] >> np.uint64(table.shift)).view(np.int64)
+            place = offsets[there] >> table.shift
             place &= (1 << table.bits) - 1
             place += (out[there].astype(np.int64) - _CUT) << table.bits
             found = table.entries.take(place)

@@ -8,7 +8,7 @@ Knows integers. Knows no positions and no geometry.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from .base import Cells, Hierarchy
 
 __all__ = ["MAX_BITS", "PrefixTree", "cell_array"]
 
+_Number = TypeVar("_Number", np.bool_, np.float64)
 MAX_BITS = 60  # longest path in bits; leaves room for the leading one and for padding to whole levels
 
 
@@ -51,11 +52,18 @@ class PrefixTree(Hierarchy, frozen=True):
 
     def child_mask(self, cells: npt.ArrayLike) -> Flags:
         """Which children exist, all or none of a cell: bool[m, fanout]."""
-        return np.repeat((self.depth(cells) < self.max_depth)[:, None], self.fanout, axis=1)
+        return self._for_children(cells, np.bool_)
 
     def child_weights(self, cells: npt.ArrayLike) -> Floats:
         """All children have as many codes: float64[m, fanout]."""
-        return self.child_mask(cells).astype(np.float64)
+        return self._for_children(cells, np.float64)
+
+    def _for_children(self, cells: npt.ArrayLike, dtype: type[_Number]) -> npt.NDArray[_Number]:
+        """1 for every child of cells above the deepest level, else 0: [m, fanout]."""
+        above = self.depth(cells) < self.max_depth
+        out = np.empty((len(above), self.fanout), dtype=dtype)
+        out[:] = above[:, None]
+        return out
 
     def ancestors(self, codes: Cells, depth: int) -> Cells:
         """Cells of the given depth that hold the codes: uint64[n]."""

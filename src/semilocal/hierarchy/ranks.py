@@ -9,6 +9,7 @@ Knows codes and how many people have them. Knows no participants, reports or ran
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -16,14 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Integers, on_all_cores, sort_on_all_cores
-from .base import ROOT, Cells, Hierarchy
+from .base import HEAD_BITS, ROOT, Cells, Heads, Hierarchy
 
 __all__ = ["LeadingBits", "Ranks", "SortedCodes", "people_in"]
 
 _Code = TypeVar("_Code", np.uint32, np.uint64)
-_LEADING = 32  # bits: half as long to sort as whole codes, and rarely do cells with crowds have more
-_CHUNK = 1 << 15  # codes
-_AT_ONCE = 1 << 18  # codes that one thread takes
 _SEARCHES = 1 << 13  # that one thread does: most of them wait for memory
 
 
@@ -67,28 +65,26 @@ class LeadingBits:
     Parameters
     ----------
     hierarchy : Hierarchy
-    codes : uint64[n]
+    heads : uint32[n]
         In any order; not changed.
+    codes : callable
+        Gives all bits, uint64[n], in any order.
     """
 
-    def __init__(self, hierarchy: Hierarchy, codes: Cells) -> None:
-        low, high = (int(side[0]) for side in hierarchy.span([ROOT]))
-        self._low, self._shift = np.uint64(low), np.uint64(max((high - low).bit_length() - _LEADING, 0))
-        self._codes = codes
+    def __init__(self, hierarchy: Hierarchy, heads: Heads, codes: Callable[[], Cells]) -> None:
+        self._low, self._shift = hierarchy.span([ROOT])[0][0], np.uint64(hierarchy.tail_bits)
+        self._size, self._codes = len(heads), codes
         self._all: SortedCodes | None = None
-        self._heads = np.empty(len(codes), dtype=np.uint32)
-
-        def work(begin: int) -> None:
-            for start in range(begin, min(begin + _AT_ONCE, len(codes)), _CHUNK):
-                part = codes[start : start + _CHUNK] - self._low
-                part >>= self._shift
-                self._heads[start : start + _CHUNK] = part
-
-        on_all_cores(work, range(0, len(codes), _AT_ONCE))
+        self._heads = heads.copy()
         sort_on_all_cores(self._heads)
 
     def __len__(self) -> int:
-        return len(self._codes)
+        return self._size
+
+    @property
+    def suffice(self) -> bool:
+        """Whether only leading bits were asked about so far."""
+        return self._all is None
 
     def open(self, cells: Cells) -> None:
         """Do nothing: every code is known."""
@@ -97,14 +93,14 @@ class LeadingBits:
         """People whose code is smaller than each of these: int64[m]."""
         places = codes - self._low
         if self._all is None and np.any(places & ((np.uint64(1) << self._shift) - np.uint64(1))):
-            ordered = self._codes.copy()
+            ordered = self._codes().copy()
             sort_on_all_cores(ordered)
             self._all, self._heads = SortedCodes(ordered), self._heads[:0]
         if self._all is not None:
             return self._all.below(codes)
         places >>= self._shift
         out = _search(self._heads, places.astype(np.uint32))
-        out[places >> np.uint64(_LEADING) != 0] = len(self)  # behind the last code
+        out[places >> np.uint64(HEAD_BITS) != 0] = len(self)  # behind the last code
         return out
 
 

@@ -15,24 +15,27 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers
+from ..arrays import Flags, Floats, Integers
 
-__all__ = ["ChernoffCurve", "chernoff_margin", "two_binomial_tail", "two_binomial_threshold"]
+__all__ = ["ChernoffCurve", "chernoff_margin", "two_binomial_reaches", "two_binomial_tail", "two_binomial_threshold"]
 
 
 _GUARD = 1e-6  # relative slack left for float rounding in computed tails
 _DROPPED = 1e-8  # relative to delta: mass of the small binomial that is counted as failing instead of summed
 _KNOWN_SIZES = 1 << 15  # thresholds of fewer responders than this are remembered
 _TERMS = 1 << 18  # of the tails that are searched at once
+_MANY = 16  # sizes: then more of the smallest will be asked for, and are found at once
+_FILLED = 1 << 14  # terms that this may cost
 
 
 class _Window(NamedTuple):
-    """Upper tail and mass of the small binomial on the values that matter, from the largest down."""
+    """Upper tail and mass of small binomials on the values that matter, from the largest down; one or m columns."""
 
-    largest: int
-    tail: Floats  # tail[i] = P(X >= largest - i)
-    mass: Floats  # mass[i] = P(X = largest - i)
-    dropped: float  # P(X > largest)
+    largest: Integers
+    length: Integers  # how many values matter
+    tail: Floats  # float64[w, m], tail[i] = P(X >= largest - i), 0 from the length on
+    mass: Floats  # float64[w, m], mass[i] = P(X = largest - i), 0 from the length on
+    dropped: Floats  # P(X > largest)
 
 
 def two_binomial_threshold(sizes: npt.ArrayLike, members: int, p_in: float, p_out: float, *, delta: float) -> Integers:
@@ -59,14 +62,16 @@ def two_binomial_threshold(sizes: npt.ArrayLike, members: int, p_in: float, p_ou
     out = np.where(asked < len(known), known[np.minimum(asked, len(known) - 1)], 0)
     new = np.flatnonzero(out == 0)
     if len(new):
-        unique, inverse = np.unique(asked[new], return_inverse=True)
+        unique = np.unique(asked[new])
         window = _window(members, p_in, delta)
+        if len(unique) >= _MANY:
+            unique = np.union1d(unique, members + 1 + np.arange(_FILLED // len(window.tail)))
         at_once = max(_TERMS // len(window.tail), 1)
         parts = [unique[begin : begin + at_once] for begin in range(0, len(unique), at_once)]
         found = np.concatenate([_search_thresholds(part, members, p_in, p_out, window, delta) for part in parts])
         end = int(np.searchsorted(unique, len(known)))
         known[unique[:end]] = found[:end]
-        out[new] = found[inverse]
+        out[new] = found[np.searchsorted(unique, asked[new])]
     return out
 
 
@@ -95,6 +100,24 @@ def _search_thresholds(
     return holds
 
 
+def two_binomial_reaches(
+    counts: Integers, sizes: Integers, members: Integers, p_in: float, p_out: float, *, delta: float
+) -> Flags:
+    """Whether each count is at least the threshold of its size and its members: bool[m].
+
+    Parameters are those of :func:`two_binomial_threshold`, with one number of members for each size.
+    """
+    out = np.zeros(len(counts), dtype=bool)
+    order = np.argsort(members, kind="stable")  # windows of one width beside each other
+    widest = _reach(int(members.max(initial=0)), delta)
+    at_once = max(int(_TERMS // (2.0 * widest + 3.0)), 1)
+    for rows in (order[begin : begin + at_once] for begin in range(0, len(order), at_once)):
+        own = members[rows]
+        tails = _tails(counts[rows], sizes[rows] - own, p_out, _windows(own, p_in, delta), delta=delta)[1]
+        out[rows] = tails <= delta * (1.0 - _GUARD)
+    return out
+
+
 def two_binomial_tail(
     counts: npt.ArrayLike, sizes: npt.ArrayLike, members: int, p_in: float, p_out: float, *, floor: float
 ) -> Floats:
@@ -114,20 +137,33 @@ def two_binomial_tail(
 
 @lru_cache(maxsize=64)
 def _window(members: int, p_in: float, delta: float) -> _Window:
-    # Hoeffding: beyond this reach lies less than what is dropped anyway.
-    reach = math.sqrt(members * math.log(1.0 / (delta * _DROPPED)) / 2.0)
-    first = max(math.floor(members * p_in - reach), 0)
-    values = np.arange(first, min(math.ceil(members * p_in + reach), members) + 1)
-    size = np.full(len(values), members)
-    upper = _binomial_tail(values + 1, size, p_in)  # P(X > value)
-    largest = int(np.argmax(upper <= delta * _DROPPED))
-    tail = _binomial_tail(values, size, p_in)
+    found = _windows(np.array([members]), p_in, delta)
+    for column in found:
+        column.flags.writeable = False
+    return found
+
+
+def _windows(members: Integers, p_in: float, delta: float) -> _Window:
+    reach = _reach(members, delta)
+    first = np.maximum(np.floor(members * p_in - reach), 0).astype(np.int64)
+    last = np.minimum(np.ceil(members * p_in + reach), members).astype(np.int64)
+    values = first + np.arange(int((last - first).max(initial=0)) + 1)[:, None]
+    upper = _binomial_tail(values + 1, members, p_in)  # P(X > value)
+    tail = np.concatenate([_binomial_tail(values[:1], members, p_in), upper[:-1]])
+    largest = np.argmax(upper <= delta * _DROPPED, axis=0)
     # Below this point P(X >= value) is taken as 1, which only makes the result larger.
-    smallest = int(np.searchsorted(-tail, -(1.0 - delta * _DROPPED), side="left"))
-    span = np.arange(largest, min(smallest, largest) - 1, -1)
-    picked, mass = tail[span], _binomial_mass(values, size, p_in)[span]
-    picked.flags.writeable = mass.flags.writeable = False
-    return _Window(first + largest, picked, mass, float(upper[largest]))
+    smallest = np.count_nonzero(tail > 1.0 - delta * _DROPPED, axis=0)
+    length = largest - np.minimum(smallest, largest) + 1
+    span = np.arange(int(length.max(initial=1)))[:, None]
+    place, column = np.maximum(largest - span, 0), np.arange(len(members))
+    mass = _binomial_mass(values, members, p_in)
+    tail, mass = (np.where(span < length, array[place, column], 0.0) for array in (tail, mass))
+    return _Window(first + largest, length, tail, mass, upper[largest, column])
+
+
+def _reach(members: npt.ArrayLike, delta: float) -> Floats:
+    """Hoeffding: farther than this from its mean a sum lies with less chance than what is dropped anyway."""
+    return np.sqrt(np.asarray(members) * (math.log(1.0 / (delta * _DROPPED)) / 2.0))
 
 
 def _tails(
@@ -149,11 +185,11 @@ def _tails(
     first, beside = _binomial_mass(np.stack([start, lowest - 1]), others, p_out)
     y = lowest + np.arange(len(window.tail))[:, None]
     masses = _masses(y, start, first, others, p_out)
-    at = (masses * window.tail[:, None]).sum(axis=0)
-    equal = (masses * window.mass[:, None]).sum(axis=0)  # X = count - y
+    at = (masses * window.tail).sum(axis=0)
+    equal = (masses * window.mass).sum(axis=0)  # X = count - y
     # X = count - 1 - y; also the term where X = largest and Y = lowest - 1.
-    one_below = (masses[:-1] * window.mass[1:, None]).sum(axis=0) + beside * window.mass[0]
-    at += _binomial_tail(lowest + len(window.tail), others, p_out)
+    one_below = (masses[:-1] * window.mass[1:]).sum(axis=0) + beside * window.mass[0]
+    at += _binomial_tail(lowest + window.length, others, p_out)
     at += window.dropped + np.where((start > lowest) & (start > 0), delta * _DROPPED, 0.0)
     return at + one_below, at, np.maximum(at - equal, 0.0)
 

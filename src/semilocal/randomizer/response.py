@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, Words, is_integer, over_columns
 from ..errors import InvalidInput
-from ._tails import two_binomial_threshold
+from ._tails import two_binomial_reaches, two_binomial_threshold
 from ._weights import WORD, response_weights
 from .base import Answer, Randomizer, check_epsilon, check_fanout
 
@@ -117,20 +117,34 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
         exact = two_binomial_threshold(np.maximum(size, k), k - 1, p, p0, delta=delta)
         return np.where(size >= k, exact, size + 1)
 
-    def proves(self, tally: Integers, responders: Integers, crowds: Integers, *, delta: float) -> Flags:
-        """The crowd test of single children, each with a crowd of its own: bool[m].
+    def passes(self, tally: npt.ArrayLike, responders: npt.ArrayLike, *, k: int, delta: float) -> Flags:
+        """The crowd test: bool[m, fanout]; only cells with a child near its threshold need the exact one."""
+        sums, size = np.asarray(tally), np.asarray(responders, dtype=np.int64)
+        surely, maybe = self._bounds(size, k, delta)
+        out: Flags = sums >= surely[:, None]
+        near = (size < k) | over_columns(np.logical_or, (sums >= maybe[:, None]) & ~out)
+        rows = np.flatnonzero(near)
+        out[rows] = super().passes(sums[rows], size[rows], k=k, delta=delta)
+        return out
 
-        Most are settled without the exact tail. By Hoeffding's bound a sum of n reports exceeds its mean by
-        sqrt(n log(1 / delta) / 2) with probability at most delta; and it reaches its mean, rounded down, in more than
-        half of all cases, where the threshold is above.
+    def proves(self, tally: Integers, responders: Integers, crowds: Integers, *, delta: float) -> Flags:
+        """The crowd test of single children, each with a crowd of its own: bool[m]."""
+        surely, maybe = self._bounds(responders, crowds, delta)
+        out: Flags = (responders >= crowds) & (tally >= surely)
+        near = np.flatnonzero((responders >= crowds) & (tally >= maybe) & ~out)
+        own = tally[near], responders[near], crowds[near] - 1
+        out[near] = two_binomial_reaches(*own, *self.probabilities, delta=delta)
+        return out
+
+    def _bounds(self, responders: Integers, crowds: int | Integers, delta: float) -> tuple[Floats, Floats]:
+        """From which tally on a child passes surely, and below which it does not: float64[m] each.
+
+        By Hoeffding's bound a sum of n reports exceeds its mean by sqrt(n log(1 / delta) / 2) with probability at most
+        delta; and it reaches its mean, rounded down, in more than half of all cases, where the threshold is above.
         """
         p, p0 = self.probabilities
-        mean = (crowds - 1) * p + (responders - crowds + 1) * p0
-        likely = np.sqrt(responders * (0.5 * math.log(1.0 / delta) + _SLACK))
-        out: Flags = (responders >= crowds) & (tally >= mean + likely)
-        near = np.flatnonzero((responders >= crowds) & (tally >= mean) & ~out)
-        out[near] = super().proves(tally[near], responders[near], crowds[near], delta=delta)
-        return out
+        mean = np.asarray((crowds - 1) * p + (responders - crowds + 1) * p0, dtype=np.float64)
+        return mean + np.sqrt(np.maximum(responders, 0) * (0.5 * math.log(1.0 / delta) + _SLACK)), mean
 
     def possible(self, tally: Integers, responders: Integers) -> Flags:
         """Whether a tally can be the sum of that many reports: bool[m]."""

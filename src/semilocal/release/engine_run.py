@@ -61,7 +61,7 @@ class EngineRun:
 
 
 def task_of(
-    box: Box,
+    box: Box | None,
     *,
     epsilon: float,
     trust: Any,
@@ -85,8 +85,8 @@ def planned_task(box: Box | None, task: AnyTask | None, rows_per_person: int, op
             given = ", ".join([*(["box"] if box is not None else []), *options])
             raise InvalidInput(f"give a task, or a box and options, not both; got a task and {given}")
         return task
-    if not isinstance(box, Box):
-        raise InvalidInput(f"box must be a semilocal.Box, or give a task; got {box!r}")
+    if not isinstance(box, Box) and (box is not None or options.get("hierarchy") is None):
+        raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy or a task; got {box!r}")
     if "epsilon" not in options:
         raise InvalidInput("epsilon is missing: the most that anybody may lose")
     return task_of(box, rows_per_person=rows_per_person, **{"trust": None, **options})

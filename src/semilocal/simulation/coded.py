@@ -1,12 +1,15 @@
 """A population in memory of which only sums are drawn: the fast way through a simulation.
 
-Nobody reports alone and nobody drops out. So counting needs no names: only the codes' leading bits are sorted. In the
-end every participant finds its region by its own code; only those who were moved are put in order.
+Nobody reports alone and nobody drops out. So counting needs no names, and rarely whole codes: only their leading bits
+are computed and sorted. In the end every participant finds its region by its own; only those who were moved are put in
+order.
 
 Knows positions and counts. Verdicts come from the curator, as they do for real devices.
 """
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -35,17 +38,26 @@ class CodedPopulation(NamedPopulation):
     """
 
     def __init__(self, task: Task, points: npt.ArrayLike, *, rng: np.random.Generator) -> None:
-        self.codes = task.hierarchy.codes(points)
-        super().__init__(task, LeadingBits(task.hierarchy, self.codes), rng=rng)
+        self._points = task.box.shaped(points)
+        self._heads = task.hierarchy.heads(self._points)
+        self._leading = LeadingBits(task.hierarchy, self._heads, lambda: self.codes)
+        super().__init__(task, self._leading, rng=rng)
         self._away: Integers | None = None
+
+    @cached_property
+    def codes(self) -> Cells:
+        """All bits of the participants' codes: uint64[n]."""
+        return self.task.hierarchy.codes(self._points)
 
     def regions(self, cells: Cells) -> npt.NDArray[np.int32]:
         """Index of each participant's region among the given cells, in the order of the curve: int32[n]."""
         hierarchy = self.task.hierarchy
         first, labels = label_cells(hierarchy, cells, self.left, _MOVED)
-        out = CodeLabels(hierarchy, first, labels, codes=len(self)).of(self.codes)
+        heads = self._leading.suffice
+        found = CodeLabels(hierarchy, first, labels, codes=len(self), heads=heads)
+        out = found.of(self._heads if heads else self.codes)
         away = np.flatnonzero(out == _MOVED) if len(self.left) else np.empty(0, dtype=np.int64)
-        self._away = away[np.argsort(self.codes[away], kind="stable")]
+        self._away = away[np.argsort(hierarchy.codes(self._points[away]), kind="stable")]
         who, _, ends = self.settled
         out[self._people(who)] = np.searchsorted(hierarchy.span(cells)[0], hierarchy.span(ends)[0])
         return out

@@ -60,7 +60,7 @@ def run(
     task : Task or PooledTask, optional
         What to play, instead of ``box`` and ``options``.
     box : Box
-        The public domain. Left out with ``task``.
+        The public domain. Left out with ``task`` or ``hierarchy``.
     person : str, optional
         Column that says whose row it is. At most ``rows_per_user`` rows of everybody are chosen inside the engine, each
         with the same chance. Without it every row counts as another person.
@@ -71,7 +71,8 @@ def run(
     rng : numpy.random.Generator, optional
         For simulation: seeded noise protects nobody, and the result says so.
     **options
-        ``epsilon`` and ``trust``, and what :func:`semilocal.counts` takes for them.
+        ``epsilon`` and ``trust``, and what :func:`semilocal.counts` takes for them, also ``hierarchy`` (another public
+        tree instead of ``box``).
 
     Returns
     -------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from semilocal import BinaryTree
-from semilocal.engines.histogram import Histogram, HistogramRanks, Lookup
+from semilocal.engines.histogram import GrowingHistogram, Histogram, HistogramRanks, Lookup
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy.ranks import SortedCodes, people_in
 from tests.helpers.engine_runs import box_of, people
@@ -21,11 +21,16 @@ def at(depth: int, codes: np.ndarray[tuple[int], np.dtype[np.uint64]] = CODES) -
 
 def test_how_people_are_divided_changes_no_sum() -> None:
     whole = at(12)
-    for cuts in ([], [7], [0, 3, 1500]):
-        merged = Histogram.merge(12, [at(12, part) for part in np.split(CODES, cuts)])
-        assert merged.cells.tolist() == whole.cells.tolist()
-        assert merged.counts.tolist() == whole.counts.tolist()
-    assert Histogram.merge(12, []).total == 0
+    mixed = np.random.default_rng(1).permutation(TREE.ancestors(CODES, 12))
+    for cuts in ([], [7], [0, 3, 1500], list(range(0, 2000, 100))):
+        for pending in (0, 150, 10_000):  # counted part by part, some together, all at the end
+            grown = GrowingHistogram(12, pending)
+            for part in np.split(mixed, cuts):
+                grown.add(part)
+            found = grown.close()
+            assert found.cells.tolist() == whole.cells.tolist()
+            assert found.counts.tolist() == whole.counts.tolist()
+    assert GrowingHistogram(12).close().total == 0
 
 
 def test_coarse_cells_hold_what_their_parts_hold() -> None:

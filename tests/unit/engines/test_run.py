@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from semilocal import Task
+from semilocal.arrays import Floats
+from semilocal.engines import source as source_module
 from semilocal.engines.run import run_source
 from semilocal.engines.source import PointsSource
 from tests.helpers.engine_runs import box_of, compare, joined, people, same_rows
@@ -51,3 +55,21 @@ def test_a_row_that_is_lost_between_two_scans_is_noticed() -> None:
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20)
     with pytest.raises(ValueError, match="rows changed while they were read"):
         run_source(Losing(points, box), task, rng=np.random.default_rng(1), depth=1)
+
+
+def test_a_sample_keeps_no_batch_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "SAMPLE", 50)
+    points, alive, most = people(5000, 2), list[Any](), list[int]()
+
+    class Watched(PointsSource):
+        def batches(self, *others: str) -> Iterator[Floats]:
+            for start in range(0, len(points), 10):
+                batch = points[start : start + 10].copy()
+                alive.append(weakref.ref(batch))
+                yield batch
+                del batch
+                most.append(sum(one() is not None for one in alive))
+
+    sample = Watched(points, box_of(2)).sample(50)
+    assert 25 <= len(sample) <= 50
+    assert max(most) <= 1  # the one that is looked at

@@ -281,6 +281,14 @@ def test_a_crowd_of_one_s_own_is_proven_exactly_if_the_threshold_says_so(kind: A
                 tally = np.unique(np.clip(np.concatenate([near, np.linspace(0, size, 40).astype(int)]), 0, size))
                 crowds, sizes = np.full(len(tally), crowd), np.full(len(tally), size)
                 assert (randomizer.proves(tally, sizes, crowds, delta=delta) == (tally >= threshold)).all()
+                both = np.stack([tally, tally[::-1]], axis=1)
+                assert (randomizer.passes(both, sizes, k=crowd, delta=delta) == (both >= threshold)).all()
+    different = np.random.default_rng(1).integers(1, 4999, 500)
+    sizes = np.full(len(different), 5000)
+    thresholds = [int(randomizer.threshold([5000], k=crowd, delta=1e-3)[0]) for crowd in different.tolist()]
+    for off in (-1, 0, 1):
+        tally = np.minimum(np.array(thresholds) + off, sizes)
+        assert (randomizer.proves(tally, sizes, different, delta=1e-3) == (tally >= thresholds)).all()
     mixed = randomizer.proves(np.array([290, 290, 290]), np.array([300] * 3), np.array([290, 20, 301]), delta=1e-3)
     assert mixed.tolist() == [
         int(randomizer.threshold([300], k=k, delta=1e-3)[0]) <= 290 for k in (290, 20, 301)
