@@ -24,7 +24,7 @@ from cyclopts.exceptions import (
 
 from ..errors import InvalidInput, MissingExtra
 from .exits import EXIT_CODES, FOUND_MEANS
-from .settings import Environment, read_settings
+from .settings import PREFIX, Environment, read_settings
 
 __all__ = ["build_app", "join_negative_numbers", "parse"]
 
@@ -45,7 +45,7 @@ def build_app(commands: Mapping[str, str], version: str) -> App:
         version=f"semilocal {version}",
         version_format="plaintext",
         default_parameter=Parameter(negative="", allow_repeating=True, show_default=_shown_default),
-        config=[Environment("SEMILOCAL_", show=False), *([] if settings is None else [settings])],
+        config=[Environment(PREFIX, show=False), *([] if settings is None else [settings])],
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,
