@@ -23,9 +23,9 @@ BOX = Box((-10.0, 40.0), (-7.0, 43.0), names=("lon", "lat"))
 POINTS = np.round(np.random.default_rng(1).normal((-8.6, 41.2), 0.05, (ROWS, 2)), 6)
 
 
-def write(path: Path, columns: dict[str, object]) -> Path:
+def write(path: Path, columns: dict[str, Any]) -> Path:
     """Parquet in several row groups that no batch fits into evenly, or CSV."""
-    table = pyarrow.table({"ride": np.arange(len(next(iter(columns.values())))), **columns})  # type: ignore[arg-type]
+    table = pyarrow.table({"ride": np.arange(len(next(iter(columns.values())))), **columns})
     if path.suffix == ".csv":
         csv.write_csv(table, path, csv.WriteOptions(quoting_style="none"))
     else:
@@ -45,8 +45,8 @@ def test_the_cells_are_those_of_the_positions(tmp_path: Path, name: str, tree: B
 def test_numbers_of_every_type_are_read(tmp_path: Path) -> None:
     tree = BinaryTree(Box((0.0, 0.0), (100.0, 1.0), names=("x", "y")), 30)
     rng = np.random.default_rng(2)
-    columns = {"x": rng.integers(0, 100, 500, dtype=np.int16), "y": rng.random(500).astype(np.float32)}
-    path = write(tmp_path / "people.parquet", columns)  # type: ignore[arg-type]
+    columns: dict[str, Any] = {"x": rng.integers(0, 100, 500, dtype=np.int16), "y": rng.random(500).astype(np.float32)}
+    path = write(tmp_path / "people.parquet", columns)
     found = read_located(path, ["x", "y"], tree)
     assert found is not None
     assert np.array_equal(found.codes, np.sort(tree.codes(np.column_stack([columns["x"], columns["y"]]))))
