@@ -129,7 +129,7 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
             raise
         if missing := [name for name in CORNERS if name not in map(str.lower, source.columns)]:
             raise InvalidInput(
-                f"{path}: holds no areas: there is no column {missing[0]!r}. Areas are boxes (columns "
+                f"{path}: has no column {missing[0]!r}, and no other areas. Areas are boxes (columns "
                 f"{', '.join(CORNERS)}, or {', '.join(wanted)}), polygons (.geojson, .gpkg, GeoParquet), or H3 cells "
                 "(a column called h3)"
             ) from None
