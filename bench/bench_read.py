@@ -3,9 +3,9 @@
     python bench/bench_read.py                 ten million rows, as CSV and as Parquet
     python bench/bench_read.py --rows 1000000  quicker
 
-DuckDB reads the same columns of the same file and counts rows per cell of a grid. Both are whole processes in turn, by
-the clock, medians of several turns; both use all cores, and modules that are compiled already, as installed ones are. Gzipped
-CSV has a column of people.
+DuckDB reads the same columns of the same file and counts rows per cell of a grid. Both are whole processes in turn,
+by the clock, medians of several turns; both use all cores, and modules that are compiled already, as installed ones
+are. Gzipped CSV has a column of people.
 """
 
 from __future__ import annotations
