@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 CORE := */hierarchy/*,*/randomizer/*,*/protocol/*,*/pooled/*,*/accounting.py,*/geometry/*
 FLOOR := 96
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# Versions to install, such as deploy/constraints.txt, which is for one version of Python; the newest without it.
+CONSTRAINTS ?=
+PINNED := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 # Compiled files are kept: hundreds of tests start a process, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -17,7 +20,7 @@ $(VENV)/.demo: pyproject.toml
 
 $(VENV)/.test: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --editable '.[all,docs,test]'
+	$(PIP) install $(PINNED) --editable '.[all,docs,test]'
 	touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo

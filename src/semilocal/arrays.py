@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache, reduce
+from threading import Thread
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
@@ -306,13 +308,33 @@ def on_all_cores(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> li
     >>> on_all_cores(abs, [-1, 2, -3])
     [1, 2, 3]
     """
-    cores = _cores()
-    if min(cores, len(items)) < 2:
+    threads = min(_cores(), len(items), _MOST_THREADS)
+    if threads < 2:
         return [work(item) for item in items]
-    from concurrent.futures import ThreadPoolExecutor
+    found: dict[int, _Result] = {}
+    wrong: dict[int, BaseException] = {}
+    waiting = deque(enumerate(items))
 
-    with ThreadPoolExecutor(min(cores, len(items), _MOST_THREADS)) as pool:
-        return list(pool.map(work, items))
+    def run() -> None:
+        while not wrong:
+            try:
+                number, item = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                found[number] = work(item)
+            except BaseException as error:
+                wrong[number] = error
+
+    others = [Thread(target=run) for _ in range(threads - 1)]  # this thread works, too
+    for thread in others:
+        thread.start()
+    run()
+    for thread in others:
+        thread.join()
+    if wrong:
+        raise wrong[min(wrong)]
+    return [found[number] for number in range(len(items))]
 
 
 def sort_on_all_cores(values: npt.NDArray[Any]) -> None:

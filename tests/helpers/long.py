@@ -1,7 +1,7 @@
 """How often a long test repeats: briefly in the suite, long with SEMILOCAL_LONG=1, in slices with SEMILOCAL_TIMES=N.
 
-A slice has a seed of its own (SEMILOCAL_SEED), so that many slices are not one slice many times; each prints what it
-counted (``pytest -s`` shows it), and a long run that is stopped has lost one slice.
+A slice has a seed of its own (SEMILOCAL_LONG_SEED), so that many slices are not one slice many times; each prints
+what it counted (``pytest -s`` shows it), and a long run that is stopped has lost one slice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 
 __all__ = ["SEED", "times"]
 
-SEED = int(os.environ.get("SEMILOCAL_SEED", "0"))
+SEED = int(os.environ.get("SEMILOCAL_LONG_SEED", "0"))
 
 
 def times(usual: int, long: int) -> int:

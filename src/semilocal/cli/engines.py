@@ -18,11 +18,11 @@ from ..engines.arrow import list_files
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..hierarchy import AnyTree
-from ..io.people import person_columns
 from ..io.points import choose_columns
 from ..io.trees import label_tree
 from ..protocol.column import Column, stored_column
 from ..simulation.people import draw_key
+from ..simulation.person_columns import person_columns
 from .domains import named_domain
 from .job_options import JobOptions, Positions
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,8 +24,10 @@ from ..engines.source import Source
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy import AnyTree
+from ..hierarchy.ranks import SortedCodes
 from ..io.files import check_outputs, replacing
-from ..io.points import Table, read_points
+from ..io.located import read_located
+from ..io.points import Table, choose_columns, read_points
 from ..io.positions import fit
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
@@ -37,6 +39,7 @@ from ..release.count_release import CountsRelease
 from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from ..release.streamed import AnyRun, Rows, play_rows
 from ..release.whom import TRUSTS, crowd_of, pooled_options
+from ..simulation.person_columns import person_columns
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
 from .domains import named_domain
@@ -69,7 +72,7 @@ class Job:
     transcript : Path or None
         Where all that was published goes.
     points : float64[n, d] or Source
-        One row per participant.
+        One row per participant; none where `located` has them.
     box : Box
     rng : numpy.random.Generator
     column : Column or None
@@ -84,12 +87,17 @@ class Job:
     rng: np.random.Generator
     column: Column | None = None
     tree: AnyTree | None = None
+    located: SortedCodes | None = None
 
     @classmethod
     def read(
-        cls, file: Path, options: JobOptions, transcript: Path | None = None, value: OwnValue | None = None
-    ) -> Job:
-        """Read the positions, and a column of values if one is asked for, and draw the rows that stand for people."""
+        cls, file: Path, options: JobOptions, transcript: Path | None = None, value: OwnValue | None = None,
+        *, only_counted: bool = False,
+    ) -> Job:  # fmt: skip
+        """Read the positions, and a column of values if one is asked for, and draw the rows that stand for people.
+
+        With ``only_counted`` their deepest cells are enough where somebody is trusted.
+        """
         data, people = options.data, options.people
         _check_trust(options.promise, options.cells)
         if data.bounds is None:
@@ -102,6 +110,8 @@ class Job:
             source, tree, own = open_rows(file, options, engine, rng, value)
             return cls(file, options, transcript, source, source.box, rng, own, tree)
         columns, leaves = position_columns(data)
+        if only_counted and leaves is None and (job := cls._read_located(file, options, transcript, rng, columns)):
+            return job
         names, labels = () if value is None else (value.name,), person_labels(people)
         with options.output.step(f"reading {file.name}"):
             table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels, words=leaves)
@@ -115,6 +125,25 @@ class Job:
         if rows is not None:
             points, column = points[rows], None if column is None else column.rows(rows)
         return cls(file, options, transcript, points, box, rng, column, tree)
+
+    @classmethod
+    def _read_located(
+        cls, file: Path, options: JobOptions, transcript: Path | None, rng: np.random.Generator,
+        columns: list[str] | None,
+    ) -> Job | None:  # fmt: skip
+        """A job with cells in place of positions; None if these are needed, to choose rows or to say what is wrong."""
+        data, people = options.data, options.people
+        if options.promise.trust == "nobody" or data.clip or data.bounds in (None, "data") or not file.is_file():
+            return None
+        names, _, others = choose_columns(file, x=data.x, y=data.y, columns=columns)
+        if people.user is not None or (person_columns(others) and not people.rows_are_people):
+            return None
+        person_labels(people)  # refuses options that do not fit
+        box, tree = named_domain(str(data.bounds), tuple(names))
+        job = cls(file, options, transcript, np.empty((0, box.dimensions)), box, rng, None, tree)
+        with options.output.step(f"reading {file.name}"):
+            located = read_located(file, names, job.pooled_task().hierarchy)
+        return None if located is None else replace(job, located=located)
 
     @property
     def domain(self) -> dict[str, Any]:
@@ -164,7 +193,8 @@ class Job:
         task = self.pooled_task()
         cost = self.pooled_limit.pooled(task)  # refuses before counting
         with self.options.output.step("counting"):
-            result = pooled_counts(run_pooled(task, self.points, rng=self.noise_rng), ledger=cost)
+            people = self.points if self.located is None else self.located
+            result = pooled_counts(run_pooled(task, people, rng=self.noise_rng), ledger=cost)
         return result, result
 
     def partition(self) -> tuple[AnyRun, Ledger]:
@@ -203,11 +233,12 @@ def run_job(
     inputs: Sequence[Path | None] = (),
     transcript: Path | None = None,
     value: OwnValue | None = None,
+    only_counted: bool = False,
 ) -> int:
     """Check the outputs, read the positions, do the work, and say what came out and what it cost."""
     outputs = {**(outputs or {}), "--transcript": (transcript, TRANSCRIPT)}
     check_outputs(outputs, inputs=[file, *inputs])
-    job = Job.read(file, options, transcript, value)
+    job = Job.read(file, options, transcript, value, only_counted=only_counted)
     for option, (path, _) in outputs.items():
         if path is not None and path.suffix.lower() not in (".csv", *TRANSCRIPT) and job.box.dimensions != 2:
             raise InvalidInput(

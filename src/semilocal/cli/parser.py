@@ -24,7 +24,7 @@ from cyclopts.exceptions import (
 
 from ..errors import InvalidInput, MissingExtra
 from .exits import EXIT_CODES, FOUND_MEANS
-from .settings import Environment, read_settings
+from .settings import PREFIX, Environment, read_settings
 
 __all__ = ["build_app", "join_negative_numbers", "parse"]
 
@@ -32,8 +32,11 @@ ABOUT = "Where a crowd is, at a resolution that follows its density, and what th
 WITH_ACTIONS = frozenset({"campaign", "data", "tokens"})  # their modules hold an app with one function per action
 
 
-def build_app(commands: Mapping[str, str], version: str) -> App:
-    """The program: every command by its name and one line of help; no module of a command is loaded."""
+def build_app(commands: Mapping[str, str], version: str, *, quick: bool = False) -> App:
+    """The program: every command by its name and one line of help; no module of a command is loaded.
+
+    With ``quick`` it runs commands, without help and completion, whose modules take a while to load.
+    """
     codes = "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items())
     settings = read_settings(commands)
     app = App(
@@ -41,11 +44,11 @@ def build_app(commands: Mapping[str, str], version: str) -> App:
         help=ABOUT,
         help_epilogue=f"Exit codes: {codes}.",
         help_format="plaintext",
-        help_formatter=None if sys.stdout.isatty() else "plain",
+        help_formatter=None if quick or sys.stdout.isatty() else "plain",
         version=f"semilocal {version}",
         version_format="plaintext",
         default_parameter=Parameter(negative="", allow_repeating=True, show_default=_shown_default),
-        config=[Environment("SEMILOCAL_", show=False), *([] if settings is None else [settings])],
+        config=[Environment(PREFIX, show=False), *([] if settings is None else [settings])],
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,
@@ -57,7 +60,8 @@ def build_app(commands: Mapping[str, str], version: str) -> App:
             continue
         found = f"It ends with 1 if {FOUND_MEANS[name]}." if name in FOUND_MEANS else None
         app.command(f"{path}:run", name=name, help=words, sort_key=place, help_format="markdown", help_epilogue=found)
-    app.register_install_completion_command(help="Teach your shell to complete commands and options.")
+    if not quick:
+        app.register_install_completion_command(help="Teach your shell to complete commands and options.")
     return app
 
 
@@ -76,8 +80,9 @@ def parse(words: Sequence[str], commands: Mapping[str, str], version: str) -> Ca
         If the command needs a package that is not installed.
     """
     given = join_negative_numbers(words)
-    app = build_app(commands, version)
-    if not sys.stdout.isatty() and {"--help", "-h"} & set(given):
+    helping = bool({"--help", "-h"} & set(given))
+    app = build_app(commands, version, quick=bool(given) and given[0] in commands and not helping)
+    if helping and not sys.stdout.isatty():
         from rich.console import Console
 
         app.console = Console(width=10_000)  # one line per option: a file has no width
@@ -93,7 +98,7 @@ def parse(words: Sequence[str], commands: Mapping[str, str], version: str) -> Ca
         if isinstance(cause, MissingExtra) or package in ("", "semilocal"):
             raise
         raise MissingExtra(package, "all") from None
-    if getattr(function, "__name__", "") == "help_print" and not {"--help", "-h"} & set(given):
+    if getattr(function, "__name__", "") == "help_print" and not helping:
         program = " ".join(["semilocal", *given])
         raise InvalidInput(f"COMMAND is missing; see: {program} --help")
     return lambda: function(*bound.args, **bound.kwargs)

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..arrays import Integers
 from ..errors import InvalidInput
-from ..io.people import check_rows_are_people, person_columns
 from ..io.points import Table
 from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
+from ..simulation.person_columns import COMMAND, check_rows_are_people, count_filled, person_columns
 from .arguments import whole
 from .options import group, option
 
@@ -80,7 +80,8 @@ def person_labels(people: People) -> Callable[[Sequence[str]], Sequence[str]]:
 def chosen_rows(people: People, table: Table, rng: np.random.Generator) -> Integers | None:
     """The rows that stand for people, ascending, None for all; refuses a file that holds some people several times."""
     if people.user is None:
-        check_rows_are_people(table.path, table.labels)
+        labels = {name: count_filled(codes) for name, codes in table.labels.items()}
+        check_rows_are_people(table.path, labels, COMMAND)
         return None
     (codes,) = table.labels.values()
     if (codes < 0).any():

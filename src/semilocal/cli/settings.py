@@ -24,16 +24,27 @@ from cyclopts.config import Dict, Env
 
 from ..errors import InvalidInput
 
-__all__ = ["CONFIG", "SECRETS", "Environment", "read_settings"]
+__all__ = ["CONFIG", "PREFIX", "READ_ELSEWHERE", "SECRETS", "Environment", "read_settings"]
 
 CONFIG = "SEMILOCAL_CONFIG"
 PREFIX = "SEMILOCAL_"
 DEFAULT_FILE = "semilocal.toml"
 SECRETS = frozenset({"token", "admin-token", "position"})
+# Variables without the name of a command that are read where they are needed: they may be called like an option.
+READ_ELSEWHERE = frozenset(
+    PREFIX + name
+    for name in (
+        "ACCESS_LOG", "ADMIN_HASH", "ADMIN_TOKEN", "DATA", "DB", "LOG_LEVEL", "MORE_ROUTES", "POSITION", "SIGNING_KEY",
+        "TOKEN", "VALUE",
+    )
+)  # fmt: skip
 
 
 class Environment(Env):
-    """Variables that begin with the name of the command; a name that fits no option is refused."""
+    """Variables that begin with the name of the command.
+
+    A name that fits no option is refused, and so is an option's name without that of the command.
+    """
 
     def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
         """Give the options of a command that have a variable."""
@@ -41,7 +52,10 @@ class Environment(Env):
         if not commands:
             return
         known = {self._convert_argument(commands, one): one for one in arguments if one.parse}
+        without_command = {PREFIX + full.removeprefix(prefix): full for full in known}
         for name in os.environ:
+            if name in without_command and name not in READ_ELSEWHERE:
+                raise InvalidInput(f"{name}: names no command; write {without_command[name]}, or unset it")
             if name.startswith(prefix) and name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 advice = f"did you mean {near[0]}?" if near else "unset it"

@@ -20,7 +20,7 @@ from .crs import check_crs
 from .places import LATITUDE, LONGITUDE
 from .shapes import latitude_first
 
-__all__ = ["frame_columns", "frame_points", "is_frame"]
+__all__ = ["column_names", "count_content", "frame_columns", "frame_points", "is_frame"]
 
 # One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
 _MARKS = (
@@ -73,6 +73,29 @@ def frame_columns(frame: Any, names: Sequence[str]) -> list[npt.NDArray[Any]]:
     """Columns of any content without gaps."""
     table = _narwhals().from_native(frame)
     return [_content(column) for column in _columns(table, names, table.collect_schema().names())]
+
+
+def column_names(frame: Any) -> list[str]:
+    """The names of a frame's columns; none of a series, or of what is no frame that we know."""
+    table = _narwhals().from_native(frame, allow_series=True, pass_through=True)
+    if table is frame or isinstance(table, _narwhals().Series):
+        return []
+    return [name for name in table.collect_schema().names() if isinstance(name, str)]
+
+
+def count_content(frame: Any, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """How many rows of each column hold something, and how many different things: gaps and blank text do not count."""
+    if not names:
+        return {}
+    table = _narwhals().from_native(frame)
+    found = {}
+    for name, column in zip(names, _columns(table, names, table.collect_schema().names()), strict=True):
+        filled = column.drop_nulls()
+        if filled.dtype == _narwhals().String:
+            filled = filled.str.strip_chars()
+            filled = filled.filter(filled != "")
+        found[name] = len(filled), filled.n_unique()
+    return found
 
 
 def _narwhals() -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..arrays import Floats, Integers, arrow_values
 
-__all__ = ["codes_of", "read_csv"]
+__all__ = ["codes_of", "numbers_of", "read_csv"]
 
 NOBODY = -1  # code of an empty label
 WORTH_IT = 1 << 20  # bytes; smaller files are read before pyarrow is loaded
@@ -26,8 +26,8 @@ CHUNK = 1 << 20
 
 def read_csv(
     path: Path, columns: Sequence[str], wanted: Sequence[str], labels: Sequence[str], *, delimiter: str, header: int
-) -> tuple[Floats, list[Integers]] | None:
-    """Columns of numbers and codes of labels; None if the file is not plain enough, or pyarrow is not there.
+) -> Any:
+    """Columns of numbers and labels as a pyarrow table; None if the file is not plain enough, or pyarrow is not there.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def read_csv(
     columns : sequence of str
         All columns of the file.
     wanted, labels : sequence of str
-        Those to read: as float64[k, n], and as codes int64[n] each.
+        Those to read: as numbers (see :func:`numbers_of`), and as texts (see :func:`codes_of`).
     delimiter : str
         Between two cells.
     header : int
@@ -52,7 +52,7 @@ def read_csv(
         return None
     try:
         with _open_bytes(path) as file:
-            table = csv.read_csv(
+            return csv.read_csv(
                 file if path.suffix.lower() == ".gz" else path,
                 read_options=csv.ReadOptions(column_names=list(columns), skip_rows=header),
                 parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=False),
@@ -63,13 +63,17 @@ def read_csv(
             )  # fmt: skip
     except ArrowInvalid:
         return None
+
+
+def numbers_of(table: Any, wanted: Sequence[str]) -> Floats:
+    """Columns of a table: float64[k, n]."""
     numbers = np.empty((len(wanted), len(table)))
     for name, out in zip(wanted, numbers, strict=True):
         start = 0
         for chunk in table.column(name).chunks:
             out[start : start + len(chunk)] = arrow_values(chunk)
             start += len(chunk)
-    return numbers, [codes_of(table.column(name)) for name in labels]
+    return numbers
 
 
 def codes_of(column: Any) -> Integers:

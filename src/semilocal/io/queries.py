@@ -127,6 +127,12 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
     except InvalidInput as error:
         if box.dimensions != 2 or "has no column" not in str(error):
             raise
+        if missing := [name for name in CORNERS if name not in map(str.lower, source.columns)]:
+            raise InvalidInput(
+                f"{path}: has no column {missing[0]!r}, and no other areas. Areas are boxes (columns "
+                f"{', '.join(CORNERS)}, or {', '.join(wanted)}), polygons (.geojson, .gpkg, GeoParquet), or H3 cells "
+                "(a column called h3)"
+            ) from None
         table = read_points(path, columns=CORNERS)
     boxes = table.points.reshape(len(table), 2, -1)
     turned = (boxes[:, 0] > boxes[:, 1]).any(axis=1)

@@ -14,20 +14,38 @@ import io
 import itertools
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ..arrays import Floats, Integers, arrow_values, on_all_cores
 from ..errors import InvalidInput, MissingExtra
-from .arrow import NOBODY, codes_of, read_csv
+from .arrow import NOBODY, codes_of, numbers_of, read_csv
 
-__all__ = ["Source", "open_source"]
+__all__ = ["Pieces", "Source", "open_source"]
 
 LONGEST_HEADER = 1_000_000  # characters
+_AT_ONCE = 1 << 17  # rows of a piece that are decoded at once: they stay in the cache
+
+
+class Pieces(NamedTuple):
+    """Columns of numbers that need not be in memory together.
+
+    Attributes
+    ----------
+    rows : int
+        Of the whole file.
+    each : sequence of callables
+        Every piece, ready to be read by a thread of its own: it gives the number of a row, and the columns of the rows
+        from there on, float64[m] each; again and again.
+    """
+
+    rows: int
+    each: Sequence[Callable[[], Iterator[tuple[int, list[Floats]]]]]
 
 
 class Source:
@@ -42,6 +60,10 @@ class Source:
     def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
         """Columns of numbers float64[k, n], and of any content as codes int64[n] each: equal content, equal code."""
         raise NotImplementedError
+
+    def pieces(self, wanted: Sequence[str]) -> Pieces | None:
+        """Columns of numbers in pieces; None if :meth:`read` has to look at the file line by line."""
+        return None
 
     def texts(self, names: Sequence[str]) -> list[list[Any]]:
         """Columns as they are written: one list per name."""
@@ -89,8 +111,25 @@ class _CsvFile(Source):
         self.columns = names
 
     def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
-        quick = read_csv(self.path, self.columns, wanted, labels, delimiter=self._delimiter, header=self._header_line)
-        return self._read_lines(wanted, labels) if quick is None else quick
+        table = self._quick(wanted, labels)
+        if table is None:
+            return self._read_lines(wanted, labels)
+        return numbers_of(table, wanted), [codes_of(table.column(name)) for name in labels]
+
+    def pieces(self, wanted: Sequence[str]) -> Pieces | None:
+        table = self._quick(wanted, ())
+        if table is None:
+            return None
+        batches = table.to_batches()
+        starts = np.cumsum([0, *map(len, batches)])
+
+        def piece(number: int) -> Iterator[tuple[int, list[Floats]]]:
+            yield int(starts[number]), [arrow_values(batches[number].column(name)) for name in wanted]
+
+        return Pieces(len(table), [partial(piece, number) for number in range(len(batches))])
+
+    def _quick(self, wanted: Sequence[str], labels: Sequence[str]) -> Any:
+        return read_csv(self.path, self.columns, wanted, labels, delimiter=self._delimiter, header=self._header_line)
 
     def _read_lines(self, wanted: Sequence[str], labels: Sequence[str]) -> tuple[Floats, list[Integers]]:
         """Line by line, which can name the line that is wrong."""
@@ -183,30 +222,43 @@ class _ParquetFile(Source):
         self.columns = tuple(self._file.schema_arrow.names)
 
     def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
+        pieces = self.pieces(wanted)
+        found = np.empty((len(wanted), pieces.rows))
+
+        def fill(piece: Callable[[], Iterator[tuple[int, list[Floats]]]]) -> None:
+            for start, columns in piece():
+                for column, out in zip(columns, found, strict=True):
+                    out[start : start + len(column)] = column
+
+        if wanted:
+            on_all_cores(fill, pieces.each)
+        others = self._file.read(columns=list(labels)) if labels else None
+        return found, [codes_of(others.column(name)) for name in labels if others is not None]
+
+    def pieces(self, wanted: Sequence[str]) -> Pieces:
         types = self._arrow.types
         schema = self._file.schema_arrow
         for name in wanted:
             kind = schema.field(name).type
             if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
                 raise InvalidInput(f"{self.path}: column {name!r} holds {kind}, not numbers; choose another column")
-        found, metadata = np.empty((len(wanted), self._file.metadata.num_rows)), self._file.metadata
+        metadata = self._file.metadata
         starts = np.cumsum([0, *(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))])
 
-        def read(group: int) -> None:
+        def piece(group: int) -> Iterator[tuple[int, list[Floats]]]:
             file = self._arrow.parquet.ParquetFile(self.path, metadata=metadata, memory_map=True, pre_buffer=False)
-            table, start = file.read_row_group(group, columns=list(wanted), use_threads=False), int(starts[group])
-            for name, out in zip(wanted, found, strict=True):
-                column = table.column(name)
-                if column.null_count:
-                    row = start + int(np.argmax(column.is_null().to_numpy()))
-                    self.refuse(row, f"column {name!r} is empty", "remove such rows first")
-                numbers = column if types.is_float64(column.type) else column.cast("float64")
-                out[start : start + len(table)] = arrow_values(numbers)
+            start = int(starts[group])
+            for batch in file.iter_batches(_AT_ONCE, row_groups=[group], columns=list(wanted), use_threads=False):
+                yield start, [self._numbers(batch.column(name), name, start) for name in wanted]
+                start += len(batch)
 
-        if wanted:
-            on_all_cores(read, range(metadata.num_row_groups))  # a row group at a time: half of the memory
-        others = self._file.read(columns=list(labels)) if labels else None
-        return found, [codes_of(others.column(name)) for name in labels if others is not None]
+        return Pieces(metadata.num_rows, [partial(piece, group) for group in range(metadata.num_row_groups)])
+
+    def _numbers(self, column: Any, name: str, start: int) -> Floats:
+        if column.null_count:
+            row = start + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            self.refuse(row, f"column {name!r} is empty", "remove such rows first")
+        return arrow_values(column if self._arrow.types.is_float64(column.type) else column.cast("float64"))
 
     def texts(self, names: Sequence[str]) -> list[list[Any]]:
         table = self._file.read(columns=list(names))

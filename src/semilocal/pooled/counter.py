@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..arrays import sort_on_all_cores
 from ..errors import InvalidInput
-from ..hierarchy.dyadic import Cells
+from ..hierarchy.dyadic import ROOT, Cells
 from ..hierarchy.ranks import Ranks, SortedCodes, people_in
 from . import noise
 from .task import PooledTask
@@ -36,6 +36,7 @@ class RankedCounter:
         self._task, self._ranks, self._words = task, ranks, words
         self._asked = np.empty(0, dtype=np.uint64)  # children that were counted last, and their first and last ranks
         self._edges = np.empty((2, 0), dtype=np.int64)
+        self._cuts: list[tuple[Cells, Integers]] = []  # where cells were halved: codes and ranks of second children
 
     @property
     def people(self) -> int:
@@ -48,14 +49,28 @@ class RankedCounter:
         self._ranks.open(cells)
         children = tree.children(cells)
         start, stop = self._ranks_of(cells)
-        middle = self._ranks.below(tree.span(children[1::2])[0])
+        half = tree.span(children[1::2])[0]
+        middle = self._ranks.below(half)
+        self._cuts.append((half, middle))
         self._asked = children
         self._edges = np.stack([np.stack([start, middle], axis=1), np.stack([middle, stop], axis=1)]).reshape(2, -1)
         return self._noisy(2 * middle - start - stop, units)
 
     def counts(self, cells: Cells, units: Integers) -> Integers:
         """Noisy numbers of reports in the cells: int64[m]."""
-        return self._noisy(people_in(self._task.hierarchy, self._ranks, cells), units)
+        exact = self._between_cuts(cells)
+        return self._noisy(people_in(self._task.hierarchy, self._ranks, cells) if exact is None else exact, units)
+
+    def _between_cuts(self, cells: Cells) -> Integers | None:
+        """Reports in the cells if they are all that halving left, in the order of the domain; else None."""
+        tree = self._task.hierarchy
+        if not self._cuts or len(cells) != 1 + sum(len(codes) for codes, _ in self._cuts):
+            return None
+        codes, ranks = (np.sort(np.concatenate(some)) for some in zip(*self._cuts, strict=True))  # both in one order
+        root, first = tree.span([ROOT])[0], tree.span(cells)[0]
+        if not np.array_equal(first, np.concatenate([root, codes])):
+            return None
+        return np.diff(ranks, prepend=0, append=self.people)
 
     def _ranks_of(self, cells: Cells) -> Integers:
         """Ranks of the first people in the cells, and of the first ones after them: int64[2, m].

@@ -250,14 +250,15 @@ def thresholds(rate: Fraction) -> Bits:
     with decimal.localcontext() as context:
         context.prec = _DIGITS
         power = int((-decimal.Decimal(rate.numerator) / decimal.Decimal(rate.denominator)).exp() * one)
-    error, found = 8, []
-    for _ in range(length):
+    error, found = 8, list[int]()
+    for place in range(length):
         low, high = max(power - error, 0), power + error
-        found.append(((low << _WORD) // (one + low), (high << _WORD) // (one + high)))
+        digit = (low << _WORD) // (one + low)
+        sure = (digit + 1) * (one + high) > high << _WORD  # the same for the largest that it can be
+        found.append(digit if sure else block_of(rate, place + 1, 0))
         power, error = power * power >> _FIXED, 2 * error + 2  # a square has twice the error, and is rounded down
-    found.insert(0, (max(power - error, 0) >> _FIXED - _WORD, power + error >> _FIXED - _WORD))
-    numbers = [low if low == high else block_of(rate, place, 0) for place, (low, high) in enumerate(found)]
-    return np.array(numbers, dtype=np.uint64)
+    tail, most = max(power - error, 0) >> _FIXED - _WORD, power + error >> _FIXED - _WORD
+    return np.array([tail if tail == most else block_of(rate, 0, 0), *found], dtype=np.uint64)
 
 
 def block_of(rate: Fraction, place: int, block: int) -> int:

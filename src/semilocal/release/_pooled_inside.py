@@ -54,15 +54,18 @@ def inside_of(estimates: Estimates, people: Floats, starts: Integers, finals: In
         quarters = Quarters(tree.task.hierarchy.deeper(HALVINGS), tree.cells, counts)
     except InvalidInput:  # floats cannot tell such narrow cells apart; evenly then
         return Inside(np.ones((1, len(people))), uneven)
-    parts, number, lock = np.full((1 << HALVINGS, len(people)), np.nan), np.empty(len(people), dtype=np.int64), Lock()
+    # Memory that nobody asks about is never touched.
+    parts, known = np.zeros((1 << HALVINGS, len(people))), np.zeros(len(people), dtype=bool)
+    number, lock = np.empty(len(people), dtype=np.int64), Lock()
     number[finals] = np.arange(len(finals))
 
     def learn(cells: Integers) -> None:
         with lock:
-            unknown = np.sort(cells[np.isnan(parts[-1].take(cells))])
+            unknown = np.sort(cells[~known.take(cells)])
             if len(unknown):
                 unknown = unknown[np.append(True, unknown[1:] != unknown[:-1])]
                 parts[:, unknown] = quarters.shares(number[unknown])
+                known[unknown] = True
 
     return Inside(parts, uneven, learn)
 

@@ -318,7 +318,8 @@ class PooledWalk:
         halved = [sum((depth + step) % dimensions == axis for step in range(halvings)) for axis in range(dimensions)]
         overlaps = []
         for axis, often in enumerate(halved):
-            low, inverse = self.lower[axis].take(cell), self._inverse[axis].take(cell)
+            low = self.lower[axis].take(cell)
+            inverse = 1.0 / (self.upper[axis].take(cell) - low)
             begin, end = queries[0, axis].take(query), queries[1, axis].take(query)
             for side in (begin, end):
                 side -= low
@@ -368,10 +369,6 @@ class PooledWalk:
             return total
 
         return cut
-
-    @cached_property
-    def _inverse(self) -> Floats:
-        return 1.0 / (self.upper - self.lower)
 
 
 def _overlaps(begin: Floats, end: Floats, parts: int) -> list[Floats]:

@@ -138,7 +138,8 @@ def _weigh(found: Divisions, evidence: dict[float, float]) -> None:
     begin, middle, end = found.sides[:, first[some]]
     share = before[some] / size[some] - 0.5
     weight = 1.0 / (0.25 + variance[some] / size[some] ** 2)
-    side = float(np.median(end - begin)) if len(end) else 0.0
+    width = np.sort(end - begin)
+    side = float(width[(len(width) - 1) // 2] + width[len(width) // 2]) / 2.0 if len(width) else 0.0  # the median
     for step in _steps(_FINEST * side, _COARSEST * side):
         lines = np.ceil(np.stack([begin, middle, end]) / step - ON_A_LINE)
         total = lines[2] - lines[0]

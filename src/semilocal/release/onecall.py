@@ -103,10 +103,13 @@ def mean(
     users : array_like, shape (n,), or str, optional
         Whose row it is, or the name of the frame's column that says so. Rows are drawn at random, at most
         ``rows_per_user`` of each person, and everything is about those; :func:`semilocal.draw_rows` draws them
-        beforehand where it matters which. Without it every row counts as another person.
+        beforehand where it matters which. Without it every row counts as another person; a frame in which a column
+        that looks like a person, such as ``user`` or ``taxi_id``, repeats some is refused then.
     rows_per_user : int
         1 if left out. With "nobody" a person with M rows loses M times what is promised to one row; with the others
         the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.
+    rows_are_people : bool
+        Every row of the frame is another person, whatever its columns are called and hold.
     value : array_like, shape (n,), or str, optional
         One number per row that belongs to the person, such as a fare or an age, or the name of the frame's or
         source's column that has it. Then epsilon also holds for any two values in the range. No map is made: it would

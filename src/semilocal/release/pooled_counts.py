@@ -14,8 +14,9 @@ from ..accounting import Ledger
 from ..arrays import short_repr
 from ..engines.run import count_source
 from ..engines.source import Source
+from ..hierarchy.ranks import SortedCodes
 from ..pooled import noise
-from ..pooled.counter import MemoryCounter
+from ..pooled.counter import MemoryCounter, RankedCounter
 from ..pooled.estimate import estimate
 from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, play
@@ -81,20 +82,22 @@ def pooled_counts(published: Published, *, ledger: Ledger | None = None, simulat
     return PooledCounts(published, partition, spent, published.simulated if simulated is None else simulated)
 
 
-def run_pooled(task: PooledTask, points: Rows, *, rng: np.random.Generator | None = None) -> Published:
+def run_pooled(task: PooledTask, points: Rows | SortedCodes, *, rng: np.random.Generator | None = None) -> Published:
     """Play a pooled task over positions that are all here, or in a source.
 
     Parameters
     ----------
     task : PooledTask
-    points : array_like, shape (n, d), or Source
-        At most ``task.max_reports`` rows of every person.
+    points : array_like, shape (n, d), Source, or SortedCodes
+        Positions, or their deepest cells in the task's hierarchy. At most ``task.max_reports`` rows of every person.
     rng : numpy.random.Generator, optional
         Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
     """
     words, simulated = words_from(rng), is_simulated(task.trust, rng)
     if isinstance(points, Source):
         return count_source(points, task, words, simulated=simulated)
+    if isinstance(points, SortedCodes):
+        return play(task, RankedCounter(task, points, words), simulated=simulated)
     return play(task, MemoryCounter(task, points, words), simulated=simulated)
 
 

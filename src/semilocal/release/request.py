@@ -21,7 +21,7 @@ from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
-from ..geometry.frames import frame_points, is_frame
+from ..geometry.frames import column_names, count_content, frame_points, is_frame
 from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
@@ -29,6 +29,7 @@ from ..protocol.column import Column, read_column, stored_column
 from ..protocol.promise import Trust
 from ..protocol.task import Task, check_alone
 from ..simulation.people import draw_rows
+from ..simulation.person_columns import CALL, Filled, check_rows_are_people, person_columns
 from .pooled_counts import PooledCounts, pooled_counts, run_pooled
 from .split import Split, partition_for_values, plan_values
 from .streamed import Rows, check_source, check_stored, count_rows, play_rows
@@ -47,6 +48,7 @@ class Options(TypedDict, total=False):
     ledger: Ledger | None
     users: npt.ArrayLike | None
     rows_per_user: int
+    rows_are_people: bool
 
     hierarchy: Hierarchy | None
     resolution: float | tuple[float, ...] | None
@@ -196,7 +198,13 @@ _Named = TypeVar("_Named", bound=Mapping[str, Any])
 
 
 def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Named]:
-    """Positions, and the options ``users`` and ``value`` where they are names of columns of the same frame."""
+    """Positions, and the options ``users`` and ``value`` where they are names of columns of the same frame.
+
+    Refuses a frame in which a column tells people apart and repeats some, unless it was said whose rows they are.
+    """
+    if is_frame(points) and named.get("users") is None and not named.get("rows_are_people"):
+        labels = count_content(points, person_columns(column_names(points)))
+        check_rows_are_people("the frame", {name: Filled(*counted) for name, counted in labels.items()}, CALL)
     columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
     if not columns or isinstance(points, Source):
         return points, named
@@ -246,6 +254,7 @@ def request(
     ledger: Ledger | None = None,
     users: npt.ArrayLike | None = None,
     rows_per_user: int = 1,
+    rows_are_people: bool = False,
     **options: Any,
 ) -> Request:
     """What was asked for, with its defaults; refuses an option that no job has."""
@@ -254,4 +263,6 @@ def request(
             near = difflib.get_close_matches(name, [*Options.__annotations__, *ValueOptions.__annotations__], n=1)
             advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(Options.__annotations__)}"
             raise InvalidInput(f"there is no option {name!r} here; {advice}")
+    if users is not None and rows_are_people:
+        raise InvalidInput("give users or rows_are_people, not both")
     return Request(box, epsilon, which_trust(trust), delta, k, rng, cap, ledger, users, rows_per_user, options)

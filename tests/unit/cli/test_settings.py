@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from semilocal.cli.main import main
+import semilocal
+from semilocal.cli.main import COMMANDS, main
+from semilocal.cli.settings import CONFIG, READ_ELSEWHERE
 from tests.helpers.commands import UNIT, crowd, refused, run_json, write_people
 
 JOB = (*UNIT, "--trust", "curator", "--seed", "1")
@@ -61,6 +64,25 @@ def test_a_variable_that_fits_no_option_is_refused(
     monkeypatch.setenv("SEMILOCAL_PARTITION_EPSILOM", "1")
     words = refused(capsys, "partition", table, *JOB, "--epsilon", "1")
     assert "did you mean SEMILOCAL_PARTITION_EPSILON?" in words
+
+
+def test_an_option_in_a_variable_without_the_command_is_refused(
+    capsys: pytest.CaptureFixture[str], table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEMILOCAL_EPSILON", "1")
+    words = refused(capsys, "partition", table, *JOB, "--epsilon", "1")
+    assert "SEMILOCAL_EPSILON: names no command; write SEMILOCAL_PARTITION_EPSILON, or unset it" in words
+    monkeypatch.delenv("SEMILOCAL_EPSILON")
+    monkeypatch.setenv("SEMILOCAL_REQUIRE_ALL", "1")  # no option of the command: it is for another program
+    assert run_json(capsys, "partition", table, *JOB, "--epsilon", "1")["participants"] == 200
+
+
+def test_variables_that_are_read_elsewhere_are_known() -> None:
+    """All that the package names, but those of commands: such a variable is never taken for a forgotten command."""
+    sources = (path.read_text(encoding="utf-8") for path in Path(semilocal.__file__).parent.rglob("*.py"))
+    named = {found for text in sources for found in re.findall(r"\bSEMILOCAL_[A-Z_]+[A-Z]\b", text)}
+    of_commands = {name for name in named if name.count("_") > 1 and name.split("_")[1].lower() in COMMANDS}
+    assert named - of_commands - {CONFIG} == READ_ELSEWHERE
 
 
 def test_a_settings_file_that_was_named_must_be_there(

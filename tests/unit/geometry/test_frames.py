@@ -77,6 +77,45 @@ def test_a_job_on_a_frame_is_the_job_on_its_arrays(kind: str) -> None:
     assert "fare" in str(fares.spent)
 
 
+HEIGHT = sl.functions.coordinate(1)
+JOBS: dict[str, Callable[..., Any]] = {
+    "counts": lambda frame, **named: sl.counts(frame, BOX, trust="curator", **named),
+    "partition": lambda frame, **named: sl.partition(frame, BOX, trust="nobody", **named),
+    "points": lambda frame, **named: sl.points(frame, BOX, trust="curator", **named),
+    "mean": lambda frame, **named: sl.mean(frame, HEIGHT, BOX, trust="curator", **named),
+    "mean of a column": lambda frame, **named: sl.mean(
+        frame, BOX, value="fare", range=(0, 50), trust="curator", **named
+    ),
+    "cell_means": lambda frame, **named: sl.cell_means(frame, HEIGHT, BOX, trust="curator", **named),
+    "values": lambda frame, **named: sl.values(frame, HEIGHT, BOX, delta=0.05, k=20, **named),
+}
+
+
+@every
+@pytest.mark.parametrize("job", JOBS)
+def test_rows_that_repeat_a_person_are_refused_by_every_job(kind: str, job: str) -> None:
+    def run(columns: dict[str, Any], **named: Any) -> Any:
+        return JOBS[job](FRAMES[kind](columns), epsilon=2.0, rng=np.random.default_rng(3), **named)
+
+    with pytest.raises(InvalidInput, match=r"'person' looks like a person, .* users='person' .* rows_are_people=True"):
+        run(COLUMNS)
+    run(COLUMNS, users="person")
+    run(COLUMNS, users=PERSON)
+    run(COLUMNS, rows_are_people=True)
+    run(COLUMNS | {"person": np.arange(400)})
+    with pytest.raises(InvalidInput, match="users or rows_are_people, not both"):
+        run(COLUMNS, users="person", rows_are_people=True)
+
+
+@tables
+def test_rows_of_nobody_repeat_nobody(kind: str) -> None:
+    blank = COLUMNS | {"person": ["ann", " ", "", "bob", *[None] * 396]}
+    assert sl.counts(FRAMES[kind](blank), BOX, epsilon=1.0, trust="curator").total == 400
+    twice = FRAMES[kind](COLUMNS | {"person": ["ann", " ann", *[None] * 398]})
+    with pytest.raises(InvalidInput, match="looks like a person"):
+        sl.counts(twice, BOX, epsilon=1.0, trust="curator")
+
+
 def test_geoseries_and_single_columns_are_positions() -> None:
     assert np.array_equal(BOX.check(geo_frame(COLUMNS).geometry), POINTS)
     line = sl.Box((0,), (50,), names=("fare",))

@@ -77,8 +77,9 @@ def test_plain_files_really_take_the_quick_way(tmp_path: Path) -> None:
     path.write_text(PLAIN["commas"].replace("id,x,y", '"id","x","y"'))  # as many programs write it
     found = arrow.read_csv(path, ("id", "x", "y"), ["x", "y"], ["id"], delimiter=",", header=1)
     assert found is not None
-    assert [column.tolist() for column in found[0]] == [[1.5, -0.25, 0.1], [2.0, 1000.0, 7.0]]
-    assert found[1][0].tolist() == [1, 2, 1]
+    numbers = arrow.numbers_of(found, ["x", "y"])
+    assert [column.tolist() for column in numbers] == [[1.5, -0.25, 0.1], [2.0, 1000.0, 7.0]]
+    assert arrow.codes_of(found.column("id")).tolist() == [1, 2, 1]
 
 
 @pytest.mark.parametrize("name", ["commas", "a byte order mark", "letters", "quoted cells"])
@@ -97,7 +98,7 @@ def test_plain_gzipped_files_take_the_quick_way_and_damaged_ones_are_named(tmp_p
     path.write_bytes(whole)
     found = arrow.read_csv(path, ("id", "x", "y"), ["x"], ["id"], delimiter=",", header=1)
     assert found is not None
-    assert found[0][0].tolist() == [1.5, -0.25, 0.1]
+    assert arrow.numbers_of(found, ["x"])[0].tolist() == [1.5, -0.25, 0.1]
     path.write_bytes(whole[:-6])
     with pytest.raises(InvalidInput, match="gzip data is damaged"):
         read_points(path, labels=["id"])

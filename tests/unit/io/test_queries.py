@@ -35,6 +35,21 @@ def test_properties_and_ids_of_features_come_back(tmp_path: Path) -> None:
     assert read_queries(path, BOX).properties == {"name": ["park", None], "id": [7, None]}
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_without_areas_is_refused_with_what_areas_are(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"areas.{kind}"
+    if kind == "csv":
+        path.write_text("name,x0,y0\nOld town,0,0\n")
+    else:
+        pytest.importorskip("pyarrow")
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.table({"name": ["Old town"], "x0": [0.0], "y0": [0.0]}), path)
+    words = "no column 'x1'.*boxes .columns x0, y0, x1, y1, or x_lower, .*polygons .*GeoParquet.*a column called h3"
+    with pytest.raises(InvalidInput, match=words):
+        read_queries(path, BOX)
+
+
 def test_boxes_outside_the_domain_are_counted() -> None:
     boxes = np.array([[[0, 0], [1, 1]], [[0.5, 0], [3, 1]], [[5, 5], [6, 6]], [[-1, -1], [2, 3]]], dtype=float)
     assert Queries(boxes).outside(BOX) == (2, 1)

@@ -88,7 +88,7 @@ def run(
     outputs = {"--out": (out, jobs.REGIONS), "--html": (files.html, jobs.HTML)}
     return jobs.run_job(
         "counts", file, job, lambda job: _counts(job, asked, out, files), outputs=outputs,
-        inputs=[asked.queries, files.basemap], transcript=files.transcript,
+        inputs=[asked.queries, files.basemap], transcript=files.transcript, only_counted=True,
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def run(
     }
     return jobs.run_job(
         "partition", file, job, lambda job: _partition(job, out, plot, files), outputs=outputs,
-        inputs=[files.basemap], transcript=files.transcript,
+        inputs=[files.basemap], transcript=files.transcript, only_counted=plot is None,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
-from semilocal.io.people import check_rows_are_people, person_columns
+from semilocal.simulation.person_columns import COMMAND, check_rows_are_people, count_filled, person_columns
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,11 @@ def test_other_columns_are_not(name: str) -> None:
     assert person_columns([name]) == []
 
 
+def check(**labels: list[int]) -> None:
+    check_rows_are_people("f.csv", {name: count_filled(np.array(codes)) for name, codes in labels.items()}, COMMAND)
+
+
 def test_repeats_are_refused_and_nobody_is_no_person() -> None:
-    check_rows_are_people("f.csv", {"id": np.array([1, 2, 3]), "user": np.array([-1, -1, 4])})
+    check(id=[1, 2, 3], user=[-1, -1, 4])
     with pytest.raises(InvalidInput, match=r"'user'.*lose epsilon for each.*--user.*--rows-are-people"):
-        check_rows_are_people("f.csv", {"id": np.array([1, 2, 3]), "user": np.array([1, 2, 1])})
+        check(id=[1, 2, 3], user=[1, 2, 1])

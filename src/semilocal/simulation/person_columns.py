@@ -1,0 +1,81 @@
+"""Columns that say whose row it is: rows are taken for people only where none of them repeats anybody.
+
+Knows names of columns and how often their content repeats. Knows no positions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Integers
+from ..errors import InvalidInput
+
+__all__ = ["CALL", "COMMAND", "Filled", "Ways", "check_rows_are_people", "count_filled", "person_columns"]
+
+_PERSON = re.compile(
+    r"(user|person|people|device|phone|taxi|cab|driver|rider|vehicle|car|bike|customer|client|member|account|subscriber|"
+    r"participant|patient|employee|individual|visitor|traveller|traveler|owner)s?(id|key|name|no|nr|num|number|hash)?"
+    r"|u?id|imei|imsi|mac|msisdn|username"
+)
+
+
+class Filled(NamedTuple):
+    """How many rows of a column hold something, and how many different things these are."""
+
+    rows: int
+    different: int
+
+
+class Ways(NamedTuple):
+    """What to write: one row of each person, several, or every row is another person."""
+
+    one: str
+    several: str
+    rows_are_people: str
+
+
+COMMAND = Ways("--user {name!r}", "--rows-per-user M", "--rows-are-people")
+CALL = Ways("users={name!r}", "rows_per_user=M", "rows_are_people=True")
+
+
+def person_columns(columns: Sequence[str]) -> list[str]:
+    """The columns whose name says that they tell people (or their devices) apart.
+
+    Examples
+    --------
+    >>> person_columns(["lon", "lat", "User ID", "speed", "taxi_id"])
+    ['User ID', 'taxi_id']
+    """
+    return [name for name in columns if _PERSON.fullmatch(re.sub(r"[^a-z]", "", name.lower()))]
+
+
+def count_filled(codes: Integers) -> Filled:
+    """Of a column as codes int64[n], equal for equal content; -1 for nobody."""
+    known = codes[codes >= 0]
+    return Filled(len(known), len(np.unique(known)))
+
+
+def check_rows_are_people(where: object, labels: Mapping[str, Filled], ways: Ways) -> None:
+    """Refuse rows in which the same person seems to have several.
+
+    Parameters
+    ----------
+    where : object
+        The file or the frame, for the message.
+    labels : mapping of str to Filled
+        Columns that look like a person.
+    ways : Ways
+        What the message advises.
+    """
+    for name, filled in labels.items():
+        if filled.different < filled.rows:
+            raise InvalidInput(
+                f"{where}: column {name!r} looks like a person, and some have several rows. The promise is made to "
+                f"people: a person with several rows would lose epsilon for each of them and fill a crowd alone. Use "
+                f"{ways.one.format(name=name)} to draw one row per person (or {ways.several} with a promise M times "
+                f"weaker); if every row really is another person, say {ways.rows_are_people}"
+            )
