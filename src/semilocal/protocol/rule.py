@@ -73,7 +73,7 @@ class Frontier(NamedTuple):
 
     def rows(self, chosen: Integers | Flags | slice) -> Frontier:
         """Some of the cells."""
-        return Frontier(*(column[chosen] for column in self))
+        return Frontier._make(column[chosen] for column in self)
 
 
 class Ended(NamedTuple):
