@@ -107,7 +107,7 @@ def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -
     world = 0 if at == "here" else 1
     start = _Node(
         1, 1, others, np.zeros(runs, np.int64), codes, np.zeros(2, bool), np.arange(runs), np.zeros(runs), 0, np.nan,
-        np.zeros(runs), True,
+        np.zeros((2, runs)), True,
     )  # fmt: skip
     waiting = [start]
     while waiting:
