@@ -19,7 +19,6 @@ from reference_trees import Sphere, Table
 
 WORD = 2**64
 QUANTILE = 1.6448536269514722
-VISITOR_QUANTILE = 3.7190164854556804
 LONGITUDE, LATITUDE = ("lon", "lng", "long", "longitude"), ("lat", "latitude")
 
 
@@ -346,60 +345,30 @@ def estimates(randomizer: dict[str, Any], n: int, tally: list[int]) -> list[floa
     return [(count - n * p0) / (p - p0) for count in tally]
 
 
-def variance(randomizer: dict[str, Any], children: int, share: float, m: int) -> float:
-    """Per responder, of how many are estimated in m of the children that hold this share (8)."""
-    if randomizer["kind"] == "randomized-response":
-        p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], children))
-        u, v = p + (m - 1) * p0, m * p0
-        return float((share * u * (1 - u) + (1 - share) * v * (1 - v)) / ((p - p0) * (p - p0)))
-    weights = laplace_weights(randomizer["epsilon"])
-    mean = sum(weight * value for value, weight in weights.items()) / WORD
-    return float(m * (sum(weight * value * value for value, weight in weights.items()) / WORD - mean * mean))
-
-
-def own_visitors(weights: list[int], visitors: float, doubt: float) -> tuple[list[float], list[float]]:
-    """Visitors expected in each child before the verdict, and the variance of their number."""
-    parts = [weight / sum(weights) for weight in weights]
-    own = [visitors * part for part in parts]
-    return own, [doubt * part * part + mean * (1 - part) for part, mean in zip(parts, own, strict=True)]
-
-
-def moved_by_trim(
-    task: dict[str, Any], n: int, found: list[float], own: list[float], kept: list[int]
-) -> tuple[float, float]:
-    """How many are moved if only these children go on, and the variance of the estimate."""
-    gone = [child for child in range(len(found)) if child not in kept]
-    if not gone or not kept:
-        return 0.0, 0.0
-    moved = max(in_order([found[child] for child in gone]), in_order([own[child] for child in gone]))
-    return moved, n * variance(task["randomizer"], len(found), task["tau"], len(gone))
-
-
-def too_many_visitors(
-    task: dict[str, Any], n: int, weights: list[int], found: list[float], kept: list[int], visitors: float, doubt: float
-) -> bool:
-    """Whether one of the kept children of a TRIM may hold more visitors than allowed."""
-    limit = task["max_visitors"]
-    own, unsure = own_visitors(weights, visitors, doubt)
-    moved, noise = moved_by_trim(task, n, found, own, kept)
-    left = in_order([found[child] for child in range(len(found)) if child not in kept])
-    one = math.sqrt(n * variance(task["randomizer"], len(found), 1.0, 1))
-    for child in kept:
-        part = weights[child] / sum(weights[other] for other in kept)
-        come = moved * part
-        error = (1 - limit) * part * math.sqrt(noise) + limit * one
-        total = own[child] + come + VISITOR_QUANTILE * math.sqrt(unsure[child] + come * (1 - part) + error * error)
-        if total > limit * (found[child] + left * part):
-            return True
-    return False
+def visitors_in(
+    weights: list[int], visitors: float, kept: list[int], found: list[float]
+) -> tuple[list[float], list[float]]:
+    """Visitors expected in each child already, and those that come if only some children go on."""
+    whole, room = sum(weights), sum(weights[child] for child in kept)
+    moved = max(0.0, in_order([found[child] for child in range(len(found)) if child not in kept]))
+    own = [visitors * weight / whole for weight in weights]
+    return own, [moved * weight / room if room else 0.0 for weight in weights]
 
 
 def sparse(task: dict[str, Any], n: int, tally: list[int], failing: list[int]) -> bool:
     """Whether the failing children together are surely at most a share tau."""
-    randomizer, tau = task["randomizer"], task["tau"]
+    randomizer, tau, m = task["randomizer"], task["tau"], len(failing)
     found = estimates(randomizer, n, tally)
     total = in_order([found[child] for child in failing])
-    return bool(total + QUANTILE * math.sqrt(n * variance(randomizer, len(tally), tau, len(failing))) <= tau * n)
+    if randomizer["kind"] == "randomized-response":
+        p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], len(tally)))
+        u, v = p + (m - 1) * p0, m * p0
+        variance = (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / (p - p0) ** 2
+    else:
+        weights = [(value, weight / WORD) for value, weight in laplace_weights(randomizer["epsilon"]).items()]
+        mean = math.fsum(w * value for value, w in weights)
+        variance = m * (math.fsum(w * value * value for value, w in weights) - mean * mean)
+    return bool(total + QUANTILE * math.sqrt(n * variance) <= tau * n)
 
 
 def too_small(task: dict[str, Any], cell: int) -> bool:
@@ -412,26 +381,19 @@ def too_small(task: dict[str, Any], cell: int) -> bool:
 
 
 def verdict(
-    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, doubt: float, cell: int
-) -> tuple[list[int], bool, list[float], list[float]]:
-    """Children that go on, whether that is a TRIM, the visitors then expected in each, and their variances."""
-    kept, trimmed = judged(task, n, tally, trims, visitors, doubt, cell)
+    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, cell: int
+) -> tuple[list[int], bool, list[float]]:
+    """Children that go on, whether that is a TRIM, and the visitors then expected in each of them."""
+    kept, trimmed = judged(task, n, tally, trims, visitors, cell)
     if task["rule"] != "trim":
-        return kept, trimmed, [0.0] * len(kept), [0.0] * len(kept)
+        return kept, trimmed, [0.0] * len(kept)
     weights = tree_of(task["hierarchy"]).child_weights(cell)
-    own, unsure = own_visitors(weights, visitors, doubt)
-    moved, noise = moved_by_trim(task, n, estimates(task["randomizer"], n, tally), own, kept)
-    parts = [weights[child] / sum(weights[other] for other in kept) for child in kept]
-    return (
-        kept, trimmed,
-        [own[child] + moved * part for child, part in zip(kept, parts, strict=True)],
-        [unsure[child] + (noise * part * part + moved * part * (1 - part))
-         for child, part in zip(kept, parts, strict=True)],
-    )  # fmt: skip
+    own, come = visitors_in(weights, visitors, kept, estimates(task["randomizer"], n, tally))
+    return kept, trimmed, [own[child] + come[child] for child in kept]
 
 
 def judged(
-    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, doubt: float, cell: int
+    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, cell: int
 ) -> tuple[list[int], bool]:
     """Children that go on, and whether that is a TRIM."""
     if too_small(task, cell):
@@ -443,19 +405,20 @@ def judged(
     delta = task["delta"] / ((1 + task["max_trims"]) * children)
     liars = task["tolerate_liars"]
     weights, limit = tree_of(task["hierarchy"]).child_weights(cell), task["max_visitors"]
-    least = threshold(randomizer["kind"], randomizer["epsilon"], len(tally), n - liars, task["k"], delta)
-    passing = [child for child, count in enumerate(tally) if n - liars >= task["k"] and count - liars >= least]
-    if limit < 1 and doubt > 0:
-        own, unsure = own_visitors(weights, visitors, doubt)
-        honest = estimates(randomizer, n - liars, [count - liars for count in tally])
-        noise = limit * limit * (n * variance(randomizer, len(tally), 1.0, 1))
-        most = [mean + VISITOR_QUANTILE * math.sqrt(unsure[child] + noise) for child, mean in enumerate(own)]
-        passing = [child for child in passing if honest[child] >= most[child] / limit]
+    passing = []
+    for child, count in enumerate(tally):
+        needed = task["k"]
+        if limit < 1:
+            needed = max(needed, math.ceil(visitors * weights[child] / sum(weights) / limit))
+        least = threshold(randomizer["kind"], randomizer["epsilon"], len(tally), n - liars, needed, delta)
+        if n - liars >= needed and count - liars >= least:
+            passing.append(child)
     if task["rule"] == "each" or len(passing) == len(tally):
         return passing, False
     failing = [child for child in range(len(tally)) if child not in passing]
     found = estimates(randomizer, n, tally)
-    crowded = limit < 1 and too_many_visitors(task, n, weights, found, passing, visitors, doubt)
+    own, come = visitors_in(weights, visitors, passing, found)
+    crowded = limit < 1 and any(own[child] + come[child] > limit * (found[child] + come[child]) for child in passing)
     trims_left = task["rule"] == "trim" and passing and trims < task["max_trims"]
     if trims_left and sparse(task, n, tally, failing) and not crowded:
         return passing, True
@@ -475,7 +438,7 @@ class Device:
         self.pseudonym = pseudonym(secret, self.id)
         self.code = self.tree.code_of(point)
         self.cell, self.round, self.trims, self.moves = 1, 1, 0, 0
-        self.visitors = self.doubt = 0.0
+        self.visitors = 0.0
         self.finished = self.lost = self.answered = False
         self.crowd: int | None = None
 
@@ -501,8 +464,7 @@ class Device:
         if self.round > self.task["max_rounds"]:
             self.finished, self.crowd = True, responders[row]
             return
-        path = self.trims, self.visitors, self.doubt
-        found, trimmed, visitors, doubt = verdict(self.task, responders[row], tally[row], *path, self.cell)
+        found, trimmed, visitors = verdict(self.task, responders[row], tally[row], self.trims, self.visitors, self.cell)
         assert found == kept[row], "a verdict that does not follow from the tally"
         child = self.tree.child(self.code, self.round - 1)
         if self.task["rule"] == "each" and child not in found:
@@ -516,8 +478,7 @@ class Device:
                 self.point = self.tree.middle(self.code)
                 child = self.tree.child(self.code, self.round - 1)
                 self.moves += 1
-            self.visitors, self.doubt = visitors[found.index(child)], doubt[found.index(child)]
-            self.cell = self.tree.child_cell(self.cell, child)
+            self.cell, self.visitors = self.tree.child_cell(self.cell, child), visitors[found.index(child)]
             self.round, self.trims, self.answered = self.round + 1, self.trims + trimmed, False
 
 

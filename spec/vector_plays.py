@@ -52,7 +52,7 @@ def play_list() -> list[tuple[str, str, Task, list[list[float]], dict[int, list[
              *([round(40 * x, 3), round(30 * y + 30, 3)]
                for x, y in cluster("k", 22, 2, 3, centre=0.4, width=0.2))], {}),
         ("trim-table", "a number of children per cell; leaves that are reached early go on with one", Task.build(
-            hierarchy=CUTS, epsilon=6.0, tau=0.4, max_visitors=0.9, **small),
+            hierarchy=CUTS, epsilon=6.0, tau=0.4, **small),
             [[round(120 * x, 3)] for x, in cluster("l", 26, 1, 5, centre=0.2, width=0.2)], {}),
         ("each-labels", "a table of labels: positions are numbers of leaves and a half", Task.build(
             hierarchy=CODES, epsilon=5.0, rule="each", **small),

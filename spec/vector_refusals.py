@@ -45,7 +45,7 @@ class Story:
         if kept is None and last.round > self.task.max_rounds:
             kept = ()
         elif kept is None:
-            frontier = frontier_at([state.cell], trims=state.trims, visitors=state.visitors, doubt=state.doubt)
+            frontier = frontier_at([state.cell], trims=state.trims, visitors=state.visitors)
             wide = [*tally, *[0] * (self.task.hierarchy.fanout - len(tally))]
             kept = tuple(np.flatnonzero(decide(self.task, frontier, [responders], [wide]).kept[0]).tolist())
         widths = self.task.hierarchy.fanouts(np.array(last.cells, dtype=np.uint64)).tolist()
@@ -248,10 +248,10 @@ def refusal_list() -> Iterator[tuple[str, str, str, Callable[[], Made]]]:
         start.tell(start.query())
         yield name, "wrong-verdict", why, closed(start, start.close(1000, *tally), kept=(kept,))
     start = answered("visitors")
-    start.tell(start.close(20_000, 14_621, 5_379))
+    start.tell(start.close(400, 285, 115))
     start.tell(start.query())
-    yield "trim-that-makes-too-many-visitors", "wrong-verdict", "more than a tenth might have been moved", closed(
-        start, start.close(20_000, 13_789, 6_211), kept=((0,),))  # fmt: skip
+    yield "trim-that-makes-too-many-visitors", "wrong-verdict", "more than a tenth would have been moved", closed(
+        start, start.close(400, 272, 128), kept=((0,),))  # fmt: skip
     start = answered("quad")
     yield "trim-keeps-a-child-that-failed", "wrong-verdict", "child 2 did not pass", closed(
         start, start.close(1000, 560, 230, 105, 105), kept=((0, 1, 2),))  # fmt: skip

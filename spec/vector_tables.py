@@ -195,7 +195,7 @@ def threshold_table() -> Json:
 
 
 def verdict_table() -> Json:
-    """[responders, tally, trims, visitors, their variance, kept, whether it is a TRIM, visitors and variances then]."""
+    """[responders, tally, trims and visitors so far, kept, whether it is a TRIM, visitors then], for one cell."""
     small, lake = {"delta": 0.05, "k": 20, "epsilon": 1.0}, Box((0.0, 40.0), (4.0, 44.0), names=("lon", "lat"))
     plane, square = Task.build(lake, resolution=83.0, **small), {"tree": "quad", "resolution": 84.0, **small}  # type: ignore[arg-type]
     out = []
@@ -241,17 +241,12 @@ def verdict_table() -> Json:
         rows = []
         for tally in tallies:
             paths = (
-                [(0, 0.0, 0.0), (0, 0.0, 900.0), (0, 101.7, 90.3), (1, 500.0, 920.5), (1, 620.0, 0.7),
-                 (task.max_trims, 30.0, 301.0)]
-                if task.max_trims
-                else [(0, 0.0, 0.0)]
-            )  # fmt: skip
-            for trims, visitors, doubt in paths:
-                frontier = frontier_at([cell], trims=trims, visitors=visitors, doubt=doubt)
-                ruling = decide(task, frontier, [1000], [tally])
+                [(0, 0.0), (0, 101.7), (1, 700.0), (1, 720.0), (task.max_trims, 30.0)] if task.max_trims else [(0, 0.0)]
+            )
+            for trims, visitors in paths:
+                ruling = decide(task, frontier_at([cell], trims=trims, visitors=visitors), [1000], [tally])
                 kept, after = np.flatnonzero(ruling.kept[0]).tolist(), ruling.frontier
                 trimmed = bool(len(kept)) and int(after.trims[0]) > trims
-                path = [trims, visitors, doubt]
-                rows.append([1000, tally, *path, kept, trimmed, after.visitors.tolist(), after.doubt.tolist()])
+                rows.append([1000, tally, trims, visitors, kept, trimmed, after.visitors.tolist()])
         out.append({"name": name, "cell": cell, "task": plain(task), "verdicts": rows})
     return out

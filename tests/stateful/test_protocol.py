@@ -111,8 +111,7 @@ class Model:
 
     def verdict(self, responders: int, tally: list[int]) -> list[int]:
         device = self.device
-        path = device.trims, device.visitors, device.doubt
-        return reference.verdict(self.fields, responders, tally, *path, device.cell)[0]
+        return reference.verdict(self.fields, responders, tally, device.trims, device.visitors, device.cell)[0]
 
     def possible(self, responders: int, tally: list[int]) -> bool:
         if len(tally) != self.device.tree.fanout:

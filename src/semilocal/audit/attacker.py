@@ -107,7 +107,7 @@ def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -
     world = 0 if at == "here" else 1
     start = _Node(
         1, 1, others, np.zeros(runs, np.int64), codes, np.zeros(2, bool), np.arange(runs), np.zeros(runs), 0, np.nan,
-        np.zeros((2, runs)), True,
+        np.zeros(runs), True,
     )  # fmt: skip
     waiting = [start]
     while waiting:
@@ -129,7 +129,7 @@ class _Node:
     scores: Floats
     trims: int
     expected: float
-    visitors: Floats  # float64[2, plays]: expected in the cell, from what is public, and the variance of their number
+    visitors: Floats  # float64[plays]: expected in the cell, from what is public
     together: bool  # whether both positions could have come here
 
 
@@ -148,11 +148,10 @@ def _step(task: Task, node: _Node, world: int, out: Plays, rng: np.random.Genera
     reports = randomizer.respond_many(child, rng)
     tally = randomizer.draw_tally(fixed + drift, rng) + randomizer.tally(reports, np.arange(size), size)
     cells = np.full(size, node.cell, dtype=np.uint64)
-    moved, doubt = node.visitors
-    frontier = frontier_at(cells, trims=node.trims, expected=node.expected, visitors=moved, doubt=doubt)
+    frontier = frontier_at(cells, trims=node.trims, expected=node.expected, visitors=node.visitors)
     ruling = decide(task, frontier, node.drifting + len(node.others) + 1, tally)
-    visitors = np.zeros((2, *ruling.kept.shape))
-    visitors[:, ruling.kept] = ruling.frontier.visitors, ruling.frontier.doubt
+    visitors = np.zeros(ruling.kept.shape)
+    visitors[ruling.kept] = ruling.frontier.visitors
     # Log of how likely each report is in each child, up to a constant.
     likely = np.stack([report_scores(task, reports, place, 0) for place in range(fanout)], axis=1)
     patterns, which = np.unique(ruling.kept, axis=0, return_inverse=True)
@@ -174,7 +173,7 @@ def _step(task: Task, node: _Node, world: int, out: Plays, rng: np.random.Genera
             rows = chosen[arrives == goal]
             leaving = (fixed + drift[rows])[:, ~kept].sum(axis=1) if task.rule != "each" else np.zeros(len(rows), int)
             comes = drift[rows, goal] + rng.binomial(leaving, 1 / max(int(kept.sum()), 1))
-            known = ruling.estimates[rows, goal], visitors[:, rows, goal]
+            known = ruling.estimates[rows, goal], visitors[rows, goal]
             following += _after(task, node, rows, kept, goal, comes, likely[rows], own, known)
     return following
 
@@ -198,7 +197,7 @@ def _after(
         _Node(
             node.round + 1, cell, inside, drifting[near == value], node.codes, np.asarray(moved),
             node.runs[rows][near == value], (node.scores[rows] + gain)[near == value], node.trims + trim,
-            float(np.mean(expected[near == value])), visitors[:, near == value], together,
+            float(np.mean(expected[near == value])), visitors[near == value], together,
         )
         for value in np.unique(near)
     ]  # fmt: skip

@@ -174,7 +174,7 @@ def _steps(task: Task, node: _Followed, depth: int, inside: bool) -> Iterator[tu
     Reports outside the victim's cell do not depend on its position.
     """
     size = len(node.others) + node.drifting
-    for (pattern, visitors, doubt), reports in _verdicts(task, *_path(node.frontier), size).items():
+    for (pattern, visitors), reports in _verdicts(task, *_path(node.frontier), size).items():
         kept = np.array(pattern)
         goals: list[int | None] = [None, *np.flatnonzero(kept).tolist()]
         for child in goals[1:] or goals:
@@ -184,39 +184,35 @@ def _steps(task: Task, node: _Followed, depth: int, inside: bool) -> Iterator[tu
                 if child is None:
                     yield ratio, None
                     continue
-                for following in _follow(task, node, kept, (visitors[child], doubt[child]), child, ratio, depth):
+                for following in _follow(task, node, kept, visitors[child], child, ratio, depth):
                     if not (inside and following.moved[1]):
                         yield ratio, following
 
 
-def _path(frontier: Frontier) -> tuple[int, int, float, float]:
+def _path(frontier: Frontier) -> tuple[int, int, float]:
     """The one cell of a frontier, and what a verdict depends on beside its tally."""
-    return int(frontier.cells[0]), int(frontier.trims[0]), float(frontier.visitors[0]), float(frontier.doubt[0])
+    return int(frontier.cells[0]), int(frontier.trims[0]), float(frontier.visitors[0])
 
 
-# Children that go on, the visitors then expected in each, and the variance of their number.
-_Verdict = tuple[tuple[bool, ...], tuple[float, ...], tuple[float, ...]]
+_Verdict = tuple[tuple[bool, ...], tuple[float, ...]]  # children that go on, and the visitors then expected in each
 
 
 @lru_cache(maxsize=1 << 16)
-def _verdicts(
-    task: Task, cell: int, trims: int, visitors: float, doubt: float, others: int
-) -> dict[_Verdict, list[int]]:
+def _verdicts(task: Task, cell: int, trims: int, visitors: float, others: int) -> dict[_Verdict, list[int]]:
     """Verdicts that can follow, and the victim's reports with which each can."""
     fanout = task.hierarchy.fanout
     tallies = _tallies(others, fanout)
     rows = len(tallies)
-    frontier = frontier_at(np.full(rows, cell, dtype=np.uint64), trims=trims, visitors=visitors, doubt=doubt)
+    frontier = frontier_at(np.full(rows, cell, dtype=np.uint64), trims=trims, visitors=visitors)
     out: dict[_Verdict, list[int]] = {}
     for report in range(fanout):
         everybody = tallies + np.eye(fanout, dtype=np.int64)[report]
         ruling = decide(task, frontier, np.full(rows, others + 1), everybody)
-        known = np.zeros((3, *ruling.kept.shape))
-        known[0] = ruling.kept
+        expected = np.zeros(ruling.kept.shape)
         if task.max_visitors < 1.0:  # without a limit they decide nothing
-            known[1:, ruling.kept] = ruling.frontier.visitors, ruling.frontier.doubt
-        for row in np.unique(known.transpose(1, 0, 2), axis=0).tolist():
-            verdict = tuple(goes > 0 for goes in row[0]), tuple(row[1]), tuple(row[2])
+            expected[ruling.kept] = ruling.frontier.visitors
+        for row in np.unique(np.concatenate([ruling.kept, expected], axis=1), axis=0).tolist():
+            verdict = tuple(bool(goes) for goes in row[:fanout]), tuple(row[fanout:])
             out.setdefault(verdict, []).append(report)
     return out
 
@@ -250,7 +246,7 @@ def _chance(task: Task, report: int, child: int | None, kept: Flags, own: int | 
 
 
 def _follow(
-    task: Task, node: _Followed, kept: Flags, visitors: tuple[float, float], child: int, ratio: Fraction, depth: int
+    task: Task, node: _Followed, kept: Flags, visitors: float, child: int, ratio: Fraction, depth: int
 ) -> Iterator[_Followed]:
     """Where the victim's path goes on, for every number of moved others that may come along."""
     tree = task.hierarchy
@@ -259,8 +255,7 @@ def _follow(
     own = tree.child_of(node.victim, depth)
     moved = (node.moved[0] or not kept[own[0]], node.moved[1] or not kept[own[1]])
     trims = node.frontier.trims + (not kept.all())
-    expected, doubt = visitors
-    following = frontier_at(tree.child(node.frontier.cells, [child]), trims=trims, visitors=expected, doubt=doubt)
+    following = frontier_at(tree.child(node.frontier.cells, [child]), trims=trims, visitors=visitors)
     alone = kept.sum() == 1  # then everybody comes along
     most = node.drifting + leaving
     for drifting in (most,) if alone else range(most + 1):

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Floats, Integers
 from ..geometry.earth import is_map
 from ..geometry.sides import side_unit
 from ..hierarchy.base import Cells, Hierarchy
-from ..protocol.rule import Played, least_estimates, randomizers, too_many_visitors, too_small
+from ..protocol.rule import Played, crowds_needed, randomizers, too_many_visitors, too_small
 from ..protocol.task import Task
 from ..randomizer.base import Randomizer
 
@@ -30,25 +30,25 @@ class Spread(NamedTuple):
     ----------
     low, high : float64[m, fanout]
         95 % interval of the noise around each estimate, within 0 and the responders; NaN where there is no child.
+    crowds : int64[m, fanout]
+        The crowd that each child has to prove: k, or more because of the visitors expected in it.
     needed : float64[m, fanout]
-        The estimate with which each child passes; infinite if the cell has too few responders for a crowd of k.
-    visited : bool[m, fanout]
-        Whether that is more than what proves a crowd of k, because of the visitors who may be in it.
+        The estimate with which it does; infinite if the cell has too few responders for that.
     """
 
     low: Floats
     high: Floats
+    crowds: Integers
     needed: Floats
-    visited: Flags
 
 
 def child_spread(task: Task, played: Played) -> Spread:
     """Intervals of the estimates of a round, and what they are measured against."""
     shape = played.ruling.estimates.shape
     low, high, needed = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.inf)
-    visited = np.zeros(shape, dtype=bool)
+    crowds = crowds_needed(task, played.frontier)
     if not played.tally.shape[1]:
-        return Spread(low, high, needed, visited)
+        return Spread(low, high, crowds, needed)
     for rows, randomizer in randomizers(task, played.cells):
         size = played.responders[rows]
         columns = slice(randomizer.fanout)
@@ -58,26 +58,20 @@ def child_spread(task: Task, played: Played) -> Spread:
         error = np.sqrt(size[:, None] * (outside + (inside - outside) * share))
         low[rows, columns] = np.clip(estimates - _NORMAL * error, 0, size[:, None])
         high[rows, columns] = np.clip(estimates + _NORMAL * error, 0, size[:, None])
-        crowd = _crowd_needed(task, randomizer, size)[:, None]
-        for_visitors = least_estimates(task, randomizer, played.frontier.rows(rows), size)
-        for_visitors += _repeat(randomizer, np.array([task.tolerate_liars]), np.array([task.tolerate_liars]))
-        needed[rows, columns] = np.maximum(crowd, for_visitors)
-        visited[rows, columns] = for_visitors > crowd
-    return Spread(low, high, needed, visited)
+        needed[rows, columns] = _needed(task, randomizer, size, crowds[rows, columns])
+    return Spread(low, high, crowds, needed)
 
 
-def _crowd_needed(task: Task, randomizer: Randomizer, size: Integers) -> Floats:
-    """The estimates with which the children of cells prove a crowd of k: float64[m]."""
-    liars, out = task.tolerate_liars, np.full(len(size), np.inf)
-    enough = size - liars >= task.k
-    tally = randomizer.threshold(size[enough] - liars, k=task.k, delta=task.delta_test) + liars
-    out[enough] = _repeat(randomizer, tally, size[enough])
+def _needed(task: Task, randomizer: Randomizer, size: Integers, crowds: Integers) -> Floats:
+    """The estimates with which the children of cells prove their crowds: float64[m, children]."""
+    liars, out = task.tolerate_liars, np.full(crowds.shape, np.inf)
+    for crowd in np.unique(crowds).tolist():
+        rows, children = np.nonzero((crowds == crowd) & (size - liars >= crowd)[:, None])
+        tally = randomizer.threshold(size[rows] - liars, k=crowd, delta=task.delta_test) + liars
+        out[rows, children] = randomizer.estimate(np.repeat(tally[:, None], randomizer.fanout, axis=1), size[rows])[
+            :, 0
+        ]
     return out
-
-
-def _repeat(randomizer: Randomizer, tally: Integers, size: Integers) -> Floats:
-    """The estimate of a child with this tally: float64[m]."""
-    return randomizer.estimate(np.repeat(tally[:, None], randomizer.fanout, axis=1), size)[:, 0]
 
 
 def part_names(hierarchy: Hierarchy, cells: Cells, numbers: Integers) -> list[str]:
@@ -121,24 +115,24 @@ def stop_reasons(task: Task, played: Played, rows: Integers, spread: Spread) -> 
     estimates = np.where(np.isnan(played.ruling.estimates[rows]), np.inf, played.ruling.estimates[rows])
     passing = (estimates >= spread.needed[rows]) & np.isfinite(estimates)
     weakest = np.argmin(np.where(passing, np.inf, estimates), axis=1)
-    crowded = _crowded(task, played, rows, passing)
+    crowded = too_many_visitors(task, played.frontier.rows(rows), passing, estimates)
     names = part_names(task.hierarchy, played.cells[rows], weakest)
     small = too_small(task, played.cells[rows]) if task.min_side else np.zeros(len(rows), dtype=bool)
     out = []
     for place, row in enumerate(rows.tolist()):
         child = int(weakest[place])
-        responders, needed = int(played.responders[row]), float(spread.needed[row, child])
+        responders, needed, crowd = int(played.responders[row]), spread.needed[row, child], spread.crowds[row, child]
         if small[place]:
             least = " by ".join(f"{side:g}" for side in task.min_side)
             unit = f"{least} {side_unit(task.box)}".strip()
             out.append(f"Not split: its parts would have sides below the task's resolution, {unit}.")
             continue
         if not np.isfinite(needed):
-            out.append(f"Not split: {_people(responders)} answered, too few to prove {_crowd(task)} in a part.")
+            proof = _crowd(task, int(crowd))
+            out.append(f"Not split: {_people(responders)} answered, too few to prove {proof} in a part.")
             continue
         found = _estimate(estimates[place, child], spread.low[row, child], spread.high[row, child])
-        proof = _proof(task, needed, visited=bool(spread.visited[row, child]))
-        words = f"Not split: the {names[place]} is estimated at {found}; {proof}."
+        words = f"Not split: the {names[place]} is estimated at {found}; {_proof(task, float(needed), int(crowd))}."
         if task.rule == "trim" and passing[place].any():
             used = int(played.frontier.trims[row])
             if used >= task.max_trims:
@@ -146,7 +140,7 @@ def stop_reasons(task: Task, played: Played, rows: Integers, spread: Spread) -> 
             elif crowded[place]:
                 words += (
                     f" It was not trimmed: then more than {100 * task.max_visitors:g} % of the people in what is kept "
-                    "might be visitors, moved there from elsewhere."
+                    "would be visitors, moved there from elsewhere."
                 )
             else:
                 words += f" It was not trimmed: it may hold more than {100 * task.tau:g} % of the cell."
@@ -159,7 +153,7 @@ def trim_reasons(task: Task, played: Played, rows: Integers, numbers: Integers, 
     out = []
     for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
         found = _estimate(played.ruling.estimates[row, number], spread.low[row, number], spread.high[row, number])
-        proof = _proof(task, float(spread.needed[row, number]), visited=bool(spread.visited[row, number]))
+        proof = _proof(task, float(spread.needed[row, number]), int(spread.crowds[row, number]))
         if task.rule == "each":
             out.append(f"Left behind: estimated at {found}; {proof}.")
         else:
@@ -170,29 +164,19 @@ def trim_reasons(task: Task, played: Played, rows: Integers, numbers: Integers, 
     return out
 
 
-def _crowded(task: Task, played: Played, rows: Integers, passing: Flags) -> Flags:
-    """Whether visitors were too many for a TRIM to the children that pass: bool[m]."""
-    out = np.zeros(len(rows), dtype=bool)
-    for chosen, randomizer in randomizers(task, played.cells[rows]):
-        columns, these = slice(randomizer.fanout), rows[chosen]
-        out[chosen] = too_many_visitors(
-            task, randomizer, played.frontier.rows(these), passing[chosen, columns],
-            played.ruling.estimates[these, columns], played.responders[these],
-        )  # fmt: skip
-    return out
-
-
-def _proof(task: Task, needed: float, *, visited: bool) -> str:
+def _proof(task: Task, needed: float, crowd: int) -> str:
     if not np.isfinite(needed):
-        return f"too few answered to prove {_crowd(task)}"
-    if visited:
-        share = f"at most {100 * task.max_visitors:g} % may be visitors, moved there from elsewhere"
-        return f"it takes {needed:,.0f} (more than for {_crowd(task)}, because {share})"
-    return f"it takes {needed:,.0f} to prove {_crowd(task)}"
+        return f"too few answered to prove {_crowd(task, crowd)}"
+    return f"it takes {needed:,.0f} to prove {_crowd(task, crowd)}"
 
 
-def _crowd(task: Task) -> str:
-    return f"a crowd of k = {task.k}"
+def _crowd(task: Task, crowd: int) -> str:
+    if crowd == task.k:
+        return f"a crowd of k = {task.k}"
+    return (
+        f"a crowd of {crowd:,} (more than k = {task.k}, because at most {100 * task.max_visitors:g} % may be visitors, "
+        "moved there from elsewhere)"
+    )
 
 
 def _estimate(value: float, low: float, high: float) -> str:

@@ -71,7 +71,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     moves: int = 0
     trims: int = 0
     visitors: float = 0.0  # expected in the cell, from what is public
-    doubt: float = 0.0  # variance of their number
     expected: float | None = None
     question: bytes = b""  # digest of the query that was answered
     answered: int = 0  # rounds answered
@@ -297,7 +296,7 @@ class Participant:
         tally = np.pad(sums, [(0, 0), (0, task.hierarchy.fanout - width)])
         cell = np.array([state.cell], dtype=np.uint64)
         expected = np.nan if state.expected is None else state.expected
-        frontier = frontier_at(cell, trims=state.trims, expected=expected, visitors=state.visitors, doubt=state.doubt)
+        frontier = frontier_at(cell, trims=state.trims, expected=expected, visitors=state.visitors)
         ruling = decide(task, frontier, size, tally)
         kept = np.flatnonzero(ruling.kept[0])
         if tuple(kept.tolist()) != closed.kept[row]:
@@ -324,7 +323,7 @@ class Participant:
         return msgspec.structs.replace(
             state, phase="waiting", round=state.round + 1, cell=int(following.cells[place]), code=int(code[0]),
             moves=state.moves + moved, trims=int(following.trims[place]), visitors=float(following.visitors[place]),
-            doubt=float(following.doubt[place]), expected=float(following.expected[place]), question=b"",
+            expected=float(following.expected[place]), question=b"",
         )  # fmt: skip
 
     def _check_exposure(self, answered: int, indices: tuple[int, ...]) -> None:

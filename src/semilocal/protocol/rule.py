@@ -11,10 +11,9 @@
 A cell whose children have a side below the task's ``min_side`` is always a STOP: no region gets smaller than that.
 
 After TRIM, a participant in a trimmed child acts from a uniform place of the kept children (``Hierarchy.spread``), a
-*visitor* there. How many visitors a cell has is expected from public estimates, with a variance: the noise of the
-estimates, and that visitors fall on the children by chance. With rule "trim" and ``max_visitors`` below 1, they make no
-regions: a child passes, and a TRIM is given, only if the share of visitors is then surely at most that large. "Surely":
-what is expected is away from the limit by VISITOR_QUANTILE standard errors of all that is uncertain together.
+*visitor* there. How many visitors a cell has is expected from public estimates. With rule "trim" and ``max_visitors``
+below 1, they make no regions: a child passes only if its tally proves v / ``max_visitors`` people (and k), v being the
+visitors expected in it, and a TRIM is given only if no kept child is then expected to have a larger share of them.
 
 Verdicts are functions of reports that are public anyway, so the loss inside the region does not depend on the rule
 (docs/explanation/proofs.md, Theorem 1). What visitors forbid is never more than k alone allows: the crowd of k is kept
@@ -41,12 +40,11 @@ from ..randomizer.widths import with_fanout
 from .task import Task
 
 __all__ = [
-    "Ended", "Frontier", "Played", "Ruling", "decide", "first_frontier", "frontier_at", "least_estimates",
-    "no_frontier", "possible", "proceed", "randomizers", "roll_call", "too_many_visitors", "too_small",
+    "Ended", "Frontier", "Played", "Ruling", "crowds_needed", "decide", "first_frontier", "frontier_at", "no_frontier",
+    "possible", "proceed", "randomizers", "roll_call", "too_many_visitors", "too_small",
 ]  # fmt: skip
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
-VISITOR_QUANTILE = 3.7190164854556804  # one-sided 99.99 %: how sure we are that visitors are few; a run has 10^3 tests
 
 
 class Frontier(NamedTuple):
@@ -61,19 +59,16 @@ class Frontier(NamedTuple):
         Estimated number of participants from the parent's round; NaN for the root.
     visitors : float64[m]
         How many of the participants were moved, by the estimates of the TRIMs on the path; 0 for the root.
-    doubt : float64[m]
-        Variance of their number; 0 only where there can be none.
     """
 
     cells: Cells
     trims: Integers
     expected: Floats
     visitors: Floats
-    doubt: Floats
 
     def rows(self, chosen: Integers | Flags | slice) -> Frontier:
         """Some of the cells."""
-        return Frontier._make(column[chosen] for column in self)
+        return Frontier(self.cells[chosen], self.trims[chosen], self.expected[chosen], self.visitors[chosen])
 
 
 class Ended(NamedTuple):
@@ -160,17 +155,12 @@ def no_frontier() -> Frontier:
 
 
 def frontier_at(
-    cells: npt.ArrayLike,
-    *,
-    trims: npt.ArrayLike = 0,
-    expected: npt.ArrayLike = np.nan,
-    visitors: npt.ArrayLike = 0.0,
-    doubt: npt.ArrayLike = 0.0,
+    cells: npt.ArrayLike, *, trims: npt.ArrayLike = 0, expected: npt.ArrayLike = np.nan, visitors: npt.ArrayLike = 0.0
 ) -> Frontier:
     """These cells, with what is remembered of their paths: one number for each cell, or one for all."""
     array = np.asarray(cells, dtype=np.uint64)
-    sizes, moved, unsure = (np.full(array.shape, number).astype(float) for number in (expected, visitors, doubt))
-    return Frontier(array, np.full(array.shape, trims).astype(np.int64), sizes, moved, unsure)
+    counts, sizes, moved = (np.full(array.shape, number) for number in (trims, expected, visitors))
+    return Frontier(array, counts.astype(np.int64), sizes.astype(np.float64), moved.astype(np.float64))
 
 
 def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Ruling:
@@ -203,7 +193,7 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
         kept[rows, columns], estimates[rows, columns] = judged
     if task.min_side:
         kept[too_small(task, frontier.cells)] = False
-    return proceed(task, frontier, kept, estimates, size)
+    return proceed(task, frontier, kept, estimates)
 
 
 def randomizers(task: Task, cells: Cells) -> Iterator[tuple[Integers | slice, Randomizer]]:
@@ -228,8 +218,11 @@ def _judge(
     # Whatever liars say, each adds at most one to a tally: without them the rest must still prove a crowd.
     liars = task.tolerate_liars
     passing = randomizer.passes(sums - liars, measured - liars, k=task.k, delta=task.delta_test)
-    if task.max_visitors < 1.0 and randomizer.fanout > 1 and frontier.doubt.any():
-        passing &= randomizer.estimate(sums - liars, size - liars) >= least_estimates(task, randomizer, frontier, size)
+    if task.max_visitors < 1.0 and frontier.visitors.any():
+        needed = crowds_needed(task, frontier)[:, : randomizer.fanout]
+        rows, children = np.nonzero(passing & (needed > task.k))
+        tally, crowds = sums[rows, children] - liars, needed[rows, children]
+        passing[rows, children] = randomizer.proves(tally, size[rows] - liars, crowds, delta=task.delta_test)
     if task.rule == "each":
         return passing, estimates
     every = over_columns(np.logical_and, passing)
@@ -239,116 +232,49 @@ def _judge(
         trimmed &= _sparse(task, randomizer, estimates, passing, size)
         if task.max_visitors < 1.0:
             rows = np.flatnonzero(trimmed)
-            trimmed[rows] = ~too_many_visitors(
-                task, randomizer, frontier.rows(rows), passing[rows], estimates[rows], size[rows]
-            )
+            trimmed[rows] = ~too_many_visitors(task, frontier.rows(rows), passing[rows], estimates[rows])
         goes_on = every | trimmed
     return passing & goes_on[:, None], estimates
 
 
-def least_estimates(task: Task, randomizer: Randomizer, frontier: Frontier, size: Integers) -> Floats:
-    """The estimates from which on the visitors of the children are surely few enough: float64[m, c].
-
-    The estimate of a child and the number of its visitors err independently, so their variances add up.
-
-    Parameters
-    ----------
-    randomizer : Randomizer
-        That of m cells with c children.
-    frontier : Frontier
-        The m cells.
-    size : int64[m]
-        Responders, who make the noise of the estimates.
-
-    Returns
-    -------
-    float64[m, c]
-        Minus infinity where no visitors are possible or their share has no limit.
-    """
-    limit = task.max_visitors
-    weights = task.hierarchy.child_weights(frontier.cells)[:, : randomizer.fanout]
-    own, doubt = _own_visitors(frontier, weights)
-    error = doubt + limit * limit * (size * randomizer.variance(1.0))[:, None]
-    least = (own + VISITOR_QUANTILE * np.sqrt(error)) / limit
-    return np.where((frontier.doubt > 0)[:, None] & (limit < 1.0), least, -np.inf)
+def crowds_needed(task: Task, frontier: Frontier) -> Integers:
+    """How many people the tally of each child has to prove, liars aside: int64[m, fanout], at least k."""
+    if task.max_visitors == 1.0:
+        return np.full((len(frontier.cells), task.hierarchy.fanout), task.k)
+    weights = task.hierarchy.child_weights(frontier.cells)
+    visitors = frontier.visitors[:, None] * weights / _in_order(weights)[:, None]
+    return np.maximum(np.ceil(visitors / task.max_visitors).astype(np.int64), task.k)
 
 
-def too_many_visitors(
-    task: Task, randomizer: Randomizer, frontier: Frontier, kept: Flags, estimates: Floats, size: Integers
-) -> Flags:
-    """Whether a TRIM to these children may make one of them hold more visitors than allowed: bool[m].
-
-    What comes is estimated in the same round as the child it comes to, from the same reports. Their errors may go
-    together in the worst way (with two children they do), so their standard errors add up, not their variances.
+def too_many_visitors(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Flags:
+    """Whether a TRIM to these children is expected to make one of them hold more visitors than allowed: bool[m].
 
     Parameters
     ----------
-    randomizer : Randomizer
-        That of m cells with c children.
     frontier : Frontier
-        The m cells.
+        m cells with at most c children.
     kept : bool[m, c]
     estimates : float64[m, c]
-    size : int64[m]
-        Responders.
     """
-    limit = task.max_visitors
-    if limit == 1.0:
+    if task.max_visitors == 1.0:
         return np.zeros(len(kept), dtype=bool)
     weights = task.hierarchy.child_weights(frontier.cells)[:, : kept.shape[1]]
-    own, doubt = _own_visitors(frontier, weights)
-    moved, noise = _moved(task, randomizer, own, weights, kept, estimates, size)
-    part = _parts(weights, kept)
-    come = moved[:, None] * part
-    one = np.sqrt(size * randomizer.variance(1.0))
-    error = (1.0 - limit) * part * np.sqrt(noise)[:, None] + limit * one[:, None]
-    total = own + come + VISITOR_QUANTILE * np.sqrt(doubt + come * (1.0 - part) + error * error)
-    left = _in_order(np.where(_gone(weights, kept), estimates, 0.0))
-    return np.asarray(over_columns(np.logical_or, kept & (total > limit * (estimates + left[:, None] * part))))
+    own, come = _visitors(frontier, weights, kept, estimates)
+    most = task.max_visitors * (estimates + come)
+    return np.asarray(over_columns(np.logical_or, kept & (own + come > most)))
 
 
-# All clients must get the same bits: every operation is rounded by itself, in the order that is written, and sums go
-# from the first child to the last.
+def _visitors(frontier: Frontier, weights: Floats, kept: Flags, estimates: Floats) -> tuple[Floats, Floats]:
+    """Visitors that are expected in each child already, and those that come if only some go on: float64[m, c] each.
 
-
-def _own_visitors(frontier: Frontier, weights: Floats) -> tuple[Floats, Floats]:
-    """Visitors expected in each child before the verdict, and the variance of their number: float64[m, c] each.
-
-    Moved people are spread evenly over the codes, so each is in a child with a chance in proportion to its weight.
+    Moved people are spread evenly over the codes, so a child has a share of them in proportion to its weight. All
+    clients must get the same bits: every operation is rounded by itself, and sums go from the first child to the last.
     """
-    part = weights / _in_order(weights)[:, None]
-    own = frontier.visitors[:, None] * part
-    return own, frontier.doubt[:, None] * part * part + own * (1.0 - part)
-
-
-def _moved(
-    task: Task, randomizer: Randomizer, own: Floats, weights: Floats, kept: Flags, estimates: Floats, size: Integers
-) -> tuple[Floats, Floats]:
-    """How many people a TRIM to these children moves, and the variance of the estimate: float64[m] each.
-
-    At least the visitors who are expected in the other children: these are moved once more.
-    """
-    gone = _gone(weights, kept)
-    noise = size * _trim_variances(task, randomizer)[over_columns(np.add, gone.astype(np.int64))]
-    found = np.maximum(_in_order(np.where(gone, estimates, 0.0)), _in_order(np.where(gone, own, 0.0)))
-    some = over_columns(np.logical_or, gone) & over_columns(np.logical_or, kept)
-    return np.where(some, found, 0.0), np.where(some, noise, 0.0)
-
-
-def _gone(weights: Floats, kept: Flags) -> Flags:
-    """The children that do not go on: bool[m, c]."""
-    return ~kept & (weights > 0)
-
-
-def _parts(weights: Floats, kept: Flags) -> Floats:
-    """The chance of each child that somebody who is moved goes there: float64[m, c]."""
-    room = _in_order(np.where(kept, weights, 0.0))[:, None]
-    return np.where(kept, weights / np.where(room > 0, room, 1.0), 0.0)
-
-
-def _trim_variances(task: Task, randomizer: Randomizer) -> Floats:
-    """Variance per responder of how many are in so many children that hold a share tau: float64[fanout + 1]."""
-    return np.array([randomizer.variance(task.tau, members=members) for members in range(randomizer.fanout + 1)])
+    moved = np.maximum(_in_order(np.where(kept | (weights == 0), 0.0, estimates)), 0.0)
+    room = _in_order(np.where(kept, weights, 0.0))
+    own = frontier.visitors[:, None] * weights / _in_order(weights)[:, None]
+    come = moved[:, None] * weights / np.where(room > 0, room, 1.0)[:, None]
+    return own, np.where((room > 0)[:, None], come, 0.0)
 
 
 def _in_order(rows: Floats) -> Floats:
@@ -365,7 +291,7 @@ def too_small(task: Task, cells: Cells) -> Flags:
     return out
 
 
-def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats, size: Integers) -> Ruling:
+def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Ruling:
     """What follows if these children go on, whether or not the tallies say so.
 
     Parameters
@@ -374,28 +300,19 @@ def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats, size
         m cells, above the deepest level.
     kept : bool[m, fanout]
     estimates : float64[m, fanout]
-    size : int64[m]
-        Responders.
     """
     hierarchy = task.hierarchy
     weights = hierarchy.child_weights(frontier.cells)
-    left = _gone(weights, kept)
+    left = ~kept & (weights > 0)
     some = over_columns(np.logical_or, kept)
     trimmed = some & over_columns(np.logical_or, left) if task.rule == "trim" else np.zeros(len(kept), dtype=bool)
-    visitors, doubt = np.zeros((2, *kept.shape))
-    for chosen, randomizer in randomizers(task, frontier.cells) if task.rule == "trim" else ():
-        columns = slice(randomizer.fanout)
-        inside, stays = weights[chosen, columns], kept[chosen, columns]
-        own, unsure = _own_visitors(frontier.rows(chosen), inside)
-        moved, noise = _moved(task, randomizer, own, inside, stays, estimates[chosen, columns], size[chosen])
-        part = _parts(inside, stays)
-        come = moved[:, None] * part
-        visitors[chosen, columns] = own + come
-        doubt[chosen, columns] = unsure + (noise[:, None] * part * part + come * (1.0 - part))
+    visitors = np.zeros(kept.shape)
+    if task.rule == "trim":
+        own, come = _visitors(frontier, weights, kept, estimates)
+        visitors = own + come
     rows, numbers = np.nonzero(kept)
     trims = (frontier.trims + trimmed)[rows]
-    cells = hierarchy.child(frontier.cells[rows], numbers)
-    following = Frontier(cells, trims, estimates[kept], visitors[kept], doubt[kept])
+    following = Frontier(hierarchy.child(frontier.cells[rows], numbers), trims, estimates[kept], visitors[kept])
     if task.rule == "each":
         rows, numbers = np.nonzero(left)
         ended = Ended(hierarchy.child(frontier.cells[rows], numbers), rows)
@@ -428,6 +345,9 @@ def possible(task: Task, cells: Cells, responders: Integers, tally: Integers) ->
 def _sparse(task: Task, randomizer: Randomizer, estimates: Floats, passing: Flags, size: Integers) -> Flags:
     """Whether the failing children together surely hold at most a share tau of the responders: bool[m]."""
     failing = over_columns(np.add, (~passing).astype(np.int64))
+    per_responder = np.array(
+        [randomizer.variance(task.tau, members=members) for members in range(randomizer.fanout + 1)]
+    )
     likely = over_columns(np.add, np.where(passing, 0.0, estimates))
-    bound = likely + TRIM_QUANTILE * np.sqrt(size * _trim_variances(task, randomizer)[failing])
+    bound = likely + TRIM_QUANTILE * np.sqrt(size * per_responder[failing])
     return np.asarray(bound <= task.tau * size)

@@ -21,7 +21,6 @@ __all__ = [
     "laplace_chances",
     "laplace_curve",
     "laplace_thresholds",
-    "laplace_variance",
     "laplace_weights",
     "response_weights",
 ]
@@ -83,15 +82,6 @@ def laplace_chances(epsilon: float) -> tuple[Integers, Floats]:
     values, chances = np.arange(-edge, edge + 2), np.array([weight / WORD for weight in weights])
     values.flags.writeable = chances.flags.writeable = False
     return values, chances
-
-
-@lru_cache(maxsize=64)
-def laplace_variance(epsilon: float) -> float:
-    """Variance of the noise of an entry; the moments are exact integers, so that every platform gets the same."""
-    weights = laplace_weights(epsilon)
-    values = range(1 - len(weights) // 2, len(weights) // 2 + 1)
-    mean = sum(weight * value for value, weight in zip(values, weights, strict=True)) / WORD
-    return sum(weight * value * value for value, weight in zip(values, weights, strict=True)) / WORD - mean * mean
 
 
 @lru_cache(maxsize=64)

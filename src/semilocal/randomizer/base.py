@@ -14,6 +14,7 @@ Reports and tallies are integers. Knows one cell's children. Knows no tree, roun
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -141,6 +142,25 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
         """The crowd test: bool[m, fanout]. A child with fewer than k responders passes with probability <= delta."""
         thresholds = self.threshold(responders, k=k, delta=delta)
         return np.asarray(np.asarray(tally) >= thresholds[:, None])
+
+    def proves(self, tally: Integers, responders: Integers, crowds: Integers, *, delta: float) -> Flags:
+        """The crowd test of single children, each with a crowd of its own: bool[m].
+
+        Parameters
+        ----------
+        tally, responders : int64[m]
+            The entry of a child, and the responders of its cell.
+        crowds : int64[m]
+            A child with fewer responders than this passes with probability at most delta.
+        """
+        out = np.zeros(len(tally), dtype=bool)
+        order = np.argsort(crowds, kind="stable")
+        ends = np.flatnonzero(np.diff(crowds[order], append=-1)) + 1
+        for start, end in pairwise([0, *ends.tolist()]):
+            rows = order[start:end]
+            k = int(crowds[rows[0]])
+            out[rows] = tally[rows] >= self.threshold(responders[rows], k=k, delta=delta)
+        return out
 
 
 # -- checks ------------------------------------------------------------------------------------------------------

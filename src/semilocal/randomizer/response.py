@@ -5,6 +5,8 @@ Knows one cell's children. Knows no tree, rounds, messages or positions.
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,8 @@ from ._weights import WORD, response_weights
 from .base import Answer, Randomizer, check_epsilon, check_fanout
 
 __all__ = ["RandomizedResponse"]
+
+_SLACK = 1e-4  # beyond what rounding, and the guard of the exact test, can change
 
 
 class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
@@ -101,8 +105,7 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
         """Variance of an estimated number of responders, per responder of the cell."""
         p, p0 = self.probabilities
         inside, outside = p + (members - 1) * p0, members * p0
-        shared = share * inside * (1 - inside) + (1 - share) * outside * (1 - outside)
-        return shared / ((p - p0) * (p - p0))  # no power: a product is rounded alike everywhere
+        return (share * inside * (1 - inside) + (1 - share) * outside * (1 - outside)) / (p - p0) ** 2
 
     def threshold(self, responders: npt.ArrayLike, *, k: int, delta: float) -> Integers:
         """Smallest c with P(Bin(k-1, p) + Bin(n-k+1, p0) >= c) <= delta, by the exact tail: int64[m].
@@ -113,6 +116,21 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
         p, p0 = self.probabilities
         exact = two_binomial_threshold(np.maximum(size, k), k - 1, p, p0, delta=delta)
         return np.where(size >= k, exact, size + 1)
+
+    def proves(self, tally: Integers, responders: Integers, crowds: Integers, *, delta: float) -> Flags:
+        """The crowd test of single children, each with a crowd of its own: bool[m].
+
+        Most are settled without the exact tail. By Hoeffding's bound a sum of n reports exceeds its mean by
+        sqrt(n log(1 / delta) / 2) with probability at most delta; and it reaches its mean, rounded down, in more than
+        half of all cases, where the threshold is above.
+        """
+        p, p0 = self.probabilities
+        mean = (crowds - 1) * p + (responders - crowds + 1) * p0
+        likely = np.sqrt(responders * (0.5 * math.log(1.0 / delta) + _SLACK))
+        out: Flags = (responders >= crowds) & (tally >= mean + likely)
+        near = np.flatnonzero((responders >= crowds) & (tally >= mean) & ~out)
+        out[near] = super().proves(tally[near], responders[near], crowds[near], delta=delta)
+        return out
 
     def possible(self, tally: Integers, responders: Integers) -> Flags:
         """Whether a tally can be the sum of that many reports: bool[m]."""

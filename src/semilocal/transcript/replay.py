@@ -317,7 +317,7 @@ class Replay:
         if not played.kept.shape[1]:  # a roll call ends all paths, whatever is published
             return played
         mask = published(closed, played.kept.shape[1]) & task.hierarchy.child_mask(played.cells)
-        return replace(played, ruling=proceed(task, played.frontier, mask, played.ruling.estimates, played.responders))
+        return replace(played, ruling=proceed(task, played.frontier, mask, played.ruling.estimates))
 
     def _value_closed(self, curator: Curator, closed: ValueClosed, data: bytes) -> None:
         tally, number = self._tally, curator.round
@@ -374,11 +374,10 @@ def _among(frontier: Frontier, cells: Sequence[int]) -> Frontier:
     """A frontier of other cells, with what is known of those that were due."""
     known = {int(cell): row for row, cell in enumerate(frontier.cells)}
     rows = [known.get(cell) for cell in cells]
-    trims, expected, visitors, doubt = (
-        [nothing if row is None else column[row] for row in rows]
-        for column, nothing in zip(frontier[1:], (0, np.nan, 0.0, 0.0), strict=True)
-    )
-    return frontier_at(cells, trims=trims, expected=expected, visitors=visitors, doubt=doubt)
+    trims = [0 if row is None else int(frontier.trims[row]) for row in rows]
+    expected = [np.nan if row is None else float(frontier.expected[row]) for row in rows]
+    visitors = [0.0 if row is None else float(frontier.visitors[row]) for row in rows]
+    return frontier_at(cells, trims=trims, expected=expected, visitors=visitors)
 
 
 def _crowds(curator: Curator) -> list[int]:

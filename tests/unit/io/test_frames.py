@@ -83,17 +83,15 @@ def test_a_region_that_visitors_stop_says_so() -> None:
     task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.05, k=20)
 
     def reason(visitors: float, tally: list[int]) -> str:
-        frontier, size = frontier_at([ROOT], visitors=visitors, doubt=visitors), np.array([sum(tally)])
-        sums = np.array([tally])
+        frontier, size, sums = frontier_at([ROOT], visitors=visitors), np.array([sum(tally)]), np.array([tally])
         played = Played(1, frontier, size, sums, decide(task, frontier, size, sums))
         (text,) = stop_reasons(task, played, np.array([0]), child_spread(task, played))
         return text
 
-    # (300 + 3.72 sqrt(600 / 4 + 600 / 4 + 920 / 4)) / 0.5
-    more = "it takes 771 (more than for a crowd of k = 20, because at most 50 % may be visitors"
-    assert more in reason(600.0, [500, 500])
-    trim = reason(450.0, [665, 335])
-    assert "It was not trimmed: then more than 50 % of the people in what is kept might be visitors" in trim
+    assert "a crowd of 600 (more than k = 20, because at most 50 % may be visitors" in reason(600.0, [500, 500])
+    assert "too few to prove a crowd of 2,400 (more than k = 20" in reason(2400.0, [500, 500])
+    trim = reason(720.0, [665, 335])
+    assert "It was not trimmed: then more than 50 % of the people in what is kept would be visitors" in trim
     assert "visitors" not in reason(0.0, [10, 9])
 
 

@@ -229,14 +229,13 @@ def test_thresholds(entry: Json) -> None:
 def test_verdicts(entry: Json) -> None:
     fields = task_fields(entry["task"])
     task = decode(reference.pack(fields), Task)
-    for responders, tally, trims, visitors, doubt, kept, trimmed, after, unsure in entry["verdicts"]:
-        frontier = frontier_at([entry["cell"]], trims=trims, visitors=visitors, doubt=doubt)
-        ruling = decide(task, frontier, [responders], [tally])
+    for responders, tally, trims, visitors, kept, trimmed, after in entry["verdicts"]:
+        ruling = decide(task, frontier_at([entry["cell"]], trims=trims, visitors=visitors), [responders], [tally])
         assert np.flatnonzero(ruling.kept[0]).tolist() == kept
-        found = reference.verdict(fields, responders, tally, trims, visitors, doubt, entry["cell"])
-        assert found == (kept, trimmed, after, unsure)  # the visitors to the last bit
+        found = reference.verdict(fields, responders, tally, trims, visitors, entry["cell"])
+        assert found == (kept, trimmed, after)  # the visitors to the last bit
         assert set(ruling.frontier.trims.tolist()) <= {trims + trimmed}
-        assert (ruling.frontier.visitors.tolist(), ruling.frontier.doubt.tolist()) == (after, unsure)
+        assert ruling.frontier.visitors.tolist() == after
 
 
 def test_merkle() -> None:

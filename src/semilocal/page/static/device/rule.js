@@ -1,6 +1,5 @@
 // The crowd test and the verdicts (spec/protocol.md, sections 9 and 10): what follows for a cell from its responders,
-// its tally, the TRIMs on its path, the visitors expected in it and the variance of their number. Knows no participants and
-// no positions.
+// its tally, the TRIMs on its path and the visitors expected in it. Knows no participants and no positions.
 
 import { ServerViolation } from "#device/errors.js";
 import { WORD } from "#device/exact.js";
@@ -9,11 +8,9 @@ import { forWidth, laplaceNoise, responseWeights } from "#device/randomizer.js";
 
 /** @typedef {import("#device/noise.js").Fields} Randomizer */
 /** @typedef {import("#device/task.js").Task} Task */
-/** @typedef {{visitors: number, doubt: number}} Visitors expected in a cell, and the variance of their number */
-/** @typedef {{kept: number[], trimmed: boolean, visitors: number[], doubt: number[]}} Verdict the children that go on, whether that is a TRIM, the visitors then expected in each of them, and the variances of their numbers */
+/** @typedef {{kept: number[], trimmed: boolean, visitors: number[]}} Verdict the children that go on, whether that is a TRIM, and the visitors then expected in each of them */
 
 const QUANTILE = 1.6448536269514722; // one-sided 95 %
-const VISITOR_QUANTILE = 3.7190164854556804; // one-sided 99.99 %
 const GUARD = 1 - 1e-6; // takes up the errors of a computation in doubles
 const SMALLEST = 1e-60; // of the largest mass; what lies beyond is far below any delta
 
@@ -120,29 +117,25 @@ function estimatesOf(randomizer, n, tally) {
 }
 
 /**
- * Variance, per responder, of how many are estimated in some of the children.
- * @param {Randomizer} randomizer @param {number} children @param {number} share of the responders in them @param {number} members how many of the children
- */
-function varianceOf(randomizer, children, share, members) {
-  const epsilon = epsilonOf(randomizer);
-  if (randomizer.kind === "randomized-response") {
-    const weights = responseWeights(epsilon, children);
-    const [p, p0] = [chance(weights.true), chance(weights.other)];
-    const [u, v] = [p + (members - 1) * p0, members * p0];
-    return (share * u * (1 - u) + (1 - share) * v * (1 - v)) / ((p - p0) * (p - p0));
-  }
-  const { edge, weights } = laplaceNoise(epsilon);
-  const moment = (/** @type {bigint} */ power) => chance(weights.reduce((sum, weight, i) => sum + weight * BigInt(i - edge) ** power, 0n));
-  return members * (moment(2n) - moment(1n) * moment(1n));
-}
-
-/**
  * Whether the failing children together are surely at most a share tau.
  * @param {Task} task @param {number} n @param {number[]} estimates @param {number[]} failing
  */
 function isSparse({ randomizer, tau }, n, estimates, failing) {
+  const epsilon = epsilonOf(randomizer);
+  const members = failing.length;
   const total = inOrder(failing.map((child) => estimates[child]));
-  return total + QUANTILE * Math.sqrt(n * varianceOf(randomizer, estimates.length, tau, failing.length)) <= tau * n;
+  let variance = 0;
+  if (randomizer.kind === "randomized-response") {
+    const weights = responseWeights(epsilon, estimates.length);
+    const [p, p0] = [chance(weights.true), chance(weights.other)];
+    const [u, v] = [p + (members - 1) * p0, members * p0];
+    variance = (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / (p - p0) ** 2;
+  } else {
+    const { edge, weights } = laplaceNoise(epsilon);
+    const moment = (/** @type {bigint} */ power) => chance(weights.reduce((sum, weight, i) => sum + weight * BigInt(i - edge) ** power, 0n));
+    variance = members * (moment(2n) - moment(1n) ** 2);
+  }
+  return total + QUANTILE * Math.sqrt(n * variance) <= tau * n;
 }
 
 /** The chance that one crowd test errs. @param {Task} task */
@@ -152,70 +145,35 @@ export function deltaTest({ delta, max_trims, randomizer }) {
 }
 
 /**
- * Visitors expected in each child before the verdict, and the variances of their numbers.
- * @param {number[]} weights of the children @param {Visitors} path
+ * Visitors expected in each child already, and those who come if only some children go on.
+ * @param {number[]} weights of the children @param {number} visitors in the cell @param {number[]} kept @param {number[]} estimates
  */
-function ownVisitors(weights, { visitors, doubt }) {
-  const parts = weights.map((weight) => weight / inOrder(weights));
-  const own = parts.map((part) => visitors * part);
-  return { own, unsure: parts.map((part, child) => doubt * part * part + own[child] * (1 - part)) };
-}
-
-/**
- * How many are moved if only some children go on, the variance of the estimate, and the chance of each kept child to get one of them.
- * @param {Task} task @param {number} n @param {number[]} weights @param {number[]} estimates @param {number[]} own visitors @param {number[]} kept
- */
-function movedBy(task, n, weights, estimates, own, kept) {
+function visitorsIn(weights, visitors, kept, estimates) {
+  const whole = inOrder(weights);
   const room = inOrder(kept.map((child) => weights[child]));
-  const parts = kept.map((child) => weights[child] / room);
-  const gone = [...weights.keys()].filter((child) => !kept.includes(child));
-  if (!gone.length || !kept.length) return { moved: 0, noise: 0, parts };
-  const moved = Math.max(inOrder(gone.map((child) => estimates[child])), inOrder(gone.map((child) => own[child])));
-  return { moved, noise: n * varianceOf(task.randomizer, estimates.length, task.tau, gone.length), parts };
-}
-
-/**
- * Whether one of the kept children of a TRIM may hold more visitors than allowed.
- * @param {Task} task @param {number} n @param {number[]} weights @param {number[]} estimates @param {number[]} kept @param {Visitors} path
- */
-function tooManyVisitors(task, n, weights, estimates, kept, path) {
-  const limit = task.max_visitors;
-  const { own, unsure } = ownVisitors(weights, path);
-  const { moved, noise, parts } = movedBy(task, n, weights, estimates, own, kept);
-  const left = inOrder(estimates.filter((_, child) => !kept.includes(child)));
-  const one = Math.sqrt(n * varianceOf(task.randomizer, estimates.length, 1, 1));
-  return kept.some((child, place) => {
-    const part = parts[place];
-    const come = moved * part;
-    const error = (1 - limit) * part * Math.sqrt(noise) + limit * one;
-    const total = own[child] + come + VISITOR_QUANTILE * Math.sqrt(unsure[child] + come * (1 - part) + error * error);
-    return total > limit * (estimates[child] + left * part);
-  });
+  const moved = Math.max(0, inOrder(estimates.filter((_, child) => !kept.includes(child))));
+  return { own: weights.map((weight) => (visitors * weight) / whole), come: weights.map((weight) => (moved * weight) / room) };
 }
 
 /**
  * What follows for a cell.
  * @param {Task} task @param {bigint} cell @param {number} n responders @param {number[]} tally @param {number} trims on the path so far
- * @param {Visitors} path
+ * @param {number} visitors expected in the cell
  * @returns {Verdict}
  */
-export function verdict(task, cell, n, tally, trims, path) {
-  const { kept, trimmed } = judged(task, cell, n, tally, trims, path);
-  if (task.rule !== "trim") return { kept, trimmed, visitors: kept.map(() => 0), doubt: kept.map(() => 0) };
-  const weights = task.tree.childWeights(cell);
-  const { own, unsure } = ownVisitors(weights, path);
-  const { moved, noise, parts } = movedBy(task, n, weights, estimatesOf(task.randomizer, n, tally), own, kept);
-  const visitors = kept.map((child, place) => own[child] + moved * parts[place]);
-  const doubt = kept.map((child, place) => unsure[child] + (noise * parts[place] * parts[place] + moved * parts[place] * (1 - parts[place])));
-  return { kept, trimmed, visitors, doubt };
+export function verdict(task, cell, n, tally, trims, visitors) {
+  const { kept, trimmed } = judged(task, cell, n, tally, trims, visitors);
+  if (task.rule !== "trim") return { kept, trimmed, visitors: kept.map(() => 0) };
+  const { own, come } = visitorsIn(task.tree.childWeights(cell), visitors, kept, estimatesOf(task.randomizer, n, tally));
+  return { kept, trimmed, visitors: kept.map((child) => own[child] + come[child]) };
 }
 
 /**
  * The children that go on, and whether that is a TRIM.
- * @param {Task} task @param {bigint} cell @param {number} n @param {number[]} tally @param {number} trims @param {Visitors} path
+ * @param {Task} task @param {bigint} cell @param {number} n @param {number[]} tally @param {number} trims @param {number} visitors
  * @returns {{kept: number[], trimmed: boolean}}
  */
-function judged(task, cell, n, tally, trims, path) {
+function judged(task, cell, n, tally, trims, visitors) {
   if (task.randomizer.kind === "paper-laplace") throw new ServerViolation("simulation-only", "the task's noise is in floats, for simulation only");
   if (!task.tree.hasLongEnoughChildren(cell, task.min_side)) return { kept: [], trimmed: false };
   if (tally.length === 1) return { kept: [0], trimmed: false }; // everybody is in the only child
@@ -225,17 +183,14 @@ function judged(task, cell, n, tally, trims, path) {
   const children = [...tally.keys()];
   const limit = task.max_visitors;
   const weights = task.tree.childWeights(cell);
-  let kept = children.filter((child) => passes(randomizer, n - liars, task.k, delta, tally[child] - liars));
-  if (limit < 1 && path.doubt > 0) {
-    const { own, unsure } = ownVisitors(weights, path);
-    const honest = estimatesOf(randomizer, n - liars, tally.map((count) => count - liars));
-    const noise = n * varianceOf(randomizer, tally.length, 1, 1);
-    kept = kept.filter((child) => honest[child] >= (own[child] + VISITOR_QUANTILE * Math.sqrt(unsure[child] + limit * limit * noise)) / limit);
-  }
+  const estimates = estimatesOf(randomizer, n, tally);
+  const here = visitorsIn(weights, visitors, children, estimates).own;
+  const crowd = (/** @type {number} */ child) => (limit === 1 ? task.k : Math.max(task.k, Math.ceil(here[child] / limit)));
+  const kept = children.filter((child) => passes(randomizer, n - liars, crowd(child), delta, tally[child] - liars));
   if (task.rule === "each" || kept.length === tally.length) return { kept, trimmed: false };
   const failing = children.filter((child) => !kept.includes(child));
-  const estimates = estimatesOf(randomizer, n, tally);
-  const crowded = limit < 1 && tooManyVisitors(task, n, weights, estimates, kept, path);
+  const { own, come } = visitorsIn(weights, visitors, kept, estimates);
+  const crowded = limit < 1 && kept.some((child) => own[child] + come[child] > limit * (estimates[child] + come[child]));
   const trimmed = task.rule === "trim" && kept.length > 0 && trims < task.max_trims && isSparse(task, n, estimates, failing) && !crowded;
   return trimmed ? { kept, trimmed } : { kept: [], trimmed: false };
 }
