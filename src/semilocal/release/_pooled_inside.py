@@ -35,12 +35,15 @@ class Inside(NamedTuple):
         Shares of the people of final cells in their parts, which are what further halvings of a cell give.
     uneven : float64[n]
         What times share and 1 - share is the variance of how many people lie in a part with that share.
+    spread : Spread
+        How unevenly the run's own cells divide.
     learn : callable
         Fills ``parts`` for some final cells, int64[k]; they hold nothing before.
     """
 
     parts: Floats
     uneven: Floats
+    spread: Spread
     learn: Callable[[Integers], None] = lambda cells: None
 
 
@@ -49,11 +52,12 @@ def inside_of(estimates: Estimates, people: Floats, starts: Integers, finals: In
     tree, counts = estimates.tree, estimates.counts
     assert not isinstance(tree.task.hierarchy, TableTree)
     uneven = np.zeros(len(people))
-    uneven[finals] = _fitted(estimates, people, starts).unevenness(counts, estimates.variances)
+    spread = _fitted(estimates, people, starts)
+    uneven[finals] = spread.unevenness(counts, estimates.variances)
     try:
         quarters = Quarters(tree.task.hierarchy.deeper(HALVINGS), tree.cells, counts)
     except InvalidInput:  # floats cannot tell such narrow cells apart; evenly then
-        return Inside(np.ones((1, len(people))), uneven)
+        return Inside(np.ones((1, len(people))), uneven, spread)
     # Memory that nobody asks about is never touched.
     parts, known = np.zeros((1 << HALVINGS, len(people))), np.zeros(len(people), dtype=bool)
     number, lock = np.empty(len(people), dtype=np.int64), Lock()
@@ -67,7 +71,7 @@ def inside_of(estimates: Estimates, people: Floats, starts: Integers, finals: In
                 parts[:, unknown] = quarters.shares(number[unknown])
                 known[unknown] = True
 
-    return Inside(parts, uneven, learn)
+    return Inside(parts, uneven, spread, learn)
 
 
 def _fitted(estimates: Estimates, people: Floats, starts: Integers) -> Spread:

@@ -12,7 +12,7 @@ one ulp or use ``inf``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -93,6 +93,16 @@ class CountAnswers(Answers):
     most: Floats = field(kw_only=True)
 
     __repr__ = short_repr
+
+    def as_likely_as(self, second: CountAnswers) -> CountAnswers:
+        """These answers, if those of a second model may as well be the right ones.
+
+        Half of the mean square error around the values is that of the second model: its own, and its distance. Answers
+        that are exact in both stay so.
+        """
+        square = (self.stderr**2 + second.stderr**2 + (self.value - second.value) ** 2) / 2
+        exact = (self.stderr == 0) & (second.stderr == 0)
+        return replace(self, stderr=np.where(exact, 0.0, np.sqrt(square)))
 
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.

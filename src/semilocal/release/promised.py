@@ -29,7 +29,7 @@ from ..protocol.promise import Guarantee
 from ._areas import Asked, as_areas
 from ._lattice import NOT_ROUNDED, Lattice
 from ._pooled_walk import PooledWalk
-from ._rounding import divisions_of, likely_lattice
+from ._rounding import divisions_of, likely_lattice, possible_lattice
 from ._shares import PooledShares, PublicShares
 from ._tree import Tree
 from ._walk import Counted, Walk
@@ -120,7 +120,8 @@ class Mapped(WaysOut):
             If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public:
             areas take whole places of the lattice then; by lengths the errors of cells along a side would agree.
             That of the release if left out. If that has none either, boxes look for a step (1, 2 or 5 times a power of
-            ten) in the divisions that the run published; 0 for none.
+            ten) in the divisions that the run published. Where these neither show nor exclude decimals, intervals of
+            pooled trees allow for both; values are those without. 0 for none.
 
         Returns
         -------
@@ -133,12 +134,16 @@ class Mapped(WaysOut):
         task = self.partition.task
         given = self.rounding if rounding is None else rounding
         if given is not None:
-            lattice = check_rounding(given, task.hierarchy, task.box)
-        else:
-            lattice = NOT_ROUNDED if isinstance(asked, Polygons) else self._found_lattice
-        if lattice.steps:
-            asked = self._measured(asked, lattice)
-        return self._answers(self._walk(lattice).query(asked))
+            return self._ask(asked, check_rounding(given, task.hierarchy, task.box))
+        if isinstance(asked, Polygons):
+            return self._ask(asked, NOT_ROUNDED)
+        answers = self._ask(asked, self._found_lattice)
+        if not self._found_lattice.steps and self._possible_lattice.steps:
+            return answers.as_likely_as(self._ask(asked, self._possible_lattice))
+        return answers
+
+    def _ask(self, asked: Asked, lattice: Lattice) -> CountAnswers:
+        return self._answers(self._walk(lattice).query(self._measured(asked, lattice) if lattice.steps else asked))
 
     @cached_property
     def _found_lattice(self) -> Lattice:
@@ -148,6 +153,15 @@ class Mapped(WaysOut):
             return NOT_ROUNDED
         tree = Tree.of(partition) if isinstance(partition, Partition) else partition.estimates.tree
         return likely_lattice(divisions_of(tree), partition.task.box)
+
+    @cached_property
+    def _possible_lattice(self) -> Lattice:
+        """The coarsest decimals that the published divisions do not exclude; for pooled trees."""
+        walk = self._walk(NOT_ROUNDED)
+        if not isinstance(walk, PooledWalk) or isinstance(self.partition, Partition):
+            return NOT_ROUNDED
+        uneven = walk.inside().spread.share_variance
+        return possible_lattice(divisions_of(self.partition.estimates.tree), self.partition.task.box, uneven)
 
     def _measured(self, asked: Asked, lattice: Lattice) -> Asked:
         if isinstance(asked, Polygons):

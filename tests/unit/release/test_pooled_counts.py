@@ -51,9 +51,8 @@ def test_variances_of_any_box_are_exact_noise_and_what_cut_cells_add(dimensions:
     estimates = result.partition.estimates
     whole = PooledWalk.of(estimates)
     cells = result.partition.boxes
-    even = Inside(
-        np.full(whole.inside().parts.shape, 1 / len(whole.inside().parts)), Spread(0.5).unevenness(whole.people)
-    )
+    parts = whole.inside().parts
+    even = Inside(np.full(parts.shape, 1 / len(parts)), Spread(0.5).unevenness(whole.people), Spread(0.5))
     walk = replace(whole, inside=lambda: even)
     boxes = np.sort(np.random.default_rng(9).random((40, 2, dimensions)), axis=1)
     shares = weights_of(boxes, cells, evenly=True)
