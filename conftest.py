@@ -1,12 +1,35 @@
-"""Doctests are looked for only where there are some: to look into a module is to load it."""
+"""What makes collecting cheap: each process of tests does it for itself.
+
+Doctests are looked for only where there are some: to look into a module is to load it. And nothing that is loaded is
+garbage, so nobody looks for any meanwhile, nor among it later: that took about a fifth of the processor time.
+"""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+gc.disable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Look for garbage from here on, but not among modules and tests."""
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """When Python ends it frees everything, but after pytest has looked for garbage, which it does five times."""
+    config.add_cleanup(gc.unfreeze)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -66,6 +66,18 @@ def until(url: str, phase: str) -> None:
     raise AssertionError(state)
 
 
+def confirmed(servers: list[Server], task: str) -> list[str]:
+    """Wait until the helper knows the task, let both operators confirm, and give the task's two addresses."""
+    base = [f"{server.url}/tasks/{task}" for server in servers]
+    end = time.monotonic() + HANG
+    while httpx2.get(base[1]).status_code != 200 and time.monotonic() < end:
+        time.sleep(0.05)
+    for server in reversed(servers):
+        assert main(["campaign", "confirm", task, "--url", server.url, "--admin-token", ADMIN_TOKEN]) == 0
+    until(base[0], "open")
+    return base
+
+
 def test_two_operators_count_a_crowd_from_their_command_lines(
     servers: list[Server], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,23 +134,18 @@ def test_two_operators_count_a_crowd_from_their_command_lines(
 
 
 def test_a_helper_that_was_away_is_waited_for(servers: list[Server], capsys: pytest.CaptureFixture[str]) -> None:
-    leader, helper = (["--url", server.url, "--admin-token", ADMIN_TOKEN] for server in servers)
+    leader = ["--url", servers[0].url, "--admin-token", ADMIN_TOKEN]
     key = httpx2.get(f"{servers[1].url}/operator").json()["signing_key"]
     assert main([*CREATE, *leader, "--peer-key", key, "--label", "away"]) == 0
     task = re.findall(r"^task ([0-9a-f]{64})$", capsys.readouterr().out, flags=re.M)[0]
-    base = [f"{server.url}/tasks/{task}" for server in servers]
-    end = time.monotonic() + HANG
-    while httpx2.get(base[1]).status_code != 200 and time.monotonic() < end:
-        time.sleep(0.05)
-    for office in (helper, leader):
-        assert main(["campaign", "confirm", task, *office]) == 0
-    until(base[0], "open")
+    base = confirmed(servers, task)
     servers[1].kill()
     pair = PairTask.from_bytes(httpx2.get(base[0]).content)
     upload = upload_of(pair, int(pair.pooled.hierarchy.codes(crowd(1))[0]), 0)
     assert httpx2.put(f"{base[0]}/uploads/{upload.id.hex()}", content=upload.to_bytes()).status_code == 201
     assert main(["campaign", "start", task, *leader]) == 0
     capsys.readouterr()
+    end = time.monotonic() + HANG
     while time.monotonic() < end:
         assert main(["campaign", "show", task, *leader]) == 0
         if "does not answer" in (shown := capsys.readouterr().out):
@@ -157,7 +164,7 @@ def test_the_mean_of_a_value_from_create_to_results(
     servers: list[Server], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nine standard errors of two servers' noise: 2e-7."""
-    leader, helper = (["--url", server.url, "--admin-token", ADMIN_TOKEN] for server in servers)
+    leader = ["--url", servers[0].url, "--admin-token", ADMIN_TOKEN]
     key = httpx2.get(f"{servers[1].url}/operator").json()["signing_key"]
     asked = ["--label", "fares", "--value", "fare", "--range", "0,50"]
     assert main([*CREATE, *leader, "--peer-key", key, *asked]) == 0
@@ -165,13 +172,7 @@ def test_the_mean_of_a_value_from_create_to_results(
     assert out.startswith("If both operators collude they have everybody's value (fare, to its grid).")
     assert "No place is sent" in out
     task = re.findall(r"^task ([0-9a-f]{64})$", out, flags=re.M)[0]
-    base = [f"{server.url}/tasks/{task}" for server in servers]
-    end = time.monotonic() + HANG
-    while httpx2.get(base[1]).status_code != 200 and time.monotonic() < end:
-        time.sleep(0.05)
-    for office in (helper, leader):
-        assert main(["campaign", "confirm", task, *office]) == 0
-    until(base[0], "open")
+    base = confirmed(servers, task)
 
     joining = ["join", base[0], "--vault", str(tmp_path / "vault"), "--yes", "--spread", "0"]
     assert main([*joining, "--max-epsilon", "9"]) == 2

@@ -21,7 +21,7 @@ from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
 
 DEVICES = 2000
-TASK = sample_task(max_depth=6, window=10**6)  # rounds close when everybody has answered, whatever dies meanwhile
+TASK = sample_task(max_depth=4, window=10**6)  # rounds close when everybody has answered, whatever dies meanwhile
 # All devices of the test share one address, and 200 requests per second are meant for a few.
 ONE_ADDRESS = {"limit_req_zone": "$binary_remote_addr zone=requests:16m rate=200r/s->"
                "$binary_remote_addr zone=requests:16m rate=20000r/s"}  # fmt: skip

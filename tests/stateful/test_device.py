@@ -32,8 +32,10 @@ from semilocal.protocol.messages import Report, ValueReport, decode, encode
 from semilocal.testing import MockClock
 from tests.helpers import HANG
 from tests.helpers.fake_server import MEAN, SMALL, DeviceDies, FakeServer, Network, World, crowd
+from tests.helpers.long import times
 
 DEVICES = 7
+STORIES = times(30, long=600)  # enough for every kind of forgery and death many times over, see what is counted below
 WINDOW = 400.0  # seconds of the mock clock after which a round closes by deadline
 TOKENS = {
     "changed-query", "skipped-round", "repeated-round", "foreign-cells", "wrong-depth", "wrong-verdict", "malformed",
@@ -222,7 +224,7 @@ def test_promises_hold_through_random_misfortunes(seed: int) -> None:
 def test_promises_hold_through_many_random_misfortunes() -> None:
     outcomes: set[str] = set()
     forgeries = deaths = 0
-    for seed in range(100, 160):
+    for seed in range(100, 100 + STORIES):
         network, summaries = misfortunes(seed, MemoryDisk())
         check(network, summaries)
         outcomes |= {summary.outcome for summary in summaries}

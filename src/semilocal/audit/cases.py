@@ -208,15 +208,16 @@ def crowds(runs: int, rng: np.random.Generator) -> list[Finding]:
 def published(runs: int, rng: np.random.Generator) -> list[Finding]:
     """Everything that commands write, in two worlds with equal transcripts; planted: shares of moved participants."""
     pairs = [equal_worlds(rng) for _ in range(min(max(runs // 50_000, 1), 4))]
-    out = []
-    for command in COMMANDS:
-        share = sum(bool(differing(command, worlds)) for worlds in pairs) / len(pairs)
-        what = f"semilocal {command[0]} {' '.join(command[-3:])}: writes more than the transcript tells"
-        out.append(Finding(what, "share", 0.0, share, f"{len(pairs)} pairs of worlds"))
     leaky = (*COMMANDS[0], "--public-data")
-    share = sum(bool(differing(leaky, worlds)) for worlds in pairs) / len(pairs)
+    found = [differing((*COMMANDS, leaky), worlds) for worlds in pairs]
+    shares = [sum(map(bool, ways)) / len(pairs) for ways in zip(*found, strict=True)]
+    method = f"{len(pairs)} pairs of worlds"
+    out = []
+    for command, share in zip(COMMANDS, shares[:-1], strict=True):
+        what = f"semilocal {command[0]} {' '.join(command[-3:])}: writes more than the transcript tells"
+        out.append(Finding(what, "share", 0.0, share, method))
     what = "planted: semilocal partition that prints the share of moved participants"
-    return [*out, Finding(what, "share", 0.0, share, f"{len(pairs)} pairs of worlds", broken=True)]
+    return [*out, Finding(what, "share", 0.0, shares[-1], method, broken=True)]
 
 
 # -- wrong on purpose ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ Knows how to run a command as a person does, in a process of its own, whatever i
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from ..geometry.box import Box
 from ..protocol.task import Task
 from ..simulation.simulate import simulate
 
-__all__ = ["COMMANDS", "OPTIONS", "Worlds", "differing", "equal_worlds", "outputs_of"]
+__all__ = ["COMMANDS", "OPTIONS", "Job", "Worlds", "differing", "equal_worlds", "outputs_of"]
 
 FILE = "people.csv"
 UNIT = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
@@ -43,6 +44,26 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     # y is the same in both worlds and so few get no partition: the values are the transcript, and they are equal
     ("mean", FILE, *OPTIONS, "--function", "coordinate:y", "--json"),
 )
+
+
+# Every command runs in a process of its own, forked from one that has loaded what they need.
+_FORKS = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+import scipy.special, semilocal.cli.parser, semilocal.cli.jobs, semilocal.io.queries, semilocal.io.regions
+from semilocal.cli.main import main
+for folder, *words in json.load(sys.stdin):
+    child = os.fork()
+    if not child:
+        os.chdir(folder)
+        for number, name in ((1, "stdout"), (2, "stderr")):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT, 0o600), number)
+        sys.argv = ["semilocal", *words]
+        sys.exit(main())
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        with open(os.path.join(folder, "stderr")) as said:
+            sys.exit(f"{' '.join(words)} failed: {said.read()[-400:]}")
+"""
 
 
 class Worlds(NamedTuple):
@@ -76,24 +97,39 @@ def equal_worlds(rng: np.random.Generator, *, tries: int = 20_000) -> Worlds:
     raise InvalidInput(f"no equal transcripts in {tries} tries")
 
 
-def outputs_of(command: Sequence[str], people: Floats, seed: int) -> dict[str, bytes]:
-    """Everything a command writes in a folder that holds the people: by file name, stdout and stderr included."""
+class Job(NamedTuple):
+    """A command, the people in its file, and its seed."""
+
+    command: Sequence[str]
+    people: Floats
+    seed: int
+
+
+def outputs_of(jobs: Sequence[Job]) -> list[dict[str, bytes]]:
+    """Everything that each command writes in a folder of its own: by file name, stdout and stderr included."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        rows = [f"{x!r},{y!r}" for x, y in people.tolist()]
-        (folder / FILE).write_text("\n".join(["x,y", *rows, ""]))
+        folders = [Path(name) / str(number) for number in range(len(jobs))]
+        for job, folder in zip(jobs, folders, strict=True):
+            folder.mkdir()
+            rows = [f"{x!r},{y!r}" for x, y in job.people.tolist()]
+            (folder / FILE).write_text("\n".join(["x,y", *rows, ""]))
+        calls = [
+            [str(folder), *job.command, "--seed", str(job.seed)] for job, folder in zip(jobs, folders, strict=True)
+        ]
         source = str(Path(__file__).resolve().parents[2])
-        program = f"import sys; sys.path.insert(0, {source!r}); from semilocal.cli.main import main; sys.exit(main())"
         done = subprocess.run(
-            [sys.executable, "-c", program, *command, "--seed", str(seed)], cwd=folder, capture_output=True, check=False
+            [sys.executable, "-c", _FORKS, source], input=json.dumps(calls).encode(), capture_output=True, check=False
         )
         if done.returncode:
-            raise InvalidInput(f"{' '.join(command)} failed: {done.stderr.decode()[-500:]}")
-        found = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != FILE}
-    return {"stdout": done.stdout, "stderr": done.stderr, **found}
+            raise InvalidInput(done.stderr.decode()[-500:])
+        return [{path.name: path.read_bytes() for path in folder.iterdir() if path.name != FILE} for folder in folders]
 
 
-def differing(command: Sequence[str], worlds: Worlds) -> list[str]:
-    """What a command writes differently in two worlds with the same transcript; nothing if it keeps the rule."""
-    one, other = (outputs_of(command, world, worlds.seed) for world in (worlds.stayed, worlds.moved))
-    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+def differing(commands: Sequence[Sequence[str]], worlds: Worlds) -> list[list[str]]:
+    """What each command writes differently in two worlds with the same transcript; nothing if it keeps the rule."""
+    pairs = [Job(command, world, worlds.seed) for command in commands for world in (worlds.stayed, worlds.moved)]
+    found = outputs_of(pairs)
+    return [
+        sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+        for one, other in zip(found[::2], found[1::2], strict=True)
+    ]

@@ -18,11 +18,11 @@ import numpy.typing as npt
 from ..errors import InvalidInput, MissingExtra
 
 try:
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 except ImportError:  # pragma: no cover - the extra is there in the tests
     raise MissingExtra("cryptography", "service") from None
 
-__all__ = ["BLOCK", "KEY_NAMES", "SLACK", "Blocks", "FixedKeys", "KeyName", "fixed_key"]
+__all__ = ["BLOCK", "KEY_NAMES", "SLACK", "Blocks", "FixedKeys", "KeyName", "ciphers", "fixed_key"]
 
 Blocks = npt.NDArray[np.uint64]
 KeyName = Literal["child-0", "child-1", "payload", "proof-0a", "proof-0b", "proof-1a", "proof-1b"]
@@ -52,6 +52,11 @@ def fixed_key(task: bytes, tree: bytes, name: KeyName) -> bytes:
     return hashlib.sha256(_LABEL + task + tree + b"/" + name.encode()).digest()[:BLOCK]
 
 
+def ciphers(task: bytes, tree: bytes) -> dict[KeyName, CipherContext]:
+    """AES with each of the seven keys of one tree, block by block."""
+    return {name: Cipher(algorithms.AES(fixed_key(task, tree, name)), modes.ECB()).encryptor() for name in KEY_NAMES}
+
+
 class FixedKeys:
     """The seven hash functions of one tree.
 
@@ -66,9 +71,7 @@ class FixedKeys:
     def __init__(self, task: bytes, tree: bytes = b"place") -> None:
         if sys.byteorder != "little":  # pragma: no cover - no such machine here
             raise InvalidInput("sharing needs a little-endian machine")
-        self._ciphers = {
-            name: Cipher(algorithms.AES(fixed_key(task, tree, name)), modes.ECB()).encryptor() for name in KEY_NAMES
-        }
+        self._ciphers = ciphers(task, tree)
 
     def encrypt(self, name: KeyName, blocks: Blocks, room: Blocks | None = None) -> Blocks:
         """AES of every block: the same shape. ``blocks`` must be contiguous.

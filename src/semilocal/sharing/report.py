@@ -14,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
 from ..errors import InvalidInput
-from .blocks import BLOCK, KeyName, fixed_key
+from .blocks import BLOCK, KeyName, ciphers
 from .point import MAX_LEVELS, correction_bytes
 
 __all__ = ["MAX_VALUE_BITS", "SEED", "ScalarTree", "Shape", "SharedReport", "make_report"]
@@ -91,10 +89,7 @@ class ScalarTree:
 
     def __init__(self, task: bytes, tree: bytes) -> None:
         self._task, self._tree = task, tree
-        self._ciphers = {
-            name: Cipher(algorithms.AES(fixed_key(task, tree, name)), modes.ECB()).encryptor()
-            for name in ("child-0", "child-1", "payload", "proof-0a", "proof-0b", "proof-1a", "proof-1b")
-        }
+        self._ciphers = ciphers(task, tree)
 
     def hash(self, name: KeyName, block: int) -> int:
         """``AES(k, x) xor x``; a block is a little-endian integer."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -19,15 +18,15 @@ from semilocal.pooled import replay
 from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.values import add_up, sum_rate
 from semilocal.service.pair import play as pair_play
-from semilocal.service.stores.base import Store, open_store
+from semilocal.service.stores.base import Store
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Party
 from semilocal.sharing.report import ScalarTree, SharedReport, make_report
 from semilocal.sharing.wire import LevelSums, SignedTree, Upload, split_ids
-from semilocal.testing import MockClock, secret
+from semilocal.testing import secret
 from semilocal.transcript.pair import verify_pair
 from tests.helpers.pairs import pooled_task, report_id, sealed_upload
-from tests.helpers.running_pair import Pair, running_pair
+from tests.helpers.running_pair import Pair, run_pair
 
 HONEST = 300
 LEVELS = 4
@@ -35,14 +34,6 @@ PLACE = (0.3, 0.3)  # where nearly everybody is, so that every level of its path
 TASK = pooled_task(max_depth=LEVELS)
 FLIPS = 300
 Forgeries = dict[str, SharedReport]
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
-    opened = [open_store(f"sqlite:///{tmp_path / name}.db") for name in ("leader", "helper")]
-    yield opened[0], opened[1]
-    for store in opened:
-        store.close()
 
 
 def entropy(label: str) -> bytes:
@@ -176,15 +167,7 @@ def test_every_forged_report_is_rejected_and_nobody_else(
         assert len(signed.published()[0].opened) == LEVELS, "every level was checked"
         assert only_noise_differs(signed)
 
-    play(stores, body)
-
-
-def play(stores: tuple[Store, Store], test: Callable[[Pair], Awaitable[None]]) -> None:
-    async def body() -> None:
-        async with running_pair(stores, MockClock()) as pair:
-            await test(pair)
-
-    asyncio.run(body())
+    run_pair(stores, body)
 
 
 STARS = AskedValue(name="stars", low=0, high=7, bits=3, mean="cells")  # a value is its own place on the grid
@@ -253,7 +236,7 @@ def test_every_forged_value_is_rejected_and_nobody_else(stores: tuple[Store, Sto
         assert sum(signed.trees[0].rejected) == len(forged)
         assert off(signed, pair) <= 1
 
-    play(stores, body)
+    run_pair(stores, body)
 
 
 def off(signed: SignedTree, pair: PairTask) -> float:
@@ -293,7 +276,7 @@ def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
         assert rejected_by(servers) == set()
         assert off(signed, pair) > 1
 
-    play(stores, body)
+    run_pair(stores, body)
 
 
 def test_a_value_with_bits_after_its_last_level_is_refused_at_the_door(stores: tuple[Store, Store]) -> None:
@@ -303,7 +286,7 @@ def test_a_value_with_bits_after_its_last_level_is_refused_at_the_door(stores: t
         answer = await servers.put(pair, sealed_upload(pair, report, 0))
         assert (answer.status_code, answer.json()["token"]) == (422, "bad-upload")
 
-    play(stores, body)
+    run_pair(stores, body)
 
 
 def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(
@@ -331,7 +314,7 @@ def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(
         assert len(rejected_by(servers)) < len(forged)
         assert (await servers.state(pair))["phase"] != "done", "second nodes are worth about 2^63: no rule takes that"
 
-    play(stores, body)
+    run_pair(stores, body)
 
 
 def test_an_envelope_opens_for_its_server_report_and_public_part_only(stores: tuple[Store, Store]) -> None:
@@ -358,7 +341,7 @@ def test_an_envelope_opens_for_its_server_report_and_public_part_only(stores: tu
         assert replay(signed.published()[0]).people == HONEST
         assert (await servers.state(pair))["refused"] == 1
 
-    play(stores, body)
+    run_pair(stores, body)
 
 
 def test_a_replayed_upload_counts_once_and_another_one_under_its_name_is_refused(stores: tuple[Store, Store]) -> None:
@@ -375,7 +358,7 @@ def test_a_replayed_upload_counts_once_and_another_one_under_its_name_is_refused
         late = await servers.put(pair, make_upload(pair, PLACE, secret(1, seed=5)))
         assert (late.status_code, late.json()["token"]) == (410, "uploads-closed")
 
-    play(stores, body)
+    run_pair(stores, body)
 
 
 @pytest.mark.parametrize("wrong", ["longer", "shorter", "unused bits", "bucket", "deeper"])
@@ -397,4 +380,4 @@ def test_an_upload_that_is_not_of_the_tasks_form_is_refused_at_once(stores: tupl
         assert (answer.status_code, answer.json()["token"]) == (422, "bad-upload")
         assert (await servers.state(pair))["received"] == 0
 
-    play(stores, body)
+    run_pair(stores, body)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -13,29 +10,13 @@ import pytest
 from semilocal.pooled.asked import AskedValue
 from semilocal.release.pair_counts import pair_counts
 from semilocal.release.pooled_mean import CellMeans, PooledMean
-from semilocal.service.stores.base import Store, open_store
+from semilocal.service.stores.base import Store
 from semilocal.sharing.pair import PairTask
-from semilocal.testing import MockClock, unit_box
+from semilocal.testing import unit_box
 from tests.helpers.pairs import crowd, pooled_task
-from tests.helpers.running_pair import Pair, running_pair
+from tests.helpers.running_pair import Pair, run_pair
 
 QUARTERS = unit_box().grid((2, 2)).tolist()
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
-    opened = [open_store(f"sqlite:///{tmp_path / name}.db") for name in ("leader", "helper")]
-    yield opened[0], opened[1]
-    for store in opened:
-        store.close()
-
-
-def play(stores: tuple[Store, Store], test: Callable[[Pair], Awaitable[None]]) -> None:
-    async def body() -> None:
-        async with running_pair(stores, MockClock()) as pair:
-            await test(pair)
-
-    asyncio.run(body())
 
 
 def base(pair: PairTask) -> str:
@@ -65,7 +46,7 @@ def test_both_servers_give_the_counts_of_the_transcript(stores: tuple[Store, Sto
             assert drawn.headers["content-type"] == "application/geo+json"
             assert drawn.json() == expected.to_geojson()
 
-    play(stores, body)
+    run_pair(stores, body)
 
 
 @pytest.mark.parametrize("mean", ["all", "cells"])
@@ -93,7 +74,7 @@ def test_the_mean_that_was_asked_for_comes_along_with_counts(
             assert len(areas) == len(QUARTERS)
             assert all(row["value"] == known[row["cell"]] for area in areas for row in area["regions"])
 
-    play(stores, body)
+    run_pair(stores, body)
 
 
 def test_before_the_end_there_is_no_result_and_bad_boxes_are_refused(stores: tuple[Store, Store]) -> None:
@@ -108,4 +89,4 @@ def test_before_the_end_there_is_no_result_and_bad_boxes_are_refused(stores: tup
             answer = await servers.leader.post(f"{base(pair)}/counts", json={"boxes": boxes})
             assert (answer.status_code, answer.json()["token"]) == (400, "malformed"), boxes
 
-    play(stores, body)
+    run_pair(stores, body)

@@ -3,23 +3,15 @@
 import { html, render } from "#vendor/lit-html.js";
 import { REGION } from "#map/cells.js";
 import { count } from "#views/format.js";
+import { onceAFrame } from "#views/frame.js";
 import { MapPanel } from "#views/panel.js";
 import { promiseCard } from "#views/promise.js";
 
 const root = /** @type {HTMLElement} */ (document.getElementById("page"));
 const data = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("data")).textContent ?? "");
 const dark = matchMedia("(prefers-color-scheme: dark)");
+const changed = onceAFrame(() => render(page(), root));
 const panel = new MapPanel(data.domain, dark.matches ? "dark" : "light", changed);
-let scheduled = false;
-
-function changed() {
-  if (scheduled) return;
-  scheduled = true;
-  requestAnimationFrame(() => {
-    scheduled = false;
-    render(page(), root);
-  });
-}
 
 function page() {
   const { frame } = panel.map;

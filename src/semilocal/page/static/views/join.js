@@ -11,6 +11,7 @@ import { Vault, browserStore } from "#device/vault.js";
 import { toWorld } from "#map/camera.js";
 import { PlainMap } from "#map/plain.js";
 import * as api from "#views/api.js";
+import { onceAFrame } from "#views/frame.js";
 import { JoinForm } from "#views/joinform.js";
 
 const CLICK = 5; // pixels that a pointer may slip in a click
@@ -192,18 +193,11 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => (dark.matches ? "dark" : "light");
 const name = /^\/join\/([0-9a-f]{64})$/.exec(location.pathname)?.[1] ?? "";
 root.replaceChildren();
-let scheduled = false;
 
-function changed() {
-  if (scheduled) return;
-  scheduled = true;
-  requestAnimationFrame(() => {
-    scheduled = false;
-    document.title = "Take part – semilocal";
-    render(html`<header class="top"><a class="brand" href="/">semilocal</a></header>${view.render()}`, root);
-  });
-}
-
+const changed = onceAFrame(() => {
+  document.title = "Take part – semilocal";
+  render(html`<header class="top"><a class="brand" href="/">semilocal</a></header>${view.render()}`, root);
+});
 const view = new JoinView(name, changed, theme);
 dark.addEventListener("change", () => view.map?.setTheme(theme()));
 addEventListener("pagehide", () => view.close());
