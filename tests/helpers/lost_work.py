@@ -91,13 +91,13 @@ def main(folder: Path) -> None:
     """Run it."""
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     options = {
         "spark.driver.extraJavaOptions": SHORT,
         "spark.driver.host": "127.0.0.1",
         "spark.executor.extraJavaOptions": SHORT,
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "spark.local.dir": str(folder),
-        "spark.pyspark.python": sys.executable,
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -110,7 +110,7 @@ def main(folder: Path) -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     gate, lost = folder / "go", dict[str, Any]()
-    killer = threading.Thread(target=kill_one, args=(spark.sparkContext, gate, lost))
+    killer = threading.Thread(target=kill_one, args=(spark.sparkContext, gate, lost), daemon=True)
     killer.start()
     source = SparkSource(frame(spark, gate), ["x", "y"], box_of(2))
     found = run_source(source, task(), rng=np.random.default_rng(SEED))

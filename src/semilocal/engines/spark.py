@@ -325,6 +325,11 @@ def reporting_failures() -> Iterator[None]:
                 "the Python of Spark's workers lacks a module that rows need; install pyarrow there, or set "
                 "PYSPARK_PYTHON to a Python that has it before the session starts. Nothing was released"
             ) from error
+        if "PYTHON_VERSION_MISMATCH" in text:
+            raise EngineFailed(
+                "the Python of Spark's workers has another version than this one; set PYSPARK_PYTHON to the right one "
+                "before the session starts. Nothing was released"
+            ) from error
         if "maxResultSize" in text:
             raise EngineFailed(
                 "the groups are larger than spark.driver.maxResultSize; set it higher. Nothing was released"
