@@ -21,7 +21,10 @@ FromSpark.__module__ = "pyspark.errors"
         ("java.io.IOException: No space left on device", "ran out of disk space"),
         ("bigger than spark.driver.maxResultSize", "larger than spark.driver.maxResultSize"),
         ("ModuleNotFoundError: No module named 'pyarrow'", "set PYSPARK_PYTHON to a Python that has it"),
-        ("thrown from the worker:\n[PYTHON_VERSION_MISMATCH] 3.11", "another version than this one; set PYSPARK_PYTHON"),
+        (
+            "thrown from the worker:\n[PYTHON_VERSION_MISMATCH] 3.11",
+            "another version than this one; set PYSPARK_PYTHON",
+        ),
         ("Job 3 cancelled", "the job was cancelled"),
         ("something else\nwith a trace", "Spark failed: something else. Nothing was released"),
     ],
