@@ -276,11 +276,14 @@ def _sort_ties(
     values[rows], order[rows] = values[by_value], order[by_value]
 
 
+_ARROW_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # integers have NumPy's names
+
+
 def arrow_values(column: Any) -> npt.NDArray[Any]:
     """Numbers of a pyarrow Array or ChunkedArray without gaps, in its own type. Its ``to_numpy`` would load pandas."""
     if column.null_count:
         raise ValueError(f"{column.null_count} values are missing")
-    dtype = np.dtype(column.type.to_pandas_dtype())  # NumPy's, in spite of its name
+    dtype = np.dtype(_ARROW_FLOATS.get(str(column.type), str(column.type)))  # its to_pandas_dtype may load pandas too
     chunks = [chunk for chunk in getattr(column, "chunks", [column]) if len(chunk)]
     parts = [np.frombuffer(one.buffers()[1], dtype=dtype)[one.offset : one.offset + len(one)] for one in chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=dtype), *parts])
