@@ -25,6 +25,11 @@ settings.load_profile("any machine")
 
 REQUIRE_ALL = os.environ.get("SEMILOCAL_REQUIRE_ALL") == "1"
 
+# Before 4.1 Spark leaves sockets to the garbage collector.
+SPARKS_SOCKETS = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
 # No test speaks to other machines, so no authority has to be trusted: to load 140 of them takes 40 ms per client.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = os.devnull
@@ -50,4 +55,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         inside = item.path.is_relative_to(here)
         item.add_marker(item.path.relative_to(here).parts[0] if inside else "unit")
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(SPARKS_SOCKETS)
     items[:] = slow_first(items, getattr(config, "workerinput", {"workercount": 1})["workercount"])
