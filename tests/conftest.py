@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.helpers.order import slow_first
+from tests.helpers.order import needs_spark, slow_first
 from tests.helpers.service import database, postgres, store
 from tests.helpers.spark import spark
 
@@ -55,6 +55,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         inside = item.path.is_relative_to(here)
         item.add_marker(item.path.relative_to(here).parts[0] if inside else "unit")
-        if "spark" in getattr(item, "fixturenames", ()):
+        if needs_spark(item):
             item.add_marker(SPARKS_SOCKETS)
     items[:] = slow_first(items, getattr(config, "workerinput", {"workercount": 1})["workercount"])

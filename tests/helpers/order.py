@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-__all__ = ["slow_first"]
+__all__ = ["needs_spark", "slow_first"]
+
+
+def needs_spark(item: pytest.Item) -> bool:
+    """Whether a test asks for the session of Spark: for the fixture, or by a parameter that names it."""
+    return "spark" in getattr(item, "fixturenames", ()) or "spark" in item.name.partition("[")[2]
 
 
 def slow_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
@@ -16,7 +21,7 @@ def slow_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     slow: dict[object, list[pytest.Item]] = {}
     rest = []
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if needs_spark(item):
             slow.setdefault("spark", []).append(item)
         elif item.get_closest_marker("slow") is not None:
             slow.setdefault(item.path, []).append(item)
