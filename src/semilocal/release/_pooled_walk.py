@@ -18,7 +18,7 @@ Knows published numbers. Knows no positions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
@@ -30,7 +30,7 @@ from ..arrays import Flags, Floats, Integers, on_all_cores
 from ..geometry.polygons import Polygons
 from ..pooled.estimate import Estimates
 from ._areas import Asked
-from ._lattice import NOT_ROUNDED, Lattice
+from ._lattice import Lattice
 from ._pooled_inside import Inside, inside_of
 from ._strips import Edges, Opened, Strips
 from ._walk import Counted
@@ -95,13 +95,13 @@ class PooledWalk:
     inside: Callable[[], Inside]
 
     @classmethod
-    def of(cls, estimates: Estimates, lattice: Lattice = NOT_ROUNDED) -> PooledWalk:
+    def of(cls, estimates: Estimates) -> PooledWalk:
         """Lay the tree out."""
         tree = estimates.tree
         hierarchy, levels = tree.task.hierarchy, tree.levels
         starts = np.cumsum([0, *(len(level.cells) for level in levels)])
         total = int(starts[-1])
-        boxes = lattice.measure(hierarchy.boxes(np.concatenate([level.cells for level in levels])))
+        boxes = hierarchy.boxes(np.concatenate([level.cells for level in levels]))
         lower, upper = np.ascontiguousarray(np.moveaxis(boxes, (0, 1, 2), (2, 0, 1)))
         people, shift, middle, share, split = np.zeros((5, total))
         below = np.full(total, _FINAL)
@@ -122,6 +122,20 @@ class PooledWalk:
                 number[opened] = number[below[opened]] + number[below[opened] + 1]
         inside = cache(partial(inside_of, estimates, people, starts, finals))
         return cls(lower, upper, people, shift, below, middle, share, split, inside)
+
+    def on(self, lattice: Lattice) -> PooledWalk:
+        """The same tree with lengths as a lattice measures them; this walk has none yet."""
+        if not lattice.steps:
+            return self
+        boxes = lattice.measure(np.moveaxis(np.stack([self.lower, self.upper]), 2, 0))
+        lower, upper = np.ascontiguousarray(np.moveaxis(boxes, 0, 2))
+        opened = self._opened(0, len(self.below))
+        first, middle = self.below[opened], np.zeros(len(self.below))
+        halved = np.argmax(
+            self.upper[:, first] != self.upper[:, opened], axis=0
+        )  # the axis on which the child is shorter
+        middle[opened] = upper[halved, first]
+        return replace(self, lower=lower, upper=upper, middle=middle)
 
     def query(self, asked: Asked) -> Counted:
         """People in boxes float64[q, 2, d] or in polygons."""

@@ -201,8 +201,14 @@ class Mapped(WaysOut):
         boxes = self.partition.task.hierarchy.cells_are_boxes
         if isinstance(self.partition, Partition):
             return Walk.of(Tree.of(self.partition, lattice)) if boxes else PublicShares.of(self.partition)
-        estimates = self.partition.estimates
-        return PooledWalk.of(estimates, lattice) if boxes else PooledShares.of(estimates)
+        if not boxes:
+            return PooledShares.of(self.partition.estimates)
+        return self._pooled_walk.on(lattice)
+
+    @cached_property
+    def _pooled_walk(self) -> PooledWalk:
+        assert not isinstance(self.partition, Partition)
+        return PooledWalk.of(self.partition.estimates)
 
     # -- the map; its ways out are those of WaysOut ------------------------------------------------------------
 

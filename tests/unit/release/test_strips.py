@@ -39,7 +39,7 @@ def boxes_of(walk: PooledWalk, number: int) -> Floats:
 def test_many_boxes_get_the_answers_that_few_get(dimensions: int, step: float | None) -> None:
     estimates = estimates_of(dimensions, 20_000)
     lattice = Lattice.of(step, estimates.tree.task.box)
-    walk, slow = PooledWalk.of(estimates, lattice), PooledWalk.of(estimates, lattice)
+    walk, slow = PooledWalk.of(estimates).on(lattice), PooledWalk.of(estimates).on(lattice)
     asked = lattice.measure(boxes_of(PooledWalk.of(estimates), max(4_000, 2 * len(walk.below))))
     quick = walk.query(asked)
     few = [slow.query(some) for some in np.array_split(asked, 40)]
