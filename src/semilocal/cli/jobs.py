@@ -46,6 +46,7 @@ from .domains import named_domain
 from .engines import OwnValue, engine_of, open_rows, position_columns
 from .exits import DONE
 from .job_options import JobOptions, MapFiles, Promise
+from .memory import keep_freed_memory
 from .options import CellRule, task_options
 from .output import Outcome, promise_to_people, tell, trim_limit_advice
 from .people import chosen_rows, person_labels
@@ -238,6 +239,7 @@ def run_job(
     """Check the outputs, read the positions, do the work, and say what came out and what it cost."""
     outputs = {**(outputs or {}), "--transcript": (transcript, TRANSCRIPT)}
     check_outputs(outputs, inputs=[file, *inputs])
+    keep_freed_memory()
     job = Job.read(file, options, transcript, value, only_counted=only_counted)
     for option, (path, _) in outputs.items():
         if path is not None and path.suffix.lower() not in (".csv", *TRANSCRIPT) and job.box.dimensions != 2:

@@ -29,7 +29,7 @@ from ..protocol.promise import Guarantee
 from ._areas import Asked, as_areas
 from ._lattice import NOT_ROUNDED, Lattice
 from ._pooled_walk import PooledWalk
-from ._rounding import divisions_of, likely_lattice, possible_lattice
+from ._rounding import Divisions, divisions_of, likely_lattice, possible_lattice
 from ._shares import PooledShares, PublicShares
 from ._tree import Tree
 from ._walk import Counted, Walk
@@ -148,11 +148,15 @@ class Mapped(WaysOut):
     @cached_property
     def _found_lattice(self) -> Lattice:
         """The lattice that the published divisions speak for."""
-        partition = self.partition
-        if not partition.task.hierarchy.cells_are_boxes:
+        if not self.partition.task.hierarchy.cells_are_boxes:
             return NOT_ROUNDED
-        tree = Tree.of(partition) if isinstance(partition, Partition) else partition.estimates.tree
-        return likely_lattice(divisions_of(tree), partition.task.box)
+        return likely_lattice(self._divisions, self.partition.task.box)
+
+    @cached_property
+    def _divisions(self) -> list[Divisions]:
+        """What the run published of how its cells divide, from the root down."""
+        partition = self.partition
+        return list(divisions_of(Tree.of(partition) if isinstance(partition, Partition) else partition.estimates.tree))
 
     @cached_property
     def _possible_lattice(self) -> Lattice:
@@ -161,7 +165,7 @@ class Mapped(WaysOut):
         if not isinstance(walk, PooledWalk) or isinstance(self.partition, Partition):
             return NOT_ROUNDED
         uneven = walk.inside().spread.share_variance
-        return possible_lattice(divisions_of(self.partition.estimates.tree), self.partition.task.box, uneven)
+        return possible_lattice(self._divisions, self.partition.task.box, uneven)
 
     def _measured(self, asked: Asked, lattice: Lattice) -> Asked:
         if isinstance(asked, Polygons):
