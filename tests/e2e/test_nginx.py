@@ -109,8 +109,11 @@ def test_a_head_that_never_ends_and_a_body_that_never_comes_are_given_up(tmp_pat
         with half_open(proxy.port, 3, context) as connections:
             for connection in connections:
                 connection.settimeout(HANG)
-                data = connection.recv(65_536)  # closed, perhaps after a few words; never an answer of the service
-                assert data == b"" or b" 408 " in data[:20]
+                try:
+                    data = connection.recv(65_536)
+                except ConnectionResetError:  # closed with words of ours unread
+                    data = b""
+                assert data == b"" or b" 408 " in data[:20]  # perhaps after a few words; never an answer of the service
 
 
 # Just over the limit of 8 kB and within one TLS record: nginx has read all of it when it refuses. Of a longer one it
