@@ -60,37 +60,21 @@ class Histogram:
         return int(self.counts.sum())
 
     @classmethod
-    def of(cls, depth: int, cells: Cells, counts: npt.ArrayLike | None = None) -> Histogram:
-        """From cells in any order, with repetitions; without counts each stands for one person.
+    def of(cls, depth: int, cells: Cells) -> Histogram:
+        """From the cell of every person, in any order.
 
         Examples
         --------
         >>> Histogram.of(1, np.array([3, 2, 3], np.uint64)).counts.tolist()
         [1, 2]
         """
-        if counts is None:
-            return cls.of_sorted(depth, np.sort(cells))
-        numbers = np.asarray(counts, dtype=np.int64)
-        order = np.argsort(cells, kind="stable")
-        cells, numbers = cells[order], numbers[order]
-        del order  # large histograms: what is not needed any more goes at once
-        starts = _starts(cells)
-        sums = np.add.reduceat(numbers, starts) if len(starts) else numbers
-        cells = cells[starts]
-        return cls(depth, cells, sums) if np.all(sums > 0) else cls(depth, cells[sums > 0], sums[sums > 0])
+        return cls.of_sorted(depth, np.sort(cells))
 
     @classmethod
     def of_sorted(cls, depth: int, cells: Cells) -> Histogram:
         """From the cell of every person, ascending."""
         starts = _starts(cells)
         return cls(depth, cells[starts], np.diff(starts, append=len(cells)))
-
-    def coarsen(self, hierarchy: Hierarchy, depth: int) -> Histogram:
-        """The same people in the cells of a smaller depth."""
-        if depth > self.depth:
-            raise InvalidInput(f"a histogram of depth {self.depth} has no cells of depth {depth}")
-        above = hierarchy.ancestors(hierarchy.span(self.cells)[0], depth)
-        return Histogram.of(depth, above, self.counts)
 
 
 def _starts(ordered: Cells) -> Integers:

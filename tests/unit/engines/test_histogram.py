@@ -33,14 +33,6 @@ def test_how_people_are_divided_changes_no_sum() -> None:
     assert GrowingHistogram(12).close().total == 0
 
 
-def test_coarse_cells_hold_what_their_parts_hold() -> None:
-    coarse, direct = at(20).coarsen(TREE, 9), at(9)
-    assert coarse.cells.tolist() == direct.cells.tolist()
-    assert coarse.counts.tolist() == direct.counts.tolist()
-    with pytest.raises(InvalidInput, match="no cells of depth 10"):
-        direct.coarsen(TREE, 10)
-
-
 def test_ranks_of_a_histogram_are_those_of_sorted_codes_after_one_refinement() -> None:
     asked = []
 
