@@ -86,7 +86,7 @@ def give_position(look: Look, number: int) -> None:
         page.get_by_role("button", name="Ask my browser").click()
     else:
         page.locator(".map canvas").last.click()
-    page.wait_for_function("!document.querySelector('.start + .quiet').textContent.includes('position')")
+    look.until("!document.querySelector('.start + .quiet').textContent.includes('position')")
 
 
 def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
@@ -172,6 +172,12 @@ def test_a_browser_uploads_to_two_servers_and_keeps_the_receipt(
     assert state["received"] == 1
 
 
+def test_waiting_asks_again_where_the_page_forbids_code_in_strings(browser: Browser, server: Server) -> None:
+    with looking(browser, server.url) as look:
+        look.page.evaluate("() => { setTimeout(() => { document.title = 'late'; }, 300); }")
+        look.until("document.title === 'late'")
+
+
 def test_taking_part_by_keyboard_alone(browser: Browser, server: Server) -> None:
     task = apart(create, server, 5, 4e-2).result()
     with looking(browser, f"{server.url}/join/{task}") as look:
@@ -180,7 +186,7 @@ def test_taking_part_by_keyboard_alone(browser: Browser, server: Server) -> None
         press_until(look, "Tab", "canvas")
         for key in ("+", "+", "ArrowLeft", "ArrowDown", "ArrowDown"):
             keys.press(key)
-        page.wait_for_function(CROSS)
+        look.until(CROSS)
         keys.press("Enter")
         page.locator("[role=status]", has_text="Your position:").wait_for()
         longitude, latitude = (float(page.get_by_label(name).input_value()) for name in ("longitude", "latitude"))

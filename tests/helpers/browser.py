@@ -27,6 +27,7 @@ AXE = (
     Path(__file__).parents[2] / ".tools" / "node_modules" / "axe-core" / "axe.min.js"
 )  # make .tools/node_modules fetches it
 DESKTOP, PHONE = (1280, 800), (390, 844)
+ASKED, PAUSE = 3000, 20  # times, and milliseconds between them
 
 
 @contextmanager
@@ -67,6 +68,18 @@ class Look:
         where = urlsplit(request.url)
         if where.scheme not in ("data", "blob", "about") and where.netloc not in self.hosts:
             self.strangers.append(request.url)
+
+    def until(self, script: str) -> None:
+        """Wait until an expression of the page is true, asked from here.
+
+        Playwright's ``wait_for_function`` asks again inside the page, where the content security policy refuses it:
+        it works only if the answer is yes at once.
+        """
+        for _ in range(ASKED):
+            if self.page.evaluate(script):
+                return
+            self.page.wait_for_timeout(PAUSE)
+        raise AssertionError(f"not true after {ASKED * PAUSE / 1000:g} s: {script}")
 
     def check(self) -> None:
         """Refuse what must never happen: errors in the console, requests to others, a page wider than its window."""
