@@ -78,6 +78,10 @@ class Job:
     rng : numpy.random.Generator
     column : Column or None
         The participants' own values, if the job asks for a column.
+    tree : hierarchy or None
+        Where the domain is more than a box.
+    located : list of SortedCodes or None
+        The participants' deepest cells where these are enough. Counting takes them out: the answers need the memory.
     """
 
     file: Path
@@ -88,7 +92,7 @@ class Job:
     rng: np.random.Generator
     column: Column | None = None
     tree: AnyTree | None = None
-    located: SortedCodes | None = None
+    located: list[SortedCodes] | None = None
 
     @classmethod
     def read(
@@ -144,7 +148,7 @@ class Job:
         job = cls(file, options, transcript, np.empty((0, box.dimensions)), box, rng, None, tree)
         with options.output.step(f"reading {file.name}"):
             located = read_located(file, names, job.pooled_task().hierarchy)
-        return None if located is None else replace(job, located=located)
+        return None if located is None else replace(job, located=[located])
 
     @property
     def domain(self) -> dict[str, Any]:
@@ -194,7 +198,7 @@ class Job:
         task = self.pooled_task()
         cost = self.pooled_limit.pooled(task)  # refuses before counting
         with self.options.output.step("counting"):
-            people = self.points if self.located is None else self.located
+            people = self.points if self.located is None else self.located.pop()
             result = pooled_counts(run_pooled(task, people, rng=self.noise_rng), ledger=cost)
         return result, result
 

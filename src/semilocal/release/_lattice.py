@@ -63,8 +63,18 @@ class Lattice(NamedTuple):
         """
         if not self.steps:
             return corners
-        places = corners / np.array(self.steps)
-        return np.asarray(np.ceil(places - ON_A_LINE) + BETWEEN * places)
+        return np.stack([self.along(axis, corners[..., axis]) for axis in range(len(self.steps))], axis=-1)
+
+    def along(self, axis: int, places: Floats) -> Floats:
+        """The same for coordinates on one axis."""
+        if not self.steps:
+            return places
+        steps = places / self.steps[axis]
+        lines = steps - ON_A_LINE
+        np.ceil(lines, out=lines)
+        steps *= BETWEEN
+        lines += steps
+        return np.asarray(lines)
 
 
 NOT_ROUNDED = Lattice()

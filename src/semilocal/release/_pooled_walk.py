@@ -30,7 +30,7 @@ from ..arrays import Flags, Floats, Integers, on_all_cores
 from ..geometry.polygons import Polygons
 from ..pooled.estimate import Estimates
 from ._areas import Asked
-from ._lattice import Lattice
+from ._lattice import NOT_ROUNDED, Lattice
 from ._pooled_inside import Inside, inside_of
 from ._strips import Edges, Opened, Strips
 from ._walk import Counted
@@ -69,7 +69,7 @@ class PooledWalk:
     Attributes
     ----------
     lower, upper : float64[d, n]
-        Corners of the cells, as the lattice measures them; the root comes first.
+        Corners of the cells; the root comes first.
     people : float64[n]
         Estimates, not negative; children add up to their parent.
     shift : float64[n]
@@ -82,6 +82,8 @@ class PooledWalk:
         How an error of the cell is handed to its first child, and the variance of what is added; 0 for final cells.
     inside : callable
         Gives :class:`Inside`; called when a query cuts a final cell.
+    lattice : Lattice
+        Measures corners and middles when they are looked up, as boxes that are asked about are measured.
     """
 
     lower: Floats
@@ -93,6 +95,7 @@ class PooledWalk:
     share: Floats
     split: Floats
     inside: Callable[[], Inside]
+    lattice: Lattice = NOT_ROUNDED
 
     @classmethod
     def of(cls, estimates: Estimates) -> PooledWalk:
@@ -124,18 +127,8 @@ class PooledWalk:
         return cls(lower, upper, people, shift, below, middle, share, split, inside)
 
     def on(self, lattice: Lattice) -> PooledWalk:
-        """The same tree with lengths as a lattice measures them; this walk has none yet."""
-        if not lattice.steps:
-            return self
-        boxes = lattice.measure(np.moveaxis(np.stack([self.lower, self.upper]), 2, 0))
-        lower, upper = np.ascontiguousarray(np.moveaxis(boxes, 0, 2))
-        opened = self._opened(0, len(self.below))
-        first, middle = self.below[opened], np.zeros(len(self.below))
-        halved = np.argmax(
-            self.upper[:, first] != self.upper[:, opened], axis=0
-        )  # the axis on which the child is shorter
-        middle[opened] = upper[halved, first]
-        return replace(self, lower=lower, upper=upper, middle=middle)
+        """The same tree with lengths as a lattice measures them."""
+        return replace(self, lattice=lattice)
 
     def query(self, asked: Asked) -> Counted:
         """People in boxes float64[q, 2, d] or in polygons."""
@@ -194,8 +187,8 @@ class PooledWalk:
             masses = np.zeros((max(places) + 1, len(final)))
             for place, shares in zip(places, inside.parts, strict=True):
                 masses[place] += shares.take(final)
-            columns = (self.lower[axis], self.upper[axis], masses, self.people, self.shift, inside.uneven)
-            edges = Edges.of_final(final, *(some if some is masses else some.take(final) for some in columns))
+            known = (some.take(final) for some in (self.people, self.shift, inside.uneven))
+            edges = Edges.of_final(final, *self._sides(axis, final), masses, *known)
             if len(opened):
                 first = self.below.take(opened)
                 numbers = (
@@ -222,8 +215,9 @@ class PooledWalk:
         query = np.arange(queries.shape[2])
         cuts, meets = np.zeros(len(query), dtype=np.uint16), np.ones(len(query), dtype=bool)
         for axis, (begin, end) in enumerate(np.moveaxis(queries, 1, 0)):
-            meets &= (begin < self.upper[axis, 0]) & (end > self.lower[axis, 0])
-            cuts |= (begin > self.lower[axis, 0]) * _bit(axis, 0) | (end < self.upper[axis, 0]) * _bit(axis, 1)
+            (lower,), (upper,) = self._sides(axis, np.zeros(1, dtype=np.int64))
+            meets &= (begin < upper) & (end > lower)
+            cuts |= (begin > lower) * _bit(axis, 0) | (end < upper) * _bit(axis, 1)
         query, cuts = query[meets], cuts[meets]
         cell = np.zeros(len(query), dtype=np.int64)
         strip = None if strips is None else partial(self._cut_strips, total, queries, strips)
@@ -232,7 +226,7 @@ class PooledWalk:
         steps: list[_Step] = []
         while len(query):
             axis = len(steps) % dimensions
-            middle = self.middle.take(cell)
+            middle = self.lattice.along(axis, self.middle.take(cell))
             begin, end = queries[0, axis].take(query), queries[1, axis].take(query)
             rows = [np.flatnonzero(met) for met in (begin < middle, end > middle)]
             # A cut in the middle takes the place of one at the parent's far side.
@@ -278,7 +272,12 @@ class PooledWalk:
 
     def _boxes(self, cell: Integers) -> Floats:
         """float64[m, 2, d]."""
-        return np.stack([self.lower[:, cell].T, self.upper[:, cell].T], axis=1)
+        return np.array([self._sides(axis, cell) for axis in range(len(self.lower))]).T
+
+    def _sides(self, axis: int, cell: Integers) -> tuple[Floats, Floats]:
+        """Where cells begin and end on an axis, as the lattice measures it."""
+        lower, upper = (self.lattice.along(axis, side[axis].take(cell)) for side in (self.lower, self.upper))
+        return lower, upper
 
     def _meet(
         self,
@@ -332,8 +331,9 @@ class PooledWalk:
         halved = [sum((depth + step) % dimensions == axis for step in range(halvings)) for axis in range(dimensions)]
         overlaps = []
         for axis, often in enumerate(halved):
-            low = self.lower[axis].take(cell)
-            inverse = 1.0 / (self.upper[axis].take(cell) - low)
+            low, inverse = self._sides(axis, cell)
+            inverse -= low
+            np.divide(1.0, inverse, out=inverse)
             begin, end = queries[0, axis].take(query), queries[1, axis].take(query)
             for side in (begin, end):
                 side -= low
