@@ -22,7 +22,7 @@ from ..io.points import choose_columns
 from ..io.trees import label_tree
 from ..protocol.column import Column, stored_column
 from ..simulation.people import draw_key
-from ..simulation.person_columns import person_columns
+from ..simulation.person_columns import COMMAND, refuse_person_columns
 from .domains import named_domain
 from .job_options import JobOptions, Positions
 
@@ -81,11 +81,8 @@ def open_rows(
     names, own, others = choose_columns(list_files(file)[0], x=data.x, y=data.y, columns=columns, values=asked)
     if data.bounds is None:
         raise InvalidInput("--bounds is missing: name a public box, such as --bounds world")
-    if people.user is None and not people.rows_are_people and (found := person_columns(others)):
-        raise InvalidInput(
-            f"{file}: column {found[0]!r} looks like a person. The promise is made to people: use --user {found[0]!r} "
-            "to take one row of each, or say --rows-are-people if every row is another person"
-        )
+    if people.user is None and not people.rows_are_people:
+        refuse_person_columns(file, others, COMMAND)
     if people.user is not None and people.rows_are_people:
         raise InvalidInput("give --user or --rows-are-people, not both")
     if people.user is None and people.rows_each != 1:
@@ -96,7 +93,7 @@ def open_rows(
     key = draw_key(rng) if people.user is not None else 0
     source = open_source(
         file, names, box, engine=engine, person=people.user, rows_per_person=people.rows_each, key=key, values=own,
-        leaves=leaves,
+        leaves=leaves, rows_are_people=people.user is None,
     )  # fmt: skip
     with options.output.step(f"reading {file.name}"):
         rows = source.count()

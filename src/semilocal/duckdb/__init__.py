@@ -10,12 +10,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from ..engines import open_source
 from ..engines.duckdb import DuckDBSource, reporting_failures
-from ..engines.duckdb_rows import open_rows
 from ..geometry.box import Box
 from ..io.files import check_outputs
 from ..release.engine_run import AnyTask, EngineRun, choosing_key, planned_task, run_on
@@ -62,16 +62,18 @@ def source(
     values: Sequence[str] = (),
     connection: Any = None,
     rng: np.random.Generator | None = None,
+    rows_are_people: bool = False,
 ) -> DuckDBSource:
     """Rows as a source, for :func:`semilocal.counts`, :func:`semilocal.mean` and the others.
 
     Parameters are those of :func:`run`, and ``values``: further columns of numbers that a job may name.
     """
     key = choosing_key(person, rows_per_user, rng)
-    return open_rows(
-        data, columns, box, person=person, rows_per_person=rows_per_user, key=key, values=values, order=order,
-        connection=connection,
+    found = open_source(
+        data, columns, box, engine="duckdb", person=person, rows_per_person=rows_per_user, key=key, values=values,
+        order=order, connection=connection, rows_are_people=rows_are_people,
     )  # fmt: skip
+    return cast(DuckDBSource, found)
 
 
 def run(
@@ -85,6 +87,7 @@ def run(
     order: str | None = None,
     connection: Any = None,
     rng: np.random.Generator | None = None,
+    rows_are_people: bool = False,
     **options: Any,
 ) -> DuckDBRun:
     """Count a crowd whose rows DuckDB reads.
@@ -101,7 +104,8 @@ def run(
         What to play, instead of ``box`` and ``options``.
     person : str, optional
         Column that says whose row it is. At most ``rows_per_user`` rows of everybody are chosen inside the engine, each
-        with the same chance. Without it every row counts as another person.
+        with the same chance. Without it every row counts as another person, and a column that looks like a person is
+        refused.
     rows_per_user : int
     order : str, optional
         Column that has the number of each row, from 0. The rows of files have numbers; those of a query or relation
@@ -110,6 +114,8 @@ def run(
         For a query or a relation that belongs to one. Nothing is changed in it.
     rng : numpy.random.Generator, optional
         For simulation: seeded noise protects nobody, and the result says so.
+    rows_are_people : bool
+        Every row is another person, whatever the names of the columns say.
     **options
         ``epsilon`` and ``trust``, and what :func:`semilocal.counts` takes for them: delta, k, rule, resolution,
         ``hierarchy`` (another public tree instead of ``box``), and so on.
@@ -134,7 +140,7 @@ def run(
     names = planned.box.names if columns is None else tuple(columns)
     rows = source(
         data, names, planned.box, person=person, rows_per_user=rows_per_user, order=order, connection=connection,
-        rng=rng,
+        rng=rng, rows_are_people=rows_are_people,
     )  # fmt: skip
     done = run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)
     return DuckDBRun(done.result, done.hierarchy, done.lookup, done.source, rows.files)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from ..arrays import is_integer
 from ..errors import InvalidInput
 from ..simulation.people import MAX_KEY
+from ..simulation.person_columns import SOURCE, refuse_person_columns
 from .source import PointsSource, Source
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def choose_engine(files: Sequence[Path]) -> Engine:
 def open_source(
     rows: Any, columns: Sequence[str], box: Box, *, engine: Engine = "auto", person: str | None = None,
     rows_per_person: int = 1, key: int = 0, values: Sequence[str] = (), order: str | None = None,
-    leaves: Mapping[str, float] | None = None,
+    leaves: Mapping[str, float] | None = None, connection: Any = None, rows_are_people: bool = False,
 ) -> Source:  # fmt: skip
     """Rows of people that need not fit into memory, for every job: ``sl.counts(open_source(...), box, ...)``.
 
@@ -51,7 +52,8 @@ def open_source(
     engine : {"auto", "memory", "arrow", "duckdb", "spark"}
         "auto" takes what the rows are: Arrow for files.
     person : str, optional
-        The column that says whose row it is. Without it every row counts as another person.
+        The column that says whose row it is. Without it every row counts as another person, and rows with a column that
+        looks like a person are refused.
     rows_per_person : int
         How many rows of a person are taken; a keyed score of the row's number decides which, the same in every engine.
         Rows without a number (a frame of Spark, a query or relation of DuckDB) are chosen by their contents instead.
@@ -65,6 +67,10 @@ def open_source(
     leaves : mapping of str to float, optional
         Files: the positions are labels of one column, and these are the numbers that stand for them, such as
         ``tree.leaves`` of a table. Rows with other labels are refused before anything is released.
+    connection : duckdb.DuckDBPyConnection, optional
+        DuckDB: the one that a query or a relation belongs to. Nothing is changed in it.
+    rows_are_people : bool
+        Every row is another person, whatever the names of the columns say.
 
     Examples
     --------
@@ -88,22 +94,30 @@ def open_source(
         raise InvalidInput("leaves are for one column of files; turn other labels into positions with tree.positions")
     if isinstance(rows, np.ndarray):
         return PointsSource(box.check(rows), box)
+    if person is not None and rows_are_people:
+        raise InvalidInput("give person or rows_are_people, not both")
     if not is_integer(key) or not 0 <= key <= MAX_KEY:
         raise InvalidInput(f"key must be an integer from 0 to {MAX_KEY}; got {key!r}")
     chosen: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person, "key": key}
+    source: Any
     if engine == "spark":
-        return _from_spark(rows, columns, box, files=files, values=values, order=order, leaves=leaves, **chosen)
-    if engine == "duckdb":
+        source = _from_spark(rows, columns, box, files=files, values=values, order=order, leaves=leaves, **chosen)
+        names = source.rows.columns
+    elif engine == "duckdb":
         from .duckdb_rows import open_rows
 
-        return open_rows(rows, columns, box, values=values, order=order, leaves=leaves, **chosen)
-    if order is not None:
-        raise InvalidInput("order is for Spark and DuckDB; Arrow reads rows in their order")
-    if files:
-        from .arrow import open_files
-
-        return open_files(rows, columns, box, values=values, leaves=leaves, **chosen)
-    return _from_arrow(rows, columns, box, chosen)
+        chosen |= {"connection": connection}
+        source = open_rows(rows, columns, box, values=values, order=order, leaves=leaves, **chosen)
+        names = source.rows.columns
+    else:
+        if order is not None:
+            raise InvalidInput("order is for Spark and DuckDB; Arrow reads rows in their order")
+        source = _from_arrow(rows, columns, box, files=files, values=values, leaves=leaves, named=chosen)
+        names = source.schema.names
+    if person is None and not rows_are_people:
+        where = rows if files else "the rows"
+        refuse_person_columns(where, [name for name in names if name not in (*columns, *values, order)], SOURCE)
+    return cast(Source, source)
 
 
 def _from_spark(
@@ -125,9 +139,14 @@ def _from_spark(
     return choose_source(rows, columns, box, person=person, **named)
 
 
-def _from_arrow(rows: Any, columns: Sequence[str], box: Box, named: dict[str, Any]) -> Source:
-    from .arrow import BATCH, ArrowSource, load_arrow
+def _from_arrow(
+    rows: Any, columns: Sequence[str], box: Box, *, files: bool, values: Sequence[str],
+    leaves: Mapping[str, float] | None, named: dict[str, Any],
+) -> Source:  # fmt: skip
+    from .arrow import BATCH, ArrowSource, load_arrow, open_files
 
+    if files:
+        return open_files(rows, columns, box, values=values, leaves=leaves, **named)
     arrow = load_arrow()
     if isinstance(rows, arrow.RecordBatchReader):
         raise InvalidInput("a reader can be read once only; give a callable that opens a new one each time")

@@ -14,7 +14,17 @@ import numpy as np
 from ..arrays import Integers
 from ..errors import InvalidInput
 
-__all__ = ["CALL", "COMMAND", "Filled", "Ways", "check_rows_are_people", "count_filled", "person_columns"]
+__all__ = [
+    "CALL",
+    "COMMAND",
+    "SOURCE",
+    "Filled",
+    "Ways",
+    "check_rows_are_people",
+    "count_filled",
+    "person_columns",
+    "refuse_person_columns",
+]
 
 _PERSON = re.compile(
     r"(user|person|people|device|phone|taxi|cab|driver|rider|vehicle|car|bike|customer|client|member|account|subscriber|"
@@ -40,6 +50,7 @@ class Ways(NamedTuple):
 
 COMMAND = Ways("--user {name!r}", "--rows-per-user M", "--rows-are-people")
 CALL = Ways("users={name!r}", "rows_per_user=M", "rows_are_people=True")
+SOURCE = Ways("person={name!r}", "rows_per_person=M", "rows_are_people=True")
 
 
 def person_columns(columns: Sequence[str]) -> list[str]:
@@ -57,6 +68,16 @@ def count_filled(codes: Integers) -> Filled:
     """Of a column as codes int64[n], equal for equal content; -1 for nobody."""
     known = codes[codes >= 0]
     return Filled(len(known), len(np.unique(known)))
+
+
+def refuse_person_columns(where: object, columns: Sequence[str], ways: Ways) -> None:
+    """Refuse rows with a column that looks like a person, where looking for repeats would be a scan of its own."""
+    for name in person_columns(columns):
+        raise InvalidInput(
+            f"{where}: column {name!r} looks like a person. The promise is made to people: use "
+            f"{ways.one.format(name=name)} to take one row of each, or say {ways.rows_are_people} if every row is "
+            "another person"
+        )
 
 
 def check_rows_are_people(where: object, labels: Mapping[str, Filled], ways: Ways) -> None:

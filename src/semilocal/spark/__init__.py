@@ -7,12 +7,12 @@ what devices and servers would do, and the result says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from ..engines import open_source
 from ..engines.spark import SparkSource
-from ..engines.spark_rows import choose_source
 from ..geometry.box import Box
 from ..release.engine_run import AnyTask, EngineRun, choosing_key, planned_task, run_on
 
@@ -28,13 +28,18 @@ def source(
     rows_per_user: int = 1,
     order: str | None = None,
     rng: np.random.Generator | None = None,
+    rows_are_people: bool = False,
 ) -> SparkSource:
     """A DataFrame as a source, for :func:`semilocal.counts`, :func:`semilocal.mean` and the others.
 
     Parameters are those of :func:`run`.
     """
     key = choosing_key(person, rows_per_user, rng)
-    return choose_source(frame, columns, box, person=person, rows_per_person=rows_per_user, key=key, order=order)
+    found = open_source(
+        frame, columns, box, engine="spark", person=person, rows_per_person=rows_per_user, key=key, order=order,
+        rows_are_people=rows_are_people,
+    )  # fmt: skip
+    return cast(SparkSource, found)
 
 
 def run(
@@ -47,6 +52,7 @@ def run(
     rows_per_user: int = 1,
     order: str | None = None,
     rng: np.random.Generator | None = None,
+    rows_are_people: bool = False,
     **options: Any,
 ) -> EngineRun:
     """Count a crowd whose rows are in a DataFrame of Spark.
@@ -63,13 +69,16 @@ def run(
         The public domain. Left out with ``task`` or ``hierarchy``.
     person : str, optional
         Column that says whose row it is. At most ``rows_per_user`` rows of everybody are chosen inside the engine, each
-        with the same chance. Without it every row counts as another person.
+        with the same chance. Without it every row counts as another person, and a column that looks like a person is
+        refused.
     rows_per_user : int
     order : str, optional
         Column that has the number of each row, from 0. With it the same seed gives the same rows and means as in
         memory; without it rows are chosen, and put in order, by their contents.
     rng : numpy.random.Generator, optional
         For simulation: seeded noise protects nobody, and the result says so.
+    rows_are_people : bool
+        Every row is another person, whatever the names of the columns say.
     **options
         ``epsilon`` and ``trust``, and what :func:`semilocal.counts` takes for them, also ``hierarchy`` (another public
         tree instead of ``box``).
@@ -81,5 +90,8 @@ def run(
     """
     planned = planned_task(box, task, rows_per_user, options)
     names = planned.box.names if columns is None else tuple(columns)
-    rows = source(frame, names, planned.box, person=person, rows_per_user=rows_per_user, order=order, rng=rng)
+    rows = source(
+        frame, names, planned.box, person=person, rows_per_user=rows_per_user, order=order, rng=rng,
+        rows_are_people=rows_are_people,
+    )  # fmt: skip
     return run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)

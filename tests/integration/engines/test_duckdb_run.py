@@ -210,6 +210,7 @@ def test_what_cannot_be_read_is_refused_before_anything_is_released(folder: Path
     refused(r"of 2 rows 1 have no value \(NULL\)", folder / "hole.csv")
     (folder / "none.csv").write_text("x,y,who\n1,2,ann\n1,2,\n")
     refused("1 rows have no value in column 'who'", folder / "none.csv", person="who")
+    refused("'rider' looks like a person.*person='rider'", "SELECT 1.0 AS x, 2.0 AS y, 7 AS rider")
     refused("the files are of different formats", [folder / "none.csv", folder / "points" / "0.parquet"])
     gc.collect()  # the tracebacks of the refusals
     assert list((folder / "temporary").iterdir()) == []

@@ -70,13 +70,23 @@ def test_files_give_the_rows_and_the_means_of_memory(opens: Any, tmp_path: Path,
 
 def test_noise_goes_to_the_same_rows_as_in_memory(opens: Any, tmp_path: Path) -> None:
     """Trust nobody: every row draws its own noise, in the order of the rows."""
-    source = opens(write(tmp_path, "parquet"), values=["fare"])
+    source = opens(write(tmp_path, "parquet"), values=["fare"], rows_are_people=True)
     named: dict[str, Any] = {"epsilon": 2.0, "delta": 0.05, "k": 20, "range": (0, 100)}
     there, here = (
         sl.values(rows, BOX, value=value, rng=np.random.default_rng(4), **named)
         for rows, value in ((source, "fare"), (POINTS, FARES))
     )
     assert np.array_equal(here.value, there.value)
+
+
+def test_rows_with_a_column_of_people_need_a_word_about_them(opens: Any, tmp_path: Path) -> None:
+    folder = write(tmp_path, "parquet")
+    with pytest.raises(InvalidInput, match="'user' looks like a person.*person='user'.*rows_are_people=True"):
+        opens(folder)
+    with pytest.raises(InvalidInput, match="person or rows_are_people, not both"):
+        opens(folder, person="user", rows_are_people=True)
+    assert opens(folder, rows_are_people=True).count() == ROWS
+    assert opens(folder, person="user").count() == len(np.unique(USERS))
 
 
 @pytest.mark.parametrize(("named", "words"), [
@@ -86,7 +96,7 @@ def test_noise_goes_to_the_same_rows_as_in_memory(opens: Any, tmp_path: Path) ->
     ({"value": "fare"}, "fare needs its public range"),
 ])  # fmt: skip
 def test_columns_that_are_no_values_are_refused(opens: Any, tmp_path: Path, named: dict[str, Any], words: str) -> None:
-    source = opens(write(tmp_path, "parquet"))
+    source = opens(write(tmp_path, "parquet"), rows_are_people=True)
     with pytest.raises(InvalidInput, match=words):
         sl.mean(source, BOX, epsilon=1.0, trust="curator", **named)
 
