@@ -81,7 +81,7 @@ def test_noise_goes_to_the_same_rows_as_in_memory(opens: Any, tmp_path: Path) ->
 
 def test_rows_with_a_column_of_people_need_a_word_about_them(opens: Any, tmp_path: Path) -> None:
     folder = write(tmp_path, "parquet")
-    with pytest.raises(InvalidInput, match="'user' looks like a person.*person='user'.*rows_are_people=True"):
+    with pytest.raises(InvalidInput, match=r"'user' looks like a person.*person='user'.*rows_are_people=True"):
         opens(folder)
     with pytest.raises(InvalidInput, match="person or rows_are_people, not both"):
         opens(folder, person="user", rows_are_people=True)
