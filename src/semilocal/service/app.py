@@ -11,6 +11,8 @@ import hmac
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
 
 from ..errors import MissingExtra, printable
 from .admin import admin_hash
@@ -62,7 +64,7 @@ class App:
         self.service, self.access_log = service, access_log
         self.context = Context(
             service, Metrics(), Published(service.store), admin, RateLimit(rate=20.0, burst=60),
-            RateLimit(rate=2.0, burst=20), describe(OPERATIONS),
+            RateLimit(rate=2.0, burst=20), _description(),
         )  # fmt: skip
         self.intake = None if access_log else Intake(self.context)  # what goes past us is not logged
         self.router = Router(
@@ -165,6 +167,12 @@ def _check_admin(context: Context, request: Request) -> None:
     token = given[7:] if given[:7].lower() == "bearer " else ""
     if not hmac.compare_digest(admin_hash(token), context.admin):
         raise Problem("unauthorized", "this route takes the admin token: Authorization: Bearer <token>")
+
+
+@cache
+def _description() -> dict[str, Any]:
+    return describe(OPERATIONS)
+
 
 
 def create_app(service: Service, *, admin: bytes, access_log: bool = False, more: Sequence[Operation] = ()) -> App:
