@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,7 +17,7 @@ from semilocal.service.keys import Keyring
 from semilocal.service.pair.form import PairSettings
 from semilocal.service.pair.peer import Peer
 from semilocal.service.pair.service import Pairs
-from semilocal.service.stores.base import Store
+from semilocal.service.stores.base import Store, open_store
 from semilocal.service.stores.pairs import SEED
 from semilocal.service.worker import Service
 from semilocal.sharing.pair import PairTask
@@ -157,6 +158,17 @@ class Pair:
         assert [one.status_code for one in found] == [200, 200], (found[0].text, await self.state(pair))
         assert found[0].content == found[1].content
         return SignedTree.from_bytes(found[0].content)
+
+
+@contextlib.contextmanager
+def opened(folder: Path) -> Iterator[tuple[Store, Store]]:
+    """The databases of the leader and of the helper in a folder."""
+    leader, helper = (open_store(f"sqlite:///{folder / name}.db") for name in ("leader", "helper"))
+    try:
+        yield leader, helper
+    finally:
+        leader.close()
+        helper.close()
 
 
 @contextlib.asynccontextmanager

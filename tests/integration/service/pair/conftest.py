@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from semilocal.service.stores.base import Store, open_store
+from semilocal.service.stores.base import Store
+from tests.helpers.running_pair import opened
 
 
 @pytest.fixture
 def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
     """Of the leader and of the helper."""
-    opened = [open_store(f"sqlite:///{tmp_path / name}.db") for name in ("leader", "helper")]
-    yield opened[0], opened[1]
-    for store in opened:
-        store.close()
+    with opened(tmp_path) as both:
+        yield both

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 
 from semilocal.service.stores.base import Store
 from semilocal.sharing.pair import PairTask
 from tests.helpers.pairs import crowd
-from tests.helpers.running_pair import Pair, run_pair
+from tests.helpers.running_pair import Pair, opened, run_pair
 
 PEOPLE = 30
 
@@ -47,10 +49,10 @@ def damage(store: Store, pair: PairTask, sql: str) -> None:
     assert changed >= 1
 
 
-@pytest.mark.parametrize("side", [0, 1], ids=["leader", "helper"])
-@pytest.mark.parametrize("name", DAMAGE)
-def test_one_damaged_pair_does_not_stop_the_other(stores: tuple[Store, Store], name: str, side: int) -> None:
-    pairs: list[PairTask] = []
+@pytest.fixture(scope="module", name="half")
+def _half(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[PairTask]]:
+    """The databases of both servers with two pairs, the first of them half counted."""
+    folder, pairs = tmp_path_factory.mktemp("half"), list[PairTask]()
 
     async def count_half(servers: Pair) -> None:
         pairs.extend([await servers.opened(), await servers.opened(label="whole")])
@@ -60,8 +62,19 @@ def test_one_damaged_pair_does_not_stop_the_other(stores: tuple[Store, Store], n
         await servers.start(pairs[0])
         await servers.tick()
 
+    with opened(folder) as stores:
+        run_pair(stores, count_half)
+    return folder, pairs
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["leader", "helper"])
+@pytest.mark.parametrize("name", DAMAGE)
+def test_one_damaged_pair_does_not_stop_the_other(
+    half: tuple[Path, list[PairTask]], tmp_path: Path, name: str, side: int
+) -> None:
+    folder, (broken, whole) = half
+
     async def body(servers: Pair) -> None:
-        broken, whole = pairs
         assert (await servers.start(whole)).status_code == 200
         await servers.tick(2)
         assert (await servers.state(whole))["phase"] == "done"
@@ -74,6 +87,7 @@ def test_one_damaged_pair_does_not_stop_the_other(stores: tuple[Store, Store], n
         assert row["fault"], "it is listed as a pair that cannot go on"
         assert "\nsemilocal_campaigns_at_fault 1.0\n" in (await servers.clients[side].get("/metrics")).text
 
-    run_pair(stores, count_half)
-    damage(stores[side], pairs[0], DAMAGE[name])
-    run_pair(stores, body)
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with opened(tmp_path) as stores:
+        damage(stores[side], broken, DAMAGE[name])
+        run_pair(stores, body)
