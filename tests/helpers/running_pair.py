@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from tests.helpers.pairs import SIGNING, operator, pooled_task, upload_of
 
 ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 SEEDS = (b"seed of the leader".ljust(32), b"seed of the helper".ljust(32))
+
+_upload_once = cache(upload_of)  # many tests ask the same crowd for the same pair
 
 
 class Unplugged(httpx2.AsyncBaseTransport):
@@ -133,7 +136,7 @@ class Pair:
         """Upload for everybody; values are integers of the grid."""
         for number, code in enumerate(pair.pooled.hierarchy.codes(points).tolist()):
             value = None if values is None else values[number]
-            answer = await self.put(pair, upload_of(pair, code, number, value=value))
+            answer = await self.put(pair, _upload_once(pair, code, number, value=value))
             assert answer.status_code == 201, answer.text
 
     async def tick(self, times: int = 1) -> None:

@@ -167,13 +167,14 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         check_version(version, newest=len(steps), where=self.path)
         if version == 0 and self._read("SELECT count(*) FROM sqlite_schema")[0][0]:
             raise InvalidInput(f"{self.path} is a database of another program; name a new file")
-        for number, script in steps[version:]:
-            with self._writing() as connection:
-                if connection.execute("PRAGMA user_version").fetchone()[0] >= number:
-                    continue
+        if version == len(steps):
+            return
+        with self._writing() as connection:  # all or nothing
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            for _, script in steps[version:]:
                 for statement in script.split(";\n"):
                     connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute(f"PRAGMA user_version = {len(steps)}")
 
     def wipe(self, tables: Sequence[str]) -> None:
         connection = self._connection()
