@@ -52,9 +52,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test by its folder below tests/; doctests of the sources are unit tests."""
     here = Path(__file__).parent
+    folders = {
+        path: path.relative_to(here).parts[0] if path.is_relative_to(here) else "unit"
+        for path in {item.path for item in items}
+    }
     for item in items:
-        inside = item.path.is_relative_to(here)
-        item.add_marker(item.path.relative_to(here).parts[0] if inside else "unit")
+        item.add_marker(folders[item.path])
         if needs_spark(item):
             item.add_marker(SPARKS_SOCKETS)
     items[:] = slow_first(items, getattr(config, "workerinput", {"workercount": 1})["workercount"])

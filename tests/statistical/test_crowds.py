@@ -9,14 +9,16 @@ every run contributes one number with mean at most 0 under the promise,
 once for a participant in the worst place of the shape and once for the mean over all participants. Test by betting:
 for a fixed stake s the product of (1 + s * D) over independent runs has mean at most 1, so by Markov's inequality it
 exceeds 1/ALARM with probability at most ALARM, whatever the distribution of D; so does the mean over several stakes.
-With ALARM = 1e-8 and fewer than 100 tests, the false-alarm rate of this file is below 1e-6.
+By Ville's inequality this holds for the largest product on the way as well: the alarm may be raised after any run, so
+planted bugs need no more runs than it takes to raise it. With ALARM = 1e-8 and fewer than 100 tests, the false-alarm
+rate of this file is below 1e-6.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -31,7 +33,7 @@ from semilocal.errors import NoCrowdWarning
 pytestmark = pytest.mark.slow
 
 ALARM = 1e-8
-RUNS = 1000
+RUNS = 1000  # a share of 2 delta raises the alarm in 99.7 % of all cases; in 500 runs it would in 61 %
 CORNER_RUNS = 250
 K, DELTA, TRIMS = 15, 0.1, 3
 SQUARE = Box((0, 0), (1, 1))
@@ -167,32 +169,40 @@ CORNERS: dict[str, tuple[int, dict[str, Any]]] = {  # dimensions, task
 }
 
 
-def corner_evidence(name: str) -> Floats:
-    """D of participant 0, who is in the sparse corner: float64[runs]."""
+def corner_evidence(name: str, runs: int = CORNER_RUNS) -> Iterator[float]:
+    """D of participant 0, who is in the sparse corner, run by run."""
     dimensions, options = CORNERS[name]
     task = Task.build(Box((0,) * dimensions, (1,) * dimensions), delta=CORNER_DELTA, k=K, **options)
-    out = np.empty(CORNER_RUNS)
-    for seed in range(CORNER_RUNS):
+    for seed in range(runs):
         rng = np.random.default_rng([seed, 20242])
         run = simulate(corners(rng, dimensions), task, rng=rng)
-        out[seed] = float(run.partition.crowds[run.regions[0]] < K) - task.delta
-    return out
+        yield float(run.partition.crowds[run.regions[0]] < K) - task.delta
+
+
+def alarm_after(differences: Iterable[float], lowest: float) -> int | None:
+    """The number of runs after which the alarm is raised; None if it never is. No later run is made."""
+    seen: list[float] = []
+    for one in differences:
+        seen.append(one)
+        if wealth(np.array(seen), lowest) > 1 / ALARM:
+            return len(seen)
+    return None
 
 
 @pytest.mark.parametrize("name", CORNERS)
 def test_delta_holds_for_who_is_moved_again_and_again(name: str) -> None:
-    assert wealth(corner_evidence(name), -CORNER_DELTA) < 1 / ALARM
+    assert alarm_after(corner_evidence(name), -CORNER_DELTA) is None
 
 
 @pytest.mark.parametrize("name", CORNERS)
 def test_tests_of_a_path_that_do_not_share_delta_are_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: every single test may err with the delta that is promised for the whole path.
 
-    Power: of 500 other runs 30 % to 55 % had no crowd, where 5 % are promised. 40 of 250 runs raise the alarm, and with
-    25 % they fail to with probability 2e-4.
+    Power: of 200 other runs 21 % to 57 % had no crowd, where 5 % are promised. 70 of 600 runs raise the alarm, and with
+    17 % they fail to with probability 1e-4.
     """
     monkeypatch.setattr(Task, "delta_test", property(lambda task: task.delta))
-    assert wealth(corner_evidence(name), -CORNER_DELTA) > 1 / ALARM
+    assert alarm_after(corner_evidence(name, runs=600), -CORNER_DELTA) is not None
 
 
 @pytest.mark.parametrize("rule", ["all", "trim"])

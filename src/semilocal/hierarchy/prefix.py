@@ -60,9 +60,10 @@ class PrefixTree(Hierarchy, frozen=True):
 
     def _for_children(self, cells: npt.ArrayLike, dtype: type[_Number]) -> npt.NDArray[_Number]:
         """1 for every child of cells above the deepest level, else 0: [m, fanout]."""
-        above = self.depth(cells) < self.max_depth
-        out = np.empty((len(above), self.fanout), dtype=dtype)
-        out[:] = above[:, None]
+        array = cell_array(cells)
+        above = np.asarray(self._depth(array) < self.max_depth)
+        out = np.empty((len(array), self.fanout), dtype=dtype)
+        out[:] = above[..., None]
         return out
 
     def ancestors(self, codes: Cells, depth: int) -> Cells:
@@ -72,15 +73,30 @@ class PrefixTree(Hierarchy, frozen=True):
     def depth(self, cells: npt.ArrayLike) -> Integers:
         """Depth of each cell: int64[m]. Refuses numbers that are no cells of this tree."""
         array = cell_array(cells)
-        if not len(array):
-            return np.empty(0, dtype=np.int64)
-        low, high = int(array.min()), int(array.max())
-        # Most arrays are a frontier, whose cells all have one depth.
+        depth = self._depth(array)
+        if isinstance(depth, np.ndarray):
+            return depth
+        out = np.empty(len(array), dtype=np.int64)
+        out.fill(depth)
+        return out
+
+    def _depth(self, cells: Cells) -> int | Integers:
+        """The depth of all cells, or int64[m] if they differ. Most arrays are a frontier, which has one depth."""
+        if not len(cells):
+            return 0
+        low, high = int(np.minimum.reduce(cells)), int(np.maximum.reduce(cells))
         first, last = low.bit_length() - 1, high.bit_length() - 1
-        bits = np.full(len(array), first) if first == last else _bit_length(array) - 1
-        if low < 1 or last > self.path_bits or (self.level_bits > 1 and np.any(bits % self.level_bits)):
+        depth: int | Integers
+        if first == last:
+            depth, odd = divmod(first, self.level_bits)
+        elif self.level_bits == 1:
+            depth, odd = _bit_length(cells) - 1, 0
+        else:
+            depth, rest = np.divmod(_bit_length(cells) - 1, self.level_bits)
+            odd = int(np.maximum.reduce(rest))
+        if low < 1 or last > self.path_bits or odd:
             raise InvalidInput(f"some numbers are no cells of a tree with fanout {self.fanout}, depth {self.max_depth}")
-        return bits if self.level_bits == 1 else bits // self.level_bits
+        return depth
 
     def parent(self, cells: npt.ArrayLike) -> Cells:
         """Parent of each cell; the root has none and is refused."""
@@ -92,19 +108,22 @@ class PrefixTree(Hierarchy, frozen=True):
     def children(self, cells: npt.ArrayLike) -> Cells:
         """All children of all cells, cell after cell: uint64[m * fanout]. Deepest cells are refused."""
         array = cell_array(cells)
-        if np.any(self.depth(array) == self.max_depth):
-            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
+        self._check_above_deepest(array)
         below = array << np.uint64(self.level_bits)
         return (below[:, None] | np.arange(self.fanout, dtype=np.uint64)).ravel()
 
     def child(self, cells: npt.ArrayLike, numbers: npt.ArrayLike) -> Cells:
         """The child with this number of each cell: uint64[m]."""
         array, chosen = cell_array(cells), np.asarray(numbers)
-        if np.any(self.depth(array) == self.max_depth):
-            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
-        if chosen.size and not 0 <= chosen.min() <= chosen.max() < self.fanout:
+        self._check_above_deepest(array)
+        if chosen.size and not 0 <= np.minimum.reduce(chosen, None) <= np.maximum.reduce(chosen, None) < self.fanout:
             raise InvalidInput(f"children have the numbers 0 to {self.fanout - 1}")
         return (array << np.uint64(self.level_bits)) | chosen.astype(np.uint64)
+
+    def _check_above_deepest(self, cells: Cells) -> None:
+        depth = self._depth(cells)
+        if (depth if isinstance(depth, int) else np.maximum.reduce(depth)) == self.max_depth:
+            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
 
     def number(self, cells: npt.ArrayLike) -> Integers:
         """Which child of its parent each cell is: int64[m]."""
@@ -116,7 +135,7 @@ class PrefixTree(Hierarchy, frozen=True):
     def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
         """First and last deepest cell inside each cell (both inclusive): uint64[m], uint64[m]."""
         array = cell_array(cells)
-        shift = (self.path_bits - self.level_bits * self.depth(array)).astype(np.uint64)
+        shift = np.asarray(self.path_bits - self.level_bits * self._depth(array), dtype=np.uint64)
         return array << shift, ((array + np.uint64(1)) << shift) - np.uint64(1)
 
     def child_of(self, codes: Cells, depth: int | Integers) -> Integers:

@@ -27,30 +27,7 @@ from semilocal.experiments.harness.tables import summarise, table, write_csv
 from semilocal.experiments.harness.trial import Trial, stream
 from semilocal.experiments.harness.version import source_version
 from tests.helpers import HANG
-
-CALLS = Path(os.environ.get("SEMILOCAL_TEST_CALLS", os.devnull))
-
-
-def draw(trial: Trial) -> list[dict[str, Any]]:
-    """Work that uses its generator, and gives numpy scalars of all kinds."""
-    value = trial.rng().normal(size=trial["n"])
-    people = trial.shared_rng("n").random()
-    return [{"mean": value.mean(), "people": people, "n2": np.int64(trial["n"] ** 2), "ok": np.bool_(True), "no": None}]
-
-
-def slow_draw(trial: Trial) -> list[dict[str, Any]]:
-    """Writes the call down; later trials wait while there is a file beside that list."""
-    with CALLS.open("a") as calls:
-        calls.write(f"{trial.run}\n")
-    while trial.run >= 12 and CALLS.with_suffix(".wait").exists():
-        time.sleep(0.02)
-    return draw(trial)
-
-
-def explode(trial: Trial) -> list[dict[str, Any]]:
-    if trial.run == 3:
-        raise ZeroDivisionError("three")
-    return draw(trial)
+from tests.helpers.trials import draw, explode
 
 
 def wrong_kind(trial: Trial) -> list[dict[str, Any]]:
@@ -170,10 +147,12 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     wait.touch()
     script = (
         "from pathlib import Path\n"
-        "import tests.integration.experiments.test_runner as t\n"
+        "from semilocal.experiments.harness.runner import run\n"
+        "from semilocal.experiments.harness.trial import Trial\n"
+        "from tests.helpers.trials import slow_draw\n"
         "if __name__ == '__main__':\n"
-        "    trials = [t.Trial.of('fig:kill', 'm', seed=1, run=r, n=10) for r in range(24)]\n"
-        f"    t.run(trials, t.slow_draw, folder=Path({str(tmp_path / 'cache')!r}), workers=2, version='1')\n"
+        "    trials = [Trial.of('fig:kill', 'm', seed=1, run=r, n=10) for r in range(24)]\n"
+        f"    run(trials, slow_draw, folder=Path({str(tmp_path / 'cache')!r}), workers=2, version='1')\n"
     )
     file = tmp_path / "main.py"
     file.write_text(script)
