@@ -188,7 +188,10 @@ def test_few_people_are_in_the_middle_of_two_views(away: float, most: float) -> 
     assert mean[0] == pytest.approx(full * (1 + view) / 2, rel=1e-3)
     assert common[0] == pytest.approx(full * (1 - view) / 2, rel=1e-3, abs=1e-9)
     squares = (chance @ numbers**2) / chance.sum()
-    assert variance[0] == pytest.approx(squares * (1 + view) / 2 - mean[0] ** 2, rel=1e-2)
+    own = [squares * people - (full * people) ** 2 for people in (view, 1.0)]  # of each view by itself
+    assert variance[0] == pytest.approx(np.mean(own), rel=1e-2)
+    # Planted: the distance between the views counted twice, as one law for both does.
+    assert variance[0] + common[0] ** 2 == pytest.approx(squares * (1 + view) / 2 - mean[0] ** 2, rel=1e-2)
 
 
 def test_few_people_of_absurd_estimates_stay_finite() -> None:
