@@ -242,7 +242,7 @@ def test_without_a_limit_visitors_change_no_verdict() -> None:
 
 
 def test_a_trim_that_would_leave_mostly_visitors_is_a_stop() -> None:
-    """About 143 of 1000 are in the second child: fewer than half of the v visitors, who stay visitors after the TRIM."""
+    """About 143 of 1000 are in the second child: fewer than half of the v visitors, who stay so after the TRIM."""
     task, tally = task_of("trim"), [665, 335]
     moved = (335 - 1000 / (1 + math.e)) / math.tanh(0.5)
     for visitors in (500.0, 560.0, 580.0, 720.0):
