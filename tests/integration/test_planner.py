@@ -35,11 +35,14 @@ def close(predicted: float, simulated: float) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "epsilon"), [(16_000, 1.0), (16_000, 4.0), (64_000, 2.0)])
 def test_the_error_of_a_mean_in_the_papers_first_experiment(n: int, epsilon: float) -> None:
-    """N(0, 1.5^2) in [-10, 10]^2, mean of the squared norm."""
+    """N(0, 1.5^2) in [-10, 10]^2, mean of the squared norm.
+
+    The errors of single plays differ by a factor of up to 5, so that six of them are off by about 20 %, and 60 by 6 %.
+    """
     f = sl.functions.squared_norm()
     plan = forecast(
         density_of("gaussian", WIDE), WIDE, n=n, epsilon=epsilon, delta=0.05, k=20, function=f,
-        rng=np.random.default_rng(1),
+        rng=np.random.default_rng(1), plays=60,
     )  # fmt: skip
     rng, errors = np.random.default_rng(2), []
     for _ in range(100):

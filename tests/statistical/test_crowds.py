@@ -168,9 +168,13 @@ CORNERS: dict[str, tuple[int, dict[str, Any]]] = {  # dimensions, task
 
 
 def corner_evidence(name: str) -> Floats:
-    """D of participant 0, who is in the sparse corner: float64[runs]."""
+    """D of participant 0, who is in the sparse corner: float64[runs].
+
+    Without a limit on visitors, which refuses most mistakes of such a path and would hide how many there are.
+    """
     dimensions, options = CORNERS[name]
-    task = Task.build(Box((0,) * dimensions, (1,) * dimensions), delta=CORNER_DELTA, k=K, **options)
+    domain = Box((0,) * dimensions, (1,) * dimensions)
+    task = Task.build(domain, delta=CORNER_DELTA, k=K, max_visitors=1.0, **options)
     out = np.empty(CORNER_RUNS)
     for seed in range(CORNER_RUNS):
         rng = np.random.default_rng([seed, 20242])
