@@ -19,7 +19,7 @@ from semilocal.errors import InvalidInput
 from semilocal.experiments import workloads
 from semilocal.experiments.datasets.load import load
 from semilocal.geometry.index import count_points
-from semilocal.planner import Density, Forecast, cheapest, density_of, forecast, resampled
+from semilocal.planner import CAUTION, Density, Forecast, cheapest, density_of, forecast, resampled
 from semilocal.release import counts
 from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
@@ -149,6 +149,7 @@ def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys: 
         "bytes per device",
         "except with probability delta = ",
         "at most 16 in this task",
+        CAUTION,
     ):
         assert word in out
     assert picture.stat().st_size > 1000
@@ -162,6 +163,7 @@ def test_the_command_takes_public_positions_and_refuses_nonsense(
     file.write_text("x,y\n" + "\n".join(f"{a},{b}" for a, b in rng.random((300, 2))))
     words = ["plan", "--n", "500", "--k", "20", "--plays", "1"]
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1,1", "--density", str(file)) == 0
+    assert CAUTION not in capsys.readouterr().out
     assert command(*words, "--bounds", "0,0,1,1") == 2
     assert "--want" in capsys.readouterr().err
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1") == 2
