@@ -350,8 +350,8 @@ def visitors_in(
 ) -> tuple[list[float], list[float]]:
     """Visitors expected in each child already, and those that come if only some children go on."""
     whole, room = sum(weights), sum(weights[child] for child in kept)
-    moved = max(0.0, in_order([found[child] for child in range(len(found)) if child not in kept]))
     own = [visitors * weight / whole for weight in weights]
+    moved = max(in_order([some[child] for child in range(len(found)) if child not in kept]) for some in (own, found))
     return own, [moved * weight / room if room else 0.0 for weight in weights]
 
 

@@ -36,10 +36,14 @@ from .release.boxes import mean_relative_error
 from .simulation import synthetic
 from .simulation.simulate import simulate
 
-__all__ = ["DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled", "traffic"]
+__all__ = ["CAUTION", "DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled", "traffic"]
 
 Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
+CAUTION = (
+    "Errors depend on where people live: those of counts were 0.2 to 5 times such a forecast on five files of real\n"
+    "positions. With a file of public positions of the place itself (--density FILE) the forecast is that of the file."
+)
 _PLAYS = 6
 _QUERIES = 200
 
@@ -128,9 +132,9 @@ def density_of(name: str, box: Box) -> Density:
 
     "clustered" is drawn anew in every play (:func:`semilocal.simulation.synthetic.towns`). On files of homes, check-ins
     and taxis it forecasts the number of regions and their crowds within a factor 1.5. Errors depend on which towns
-    there are. Between the files themselves those of counts differ by a factor of up to 2.7, and those of means by 5, so
-    that a single number cannot be near all of them (counts: within a factor 1.8). The range over a dozen plays holds
-    them, within a factor 1.5 of its ends.
+    there are. Between the files themselves those of counts differ by a factor of up to 3.6, and those of means by 5, so
+    that a single number cannot be near all of them: two numbers that differ by more than 2.25 have none within 1.5 of
+    both. So ``CAUTION`` is printed with it.
     """
     low, high = np.array(box.lower), np.array(box.upper)
 

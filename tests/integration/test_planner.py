@@ -19,7 +19,7 @@ from semilocal.errors import InvalidInput
 from semilocal.experiments import workloads
 from semilocal.experiments.datasets.load import load
 from semilocal.geometry.index import count_points
-from semilocal.planner import Density, Forecast, cheapest, density_of, forecast, resampled
+from semilocal.planner import CAUTION, Density, Forecast, cheapest, density_of, forecast, resampled
 from semilocal.release import counts
 from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
@@ -35,11 +35,14 @@ def close(predicted: float, simulated: float) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "epsilon"), [(16_000, 1.0), (16_000, 4.0), (64_000, 2.0)])
 def test_the_error_of_a_mean_in_the_papers_first_experiment(n: int, epsilon: float) -> None:
-    """N(0, 1.5^2) in [-10, 10]^2, mean of the squared norm."""
+    """N(0, 1.5^2) in [-10, 10]^2, mean of the squared norm.
+
+    The errors of single plays differ by a factor of up to 5, so that six of them are off by about 20 %, and 60 by 6 %.
+    """
     f = sl.functions.squared_norm()
     plan = forecast(
         density_of("gaussian", WIDE), WIDE, n=n, epsilon=epsilon, delta=0.05, k=20, function=f,
-        rng=np.random.default_rng(1),
+        rng=np.random.default_rng(1), plays=60,
     )  # fmt: skip
     rng, errors = np.random.default_rng(2), []
     for _ in range(100):
@@ -146,6 +149,7 @@ def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys: 
         "bytes per device",
         "except with probability delta = ",
         "at most 16 in this task",
+        CAUTION,
     ):
         assert word in out
     assert picture.stat().st_size > 1000
@@ -159,6 +163,7 @@ def test_the_command_takes_public_positions_and_refuses_nonsense(
     file.write_text("x,y\n" + "\n".join(f"{a},{b}" for a, b in rng.random((300, 2))))
     words = ["plan", "--n", "500", "--k", "20", "--plays", "1"]
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1,1", "--density", str(file)) == 0
+    assert CAUTION not in capsys.readouterr().out
     assert command(*words, "--bounds", "0,0,1,1") == 2
     assert "--want" in capsys.readouterr().err
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1") == 2

@@ -77,15 +77,13 @@ def test_few_live_in_regions_that_are_mostly_visitors_and_none_is_without_reside
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
-def test_no_region_is_mostly_visitors(source: str, epsilon: float, request: pytest.FixtureRequest) -> None:
+def test_no_region_is_mostly_visitors(source: str, epsilon: float) -> None:
     """Planted bug: no limit on visitors.
 
-    Fixed seeds: what a TRIM moves is estimated, so "none" is no theorem with a known rate of exceptions. In 120 runs of
-    this size 4 of 56,444 regions were mostly visitors, by at most 53 % (bench/RESULTS.md).
+    Fixed seeds: what a TRIM moves is estimated, so "none" is no theorem with a known rate of exceptions. In 250 other
+    runs of this size 3 of 118,691 regions were mostly visitors, by at most 54 % (bench/RESULTS.md). A large delta asks
+    for less proof: with delta = 0.05 and 64,000 people 46 of 42,219 were.
     """
-    if (source, epsilon) == ("porto", 2.0):
-        reason = "not reached: 1 region in 3 runs"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     unlimited = visited(source, epsilon, size=100_000, k=20, max_visitors=1.0)
     found = visited(source, epsilon, size=100_000, k=20)
     assert unlimited.mostly > 0

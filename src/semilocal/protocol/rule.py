@@ -267,12 +267,13 @@ def too_many_visitors(task: Task, frontier: Frontier, kept: Flags, estimates: Fl
 def _visitors(frontier: Frontier, weights: Floats, kept: Flags, estimates: Floats) -> tuple[Floats, Floats]:
     """Visitors that are expected in each child already, and those that come if only some go on: float64[m, c] each.
 
-    Moved people are spread evenly over the codes, so a child has a share of them in proportion to its weight. All
+    Moved people are spread evenly over the codes, so a child has a share of them in proportion to its weight. At least
+    the visitors of the other children come: these are moved once more, so that no TRIM makes visitors fewer. All
     clients must get the same bits: every operation is rounded by itself, and sums go from the first child to the last.
     """
-    moved = np.maximum(_in_order(np.where(kept | (weights == 0), 0.0, estimates)), 0.0)
+    stays, own = kept | (weights == 0), frontier.visitors[:, None] * weights / _in_order(weights)[:, None]
+    moved = np.maximum(_in_order(np.where(stays, 0.0, estimates)), _in_order(np.where(stays, 0.0, own)))
     room = _in_order(np.where(kept, weights, 0.0))
-    own = frontier.visitors[:, None] * weights / _in_order(weights)[:, None]
     come = moved[:, None] * weights / np.where(room > 0, room, 1.0)[:, None]
     return own, np.where((room > 0)[:, None], come, 0.0)
 

@@ -94,7 +94,8 @@ def few_people(estimate: Floats, noise: Floats, most: Floats) -> tuple[Floats, F
     Returns
     -------
     mean, variance, common : float64[m]
-        ``common`` is half the difference between the two views.
+        ``variance`` is the mean of those that the two views have; ``common`` is half the difference between them, which
+        ``variance`` must not count again.
     """
     from scipy.special import log_ndtr  # loaded at first use: it takes a while
 
@@ -107,7 +108,8 @@ def few_people(estimate: Floats, noise: Floats, most: Floats) -> tuple[Floats, F
     against = np.exp(np.minimum(below + _LOG_ROOT + 0.5 * away**2, _MOST_LOG)) * error / np.maximum(0.5 * most, 1.0)
     view = against / (against + _ODDS_EMPTY)
     middle = 0.5 * (1.0 + view)
-    return full * middle, np.maximum(squares * middle - (full * middle) ** 2, 0.0), 0.5 * full * (1.0 - view)
+    variance = squares * middle - full**2 * 0.5 * (1.0 + view**2)
+    return full * middle, np.maximum(variance, 0.0), 0.5 * full * (1.0 - view)
 
 
 def _settle(tree: Tree, visitors: Floats) -> Floats:

@@ -120,7 +120,7 @@ class CountAnswers(Answers):
         high = more + seen + width * np.sqrt(variance + seen**2)
         ends: Floats = np.rint(np.clip(np.stack([low, high], axis=1), 0.0, self.most[:, None]))
         exact = (self.stderr == 0) & (fewer == more)
-        ends[exact] = self.value[exact, None]
+        ends[exact] = np.rint(self.value[exact, None])  # sums of fractions: off by a rounding error
         ends[:, 0], ends[:, 1] = np.minimum(ends[:, 0], self.value), np.maximum(ends[:, 1], self.value)
         return ends
 

@@ -167,19 +167,23 @@ def test_visitors_are_halved_by_a_split_and_grow_by_what_a_trim_moves() -> None:
     assert visitors_after(task, [500, 500], 10.0) == [5.0, 5.0]
     assert visitors_after(task, TRIM, 0.0) == [pytest.approx(MOVED)]
     assert pytest.approx(2.3, abs=0.1) == MOVED
-    # Half of the 10 are in the kept child; the others are moved once more, among those estimated in the trimmed one.
-    assert visitors_after(task, TRIM, 10.0) == [pytest.approx(5.0 + MOVED)]
-    # An estimate below 0 moves nobody.
-    assert visitors_after(task, [740, 260], 10.0) == [5.0]
+    # Half of them are in the kept child; the others are moved once more, among those estimated in the trimmed one.
+    assert visitors_after(task, TRIM, 4.0) == [pytest.approx(2.0 + MOVED)]
+    # Whatever the estimate says: nobody stops being a visitor.
+    assert visitors_after(task, TRIM, 10.0) == [10.0]
+    assert visitors_after(task, [740, 260], 10.0) == [10.0]
+    # An estimate below 0 moves nobody else.
+    assert visitors_after(task, [740, 260], 0.0) == [0.0]
     assert visitors_after(task_of("all"), [500, 500], 0.0) == [0.0, 0.0]
 
 
 def test_visitors_of_several_trims_add_up_on_the_path() -> None:
     task, frontier = task_of("trim"), first_frontier()
     wanted = 0.0
-    for _ in range(5):
-        frontier = decide(task, frontier, [1000], [TRIM]).frontier
-        wanted = wanted / 2 + MOVED
+    for tally in (TRIM, TRIM, [728, 272], TRIM, [740, 260]):
+        frontier = decide(task, frontier, [1000], [tally]).frontier
+        moved = (tally[1] - 1000 / (1 + math.e)) / math.tanh(0.5)
+        wanted = wanted / 2 + max(wanted / 2, moved)
         assert frontier.visitors.tolist() == [pytest.approx(wanted)]
     frontier = decide(task, frontier, [1000], [[500, 500]]).frontier
     assert frontier.visitors.tolist() == [pytest.approx(wanted / 2)] * 2
@@ -202,8 +206,9 @@ def test_visitors_of_a_table_are_shared_by_leaves() -> None:
     p, p0 = RandomizedResponse(3.0, 3).probabilities
     assert visitors_after(task, [330, 340, 330, 0], 60.0) == [10.0, 10.0, 40.0]
     moved = (50 - 1000 * p0) / (p - p0)
-    found = visitors_after(task, [50, 300, 650, 0], 60.0)
-    assert found == [pytest.approx(10.0 + moved / 5), pytest.approx(40.0 + moved * 4 / 5)]
+    found = visitors_after(task, [50, 300, 650, 0], 6.0)
+    assert found == [pytest.approx(1.0 + moved / 5), pytest.approx(4.0 + moved * 4 / 5)]
+    assert visitors_after(task, [50, 300, 650, 0], 60.0) == [pytest.approx(12.0), pytest.approx(48.0)]
     # What is measured is what spreading people over the codes gives.
     words = np.array([place * 2**64 // 5000 + 1 for place in range(5000)], dtype=np.uint64)
     codes = table.spread(np.ones(5000, dtype=np.uint64), np.tile([False, True, True], (5000, 1)), words)
@@ -237,15 +242,15 @@ def test_without_a_limit_visitors_change_no_verdict() -> None:
 
 
 def test_a_trim_that_would_leave_mostly_visitors_is_a_stop() -> None:
-    """About 143 of 1000 are in the second child. With v visitors, v / 2 + 143 of 1000 are visitors after the TRIM."""
+    """About 143 of 1000 are in the second child: fewer than half of the v visitors, who stay so after the TRIM."""
     task, tally = task_of("trim"), [665, 335]
     moved = (335 - 1000 / (1 + math.e)) / math.tanh(0.5)
-    for visitors in (700.0, 710.0, 716.0, 720.0):
-        fits = visitors / 2 + moved <= 500.0
+    for visitors in (500.0, 560.0, 580.0, 720.0):
+        fits = visitors <= 0.5 * (1000.0 - moved + visitors / 2)
         ruling = decide(task, frontier_at([1], visitors=visitors), [1000], [tally])
         assert ruling.kept.tolist() == [[fits, False]], visitors
         assert ruling.trimmed.tolist() == [fits]
-    assert 700 / 2 + moved < 500 < 720 / 2 + moved
+    assert 2 * moved < 500 < 560 < (1000 - moved) / 1.5 < 580
     assert decide(
         msgspec.structs.replace(task, max_visitors=1.0), frontier_at([1], visitors=720.0), [1000], [tally]
     ).kept.any()

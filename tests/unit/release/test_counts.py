@@ -20,7 +20,7 @@ from semilocal.release._inside import overlap
 from semilocal.release._tree import NONE, Tree
 from semilocal.release._visitors import few_people
 from semilocal.release._walk import Walk
-from semilocal.release.boxes import mean_relative_error
+from semilocal.release.boxes import CountAnswers, mean_relative_error
 from semilocal.simulation import synthetic
 from semilocal.testing import unit_box
 from tests.helpers.release_runs import crowded, run_of
@@ -188,7 +188,18 @@ def test_few_people_are_in_the_middle_of_two_views(away: float, most: float) -> 
     assert mean[0] == pytest.approx(full * (1 + view) / 2, rel=1e-3)
     assert common[0] == pytest.approx(full * (1 - view) / 2, rel=1e-3, abs=1e-9)
     squares = (chance @ numbers**2) / chance.sum()
-    assert variance[0] == pytest.approx(squares * (1 + view) / 2 - mean[0] ** 2, rel=1e-2)
+    own = [squares * people - (full * people) ** 2 for people in (view, 1.0)]  # of each view by itself
+    assert variance[0] == pytest.approx(np.mean(own), rel=1e-2)
+    # Planted: the distance between the views counted twice, as one law for both does.
+    assert variance[0] + common[0] ** 2 == pytest.approx(squares * (1 + view) / 2 - mean[0] ** 2, rel=1e-2)
+
+
+def test_an_exact_answer_that_is_off_by_a_rounding_error_has_the_number_of_people_in_its_interval() -> None:
+    """Parts of a sum are fractions of people. Planted: the sum itself as both ends, which misses the number."""
+    value, none = np.array([2045 + 5e-13, 2045 - 5e-13]), np.zeros(2)
+    low, high = CountAnswers(value, none, other=value, most=np.full(2, 20_000.0)).interval().T
+    assert ((low <= 2045) & (high >= 2045) & (high - low < 1e-9)).all()
+    assert not (value == 2045).any()
 
 
 def test_few_people_of_absurd_estimates_stay_finite() -> None:

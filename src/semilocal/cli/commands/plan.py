@@ -67,7 +67,7 @@ def run(
     seed
         of the reference populations
     """
-    from ...planner import DENSITIES, Forecast, cheapest, density_of, forecast, picture, resampled
+    from ...planner import CAUTION, DENSITIES, Forecast, cheapest, density_of, forecast, picture, resampled
 
     given = density not in DENSITIES
     check_outputs({"--plot": (plot, PICTURES)}, inputs=[density] if given else [])
@@ -99,6 +99,8 @@ def run(
         plan = make(epsilon)
     print(f"Forecast from {plays} plays on a reference population ({density}); nobody was asked.")
     print("\n".join(plan.lines()))
+    if density == "clustered":
+        print(CAUTION)
     if plot:
         picture(plan, plot)
         print(f"Regions of one play: {plot} (regions and crowds are public by design)")

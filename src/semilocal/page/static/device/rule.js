@@ -151,8 +151,10 @@ export function deltaTest({ delta, max_trims, randomizer }) {
 function visitorsIn(weights, visitors, kept, estimates) {
   const whole = inOrder(weights);
   const room = inOrder(kept.map((child) => weights[child]));
-  const moved = Math.max(0, inOrder(estimates.filter((_, child) => !kept.includes(child))));
-  return { own: weights.map((weight) => (visitors * weight) / whole), come: weights.map((weight) => (moved * weight) / room) };
+  const own = weights.map((weight) => (visitors * weight) / whole);
+  const others = (/** @type {number[]} */ numbers) => inOrder(numbers.filter((_, child) => !kept.includes(child)));
+  const moved = Math.max(others(own), others(estimates)); // visitors of a trimmed child are moved once more
+  return { own, come: weights.map((weight) => (moved * weight) / room) };
 }
 
 /**
