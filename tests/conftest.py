@@ -25,6 +25,11 @@ settings.load_profile("any machine")
 
 REQUIRE_ALL = os.environ.get("SEMILOCAL_REQUIRE_ALL") == "1"
 
+# Real datasets lie beside a checkout, where they are at all.
+DATA = Path(__file__).parents[2] / "shared" / "data"
+if DATA.is_dir():
+    os.environ.setdefault("SEMILOCAL_DATA", str(DATA))
+
 # Before 4.1 Spark leaves sockets to the garbage collector.
 SPARKS_SOCKETS = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"

@@ -174,7 +174,6 @@ def _description() -> dict[str, Any]:
     return describe(OPERATIONS)
 
 
-
 def create_app(service: Service, *, admin: bytes, access_log: bool = False, more: Sequence[Operation] = ()) -> App:
     """The application over a service; see :class:`App`."""
     return App(service, admin=admin, access_log=access_log, more=more)
