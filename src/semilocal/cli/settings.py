@@ -13,7 +13,6 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-import tomllib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -76,6 +75,8 @@ def read_settings(commands: Collection[str]) -> Dict | None:
     path = Path(named or DEFAULT_FILE)
     if not named and not path.is_file():
         return None
+    import tomllib  # seldom needed
+
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)

@@ -25,6 +25,8 @@ from .spread import Spread, fit
 
 __all__ = ["Inside", "inside_of"]
 
+_MOST_CELLS = 1 << 13  # of one depth, evenly taken: they show how unevenly people lie as well as all do
+
 
 class Inside(NamedTuple):
     """How people lie inside the final cells of a tree of n cells.
@@ -84,8 +86,9 @@ def _fitted(estimates: Estimates, people: Floats, starts: Integers) -> Spread:
     density = Density(tree.task.hierarchy, tree.cells, estimates.counts)
     sizes, children, noises, expected = [np.empty(0)], [np.empty((0, 2))], [np.empty(0)], [np.empty((0, 2))]
     for start, level, found in zip(starts[:-1], tree.levels, tree.differences, strict=False):
-        last = last_opened(tree.task, level)
-        size, difference = people[start + np.flatnonzero(last)], found[last[level.opened]]
+        last = np.flatnonzero(last_opened(tree.task, level))
+        last = last[:: -(-len(last) // _MOST_CELLS) or 1]
+        size, difference = people[start + last], found[np.searchsorted(np.flatnonzero(level.opened), last)]
         first = density.first_half(level.cells[last], size)
         sizes.append(size)
         children.append(np.stack([size + difference, size - difference], axis=1) / 2.0)
