@@ -135,7 +135,7 @@ def possible_lattice(divisions: Iterable[Divisions], box: Box, uneven: float) ->
     divisions : iterable of Divisions
     box : Box
     uneven : float
-        Variance of the share of a cell's people in its first half.
+        Variance of the share of a cell's people in its first half, beyond that of chance.
 
     Examples
     --------
@@ -151,7 +151,8 @@ def possible_lattice(divisions: Iterable[Divisions], box: Box, uneven: float) ->
         for step in _steps(_FINEST * places.side, _WIDEST * places.side, digits=(1.0,)):
             lines, expected = places.by_lines(step)
             known, half = places.variance <= _KNOWN, expected / 2.0
-            weight = 1.0 / (uneven * places.alone + places.variance)
+            by_chance = 0.25 / np.maximum(places.people, 1.0)  # people who lie evenly
+            weight = 1.0 / (by_chance + uneven * places.alone + places.variance)
             evidence = float(np.sum(((half - places.share) * half - half**2 / 2.0)[known] * weight[known]))
             empty = bool(((lines == 0) & (places.variance <= _SURE)).any())
             against[step] = against.get(step, 0.0) + (math.inf if empty else evidence)
@@ -173,11 +174,12 @@ def _coarsest(evidence: dict[float, float], enough: float) -> float:
 class _Places(NamedTuple):
     """Where cells of one depth are halved: float64[p] each.
 
-    ``share`` of the people before it, less one half; its ``variance`` by noise; ``alone`` is 1 if one cell has all the
-    people that are halved there, and 1 over their number if many cells have as many each.
+    ``share`` of the ``people`` before it, less one half; its ``variance`` by noise; ``alone`` is 1 if one cell has all
+    the people that are halved there, and 1 over their number if many cells have as many each.
     """
 
     sides: Floats  # float64[3, p]
+    people: Floats
     share: Floats
     variance: Floats
     alone: Floats
@@ -205,8 +207,9 @@ def _places(found: Divisions) -> _Places:
     some = size > 0
     people = size[some]
     return _Places(
-        found.sides[:, first[some]], before[some] / people - 0.5, variance[some] / people**2, squares[some] / people**2
-    )
+        found.sides[:, first[some]], people, before[some] / people - 0.5, variance[some] / people**2,
+        squares[some] / people**2,
+    )  # fmt: skip
 
 
 def _weigh(found: Divisions, evidence: dict[float, float]) -> None:

@@ -120,8 +120,8 @@ class Mapped(WaysOut):
             If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public:
             areas take whole places of the lattice then; by lengths the errors of cells along a side would agree.
             That of the release if left out. If that has none either, boxes look for a step (1, 2 or 5 times a power of
-            ten) in the divisions that the run published. Where these neither show nor exclude decimals, intervals of
-            pooled trees allow for both; values are those without. 0 for none.
+            ten) in the divisions that the run published. Where these neither show nor exclude decimals, intervals
+            allow for both; values are those without. 0 for none.
 
         Returns
         -------
@@ -160,12 +160,12 @@ class Mapped(WaysOut):
 
     @cached_property
     def _possible_lattice(self) -> Lattice:
-        """The coarsest decimals that the published divisions do not exclude; for pooled trees."""
+        """The coarsest decimals that the published divisions do not exclude."""
         walk = self._walk(NOT_ROUNDED)
-        if not isinstance(walk, PooledWalk) or isinstance(self.partition, Partition):
+        if not isinstance(walk, Walk | PooledWalk):
             return NOT_ROUNDED
-        uneven = walk.inside().spread.share_variance
-        return possible_lattice(self._divisions, self.partition.task.box, uneven)
+        inside = walk.inside if isinstance(walk, Walk) else walk.inside()
+        return possible_lattice(self._divisions, self.partition.task.box, inside.spread.share_variance)
 
     def _measured(self, asked: Asked, lattice: Lattice) -> Asked:
         if isinstance(asked, Polygons):

@@ -117,6 +117,9 @@ def test_decimals_are_possible_until_divisions_exclude_them() -> None:
     # Where people lie so unevenly anyway, or noise hides it, even divisions exclude nothing.
     assert possible_lattice([row(0.015, 0.5, people=15.0)], LINE, 0.01).steps != (0.001,)
     assert possible_lattice([], LINE, 0.01) == NOT_ROUNDED
+    # Exact divisions of people who lie evenly but for chance tell lines of 0.001 apart, too.
+    exact = row(0.015, 0.5)._replace(noise=np.zeros(67))
+    assert possible_lattice([exact], LINE, 0.0) == NOT_ROUNDED
 
 
 def ringed(step: float, rng: np.random.Generator) -> Floats:
