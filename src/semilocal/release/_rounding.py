@@ -205,7 +205,7 @@ def _places(found: Divisions) -> _Places:
         for numbers in (found.size, found.first, found.noise, found.size**2)
     )
     some = size > 0
-    people = size[some]
+    people = size[some].astype(np.float64)
     return _Places(
         found.sides[:, first[some]], people, before[some] / people - 0.5, variance[some] / people**2,
         squares[some] / people**2,
