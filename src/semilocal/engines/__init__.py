@@ -115,8 +115,8 @@ def open_source(
         source = _from_arrow(rows, columns, box, files=files, values=values, leaves=leaves, named=chosen)
         names = source.schema.names
     if person is None and not rows_are_people:
-        where = rows if files else "the rows"
-        refuse_person_columns(where, [name for name in names if name not in (*columns, *values, order)], SOURCE)
+        others = [name for name in names if name not in (*columns, *values, order)]
+        refuse_person_columns("the rows", others, SOURCE)  # not `rows`, which may be a query with positions in it
     return cast(Source, source)
 
 
