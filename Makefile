@@ -67,7 +67,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.test
-	for script in bench/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	for script in bench/bench_*.py; do $(BIN)/python -m bench.$$(basename $$script .py) || exit 1; done
 
 # After any change to the task's fields or the randomizers.
 vectors: $(VENV)/.test

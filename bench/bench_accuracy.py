@@ -3,8 +3,8 @@
 Prints Markdown tables for ``bench/RESULTS.md``. The reference numbers (the authors' published code, rerun) are read
 from a folder that holds ``mean_mse.csv`` and ``range_mre.csv``::
 
-    python bench/bench_accuracy.py --reference FOLDER [--runs 20] [--only mean|counts]
-    python bench/bench_accuracy.py --only pooled|choice [--runs 20]
+    python -m bench.bench_accuracy --reference FOLDER [--runs 20] [--only mean|counts]
+    python -m bench.bench_accuracy --only pooled|choice [--runs 20]
 
 The last two need the datasets (SEMILOCAL_DATA). "pooled" compares the pooled tree with PrivTree where both promise the
 same: epsilon if a participant is added or removed (delta = 0; the pooled tree's N is public), 2 epsilon for any move.

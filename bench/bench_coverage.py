@@ -1,6 +1,6 @@
 """How often 95 % intervals of counts hold the truth, by kind of box; with --means, those of means.
 
-    python bench/bench_coverage.py [--trust nobody] [--runs 10] [--seed 90210] [--people 20000] [--k 20] [--delta 0.05]
+    python -m bench.bench_coverage [--trust nobody] [--runs 10] [--seed 90210] [--people 20000] [--k 20] [--delta 0.05]
                                    [--data FOLDER] [--only NAME ...] [--snap STEP] [--rounding STEP] [--means]
 
 Ordinary boxes have sides of 1 to 15 % of each axis around a random person; the grid is 32 x 32, cells with 20 people or
@@ -24,17 +24,14 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
-
-import semilocal as sl  # noqa: E402
-from semilocal.arrays import Floats  # noqa: E402
-from semilocal.experiments.datasets.load import load  # noqa: E402
-from semilocal.pooled import PooledTask  # noqa: E402
-from semilocal.release import counts  # noqa: E402
-from semilocal.release.pooled_counts import pooled_counts, run_pooled  # noqa: E402
-from semilocal.simulation import synthetic  # noqa: E402
-from tests.helpers.coverage import KINDS, Counted, Covered, coverage, rate  # noqa: E402
+import semilocal as sl
+from semilocal.arrays import Floats
+from semilocal.experiments.datasets.load import load
+from semilocal.pooled import PooledTask
+from semilocal.release import counts
+from semilocal.release.pooled_counts import pooled_counts, run_pooled
+from semilocal.simulation import synthetic
+from tests.helpers.coverage import KINDS, Counted, Covered, coverage, rate
 
 WIDE = sl.Box((-10, -10), (10, 10))
 UNIT = synthetic.UNIT_SQUARE

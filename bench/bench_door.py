@@ -1,6 +1,6 @@
 """What hostile connections cost: the server by itself, and behind the nginx configuration that ships.
 
-    python bench/bench_door.py [--half-open 1050] [--greedy 40]
+    python -m bench.bench_door [--half-open 1050] [--greedy 40]
 
 Half-open connections send a third of a request each and wait; meanwhile a device asks for the list of tasks 200 times.
 Greedy connections send as much as is taken from them (endless paths, headers, pipelined requests, bodies); memory is
@@ -17,14 +17,11 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+import httpx2
 
-import httpx2  # noqa: E402
-
-from semilocal.testing import Server  # noqa: E402
-from tests.helpers.flood import greedy, half_open, trusting  # noqa: E402
-from tests.helpers.nginx import peak_memory, shipped_nginx  # noqa: E402
+from semilocal.testing import Server
+from tests.helpers.flood import greedy, half_open, trusting
+from tests.helpers.nginx import peak_memory, shipped_nginx
 
 REQUESTS = 200
 FILES = 400

@@ -1,6 +1,6 @@
 """Ways in and out: regions as GeoJSON and GeoParquet, and counts in polygons.
 
-    python bench/bench_frames.py
+    python -m bench.bench_frames
 
 Times are processor times of one core, the smallest of several turns.
 """

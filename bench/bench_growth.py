@@ -1,4 +1,4 @@
-"""How time and memory grow: `make bench` up to 10^6 rows, `python bench/bench_growth.py --most 1e8` for more.
+"""How time and memory grow: `make bench` up to 10^6 rows, `python -m bench.bench_growth --most 1e8` for more.
 
 Each measurement runs in a process of its own, so that its peak of memory is its own (`ru_maxrss`, less what a process
 has that imports the package and makes the same points). Times are against `numpy.sort` of as many numbers in the same

@@ -1,6 +1,6 @@
 """How the service grows: reports per second against cores, and two servers against people, cells and processes.
 
-    python bench/bench_growth_service.py [--seconds 3] [--most 40000] [--picture FILE.svg]
+    python -m bench.bench_growth_service [--seconds 3] [--most 40000] [--picture FILE.svg]
 
 Prints Markdown tables for bench/RESULTS.md. The first is bench_service.py with one and two workers; a round of N
 devices in a window of W seconds needs N / W reports per second. The others count people whose uploads were written
@@ -12,17 +12,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from bench_pair import count, fill, open_pair, peak_memory, running_pair
-from bench_service import bench, new_crowd, subjects
-
+from bench.bench_pair import count, fill, open_pair, peak_memory, running_pair
+from bench.bench_service import bench, new_crowd, subjects
 from semilocal import Box
 from semilocal.pooled import PooledTask
 from semilocal.testing import Postgres

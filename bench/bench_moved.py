@@ -2,7 +2,7 @@
 
 Prints the Markdown tables of ``docs/explanation/measured.md``; all data is public::
 
-    SEMILOCAL_DATA=FOLDER python bench/bench_moved.py [--participants 20000] [--k 50] [--runs 5]
+    SEMILOCAL_DATA=FOLDER python -m bench.bench_moved [--participants 20000] [--k 50] [--runs 5]
 
 What moving does is shown without a limit on visitors (``max_visitors=1``) and with the default one. More than half of
 the crowd of a region that is "mostly visitors" was moved there: the truth, which only a simulation knows.

@@ -1,6 +1,6 @@
 """The page with many cells, in the system's Chromium: first paint, updates, panning, and the answer to a question.
 
-A simulated run is stored as a finished campaign and served by a real server: `python bench/bench_page.py [people]`.
+A simulated run is stored as a finished campaign and served by a real server: `python -m bench.bench_page [people]`.
 """
 
 from __future__ import annotations

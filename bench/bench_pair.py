@@ -1,7 +1,7 @@
 """Two servers: durable uploads per second with everything on this machine, and the time from there to the map.
 
-    python bench/bench_pair.py [--count 20000] [--connections 64]
-    python bench/bench_pair.py --people 1000000 --buckets 50
+    python -m bench.bench_pair [--count 20000] [--connections 64]
+    python -m bench.bench_pair --people 1000000 --buckets 50
 
 A leader, a helper and the load run on the loopback interface, each server on its own SQLite file. An upload counts when
 its signed receipt has arrived: it is then committed to disk; the leader forwards it to the helper meanwhile. The bare
@@ -26,17 +26,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-
 import httpx2
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import uvloop
-from bench_service import process, processor_time
-from load import Measured, measure
 
+from bench.bench_service import process, processor_time
+from bench.load import Measured, measure
 from semilocal import Box
 from semilocal.pooled import PooledTask, replay
 from semilocal.service.pair.evaluator import CHUNK
@@ -132,7 +129,7 @@ def run_bare(port: int) -> None:
 def bare_rate(sent: list[bytes], *, connections: int) -> tuple[Measured, float]:
     """The bare server's rate, and its processor time per upload in microseconds."""
     port = free_port()
-    with process(port, str(Path(__file__).resolve()), "--bare", str(port)) as group:
+    with process(port, "-m", "bench.bench_pair", "--bare", str(port)) as group:
         before = processor_time(group)
         found = uvloop.run(measure(port, sent, connections=connections, seconds=60.0))
         return found, 1e6 * (processor_time(group) - before) / len(sent)

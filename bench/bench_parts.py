@@ -1,6 +1,6 @@
 """Speed of single parts, each with its limit: import, crowd thresholds, value mechanisms, range counts, workloads.
 
-    python bench/bench_parts.py
+    python -m bench.bench_parts
 
 Times are processor times of one core, the best of several turns. Limits hold on an idle machine.
 """

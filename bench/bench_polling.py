@@ -1,6 +1,6 @@
 """Ten thousand devices that poll one server, with the file limit that the service sets for itself.
 
-    python bench/bench_polling.py [--devices 10000]
+    python -m bench.bench_polling [--devices 10000]
 
 Every device holds one connection and asks for the state of a campaign with ``after=0&wait=25``, as ``semilocal join``
 does. While all of them wait, an ordinary request is sent 200 times; then the campaign is cancelled, and every poll
@@ -20,17 +20,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+import httpx2
+import uvloop
 
-import httpx2  # noqa: E402
-import uvloop  # noqa: E402
-
-from semilocal.service.admin import create_campaign  # noqa: E402
-from semilocal.service.stores.base import open_store  # noqa: E402
-from semilocal.testing import ADMIN_TOKEN, Server  # noqa: E402
-from tests.helpers.nginx import peak_memory  # noqa: E402
-from tests.helpers.service import open_campaign, sample_task  # noqa: E402
+from semilocal.service.admin import create_campaign
+from semilocal.service.stores.base import open_store
+from semilocal.testing import ADMIN_TOKEN, Server
+from tests.helpers.nginx import peak_memory
+from tests.helpers.service import open_campaign, sample_task
 
 REQUESTS = 200
 TURN = 500  # connections opened at a time

@@ -2,7 +2,7 @@
 
 Prints Markdown tables for ``bench/RESULTS.md``::
 
-    python bench/bench_pooled.py [--people 10000000] [--epsilon 1.0]
+    python -m bench.bench_pooled [--people 10000000] [--epsilon 1.0]
 """
 
 from __future__ import annotations

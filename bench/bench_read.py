@@ -1,7 +1,7 @@
 """How long a file of positions takes: through ``semilocal counts --trust curator``, as a multiple of DuckDB's group-by.
 
-    python bench/bench_read.py                 ten million rows, as CSV and as Parquet
-    python bench/bench_read.py --rows 1000000  quicker
+    python -m bench.bench_read                 ten million rows, as CSV and as Parquet
+    python -m bench.bench_read --rows 1000000  quicker
 
 DuckDB reads the same columns of the same file and counts rows per cell of a grid. Both are whole processes in turn,
 by the clock, medians of several turns; both use all cores, and modules that are compiled already, as installed ones

@@ -1,6 +1,6 @@
 """Speed of the releases: values for many participants, and range queries over many regions.
 
-    python bench/bench_release.py
+    python -m bench.bench_release
 
 The cost of a value release is stated as a multiple of drawing as many Laplace variates with numpy, both measured in
 turns in the same run; the median of the ratios counts. Times are processor times of one core; queries run on all cores,

@@ -1,6 +1,6 @@
 """Durable, acknowledged reports per second, against the same HTTP server with a handler that only checks the body.
 
-    python bench/bench_service.py [--seconds 3] [--repeat 5] [--connections 256 1024] [--postgres URL URL]
+    python -m bench.bench_service [--seconds 3] [--repeat 5] [--connections 256 1024] [--postgres URL URL]
 
 The client is wrk (``make system`` installs it), on this machine's loopback interface; every request is a report of
 another participant. A report counts when its 201 has arrived: it is then committed to disk (SQLite: WAL with
@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
+from bench.load import Measured
 from semilocal import Box, Report, Task
 from semilocal.protocol.messages import decode, encode
 from semilocal.service import rounds
@@ -40,8 +41,6 @@ from semilocal.service.admin import create_campaign
 from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import Enrolment, open_store
 from semilocal.testing import Postgres, free_port
-
-from load import Measured  # isort: skip
 
 ROOT = Path(__file__).resolve().parent.parent
 WARM_UP = 3.0  # seconds for a second worker to start
@@ -255,7 +254,7 @@ def subjects(crowd: Crowd, postgres: list[str], folder: Path) -> Iterator[list[S
         found = []
         for name, database, workers in kinds:
             port = free_port()
-            arguments = [str(Path(__file__).resolve()), "--bare", str(port), "--bare-workers", str(workers)]
+            arguments = ["-m", "bench.bench_service", "--bare", str(port), "--bare-workers", str(workers)]
             if database is not None:
                 prepare(database, crowd)
                 arguments = ["-m", "semilocal", "serve", "--db", database, "--port", str(port)]

@@ -1,18 +1,14 @@
 """Shared reports: what a device and a server spend, against AES alone.
 
-    python bench/bench_sharing.py
+    python -m bench.bench_sharing
 
 Times are of the processor, the best of several, so that a busy machine counts little.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 import numpy as np
 

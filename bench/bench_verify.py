@@ -1,6 +1,6 @@
 """How fast a transcript is verified: reports per second, hashing, decompression and all checks included.
 
-Run with ``python bench/bench_verify.py [--participants N]``.
+Run with ``python -m bench.bench_verify [--participants N]``.
 """
 
 from __future__ import annotations

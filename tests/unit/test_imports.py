@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -157,6 +158,15 @@ def test_a_circle_would_be_seen() -> None:
 
 def test_the_root_holds_few_modules() -> None:
     assert len(list(ROOT.glob("*.py"))) <= 10
+
+
+def test_tests_and_benchmarks_do_not_change_where_python_looks_for_modules() -> None:
+    changes = re.compile(r"sys\.path(\.insert|\.append|\.extend|\[.*\]\s*=|\s*\+?=)")
+    assert changes.search('sys.path[:0] = ["src"]')
+    repository = Path(__file__).parents[2]
+    scripts = [path for folder in ("tests", "bench", "spec") for path in (repository / folder).rglob("*.py")]
+    found = {path.name for path in scripts if path != Path(__file__) and changes.search(path.read_text())}
+    assert found == set(), "run it with python -m from the root of the repository"
 
 
 def drawn(name: str) -> set[str]:
