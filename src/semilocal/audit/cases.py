@@ -36,8 +36,6 @@ from .sums import attack_sums, worst_sums
 
 __all__ = ["CASES", "Finding", "audit_task", "default_task"]
 
-DEFAULT_RUNS = 200_000
-
 
 @dataclass(frozen=True)
 class Finding:

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import sort_on_all_cores
-from ..errors import InvalidInput
 from ..hierarchy.dyadic import ROOT, Cells
 from ..hierarchy.ranks import Ranks, SortedCodes, people_in
 from . import noise
@@ -105,10 +104,3 @@ class MemoryCounter(RankedCounter):
         codes = task.hierarchy.codes(points)
         sort_on_all_cores(codes)
         super().__init__(task, SortedCodes(codes), words)
-
-    @classmethod
-    def from_codes(cls, task: PooledTask, codes: Cells, words: noise.Words) -> RankedCounter:
-        """A counter over deepest cells (uint64[n], ascending) instead of positions."""
-        if codes.dtype != np.uint64 or codes.ndim != 1 or (codes[1:] < codes[:-1]).any():
-            raise InvalidInput("codes must be uint64[n] in ascending order; sort them first")
-        return RankedCounter(task, SortedCodes(codes), words)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers
 
-__all__ = ["ChernoffCurve", "chernoff_margin", "two_binomial_reaches", "two_binomial_tail", "two_binomial_threshold"]
+__all__ = ["ChernoffCurve", "chernoff_margin", "two_binomial_reaches", "two_binomial_threshold"]
 
 
 _GUARD = 1e-6  # relative slack left for float rounding in computed tails
@@ -116,23 +116,6 @@ def two_binomial_reaches(
         tails = _tails(counts[rows], sizes[rows] - own, p_out, _windows(own, p_in, delta), delta=delta)[1]
         out[rows] = tails <= delta * (1.0 - _GUARD)
     return out
-
-
-def two_binomial_tail(
-    counts: npt.ArrayLike, sizes: npt.ArrayLike, members: int, p_in: float, p_out: float, *, floor: float
-) -> Floats:
-    """P(Bin(members, p_in) + Bin(size - members, p_out) >= count), too large by at most ``floor * 1e-8``.
-
-    Parameters
-    ----------
-    counts, sizes : int[m]
-    members, p_in, p_out
-        As in :func:`two_binomial_threshold`.
-    floor : float
-        Tails far below this need not be accurate.
-    """
-    count, size = np.broadcast_arrays(np.asarray(counts, dtype=np.int64), np.asarray(sizes, dtype=np.int64))
-    return _tails(count, size - members, p_out, _window(members, p_in, floor), delta=floor)[1]
 
 
 @lru_cache(maxsize=64)

@@ -32,7 +32,7 @@ from .blocks import BLOCK, SLACK, Blocks, FixedKeys, KeyName
 
 __all__ = [
     "MAX_LEVELS", "PROOF_WORDS", "Correction", "Corrections", "Room", "Side", "correction_bytes", "descend", "expand",
-    "generate", "payloads", "root_states", "sides",
+    "payloads", "root_states", "sides",
 ]  # fmt: skip
 
 MAX_LEVELS = 40
@@ -75,30 +75,13 @@ class Corrections(NamedTuple):
     def levels(self) -> int:
         return len(self.seed)
 
-    @property
-    def width(self) -> int:
-        """Payload words."""
-        return int(self.payload.shape[2])
-
     def level(self, index: int) -> Correction:
         """The correction that leads from depth ``index`` to depth ``index + 1``."""
         return Correction(self.seed[index], self.right[index], self.payload[index], self.proof[index])
 
-    def take(self, reports: slice | npt.NDArray[np.intp]) -> Corrections:
-        """The same for some reports."""
-        return Corrections(*(np.ascontiguousarray(part[:, reports]) for part in self))
-
-    def to_bytes(self) -> list[bytes]:
-        """Per report: the right bits (level 0 is the lowest bit of byte 0), then per level seed, payload, proof."""
-        bits = np.packbits(self.right.T.astype(np.uint8), axis=1, bitorder="little")
-        levels = np.concatenate([self.seed, self.payload, self.proof], axis=2).transpose(1, 0, 2)
-        body = np.ascontiguousarray(levels.reshape(len(bits), -1)).view(np.uint8)
-        joined = np.concatenate([bits, body], axis=1)
-        return [row.tobytes() for row in joined]
-
     @staticmethod
     def from_bytes(reports: list[bytes], *, levels: int, width: int) -> Corrections:
-        """The reverse of :meth:`to_bytes`.
+        """Per report: the right bits (level 0 is the lowest bit of byte 0), then per level seed, payload, proof.
 
         Raises
         ------
@@ -144,76 +127,6 @@ def root_states(seeds: npt.ArrayLike, server: int) -> Blocks:
     states = np.array(seeds, dtype=np.uint64)
     states[:, 0] = (states[:, 0] & _EVEN) | np.uint64(server)
     return states
-
-
-def generate(
-    keys: FixedKeys, paths: npt.NDArray[np.uint8], payload: Words, seeds: tuple[npt.ArrayLike, npt.ArrayLike]
-) -> Corrections:
-    """Corrections for n devices.
-
-    Parameters
-    ----------
-    keys : FixedKeys
-    paths : uint8[n, levels]
-        Which child at each depth, 0 or 1.
-    payload : uint64[n, w]
-        What every node on the path is worth: (1,) or (1, value).
-    seeds : (uint64[n, 2], uint64[n, 2])
-        The secret seeds for server 0 and server 1, uniform and used once.
-
-    Returns
-    -------
-    Corrections
-
-    Examples
-    --------
-    >>> keys = FixedKeys(bytes(32))
-    >>> rng = np.random.default_rng(1)  # only in examples: real seeds come from the operating system
-    >>> seeds = [rng.integers(2**63, size=(5, 2), dtype=np.uint64) for _ in range(2)]
-    >>> paths = np.array([[0, 0], [0, 1], [1, 1], [1, 1], [0, 1]], dtype=np.uint8)
-    >>> public = generate(keys, paths, np.ones((5, 1), dtype=np.uint64), (seeds[0], seeds[1]))
-    >>> halves = [expand(keys, root_states(seeds[b], b)[None], public.level(0)) for b in (0, 1)]
-    >>> [int((first.words - second.words).sum()) for first, second in zip(*halves)]
-    [3, 2]
-    """
-    n, levels = paths.shape
-    if not 1 <= levels <= MAX_LEVELS:
-        raise InvalidInput(f"a point function has 1 to {MAX_LEVELS} levels; got {levels}")
-    width = payload.shape[1]
-    if width not in (1, 2):
-        raise InvalidInput(f"a payload has 1 or 2 words; got {width}")
-    states = [root_states(seeds[0], 0), root_states(seeds[1], 1)]
-    out = Corrections(
-        np.empty((levels, n, 2), np.uint64), np.empty((levels, n), np.uint64), np.empty((levels, n, width), np.uint64),
-        np.empty((levels, n, PROOF_WORDS), np.uint64),
-    )  # fmt: skip
-    for level in range(levels):
-        bit = paths[:, level].astype(np.uint64)
-        right_kept = bit.astype(bool)[:, None]
-        raw = [(keys.hash("child-0", state), keys.hash("child-1", state)) for state in states]
-        seed = np.where(right_kept, raw[0][0] ^ raw[1][0], raw[0][1] ^ raw[1][1])  # cancels the child that is left
-        left_bit = ((raw[0][0] ^ raw[1][0])[:, 0] & _ONE) ^ bit ^ _ONE
-        right_bit = ((raw[0][1] ^ raw[1][1])[:, 0] & _ONE) ^ bit
-        seed[:, 0] = (seed[:, 0] & _EVEN) | left_bit
-        kept = seed.copy()
-        kept[:, 0] = np.where(right_kept[:, 0], (seed[:, 0] & _EVEN) | right_bit, seed[:, 0])
-        states = [np.where(right_kept, raw[b][1], raw[b][0]) ^ (_mask(states[b][:, 0])[:, None] & kept) for b in (0, 1)]
-        words = [keys.hash("payload", state)[:, :width] for state in states]
-        difference = payload - words[0] + words[1]
-        first_set = (states[0][:, 0] & _ONE).astype(bool)[:, None]
-        out.seed[level], out.right[level] = seed, right_bit
-        out.payload[level] = np.where(first_set, difference, np.uint64(0) - difference)
-        for half, name in enumerate(("a", "b")):
-            sides = [
-                np.where(
-                    right_kept,
-                    keys.hash(f"proof-1{name}", state),  # type: ignore[arg-type]
-                    keys.hash(f"proof-0{name}", state),  # type: ignore[arg-type]
-                )
-                for state in states
-            ]
-            out.proof[level][:, 2 * half : 2 * half + 2] = sides[0] ^ sides[1]
-    return out
 
 
 class Side(NamedTuple):

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, Self
 
 import msgspec
 import numpy as np
@@ -61,7 +61,6 @@ __all__ = [
 
 Integers = npt.NDArray[np.int64]
 Outcome = Literal["stored", "replayed", "undecryptable", "closed"]
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 MAX_UPLOAD = 4096  # bytes of an upload: 40 levels take 2.4 kB
 MAX_FORWARD = 500  # reports of one request

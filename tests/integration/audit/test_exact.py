@@ -14,17 +14,16 @@ from scipy.stats import laplace
 
 from semilocal import Box, Task
 from semilocal.audit.exact import (
-    TranscriptLoss,
     crowd_test_failure,
     laplace_sum_tail,
     liar_pass_chance,
     randomizer_loss,
-    transcript_losses,
     value_loss,
 )
 from semilocal.protocol.rule import decide, first_frontier
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Piecewise, TwoPoint, best
+from tests.helpers.enumeration import TranscriptLoss, transcript_losses
 
 
 def small(rule: str = "trim", **changes: Any) -> Task:

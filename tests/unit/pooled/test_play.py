@@ -128,12 +128,3 @@ def test_a_retry_with_the_same_secret_publishes_the_same_bytes() -> None:
 
     runs = [play(task, Derived(task, points, from_generator(np.random.default_rng(i)))).to_bytes() for i in range(2)]
     assert runs[0] == runs[1]
-
-
-def test_codes_must_be_sorted() -> None:
-    task = PooledTask.build(Box((0,), (1,)), epsilon=2.0, trust="curator")
-    words = from_generator(np.random.default_rng(0))
-    codes = task.hierarchy.codes([[0.1], [0.9]])
-    assert MemoryCounter.from_codes(task, codes, words).people == 2
-    with pytest.raises(InvalidInput, match="ascending"):
-        MemoryCounter.from_codes(task, codes[::-1], words)

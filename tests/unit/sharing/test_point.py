@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from semilocal.errors import InvalidInput
 from semilocal.sharing.blocks import FixedKeys
 from semilocal.sharing.evaluate import Half
-from semilocal.sharing.point import Corrections, Room, correction_bytes, descend, expand, generate, root_states
+from semilocal.sharing.point import Corrections, Room, correction_bytes, descend, expand, root_states
 from semilocal.sharing.report import Shape, SharedReport, make_report
 
 TASK = bytes(range(32))
@@ -70,25 +68,6 @@ def test_one_server_alone_sees_sums_that_say_nothing() -> None:
         shares.append(halves(shape, reports)[0].expand().sums[:, 0])
     assert not np.intersect1d(shares[0], shares[1]).size
     assert 50 not in np.concatenate(shares)
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.data())
-def test_a_device_and_the_arrays_make_the_same_bytes(data: st.DataObject) -> None:
-    levels = data.draw(st.integers(1, 12))
-    n = data.draw(st.integers(1, 6))
-    paths = np.array(
-        data.draw(st.lists(st.lists(st.integers(0, 1), min_size=levels, max_size=levels), min_size=n, max_size=n))
-    )
-    entropy = [data.draw(st.binary(min_size=32, max_size=32)) for _ in range(n)]
-    seeds = [np.array([np.frombuffer(e[16 * b : 16 * b + 16], "<u8") for e in entropy]) for b in (0, 1)]
-    arrays = generate(
-        FixedKeys(TASK), paths.astype(np.uint8), np.ones((n, 1), dtype=np.uint64), (seeds[0], seeds[1])
-    ).to_bytes()
-    devices = [
-        make_report(TASK, Shape(levels), path.tolist(), e).public for path, e in zip(paths, entropy, strict=True)
-    ]
-    assert arrays == devices
 
 
 def test_chosen_children_are_those_of_the_whole_level() -> None:

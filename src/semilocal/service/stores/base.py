@@ -129,9 +129,6 @@ class Store(Protocol):
     def interrupt(self) -> None:
         """Let every call that waits for the database fail, from any thread; for a database that hangs."""
 
-    def ping(self) -> None:
-        """Raise ``StoreUnavailable`` if the database does not answer."""
-
     def check_writing(self) -> None:
         """Write something; raise ``StoreUnavailable`` if that fails."""
 

@@ -170,7 +170,3 @@ class Dialect(ABC, Generic[C]):
             self._closed = True
             for connection in self._all:
                 self._cut(connection)
-
-    def ping(self) -> None:
-        """Raise ``StoreUnavailable`` if the database does not answer."""
-        self._read("SELECT 1")
