@@ -34,16 +34,15 @@ import uvloop
 
 from bench.bench_service import process, processor_time
 from bench.load import Measured, measure
+from bench.reports import public_parts
 from semilocal import Box
 from semilocal.pooled import PooledTask, replay
 from semilocal.service.pair.evaluator import CHUNK
 from semilocal.service.pair.keys import PairSecrets
 from semilocal.service.stores.base import open_store
 from semilocal.service.stores.pairs import UploadRow
-from semilocal.sharing.blocks import FixedKeys
 from semilocal.sharing.envelope import seal
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.point import generate
 from semilocal.sharing.wire import MAX_UPLOAD, SignedTree, Upload
 from semilocal.testing import ADMIN_TOKEN, Server, free_port
 from tests.helpers.pairs import ROLES, SIGNING
@@ -73,7 +72,7 @@ def reports(pair: PairTask, n: int, seed: int = 1) -> tuple[list[bytes], list[li
     codes = task().hierarchy.codes(people(n, seed)).astype(np.int64)
     paths = ((codes[:, None] >> np.arange(levels - 1, -1, -1)) & 1).astype(np.uint8)
     seeds = [rng.integers(2**63, size=(n, 2), dtype=np.uint64) for _ in (0, 1)]
-    public = generate(FixedKeys(pair.id), paths, np.ones((n, 1), np.uint64), (seeds[0], seeds[1])).to_bytes()
+    public = public_parts(pair.id, paths, (seeds[0], seeds[1]))
     return public, [[seed.tobytes() for seed in half] for half in seeds]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bench.reports import public_parts
 from semilocal import Box
 from semilocal.device.upload import make_upload
 from semilocal.pooled import PooledTask
@@ -19,7 +20,6 @@ from semilocal.sharing.blocks import FixedKeys
 from semilocal.sharing.envelope import public_key
 from semilocal.sharing.evaluate import Half
 from semilocal.sharing.pair import Operator, PairTask
-from semilocal.sharing.point import generate
 from semilocal.sharing.report import Shape, make_report
 from semilocal.sharing.signing import verifying_key
 
@@ -74,7 +74,7 @@ def main() -> None:
     codes = clustered(rng, PEOPLE, levels)
     paths = ((codes[:, None] >> np.arange(levels - 1, -1, -1)) & 1).astype(np.uint8)
     seeds = [rng.integers(2**63, size=(PEOPLE, 2), dtype=np.uint64) for _ in (0, 1)]
-    public = generate(keys, paths, np.ones((PEOPLE, 1), np.uint64), (seeds[0], seeds[1])).to_bytes()
+    public = public_parts(TASK, paths, (seeds[0], seeds[1]))
     private = [seed.tobytes() for seed in seeds[0]]
     half = Half(TASK, Shape(levels), 0, public, private)
     start, pairs, regions = time.process_time(), 0, 0

@@ -43,6 +43,7 @@ __all__ = [
     "is_number",
     "on_all_cores",
     "over_columns",
+    "require",
     "scale_words",
     "short_repr",
     "sort_on_all_cores",
@@ -68,6 +69,12 @@ def is_integer(value: object) -> TypeGuard[int]:
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is an int or a float, and no bool; it may be infinite or NaN."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def require(good: bool, name: str, allowed: str, got: Any) -> None:
+    """Refuse a setting with its name, what is allowed, and what was given."""
+    if not good:
+        raise InvalidInput(f"{name} must be {allowed}; got {got!r}")
 
 
 def as_integer(value: Any, name: str, *, low: int, high: int | None = None) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..arrays import Floats, exact
 from ..errors import InvalidInput, ServerViolation, printable
-from ..geometry.sides import side_unit
+from ..geometry.sides import lengths_words, side_unit
 from ..protocol.keys import pseudonym, rounding_word, upload_entropy
 from ..protocol.policy import Policy
 from ..protocol.task import Task
@@ -122,7 +122,7 @@ def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) ->
             raise ServerViolation(
                 "small-cell",
                 f"the upload holds the position to {smallest_words(pair)}, which both operators together could read; "
-                f"the owner allows nothing below {_by(least)}",
+                f"the owner allows nothing below {lengths_words(least)}",
             )
 
 
@@ -138,7 +138,7 @@ def smallest_sides(pair: PairTask) -> Floats:
 
 def smallest_words(pair: PairTask) -> str:
     """The smallest cell in words, such as ``1.2 x 1.9 km``."""
-    return f"{_by(smallest_sides(pair))} {side_unit(pair.pooled.box)}".rstrip()
+    return f"{lengths_words(smallest_sides(pair))} {side_unit(pair.pooled.box)}".rstrip()
 
 
 async def fetch_both(name: str, server: str, connect: Callable[[str], Channel]) -> PairTask:
@@ -351,7 +351,3 @@ def _advice(answer: Answer) -> str:
         "again",
     }
     return advice.get(answer.token, f"the leader refused the upload: {answer.detail}")
-
-
-def _by(lengths: Floats) -> str:
-    return " x ".join(f"{length:.3g}" for length in lengths.tolist())

@@ -12,7 +12,7 @@ from ..arrays import Flags, Floats
 from .box import Box
 from .places import LATITUDE, LONGITUDE
 
-__all__ = ["KILOMETRES_PER_DEGREE", "at_least", "is_geographic", "side_unit", "sides"]
+__all__ = ["KILOMETRES_PER_DEGREE", "at_least", "is_geographic", "lengths_words", "side_unit", "sides"]
 
 KILOMETRES_PER_DEGREE = 111.32  # along a meridian, and along the equator
 _ROUNDING = 1e-9  # edges and cosines are rounded: a side that is short by no more counts as long enough
@@ -68,3 +68,14 @@ def at_least(lengths: npt.ArrayLike, least: tuple[float, ...]) -> Flags:
     [True, False]
     """
     return np.asarray((np.asarray(lengths) >= np.array(least or (0.0,)) * (1 - _ROUNDING)).all(axis=1))
+
+
+def lengths_words(lengths: Floats) -> str:
+    """Lengths as people write them.
+
+    Examples
+    --------
+    >>> lengths_words(np.array([0.25, 1.0]))
+    '0.25 x 1'
+    """
+    return " x ".join(f"{length:.3g}" for length in lengths.tolist())

@@ -22,7 +22,7 @@ from ..arrays import short_repr
 from ..errors import InvalidInput
 from . import noise
 from .play import Tree
-from .rule import Level
+from .rule import Level, siblings
 
 __all__ = ["Estimates", "estimate"]
 
@@ -116,9 +116,9 @@ def estimate(tree: Tree) -> Estimates:
         counts[place], unbiased[place], variances[place] = settled[~opened], plain[~opened], error[~opened]
         above, parent, doubt = settled[opened], plain[opened], error[opened]
         # The correction is for the parent's settled estimate; without clipping it is the least-squares solution.
-        settled = _pair(*_split(above, np.clip(first + share * above, 0.0, above)))
-        plain = _pair(*_split(parent, first + share * parent))
-        error = _pair(share * share * doubt + own, (1 - share) ** 2 * doubt + own)
+        settled = siblings(*_split(above, np.clip(first + share * above, 0.0, above)))
+        plain = siblings(*_split(parent, first + share * parent))
+        error = siblings(share * share * doubt + own, (1 - share) ** 2 * doubt + own)
     return Estimates(tree, counts, unbiased, variances, tuple(shares), tuple(spreads))
 
 
@@ -135,7 +135,3 @@ def _upwards(
 
 def _split(parent: Floats, first: Floats) -> tuple[Floats, Floats]:
     return first, parent - first
-
-
-def _pair(first: Floats, second: Floats) -> Floats:
-    return np.stack((first, second), axis=1).ravel()

@@ -33,7 +33,7 @@ from ..errors import InvalidInput
 from ..hierarchy.dyadic import ROOT, Cells
 from .task import UNITS, PooledTask
 
-__all__ = ["Level", "difference_noise", "last_opened", "next_level", "root_level"]
+__all__ = ["Level", "difference_noise", "last_opened", "next_level", "root_level", "siblings"]
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -129,7 +129,7 @@ def next_level(task: PooledTask, level: Level, differences: Integers) -> Level:
         task,
         level.depth + 1,
         task.hierarchy.children(parents) if len(parents) else parents,
-        size=_siblings((size + kept) / 2, (size - kept) / 2),
+        size=siblings((size + kept) / 2, (size - kept) / 2),
         variance=np.repeat(after, 2),
         unevenness=np.repeat(unevenness, 2),
         weight=np.repeat(weight, 2),
@@ -185,5 +185,6 @@ def _reach(size: Floats, variance: Floats) -> Floats:
     return reach
 
 
-def _siblings(first: npt.NDArray[_Item], second: npt.NDArray[_Item]) -> npt.NDArray[_Item]:
+def siblings(first: npt.NDArray[_Item], second: npt.NDArray[_Item]) -> npt.NDArray[_Item]:
+    """First and second children, in turn: [2m]."""
     return np.stack((first, second), axis=1).ravel()

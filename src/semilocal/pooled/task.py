@@ -9,18 +9,18 @@ Knows parameters and the promise. Knows no state of a run and no data.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from fractions import Fraction
 from typing import Any, Literal
 
 import msgspec
 
+from ..arrays import is_integer, is_number, require
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy import BinaryTree, Halved, SphereTree, TableTree
 from ..hierarchy.tables import in_twos
-from ..protocol.messages import read_canonical
+from ..protocol.canonical import Identified, read_canonical
 from ..protocol.task import check_alone
 
 __all__ = ["MAX_LEVELS", "UNITS", "PooledTask", "Trust"]
@@ -37,7 +37,7 @@ _TICK_BITS = 20  # default resolution: 2**20 slices per axis, as far as 40 level
 
 
 class PooledTask(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="pooled-task", forbid_unknown_fields=True
+    Identified, frozen=True, kw_only=True, tag_field="type", tag="pooled-task", forbid_unknown_fields=True
 ):
     """One collection with plain differential privacy; use :meth:`build`.
 
@@ -70,25 +70,25 @@ class PooledTask(
 
     def __post_init__(self) -> None:
         good = isinstance(self.hierarchy, BinaryTree | SphereTree | TableTree) and self.hierarchy.fanout == 2
-        _check(good, "hierarchy", "a tree with at most two children per cell, such as BinaryTree", self.hierarchy)
+        require(good, "hierarchy", "a tree with at most two children per cell, such as BinaryTree", self.hierarchy)
         depth = self.hierarchy.max_depth
-        _check(depth <= MAX_LEVELS, "max_depth", f"an integer from 1 to {MAX_LEVELS}", depth)
+        require(depth <= MAX_LEVELS, "max_depth", f"an integer from 1 to {MAX_LEVELS}", depth)
         _check_epsilon(self.epsilon)
-        _check(self.trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", self.trust)
+        require(self.trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", self.trust)
         _check_reports(self.max_reports)
-        _check(
-            _is_number(self.threshold) and 0 < self.threshold <= 2**53,
+        require(
+            is_number(self.threshold) and 0 < self.threshold <= 2**53,
             "threshold",
             "a number of reports above 0",
             self.threshold,
         )
-        _check(
-            _is_number(self.opening_share) and 1 / UNITS <= self.opening_share <= 0.5,
+        require(
+            is_number(self.opening_share) and 1 / UNITS <= self.opening_share <= 0.5,
             "opening_share",
             f"a share from {1 / UNITS:g} to 0.5",
             self.opening_share,
         )
-        _check(isinstance(self.label, str), "label", "a text", self.label)
+        require(isinstance(self.label, str), "label", "a text", self.label)
         for name in ("epsilon", "threshold", "opening_share"):  # 1 and 1.0 must have the same bytes
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
 
@@ -133,9 +133,9 @@ class PooledTask(
         """
         _check_epsilon(epsilon)
         _check_reports(max_reports)
-        _check(trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", trust)
+        require(trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", trust)
         if hierarchy is None:
-            _check(isinstance(box, Box), "box", "a semilocal.Box", box)
+            require(isinstance(box, Box), "box", "a semilocal.Box", box)
             assert box is not None
             hierarchy = _tree_for(box, resolution, max_depth)
         else:
@@ -154,19 +154,10 @@ class PooledTask(
 
     # -- what it is ----------------------------------------------------------------------------------------
 
-    def to_bytes(self) -> bytes:
-        """Canonical bytes."""
-        return msgspec.msgpack.encode(self)
-
     @classmethod
     def from_bytes(cls, data: bytes) -> PooledTask:
         """The task that these canonical bytes stand for; refuses all others."""
         return read_canonical(data, msgspec.msgpack.Decoder(cls), "pooled task")
-
-    @property
-    def id(self) -> bytes:
-        """SHA-256 of the canonical bytes (32 bytes)."""
-        return hashlib.sha256(self.to_bytes()).digest()
 
     @property
     def box(self) -> Box:
@@ -214,7 +205,7 @@ def _default_depth(box: Box) -> int:
 def _depth_for(box: Box, resolution: Any) -> int:
     """Most levels that leave every side of a cell at least as long as the resolution, at most 40."""
     sides = tuple(resolution) if hasattr(resolution, "__iter__") else (resolution,) * box.dimensions
-    if len(sides) != box.dimensions or not all(_is_number(side) and side > 0 for side in sides):
+    if len(sides) != box.dimensions or not all(is_number(side) and 0 < side < math.inf for side in sides):
         raise InvalidInput(
             f"resolution must be a length above 0, or one per axis ({box.dimensions}); got {resolution!r}"
         )
@@ -232,23 +223,14 @@ def _depth_for(box: Box, resolution: Any) -> int:
     return min(*depths, _default_depth(box)) if len(depths) > 1 else min(depths[0], _default_depth(box))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _check_epsilon(epsilon: Any) -> None:
-    good = _is_number(epsilon) and 1e-6 <= epsilon <= MAX_EPSILON
-    _check(good, "epsilon", f"a number above 0, from 1e-6 to {MAX_EPSILON:g}", epsilon)
+    good = is_number(epsilon) and 1e-6 <= epsilon <= MAX_EPSILON
+    require(good, "epsilon", f"a number above 0, from 1e-6 to {MAX_EPSILON:g}", epsilon)
 
 
 def _check_reports(reports: Any) -> None:
-    good = isinstance(reports, int) and not isinstance(reports, bool) and 1 <= reports <= MAX_REPORTS
-    _check(good, "max_reports", f"an integer from 1 to {MAX_REPORTS}", reports)
-
-
-def _check(good: bool, name: str, allowed: str, got: Any) -> None:
-    if not good:
-        raise InvalidInput(f"{name} must be {allowed}; got {got!r}")
+    good = is_integer(reports) and 1 <= reports <= MAX_REPORTS
+    require(good, "max_reports", f"an integer from 1 to {MAX_REPORTS}", reports)
 
 
 # msgspec builds what it knows of a type at its first use, and two threads that do so at once crash: do it here.

@@ -19,13 +19,14 @@ import msgspec
 
 from ..arrays import short_repr
 from ..errors import InvalidInput
+from .canonical import read_canonical
 from .plan import MAX_RELEASES, Plan
 from .task import ID_BYTES, Task
 
 __all__ = [
     "AnyClosed", "AnyQuery", "AnyReport", "Checkpoint", "Closed", "Event", "Message", "Query", "Report", "Seal",
     "ValueClosed", "ValueQuery", "ValueReport", "decode", "decode_closed", "decode_event", "decode_query",
-    "decode_report", "encode", "prefix_of", "read_canonical",
+    "decode_report", "encode", "prefix_of",
 ]  # fmt: skip
 
 PSEUDONYM_BYTES = 16
@@ -275,7 +276,6 @@ AnyClosed: TypeAlias = Closed | ValueClosed
 Event: TypeAlias = Task | Plan | AnyQuery | AnyReport | AnyClosed  # what a transcript holds
 Message: TypeAlias = Event | Checkpoint | Seal
 M = TypeVar("M", bound=msgspec.Struct)
-T = TypeVar("T")
 
 _encoder = msgspec.msgpack.Encoder()
 _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {
@@ -338,17 +338,6 @@ def prefix_of(kind: type[msgspec.Struct]) -> bytes:
     """The first bytes of every message of a kind other than Task: the array's header and the tag."""
     tag = str(kind.__struct_config__.tag).encode()
     return bytes([0x91 + len(kind.__struct_fields__), 0xA0 + len(tag)]) + tag
-
-
-def read_canonical(data: bytes, decoder: msgspec.msgpack.Decoder[T], name: str) -> T:
-    """What a decoder makes of canonical bytes; anything else is refused with a reason."""
-    try:
-        message = decoder.decode(data)
-    except (msgspec.DecodeError, InvalidInput, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidInput(f"not a {name}: {error}") from None
-    if _encoder.encode(message) != data:
-        raise InvalidInput(f"not the canonical bytes of a {name}")
-    return message
 
 
 def _check_header(task: bytes, round_: int) -> None:

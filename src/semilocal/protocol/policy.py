@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from ..errors import InvalidInput, ServerViolation
-from ..geometry.sides import at_least, side_unit
+from ..geometry.sides import at_least, lengths_words, side_unit
 from .plan import Plan
 from .promise_words import losses_words
 from .task import Task
@@ -155,9 +155,7 @@ def check_cell(task: Task, cell: int, policy: Policy) -> None:
         least = np.broadcast_to(np.array(policy.min_side), found[0].shape)
         unit = f" {side_unit(task.box)}".rstrip()
         raise ServerViolation(
-            "small-cell", f"the cell measures {_by(found[0])}{unit}; the owner names none below {_by(least)}{unit}"
+            "small-cell",
+            f"the cell measures {lengths_words(found[0])}{unit}; the owner names none below "
+            f"{lengths_words(least)}{unit}",
         )
-
-
-def _by(lengths: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
-    return " x ".join(f"{length:.3g}" for length in lengths.tolist())

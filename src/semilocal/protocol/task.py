@@ -6,20 +6,19 @@ Knows parameters and promises. Knows no state of a run.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
-from ..arrays import is_integer, is_number
+from ..arrays import is_integer, is_number, require
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..geometry.sides import at_least, is_geographic, side_unit
+from ..geometry.sides import at_least, is_geographic, lengths_words, side_unit
 from ..hierarchy import MAX_BITS, ROOT, AnyTree, BinaryTree, Hierarchy, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from .canonical import Identified
 from .promise import promise
 
 __all__ = ["ID_BYTES", "KEY_BYTES", "MAX_TRIMS", "Accounting", "Rule", "Task", "check_alone"]
@@ -37,9 +36,7 @@ MAX_TRIMS = {"core": 16, "uniform": 3}
 MAX_VISITORS = 0.5  # no region is mostly visitors
 
 
-class Task(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="task", forbid_unknown_fields=True, dict=True
-):
+class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", forbid_unknown_fields=True):
     """One collection: who is asked what, how noisily, when it goes on, and under which promise.
 
     Use :meth:`build` for our defaults, :meth:`paper` for the paper's algorithms to the letter, :meth:`published` for
@@ -103,8 +100,8 @@ class Task(
     max_visitors: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(isinstance(self.hierarchy, Hierarchy), "hierarchy", "a tree such as BinaryTree", self.hierarchy)
-        _check(
+        require(isinstance(self.hierarchy, Hierarchy), "hierarchy", "a tree such as BinaryTree", self.hierarchy)
+        require(
             isinstance(self.randomizer, RandomizedResponse | DiscreteLaplace | PaperLaplace),
             "randomizer", "a RandomizedResponse, DiscreteLaplace or PaperLaplace", self.randomizer,
         )  # fmt: skip
@@ -118,48 +115,48 @@ class Task(
                 "the cells of this hierarchy have different numbers of children, which only RandomizedResponse answers "
                 f"for; got {self.randomizer!r}"
             )
-        _check(self.rule in ("all", "trim", "each"), "rule", "'all', 'trim' or 'each'", self.rule)
-        _check(self.accounting in ("core", "uniform"), "accounting", "'core' or 'uniform'", self.accounting)
-        _check(is_integer(self.k) and 1 <= self.k <= MAX_K, "k", f"an integer from 1 to {MAX_K}", self.k)
-        _check(
+        require(self.rule in ("all", "trim", "each"), "rule", "'all', 'trim' or 'each'", self.rule)
+        require(self.accounting in ("core", "uniform"), "accounting", "'core' or 'uniform'", self.accounting)
+        require(is_integer(self.k) and 1 <= self.k <= MAX_K, "k", f"an integer from 1 to {MAX_K}", self.k)
+        require(
             is_number(self.delta) and 1e-15 <= self.delta < 0.5,
             "delta",
             "a number from 1e-15 to below 0.5",
             self.delta,
         )
-        _check(
+        require(
             is_integer(self.max_trims) and 0 <= self.max_trims <= 255,
             "max_trims",
             "an integer from 0 to 255",
             self.max_trims,
         )
-        _check(is_number(self.tau) and 0 < self.tau < 0.5, "tau", "a share above 0 and below 0.5", self.tau)
+        require(is_number(self.tau) and 0 < self.tau < 0.5, "tau", "a share above 0 and below 0.5", self.tau)
         depth = self.hierarchy.max_depth
-        _check(
+        require(
             is_integer(self.max_rounds) and 1 <= self.max_rounds <= depth,
             "max_rounds", f"an integer from 1 to the hierarchy's max_depth {depth}", self.max_rounds,
         )  # fmt: skip
-        _check(is_number(self.quorum) and 0 < self.quorum <= 1, "quorum", "a share above 0 and at most 1", self.quorum)
-        _check(
+        require(is_number(self.quorum) and 0 < self.quorum <= 1, "quorum", "a share above 0 and at most 1", self.quorum)
+        require(
             is_integer(self.window) and 1 <= self.window <= 10**8, "window", "a positive number of seconds", self.window
         )
-        _check(self.size_from in ("responders", "estimate"), "size_from", "'responders' or 'estimate'", self.size_from)
+        require(self.size_from in ("responders", "estimate"), "size_from", "'responders' or 'estimate'", self.size_from)
         liars = self.tolerate_liars
-        _check(is_integer(liars) and 0 <= liars < 2**31, "tolerate_liars", "an integer of at least 0", liars)
+        require(is_integer(liars) and 0 <= liars < 2**31, "tolerate_liars", "an integer of at least 0", liars)
         if liars and not isinstance(self.randomizer, RandomizedResponse):
             raise InvalidInput(
                 f"tolerate_liars is {liars}, but only in randomized response does a liar add at most one to a tally; "
                 "use RandomizedResponse, or leave it at 0"
             )
-        _check(
+        require(
             isinstance(self.server_key, bytes) and len(self.server_key) in (0, KEY_BYTES),
             "server_key", f"an Ed25519 public key of {KEY_BYTES} bytes, or empty", self.server_key,
         )  # fmt: skip
-        _check(
+        require(
             isinstance(self.label, str) and len(self.label) <= _MAX_LABEL and self.label.isprintable(),
             "label", f"a text of at most {_MAX_LABEL} printable characters", self.label,
         )  # fmt: skip
-        _check(
+        require(
             is_number(self.max_visitors) and 0 < self.max_visitors <= 1,
             "max_visitors", "a share above 0 and at most 1", self.max_visitors,
         )  # fmt: skip
@@ -181,7 +178,7 @@ class Task(
 
     def _check_min_side(self) -> None:
         least, box = self.min_side, self.box
-        _check(
+        require(
             isinstance(least, tuple) and len(least) in (0, 1, box.dimensions)
             and all(is_number(side) and 0 < side < math.inf for side in least),
             "min_side", f"lengths above 0: one, or one for each of the {box.dimensions} axes; or empty", least,
@@ -194,7 +191,7 @@ class Task(
             )
         lengths = self.hierarchy.sides(self.hierarchy.children([ROOT]))
         if not at_least(lengths, least).all():
-            found = " x ".join(f"{side:.3g}" for side in lengths.min(axis=0).tolist())
+            found = lengths_words(lengths.min(axis=0))
             raise InvalidInput(
                 f"min_side is {least}, but the parts of {box} measure {found} {side_unit(box)}".rstrip()
                 + ", so it could never be split; take a smaller resolution, or a larger box"
@@ -259,7 +256,7 @@ class Task(
         (1.0, 17.0)
         """
         if hierarchy is None:
-            _check(isinstance(box, Box), "box", "a semilocal.Box", box)
+            require(isinstance(box, Box), "box", "a semilocal.Box", box)
             assert box is not None
             hierarchy = _tree_for(box, "binary" if tree is None else tree, max_depth)
         else:
@@ -268,10 +265,10 @@ class Task(
             max_trims = MAX_TRIMS.get(accounting, 0) if rule == "trim" else 0
         if max_visitors is None:
             max_visitors = MAX_VISITORS if rule == "trim" else 1.0
-        _check(randomizer in ("randomized-response", "discrete-laplace"), "randomizer",
+        require(randomizer in ("randomized-response", "discrete-laplace"), "randomizer",
                "'randomized-response' or 'discrete-laplace'", randomizer)  # fmt: skip
-        _check(is_number(epsilon) and math.isfinite(epsilon), "epsilon", "a number", epsilon)
-        _check(is_integer(max_trims) and max_trims >= 0, "max_trims", "an integer of at least 0", max_trims)
+        require(is_number(epsilon) and math.isfinite(epsilon), "epsilon", "a number", epsilon)
+        require(is_integer(max_trims) and max_trims >= 0, "max_trims", "an integer of at least 0", max_trims)
         round_epsilon = float(epsilon) / (1 + max_trims) if accounting == "uniform" else float(epsilon)
         noise = (
             RandomizedResponse(round_epsilon, hierarchy.fanout)
@@ -307,8 +304,8 @@ class Task(
         cls, box: Box, epsilon: float, delta: float, k: int, max_depth: int | None, *, rule: Rule,
         size_from: Literal["responders", "estimate"],
     ) -> Task:  # fmt: skip
-        _check(isinstance(box, Box), "box", "a semilocal.Box", box)
-        _check(is_number(epsilon) and 0 < epsilon < math.inf, "epsilon", "a positive number", epsilon)
+        require(isinstance(box, Box), "box", "a semilocal.Box", box)
+        require(is_number(epsilon) and 0 < epsilon < math.inf, "epsilon", "a positive number", epsilon)
         depth = min(_TICK_BITS, MAX_BITS // box.dimensions) if max_depth is None else max_depth
         tree = Quadtree(box, depth)
         noise = PaperLaplace(1.0 / epsilon, tree.fanout, "paper")
@@ -318,15 +315,6 @@ class Task(
         )  # fmt: skip
 
     # -- what it is ----------------------------------------------------------------------------------------
-
-    def to_bytes(self) -> bytes:
-        """Canonical bytes."""
-        return msgspec.msgpack.encode(self)
-
-    @cached_property  # of this object: equal tasks may differ in bytes, as 0.0 and -0.0 do
-    def id(self) -> bytes:
-        """SHA-256 of the canonical bytes (32 bytes)."""
-        return hashlib.sha256(self.to_bytes()).digest()
 
     @property
     def box(self) -> Box:
@@ -369,14 +357,14 @@ class Task(
 
 def check_alone(hierarchy: Any, **given: Any) -> None:
     """Refuse what is no hierarchy, and options that say the same as a hierarchy."""
-    _check(isinstance(hierarchy, Hierarchy), "hierarchy", "a tree such as BinaryTree or SphereTree", hierarchy)
+    require(isinstance(hierarchy, Hierarchy), "hierarchy", "a tree such as BinaryTree or SphereTree", hierarchy)
     wrong = [name for name, value in given.items() if value is not None and value != hierarchy.box]
     if wrong:
         raise InvalidInput(f"{', '.join(wrong)}: the hierarchy says it already; leave it out")
 
 
 def _tree_for(box: Box, tree: str, max_depth: int | None) -> BinaryTree | Quadtree:
-    _check(tree in ("binary", "quad"), "tree", "'binary' or 'quad'", tree)
+    require(tree in ("binary", "quad"), "tree", "'binary' or 'quad'", tree)
     per_level = 1 if tree == "binary" else box.dimensions
     if max_depth is None:
         max_depth = min(_TICK_BITS * box.dimensions, MAX_BITS) // per_level
@@ -389,10 +377,5 @@ def _min_side(box: Box, rule: Rule, resolution: float | Sequence[float] | None) 
         return (_KILOMETRES,) if is_geographic(box) and rule != "each" else ()
     if isinstance(resolution, Sequence):
         return tuple(resolution)
-    _check(is_number(resolution) and 0 <= resolution < math.inf, "resolution", "a length of at least 0", resolution)
+    require(is_number(resolution) and 0 <= resolution < math.inf, "resolution", "a length of at least 0", resolution)
     return (float(resolution),) if resolution else ()
-
-
-def _check(good: bool, name: str, allowed: str, got: Any) -> None:
-    if not good:
-        raise InvalidInput(f"{name} must be {allowed}; got {got!r}")

@@ -25,7 +25,7 @@ from ..arrays import Flags, Floats, Integers, Words, is_integer, is_number
 from ..errors import InvalidInput
 from ._weights import WORD
 
-__all__ = ["Answer", "Randomizer", "check_epsilon", "check_fanout", "check_vector"]
+__all__ = ["Answer", "Randomizer", "check_epsilon", "check_fanout", "check_parameters", "check_vector"]
 
 Answer = int | tuple[int, ...]
 
@@ -171,6 +171,13 @@ def check_epsilon(epsilon: float, name: str = "epsilon") -> None:
     low, high = _EPSILON_RANGE
     if not is_number(epsilon) or not low <= epsilon <= high:
         raise InvalidInput(f"{name} must be a number from {low} to {high:g}; got {epsilon!r}")
+
+
+def check_parameters(randomizer: Randomizer) -> None:
+    """Refuse a bad epsilon or number of children, and store epsilon as a float: 1 and 1.0 must have the same bytes."""
+    check_epsilon(randomizer.epsilon)
+    check_fanout(randomizer.fanout)
+    msgspec.structs.force_setattr(randomizer, "epsilon", float(randomizer.epsilon))
 
 
 def check_fanout(fanout: int) -> None:

@@ -5,14 +5,13 @@ Knows one cell's children. Knows no tree, rounds, messages or positions.
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, Words
 from ._tails import chernoff_margin
 from ._weights import discrete_curve, laplace_chances, laplace_thresholds, laplace_weights
-from .base import Answer, Randomizer, check_epsilon, check_fanout, check_vector
+from .base import Answer, Randomizer, check_parameters, check_vector
 
 __all__ = ["DiscreteLaplace", "LaplaceNoise"]
 
@@ -78,9 +77,7 @@ class DiscreteLaplace(LaplaceNoise, frozen=True, tag="discrete-laplace"):
     fanout: int
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_fanout(self.fanout)
-        msgspec.structs.force_setattr(self, "epsilon", float(self.epsilon))  # 1 and 1.0 must have the same bytes
+        check_parameters(self)
 
     @property
     def alphabet(self) -> tuple[Integers, tuple[int, ...]]:

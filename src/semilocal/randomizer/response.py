@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -15,7 +14,7 @@ from ..arrays import Flags, Floats, Integers, Words, is_integer, over_columns
 from ..errors import InvalidInput
 from ._tails import two_binomial_reaches, two_binomial_threshold
 from ._weights import WORD, response_weights
-from .base import Answer, Randomizer, check_epsilon, check_fanout
+from .base import Answer, Randomizer, check_parameters
 
 __all__ = ["RandomizedResponse"]
 
@@ -47,9 +46,7 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
     fanout: int
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_fanout(self.fanout)
-        msgspec.structs.force_setattr(self, "epsilon", float(self.epsilon))  # 1 and 1.0 must have the same bytes
+        check_parameters(self)
 
     @property
     def words(self) -> int:

@@ -34,6 +34,7 @@ from ._lattice import NOT_ROUNDED, Lattice
 from ._pooled_inside import Inside, inside_of
 from ._strips import Edges, Opened, Strips
 from ._walk import Counted
+from ._way_back import add
 
 __all__ = ["PooledWalk"]
 
@@ -165,7 +166,7 @@ class PooledWalk:
             deeper += taken[1]
             differ *= differ
             differ *= self.split.take(cell)
-            self._add(total[1], query, differ)
+            add(total[1], query, differ)
         return total
 
     @cached_property
@@ -296,8 +297,8 @@ class PooledWalk:
         taken = known.astype(np.float64)
         rows = np.flatnonzero(known)
         which, cells = query.take(rows), cell.take(rows)
-        self._add(total[0], which, self.people.take(cells))
-        self._add(total[2], which, self.shift.take(cells))
+        add(total[0], which, self.people.take(cells))
+        add(total[2], which, self.shift.take(cells))
         if strip is not None:
             for bit in range(2 * len(self.lower)):
                 rows = np.flatnonzero(cuts == 1 << bit)
@@ -312,17 +313,13 @@ class PooledWalk:
             share = cut(rows, which, cells)
             np.minimum(share, 1.0, out=share)
             taken[rows] = share
-            self._add(total[0], which, self.people.take(cells) * share)
-            self._add(total[2], which, self.shift.take(cells) * share)
+            add(total[0], which, self.people.take(cells) * share)
+            add(total[2], which, self.shift.take(cells) * share)
             share -= share * share
             share *= self.inside().uneven.take(cells)
-            self._add(total[1], which, share)
+            add(total[1], which, share)
         follow = np.flatnonzero(~(known | final))
         return follow, below.take(follow), taken
-
-    @staticmethod
-    def _add(total: Floats, query: Integers, numbers: Floats) -> None:
-        total += np.bincount(query, numbers, minlength=len(total))
 
     def _cut(self, queries: Floats, rows: Integers, query: Integers, cell: Integers, *, depth: int) -> Floats:
         """Shares of the people of final cells of one depth in boxes that cut them."""
@@ -357,9 +354,9 @@ class PooledWalk:
         people, shift, share, variance = strips.below(axis, cell, queries[side, axis].take(query))
         if not side:  # the lower side: what lies above it
             people, shift, share = self.people.take(cell) - people, self.shift.take(cell) - shift, 1.0 - share
-        self._add(total[0], query, np.maximum(people, 0.0, out=people))
-        self._add(total[1], query, variance)
-        self._add(total[2], query, shift)
+        add(total[0], query, np.maximum(people, 0.0, out=people))
+        add(total[1], query, variance)
+        add(total[2], query, shift)
         return share
 
     def _parts(self, cell: Integers) -> Floats:

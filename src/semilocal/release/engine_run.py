@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import short_repr
+from ..arrays import as_integer, short_repr
 from ..engines.histogram import Lookup
 from ..engines.run import count_source, run_source
 from ..engines.source import Source
@@ -94,10 +94,7 @@ def planned_task(box: Box | None, task: AnyTask | None, rows_per_person: int, op
 
 def choosing_key(person: str | None, rows_per_person: int, rng: np.random.Generator | None) -> int:
     """The key by which rows are chosen, from the driver's randomness. Checks what is asked for."""
-    if isinstance(rows_per_person, bool) or not 1 <= rows_per_person <= MAX_ROWS_PER_USER:
-        raise InvalidInput(
-            f"rows_per_user must be a whole number from 1 to {MAX_ROWS_PER_USER}; got {rows_per_person!r}"
-        )
+    as_integer(rows_per_person, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
     if person is None and rows_per_person != 1:
         raise InvalidInput("rows_per_user needs person, the column that says whose row it is")
     return 0 if person is None else draw_key(np.random.default_rng() if rng is None else rng)

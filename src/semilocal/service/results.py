@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..errors import InvalidInput
-from ..io.regions import regions_geoparquet, regions_json
+from ..io.regions import AnyPartition, regions_geoparquet, regions_json
 from ..protocol.column import own_value
 from ..protocol.curator import Curator
 from ..protocol.messages import Checkpoint, Closed, ValueClosed, decode, decode_closed
@@ -29,14 +29,40 @@ from .campaign import Campaign, Status
 from .means import mean_document
 from .stores.base import Store
 
-__all__ = ["Findings", "Published", "campaign_promise", "counts_document"]
+__all__ = ["Findings", "Published", "RegionFiles", "campaign_promise", "counts_document"]
 
 MOST_REGIONS = 250_000  # whose findings stay in memory; about 1 kB each, with all documents
 _LEVEL = 0.95
 
 
+class RegionFiles:
+    """The regions of a result as files, each written once."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def partition(self) -> AnyPartition:
+            """The regions."""
+
+    @cached_property
+    def geojson(self) -> bytes:
+        """The regions (two dimensions; with public regions rules "all" and "trim"), as GeoJSON."""
+        return regions_json(self.partition)
+
+    @cached_property
+    def geoparquet(self) -> bytes:
+        """The same as a GeoParquet file.
+
+        Raises
+        ------
+        MissingExtra
+            Without pyarrow.
+        """
+        return regions_geoparquet(self.partition)
+
+
 @dataclass(frozen=True, eq=False)
-class Findings:
+class Findings(RegionFiles):
     """What the closed rounds of a campaign say; the partition is complete.
 
     Attributes
@@ -116,22 +142,6 @@ class Findings:
             "releases": [self._release(index) for index in range(len(campaign.releases))],
         }
         return msgspec.json.encode(document)
-
-    @cached_property
-    def geojson(self) -> bytes:
-        """The regions (two dimensions, rules "all" and "trim"), as GeoJSON."""
-        return regions_json(self.partition)
-
-    @cached_property
-    def geoparquet(self) -> bytes:
-        """The same as a GeoParquet file.
-
-        Raises
-        ------
-        MissingExtra
-            Without pyarrow.
-        """
-        return regions_geoparquet(self.partition)
 
     def count(self, areas: Any, level: float, rounding: Rounding = None) -> dict[str, Any]:
         """Numbers of participants in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""

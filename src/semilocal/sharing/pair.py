@@ -9,10 +9,8 @@ Knows parameters and the promise. Knows no server, clock or file.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -24,7 +22,7 @@ from ..hierarchy import ROOT, BinaryTree, TableTree
 from ..pooled.asked import AskedValue
 from ..pooled.loss import Rung, guarantee
 from ..pooled.task import PooledTask
-from ..protocol.messages import read_canonical
+from ..protocol.canonical import Identified, read_canonical
 from ..protocol.promise import Guarantee
 from .envelope import Role
 from .report import Shape
@@ -93,7 +91,7 @@ without the scheme's usual port; got 'https://counts.example:443'
         )
 
 
-class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", forbid_unknown_fields=True, dict=True):
+class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbid_unknown_fields=True):
     """One collection with two servers.
 
     Attributes
@@ -140,19 +138,10 @@ class PairTask(msgspec.Struct, frozen=True, tag_field="type", tag="pair-task", f
                 raise InvalidInput("a task with a value has no public buckets; set bucket_depth to 0")
             self.asked.check(self.pooled.box)
 
-    def to_bytes(self) -> bytes:
-        """Canonical bytes."""
-        return msgspec.msgpack.encode(self)
-
     @classmethod
     def from_bytes(cls, data: bytes) -> PairTask:
         """The pair that these canonical bytes stand for; refuses all others."""
         return read_canonical(data, msgspec.msgpack.Decoder(cls), "pair task")
-
-    @cached_property  # of this object: equal pairs may differ in bytes, as 0.0 and -0.0 do
-    def id(self) -> bytes:
-        """SHA-256 of the canonical bytes (32 bytes): the task's id everywhere in this mode."""
-        return hashlib.sha256(self.to_bytes()).digest()
 
     @property
     def asked(self) -> AskedValue | None:

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..pooled.play import Published
-from ..protocol.messages import read_canonical
+from ..protocol.canonical import read_canonical
 from .envelope import REPORT_ID
 from .fields import (
     MAX_LEVEL,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Integers
+from ..arrays import Integers, as_integer
 from ..errors import InvalidInput
 
 __all__ = [
@@ -121,8 +121,7 @@ def draw_rows(
     if who.ndim != 1 or (rows is not None and len(who) != rows):
         wanted = "one per row" if rows is None else f"{rows}, one per row"
         raise InvalidInput(f"users must be {wanted}; got shape {who.shape}")
-    if isinstance(rows_per_user, bool) or not 1 <= rows_per_user <= MAX_ROWS_PER_USER:
-        raise InvalidInput(f"rows_per_user must be a whole number from 1 to {MAX_ROWS_PER_USER}; got {rows_per_user!r}")
+    as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
     if who.dtype.kind == "f" and np.isnan(who).any():
         raise InvalidInput("users must not be NaN: every row needs a person; remove the others first")
     if who.dtype.kind == "O":

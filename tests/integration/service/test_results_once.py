@@ -32,7 +32,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How often each expensive part is computed. Planted: a part that forgets is computed for every request."""
     counted: dict[str, int] = {}
     for name in PARTS:
-        original = results.Findings.__dict__[name].func
+        original = getattr(results.Findings, name).func
 
         def noted(self: Any, name: str = name, original: Any = original) -> Any:
             counted[name] = counted.get(name, 0) + 1

@@ -66,6 +66,8 @@ def test_names_are_people_too_and_a_generator_repeats() -> None:
         ([[1, 2]], {}, "one per row"),
         ([1.0, math.nan], {}, "NaN"),
         ([1, 2], {"rows_per_user": 0}, "from 1 to 1000"),
+        ([1, 2], {"rows_per_user": 1.5}, "must be an integer"),
+        ([1, 2], {"rows_per_user": "2"}, "must be an integer"),
     ],
 )
 def test_wrong_users_are_refused(users: object, options: dict[str, int], words: str) -> None:

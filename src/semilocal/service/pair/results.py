@@ -11,20 +11,20 @@ from typing import Any
 
 import msgspec
 
-from ...io.regions import regions_geoparquet, regions_json
+from ...io.regions import AnyPartition
 from ...release.pair_counts import PairResult, pair_counts, pair_document
 from ...release.pooled_mean import CellMeans, PooledMean
 from ...release.promised import Rounding
 from ...sharing.pair import EXPERIMENTAL, PairTask
 from ...sharing.wire import SignedTree
 from ..means import mean_document
-from ..results import counts_document
+from ..results import RegionFiles, counts_document
 
 __all__ = ["PairFindings", "read_findings"]
 
 
 @dataclass(frozen=True, eq=False)
-class PairFindings:
+class PairFindings(RegionFiles):
     """The result of a pair.
 
     Attributes
@@ -43,21 +43,10 @@ class PairFindings:
         """Everything, as JSON."""
         return msgspec.json.encode(pair_document(self.transcript, self.counts))
 
-    @cached_property
-    def geojson(self) -> bytes:
-        """The final cells (two dimensions), as GeoJSON."""
-        return regions_json(self.counts.partition)
-
-    @cached_property
-    def geoparquet(self) -> bytes:
-        """The same as a GeoParquet file.
-
-        Raises
-        ------
-        MissingExtra
-            Without pyarrow.
-        """
-        return regions_geoparquet(self.counts.partition)
+    @property
+    def partition(self) -> AnyPartition:
+        """The final cells."""
+        return self.counts.partition
 
     def count(self, areas: Any, level: float, rounding: Rounding = None) -> dict[str, Any]:
         """Numbers of reports in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""
