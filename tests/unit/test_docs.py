@@ -139,7 +139,7 @@ def test_every_page_is_in_the_navigation_or_in_a_list_of_its_folder() -> None:
     [
         "README.md",
         "CONTRIBUTING.md",
-        "docs/explanation/architecture.md",
+        "docs/architecture.md",
         "docs/howto/testing.md",
         "docs/howto/extend.md",
     ],
@@ -155,7 +155,7 @@ def test_every_file_that_is_named_exists(page: str) -> None:
 
 
 def test_the_layers_of_the_architecture_are_those_of_the_test() -> None:
-    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text.partition("| layer, lowest first |")[2].partition("\n\n")[0]
     rows = [set(re.findall(r"`(\w+)`", row.split("|")[1])) for row in table.splitlines()[2:]]
     assert rows == LAYERS
