@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from semilocal.service.stores.base import Store
-from semilocal.service.stores.chunks import LONGEST_LEASE, Claim, Fault, Pending
+from semilocal.service.stores.chunks import LONGEST_LEASE, ChunkClaim, Fault, Pending
 from tests.helpers.chunks import people, store_reports
 from tests.helpers.pairs import pair_task
 from tests.helpers.service import database, postgres, store  # noqa: F401
@@ -40,14 +40,14 @@ def test_every_chunk_waits_until_it_has_a_result(counted: Store) -> None:
     assert [(one.task, one.digest, one.chunk, one.owner, one.ended) for one in tables.pending()] == [
         (TASK, name("first"), chunk, "", True) for chunk in range(3)
     ]
-    tables.put_result(Claim(TASK, name("first"), 1), b"r")
+    tables.put_result(ChunkClaim(TASK, name("first"), 1), b"r")
     assert [one.chunk for one in tables.pending()] == [0, 2]
     assert tables.finished(TASK, name("first")) == 1
     assert tables.results(TASK, name("first")) == {1: b"r"}
 
 
 def test_a_result_is_stored_once_and_the_second_changes_nothing(counted: Store) -> None:
-    tables, claim = counted.pairs, Claim(TASK, name("first"), 0)
+    tables, claim = counted.pairs, ChunkClaim(TASK, name("first"), 0)
     tables.put_result(claim, b"one")
     tables.put_result(claim, b"other")
     assert tables.results(TASK, name("first")) == {0: b"one"}
@@ -57,12 +57,12 @@ def test_a_result_is_stored_once_and_the_second_changes_nothing(counted: Store) 
 def test_a_chunk_says_why_it_was_not_computed_until_it_is(counted: Store) -> None:
     tables = counted.pairs
     assert tables.fault(TASK) is None
-    tables.put_fault(Claim(TASK, name("first"), 2), "later")
-    tables.put_fault(Claim(TASK, name("first"), 1), "its reports are lost")
+    tables.put_fault(ChunkClaim(TASK, name("first"), 2), "later")
+    tables.put_fault(ChunkClaim(TASK, name("first"), 1), "its reports are lost")
     assert tables.fault(TASK) == Fault(1, "its reports are lost")
-    tables.put_result(Claim(TASK, name("first"), 1), b"r")
+    tables.put_result(ChunkClaim(TASK, name("first"), 1), b"r")
     assert tables.fault(TASK) == Fault(2, "later")
-    tables.put_result(Claim(TASK, name("first"), 2), b"r")
+    tables.put_result(ChunkClaim(TASK, name("first"), 2), b"r")
     assert tables.fault(TASK) is None
 
 
@@ -77,7 +77,7 @@ def test_one_of_two_workers_gets_a_chunk(counted: Store) -> None:
 
 
 def test_a_lease_ends_and_can_be_renewed_by_its_owner(counted: Store) -> None:
-    tables, claim = counted.pairs, Claim(TASK, name("first"), 0)
+    tables, claim = counted.pairs, ChunkClaim(TASK, name("first"), 0)
     assert tables.claim(waiting(counted, 0), "a", seconds=-1)
     assert waiting(counted, 0).ended
     tables.renew(claim, "b", seconds=60)
@@ -96,7 +96,7 @@ def test_a_lease_that_was_given_before_the_clock_was_set_back_an_hour_is_over(co
 
 def test_a_tree_that_has_begun_is_not_begun_again(counted: Store) -> None:
     tables = counted.pairs
-    tables.put_result(Claim(TASK, name("first"), 1), b"r")
+    tables.put_result(ChunkClaim(TASK, name("first"), 1), b"r")
     tables.divide(TASK, 1, name("root"), CHUNKS)
     tables.put_order(TASK, 0, name("first"), b"1")
     assert tables.results(TASK, name("first")) == {1: b"r"}
@@ -106,13 +106,13 @@ def test_a_tree_that_has_begun_is_not_begun_again(counted: Store) -> None:
 
 def test_the_next_tree_takes_the_place_of_the_one_before(counted: Store) -> None:
     tables = counted.pairs
-    tables.put_result(Claim(TASK, name("first"), 1), b"r")
+    tables.put_result(ChunkClaim(TASK, name("first"), 1), b"r")
     tables.divide(TASK, 2, name("other"), CHUNKS[:1])
     assert tables.pending() == []
     assert tables.orders(TASK, after=-1) == []
     assert tables.results(TASK, name("first")) == {}
     assert tables.chunk(TASK, 1) is None
-    tables.put_result(Claim(TASK, name("first"), 0), b"late")  # of a worker that did not notice
+    tables.put_result(ChunkClaim(TASK, name("first"), 0), b"late")  # of a worker that did not notice
     assert tables.results(TASK, name("first")) == {}
 
 
@@ -120,8 +120,8 @@ def test_another_order_in_the_place_of_one_takes_its_results_away(counted: Store
     tables = counted.pairs
     for number, word in enumerate(("second", "third"), 1):
         tables.put_order(TASK, number, name(word), word.encode())
-        tables.put_result(Claim(TASK, name(word), 0), b"r")
-    tables.put_result(Claim(TASK, name("first"), 0), b"kept")
+        tables.put_result(ChunkClaim(TASK, name(word), 0), b"r")
+    tables.put_result(ChunkClaim(TASK, name("first"), 0), b"kept")
     tables.put_order(TASK, 1, name("changed"), b"c")
     assert [(row.number, bytes(row.digest)) for row in tables.orders(TASK, after=-1)] == [
         (0, name("first")), (1, name("changed")),
@@ -134,11 +134,11 @@ def test_another_order_in_the_place_of_one_takes_its_results_away(counted: Store
 
 def test_nothing_is_left_and_nothing_comes_after_the_end(counted: Store) -> None:
     tables = counted.pairs
-    tables.put_result(Claim(TASK, name("first"), 1), b"r")
+    tables.put_result(ChunkClaim(TASK, name("first"), 1), b"r")
     assert tables.move(TASK, "levels", "cancelled")
     assert tables.pending() == []
     tables.clean(TASK)
-    tables.put_result(Claim(TASK, name("first"), 0), b"late")
+    tables.put_result(ChunkClaim(TASK, name("first"), 0), b"late")
     assert tables.results(TASK, name("first")) == {}
     assert tables.chunk(TASK, 0) is None
     assert tables.orders(TASK, after=-1) == []

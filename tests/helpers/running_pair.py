@@ -17,7 +17,7 @@ from semilocal.pooled import PooledTask
 from semilocal.service.keys import Keyring
 from semilocal.service.pair.form import PairSettings
 from semilocal.service.pair.peer import Peer
-from semilocal.service.pair.service import Pairs
+from semilocal.service.pair.service import PairService
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.stores.pairs import SEED
 from semilocal.service.worker import Service
@@ -86,7 +86,7 @@ class Pair:
     """
 
     def __init__(
-        self, clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient], pairs: tuple[Pairs, Pairs],
+        self, clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient], pairs: tuple[PairService, PairService],
         services: tuple[Service, Service], wire: Unplugged,
     ) -> None:  # fmt: skip
         self.clients, self.pairs, self.services, self.wire = clients, pairs, services, wire
@@ -185,13 +185,13 @@ async def running_pair(
         store.set_setting("server-key", Keyring.of([secret]).current)
     names = [operator(server) for server in (0, 1)]
     rings = [Keyring.of([secret]) for secret in SIGNING]
-    helping = Pairs(
+    helping = PairService(
         stores[1], clock=clocks[1], keys=rings[1], interval=None,
         settings=PairSettings("helper", names[1].name, names[1].origin),
     )  # fmt: skip
     helper_app, helper = build_app(stores[1], clocks[1], keys=rings[1], pairs=helping)
     wire = Unplugged(helper_app)
-    leading = Pairs(
+    leading = PairService(
         stores[0], clock=clocks[0], keys=rings[0], interval=None, peer=Peer(names[1].origin, transport=wire),
         settings=PairSettings("leader", names[0].name, names[0].origin, names[1].origin),
     )  # fmt: skip

@@ -24,7 +24,7 @@ from ..protocol.promise import promise
 from ..protocol.task import Task
 from ..service.campaign import CampaignForm
 from ..service.pair.form import PairForm
-from .documents import Created, Key, OperatorKeys, PairState, Results, Row, State, Tokens, read_document
+from .documents import CampaignState, Created, Key, OperatorKeys, PairState, Results, Row, Tokens, read_document
 
 __all__ = ["AdminClient"]
 
@@ -183,13 +183,13 @@ class AdminClient:
         """The name of a campaign, for people."""
         return next((row.name for row in self.campaigns() if row.task == task), task[:12])
 
-    def state(self, task: str) -> State | PairState:
+    def state(self, task: str) -> CampaignState | PairState:
         """Where a campaign stands, with the reports of the open round for who has the admin token."""
         what = "progress" if self._token else "state"
         document = self._document(f"/tasks/{task}/{what}", admin=bool(self._token))
         if isinstance(document, dict) and document.get("kind") == "pair":
             return read_document(document, PairState, "the state of the pair")
-        return read_document(document, State, "the state of the campaign")
+        return read_document(document, CampaignState, "the state of the campaign")
 
     def task(self, task: str) -> bytes:
         """The bytes of the task; its id is checked."""
@@ -205,7 +205,7 @@ class AdminClient:
     def closings(self, task: str) -> list[bytes]:
         """The closings of all closed rounds."""
         state = self.state(task)
-        rounds = range(1, state.closed + 1) if isinstance(state, State) else ()
+        rounds = range(1, state.closed + 1) if isinstance(state, CampaignState) else ()
         return [self.request("GET", f"/tasks/{task}/rounds/{number}/closed", accept=MSGPACK) for number in rounds]
 
     def statement(self, task: str) -> str:

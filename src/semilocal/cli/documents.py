@@ -11,7 +11,18 @@ import msgspec
 
 from ..errors import InvalidInput, printable
 
-__all__ = ["Created", "Key", "Mean", "OperatorKeys", "PairState", "Results", "Row", "State", "Tokens", "read_document"]
+__all__ = [
+    "CampaignState",
+    "Created",
+    "Key",
+    "OperatorKeys",
+    "PairState",
+    "ReleaseDocument",
+    "Results",
+    "Row",
+    "Tokens",
+    "read_document",
+]
 
 T = TypeVar("T")
 Hex32 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -55,7 +66,7 @@ class Row(msgspec.Struct, frozen=True):
     enrolled: int
 
 
-class State(msgspec.Struct, frozen=True):
+class CampaignState(msgspec.Struct, frozen=True):
     """Where a campaign stands; the numbers of the open round are for administrators."""
 
     phase: str
@@ -98,7 +109,7 @@ class Region(msgspec.Struct, frozen=True):
     crowd: int | None = None
 
 
-class Mean(msgspec.Struct, frozen=True):
+class ReleaseDocument(msgspec.Struct, frozen=True):
     """A release; all but the kind belong to means."""
 
     kind: str
@@ -115,7 +126,7 @@ class Results(msgspec.Struct, frozen=True):
     """What a finished campaign publishes."""
 
     regions: list[Region]
-    releases: list[Mean]
+    releases: list[ReleaseDocument]
 
 
 def read_document(document: Any, kind: type[T], what: str) -> T:

@@ -24,7 +24,7 @@ from ..protocol.column import Column, stored_column
 from ..simulation.people import draw_key
 from ..simulation.person_columns import COMMAND, refuse_person_columns
 from .domains import named_domain
-from .job_options import JobOptions, Positions
+from .job_options import JobOptions, PositionOptions
 
 __all__ = ["OwnValue", "engine_of", "open_rows", "position_columns"]
 
@@ -59,7 +59,7 @@ def engine_of(file: Path, options: JobOptions) -> Engine:
     return data.engine
 
 
-def position_columns(data: Positions) -> tuple[list[str] | None, dict[str, float] | None]:
+def position_columns(data: PositionOptions) -> tuple[list[str] | None, dict[str, float] | None]:
     """The columns that --columns names, and the numbers of labels where --bounds has some.
 
     The labels of a table are in the column called like it if no other is named.

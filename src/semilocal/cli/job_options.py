@@ -16,7 +16,7 @@ from .arguments import BOX_HELP, TREE_HELP, number, whole
 from .options import FILE, Accounting, CellRule, Positive, Seed, Share, group, option
 from .people import PeopleWithRows
 
-__all__ = ["JobFile", "JobOptions", "MapFiles", "Output", "Positions", "Promise"]
+__all__ = ["JobFile", "JobOptions", "MapFiles", "OutputOptions", "PositionOptions", "Promise"]
 
 JobFile = Annotated[Path, option(metavar="FILE", help="positions: .csv, .csv.gz, .parquet or .geojson")]
 _TRUST = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
@@ -24,7 +24,7 @@ _TRUST = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
 
 @group("Positions")
 @dataclass(frozen=True, kw_only=True)
-class Positions:
+class PositionOptions:
     """Where the positions are in the file, and their public domain.
 
     Attributes
@@ -83,7 +83,7 @@ class Promise:
 
 @group("Output")
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class OutputOptions:
     """How the result is told.
 
     Attributes
@@ -113,11 +113,11 @@ class Output:
 class JobOptions:
     """The options of every job."""
 
-    data: Positions = Positions()
+    data: PositionOptions = PositionOptions()
     people: PeopleWithRows = PeopleWithRows()
     promise: Promise
     cells: CellRule = CellRule()
-    output: Output = Output()
+    output: OutputOptions = OutputOptions()
 
 
 @group("Files")

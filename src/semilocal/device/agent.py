@@ -33,7 +33,7 @@ from ..protocol.promise import promise
 from ..protocol.task import Task
 from .binding import check_address, check_server
 from .budget import spent, worst_case
-from .channel import LONGEST_WAIT, Answer, Channel, Status, only_task, split_url
+from .channel import LONGEST_WAIT, Channel, Reply, ServerStatus, only_task, split_url
 from .seals import follow_seals
 from .summary import Outcome, Summary, enrolment_advice, summarise
 from .swarm.verdict_cache import SharedParticipant, Verdicts
@@ -104,7 +104,7 @@ class Agent:
         self._verdicts = Verdicts(size=4) if verdicts is None else verdicts
         self._entry: Membership | None = None
         self._task: Task | None = None
-        self._status: Status | None = None
+        self._status: ServerStatus | None = None
         self._delivered: set[int] = set()  # rounds whose answer the server has acknowledged
 
     # -- for the owner -----------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class Agent:
         while participant.state.phase in ("waiting", "answered"):
             number = participant.state.round
             # -1 waits for the end of enrolment
-            status = await self._until(partial(Status.asks, number=number), after=number - 2)
+            status = await self._until(partial(ServerStatus.asks, number=number), after=number - 2)
             if status.phase == "cancelled":
                 return "cancelled"
             if participant.state.phase == "waiting":
@@ -270,7 +270,7 @@ class Agent:
                 if await self._answer(number) == "cancelled":
                     return "cancelled"
             else:
-                status = await self._until(partial(Status.past, number=number), after=number - 1)
+                status = await self._until(partial(ServerStatus.past, number=number), after=number - 1)
                 if status.closed >= number:
                     await self._follow(number)
                 elif status.phase == "finished":
@@ -318,7 +318,7 @@ class Agent:
         last = 0
         asked = self._plan.asked
         while asked and last < (self._participant.released.first_round or 1) + len(asked) - 1:
-            status = await self._until(partial(Status.releases, number=last), after=None)
+            status = await self._until(partial(ServerStatus.releases, number=last), after=None)
             if status.ended:
                 return
             number = status.round
@@ -336,7 +336,7 @@ class Agent:
             last = number
             if answer.token in _OUT:
                 continue
-            status = await self._until(partial(Status.past, number=number), after=number - 1)
+            status = await self._until(partial(ServerStatus.past, number=number), after=number - 1)
             if status.closed >= number:
                 await self._follow(number)
 
@@ -352,10 +352,10 @@ class Agent:
 
     # -- steps -------------------------------------------------------------------------------------------------
 
-    async def _deliver(self, number: int, report: AnyReport) -> Answer:
+    async def _deliver(self, number: int, report: AnyReport) -> Reply:
         """Send a report until the server has it for good, or says why not."""
         if number in self._delivered:
-            return Answer(200, b"")
+            return Reply(200, b"")
         if self._spread:
             await self._link.clock.sleep(self._spread * self._link.jitter())
         answer = await self._link.send(
@@ -370,7 +370,7 @@ class Agent:
             raise ServerViolation(answer.token, f"the server refused the answer to round {number}: {answer.detail}")
         return answer
 
-    async def _until(self, done: Callable[[Status], bool], *, after: int | None) -> Status:
+    async def _until(self, done: Callable[[ServerStatus], bool], *, after: int | None) -> ServerStatus:
         """Poll until the server says so; ``after`` None waits for whatever is closed next."""
         if self._status is None:
             self._status, _ = await self._link.status(self._name)

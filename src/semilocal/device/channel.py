@@ -30,8 +30,18 @@ if TYPE_CHECKING:
     import httpx2
 
 __all__ = [
-    "Answer", "Channel", "Channels", "Clock", "Retry", "ServerProblem", "Status", "WallClock", "describe", "only_task",
-    "problem_of", "split_url",
+    "Channel",
+    "Channels",
+    "Clock",
+    "Reply",
+    "Retry",
+    "ServerProblem",
+    "ServerStatus",
+    "WallClock",
+    "describe",
+    "only_task",
+    "problem_of",
+    "split_url",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -87,7 +97,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 3600.0
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """What came back: the status, the body, what a problem says of itself, and Retry-After in seconds."""
 
     status: int
@@ -97,7 +107,7 @@ class Answer(NamedTuple):
     wait: float = 0.0
 
 
-class Status(msgspec.Struct, frozen=True):
+class ServerStatus(msgspec.Struct, frozen=True):
     """Where a task is, as its server says (``spec/http.md`` 5). A hint when to look, never a reason to answer."""
 
     task: str
@@ -188,7 +198,7 @@ class Channel:
     async def send(
         self, method: str, path: str, *, content: bytes | None = None, headers: Mapping[str, str] | None = None,
         polling: bool = False, accept: str = JSON, check: Callable[[bytes], object] | None = None,
-    ) -> Answer:  # fmt: skip
+    ) -> Reply:  # fmt: skip
         """Send a request until it is answered; every try sends the same bytes.
 
         Lost connections, time-outs, what is no answer of the server, 429 and 5xx are tried again, "not yet" too if
@@ -237,26 +247,26 @@ class Channel:
     async def _once(
         self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None, accept: str,
         check: Callable[[bytes], object] | None,
-    ) -> Answer:  # fmt: skip
+    ) -> Reply:  # fmt: skip
         """One try; status 0 if the server was not reached."""
         try:
             response = await self._wire.request(method, self.url + path, content, headers or {})
         except Lost as error:
-            return Answer(0, b"", str(error))
+            return Reply(0, b"", str(error))
         wait = _seconds(response.retry_after)
         problem = problem_of(response)
         if problem is not None:
-            return Answer(response.status, b"", problem.token, problem.detail, wait)
+            return Reply(response.status, b"", problem.token, problem.detail, wait)
         if response.status in (200, 201) and response.media_type == accept:
             try:
                 if check is not None:
                     check(response.body)
                 elif content is not None:
                     _check_acknowledgement(response.body, content)
-                return Answer(response.status, response.body)
+                return Reply(response.status, response.body)
             except _MALFORMED:
                 pass
-        return Answer(0, b"", f"{describe(response)}, which is no answer of this server", wait=wait)
+        return Reply(0, b"", f"{describe(response)}, which is no answer of this server", wait=wait)
 
     # -- the public channel ------------------------------------------------------------------------------------
 
@@ -291,17 +301,17 @@ class Channel:
             self._messages.popitem(last=False)
         return message
 
-    async def status(self, task: str, *, after: int | None = None) -> tuple[Status, float]:
+    async def status(self, task: str, *, after: int | None = None) -> tuple[ServerStatus, float]:
         """Where the task is, and how many seconds the server took to say so.
 
         With ``after``, it answers as soon as more rounds than that are closed, or after some seconds.
         """
         query = "" if after is None else f"?after={after}&wait={LONGEST_POLL}"
         path = f"/tasks/{task}/state{query}"
-        seen: tuple[Status, float] = await self._shared(path, lambda: self._look(path, task))
+        seen: tuple[ServerStatus, float] = await self._shared(path, lambda: self._look(path, task))
         return seen
 
-    async def _look(self, path: str, task: str) -> tuple[Status, float]:
+    async def _look(self, path: str, task: str) -> tuple[ServerStatus, float]:
         began = self.clock.time()
         answer = await self.send("GET", path, polling=True, check=_read_status)
         if answer.status != 200:
@@ -314,7 +324,7 @@ class Channel:
     async def phase(self, task: str) -> str:
         """Where a task of two servers is, as this one says; a hint, as the status is."""
         path = f"/tasks/{task}/state"
-        answer: Answer = await self._shared(path, lambda: self.send("GET", path, check=_read_phase))
+        answer: Reply = await self._shared(path, lambda: self.send("GET", path, check=_read_phase))
         if answer.status != 200:
             raise ServerViolation(answer.token, answer.detail or f"GET {path} failed")
         return _read_phase(answer.body)
@@ -401,8 +411,8 @@ def _check_acknowledgement(body: bytes, content: bytes) -> None:
         raise ValueError("the digest of something else")
 
 
-def _read_status(body: bytes) -> Status:
-    return msgspec.json.decode(body, type=Status)
+def _read_status(body: bytes) -> ServerStatus:
+    return msgspec.json.decode(body, type=ServerStatus)
 
 
 def _read_phase(body: bytes) -> str:

@@ -33,7 +33,7 @@ from ..sharing.report import make_report
 from ..sharing.wire import Receipt, Upload
 from .binding import check_operators, origin
 from .budget import Budget
-from .channel import MSGPACK, Answer, Channel, split_url
+from .channel import MSGPACK, Channel, Reply, split_url
 from .upload_summary import UploadSummary, summarise_upload
 from .vault import PairUpload, Vault, pinned_task
 
@@ -343,7 +343,7 @@ class Uploader:
         return self.summary()
 
 
-def _advice(answer: Answer) -> str:
+def _advice(answer: Reply) -> str:
     """Why the leader did not take the upload, and what to do."""
     advice = {
         "bad-token": "the leader does not know this token; ask the campaign's administrator for one and join again",

@@ -24,7 +24,7 @@ from ..protocol.partition import Partition
 from ..protocol.rule import Ruling
 from ..protocol.task import Task
 from ..simulation.entropy import Entropy
-from ..simulation.population import Asked, Counted, add_up, report
+from ..simulation.population import Asked, RoundCounts, add_up, report
 from ..simulation.run import Reports, messages_of
 from ..simulation.simulate import play_rounds, warn_if_small
 from .histogram import Lookup
@@ -77,7 +77,7 @@ class KeyedPopulation:
         self._cells: Cells = np.empty(0, dtype=np.uint64)
         self._number = 0
 
-    def tally(self, asked: Asked) -> Counted:
+    def tally(self, asked: Asked) -> RoundCounts:
         """Count the answers of a round, with their noise. One scan."""
         self._number, self._cells = asked.number, asked.cells
         size = len(asked.cells)
@@ -87,7 +87,7 @@ class KeyedPopulation:
             responders += np.bincount(part.rows, minlength=size)
             if not asked.roll_call:
                 tally += add_up(self.task, part, asked.cells)
-        return Counted(responders, tally)
+        return RoundCounts(responders, tally)
 
     def follow(self, ruling: Ruling) -> None:
         """Remember which children were left."""

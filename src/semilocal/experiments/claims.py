@@ -20,7 +20,7 @@ from ..randomizer import DiscreteLaplace, PaperLaplace
 from ..simulation import synthetic
 from ..simulation.simulate import simulate
 from .harness.report import Claim
-from .harness.summary import Options, Output, stamped
+from .harness.summary import FigureOptions, Output, stamped
 from .harness.tables import write_csv
 from .harness.trial import stream
 from .trials import CROWD, DELTA, MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
@@ -109,7 +109,7 @@ def all_claims(seed: int, *, sizes: tuple[int, ...] = SIZES) -> tuple[Claim, ...
     )
 
 
-def make(options: Options) -> Output:
+def make(options: FigureOptions) -> Output:
     """Print the table, and write it to ``claims.csv``."""
     found = all_claims(options.seed, sizes=SIZES[:2] if options.quick else SIZES)
     rows = [{"claim": c.text, "holds": c.holds, "measured": c.measured} for c in found]

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 
 from .figures import mean, queries_synthetic
 from .harness.report import Claim
-from .harness.summary import Options, Output, select
+from .harness.summary import FigureOptions, Output, select
 from .harness.tables import write_csv
 from .harness.trial import stream
 
@@ -93,7 +93,7 @@ def compare(means: Sequence[Mapping[str, Any]], ranges: Sequence[Mapping[str, An
     return tuple(found)
 
 
-def make(options: Options) -> Output:
+def make(options: FigureOptions) -> Output:
     """Compare, print the table, and write it to ``reference.csv``."""
     means, ranges = mean.results(options), queries_synthetic.results(options)
     found = compare(means.summary, ranges.summary)

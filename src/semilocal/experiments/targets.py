@@ -11,7 +11,7 @@ from typing import Any
 
 from .figures import classifiers, queries_real, queries_synthetic
 from .harness.report import Claim
-from .harness.summary import Options, Output, select, stamped
+from .harness.summary import FigureOptions, Output, select, stamped
 from .harness.tables import write_csv
 from .trials import PARTICIPANTS
 
@@ -73,7 +73,7 @@ def _pairs(rows: Sequence[Mapping[str, Any]], other: str) -> list[tuple[Mapping[
     ]
 
 
-def make(options: Options) -> Output:
+def make(options: FigureOptions) -> Output:
     """Count, print the table, and write it to ``targets.csv``."""
     real, missing = queries_real.results(options)
     found = duels(

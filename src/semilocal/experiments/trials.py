@@ -30,7 +30,7 @@ from . import workloads
 from .datasets.load import load, sample_people, sample_users
 from .harness.trial import Trial
 from .methods import way_of
-from .ways import CROWD, DELTA, DEPTHS, At, Mean, Pooled
+from .ways import CROWD, DELTA, DEPTHS, At, EstimatedMean, Pooled
 
 __all__ = [
     "CROWD",
@@ -113,7 +113,7 @@ def mean_trial(trial: Trial) -> list[Row]:
     """
     f = squared_norm()
     points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=MEAN_SPREAD)
-    found: Mean = way_of(trial.method, "values").mean(points, f, _at(trial, PLANE, "mean"))
+    found: EstimatedMean = way_of(trial.method, "values").mean(points, f, _at(trial, PLANE, "mean"))
     error = found.value - float(np.mean(f(points)))
     return [
         {"error": error, "squared_error": error**2, "expected_mse": found.variance, **facts_of(found.run)},
@@ -134,7 +134,7 @@ def density_trial(trial: Trial) -> list[Row]:
     return [{"value_mse": float(np.mean(off**2)), "mean_error": float(np.mean(off)), **released.facts}]
 
 
-class Released(NamedTuple):
+class TrialRelease(NamedTuple):
     """Points float64[n, 2], everybody's released value float64[n], the partition if there is one, and its facts."""
 
     points: Floats
@@ -143,12 +143,12 @@ class Released(NamedTuple):
     facts: Mapping[str, Any]
 
 
-def released_values(trial: Trial) -> Released:
+def released_values(trial: Trial) -> TrialRelease:
     """Return what `density_trial` measures, for the pictures."""
     points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=BUMP_SPREAD)
     way = way_of(trial.method, "values")
     values, run = way.each(points, gaussian_bump(BUMP_SPREAD), _at(trial, PLANE, "density"))
-    return Released(points, values, None if run is None else run.partition, facts_of(run))
+    return TrialRelease(points, values, None if run is None else run.partition, facts_of(run))
 
 
 # -- range queries -------------------------------------------------------------------------------------------------

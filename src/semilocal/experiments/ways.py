@@ -38,8 +38,8 @@ __all__ = [
     "PAPER_SHARE",
     "At",
     "Centres",
+    "EstimatedMean",
     "Exact",
-    "Mean",
     "OurCounts",
     "OurValues",
     "PaperCounts",
@@ -75,7 +75,7 @@ class At(NamedTuple):
     depth: int
 
 
-class Mean(NamedTuple):
+class EstimatedMean(NamedTuple):
     """An estimated mean, the variance that is known of it, and the run if there was one."""
 
     value: float
@@ -119,11 +119,11 @@ class OurValues:
         task = our_task(_example()._replace(epsilon=split.tree), self.accounting)
         return _noted(promise(task, [("values", split.value)]), self.note)
 
-    def mean(self, points: Floats, f: BoundedFunction, at: At) -> Mean:
+    def mean(self, points: Floats, f: BoundedFunction, at: At) -> EstimatedMean:
         """The mean of a function."""
         run, split, ledger = self._partition(points, at)
         found = release.mean(run, points, f, epsilon=split.value, rng=at.rng, ledger=ledger)
-        return Mean(found.value, found.stderr**2, run)
+        return EstimatedMean(found.value, found.stderr**2, run)
 
     def each(self, points: Floats, f: BoundedFunction, at: At) -> tuple[Floats, Run | None]:
         """Everybody's released value."""
@@ -148,10 +148,10 @@ class PaperValues:
         task = _paper_task(_example(), self.maker, PAPER_SHARE)
         return _noted(promise(task, [("values", 1.0 - PAPER_SHARE)]), self.note)
 
-    def mean(self, points: Floats, f: BoundedFunction, at: At) -> Mean:
+    def mean(self, points: Floats, f: BoundedFunction, at: At) -> EstimatedMean:
         """The mean of a function."""
         noisy, scale, run = self._released(points, f, at)
-        return Mean(float(np.mean(noisy)), float(np.sum(2 * scale**2)) / len(points) ** 2, run)
+        return EstimatedMean(float(np.mean(noisy)), float(np.sum(2 * scale**2)) / len(points) ** 2, run)
 
     def each(self, points: Floats, f: BoundedFunction, at: At) -> tuple[Floats, Run | None]:
         """Everybody's released value."""
@@ -183,10 +183,10 @@ class PlainValues:
         at = _example()
         return self.estimate(np.full((50, 2), 0.5), squared_norm(), at.box, epsilon=1.0, rng=at.rng).guarantee
 
-    def mean(self, points: Floats, f: BoundedFunction, at: At) -> Mean:
+    def mean(self, points: Floats, f: BoundedFunction, at: At) -> EstimatedMean:
         """The mean of a function."""
         found = self.estimate(points, f, at.box, epsilon=at.epsilon, rng=at.rng)
-        return Mean(found.value, found.stderr**2, None)
+        return EstimatedMean(found.value, found.stderr**2, None)
 
     def each(self, points: Floats, f: BoundedFunction, at: At) -> tuple[Floats, Run | None]:
         """Everybody's released value."""
@@ -280,10 +280,10 @@ class Pooled:
         """Something that answers range queries."""
         return self._counted(points, at).query, None
 
-    def mean(self, points: Floats, f: BoundedFunction, at: At) -> Mean:
+    def mean(self, points: Floats, f: BoundedFunction, at: At) -> EstimatedMean:
         """The mean of a function: one sum, with each party's noise for the function's range over the domain."""
         found = pooled_mean(PooledTask.build(at.box, epsilon=at.epsilon, trust=self.trust), points, f, rng=at.rng)
-        return Mean(found.value, found.stderr**2, None)
+        return EstimatedMean(found.value, found.stderr**2, None)
 
     def labelled(self, points: Floats, labels: Integers, at: At) -> tuple[Floats, Integers]:
         """Synthetic points of every class, drawn from that class's own tree; labels are public in this experiment."""

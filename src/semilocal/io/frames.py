@@ -20,7 +20,7 @@ from ..geometry.places import PLACES
 from ..hierarchy.base import Cells, Hierarchy
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import Partition
-from ..protocol.rule import Played
+from ..protocol.rule import PlayedRound
 from ..protocol.task import Task
 from .verdicts import child_spread, stop_reasons, trim_reasons
 
@@ -115,7 +115,7 @@ def _more(tree: Hierarchy, cells: Cells) -> dict[str, list[Any]]:
     return found
 
 
-def round_rows(task: Task, played: Played) -> Rows:
+def round_rows(task: Task, played: PlayedRound) -> Rows:
     """The cells that a closed round leaves: regions, trimmed parts, and the cells that are asked about next."""
     ruling, hierarchy = played.ruling, task.hierarchy
     spread = child_spread(task, played)
@@ -140,7 +140,7 @@ def round_rows(task: Task, played: Played) -> Rows:
 
 
 def _children(
-    task: Task, rows: Integers, numbers: Integers, played: Played, state: int, crowd: Floats, low: Floats,
+    task: Task, rows: Integers, numbers: Integers, played: PlayedRound, state: int, crowd: Floats, low: Floats,
     high: Floats, texts: Sequence[str],
 ) -> Rows:  # fmt: skip
     cells = task.hierarchy.child(played.cells[rows], numbers) if len(rows) else np.empty(0, dtype=np.uint64)

@@ -17,7 +17,7 @@ from ..arrays import Floats, Integers, on_all_cores, short_repr
 from ..errors import InvalidInput
 from ..geometry.frames import listed_names
 from ..geometry.places import LATITUDE, LONGITUDE
-from .sources import Source, open_source
+from .sources import TableFile, open_source
 
 __all__ = ["Table", "choose_columns", "read_points"]
 
@@ -148,7 +148,7 @@ def choose_columns(
     return names, tuple(_spelled(source, name) for name in values), source.columns
 
 
-def _choose(source: Source, *, x: str | None, y: str | None, columns: Sequence[str] | None) -> list[str]:
+def _choose(source: TableFile, *, x: str | None, y: str | None, columns: Sequence[str] | None) -> list[str]:
     if columns is not None:
         names = [_spelled(source, name) for name in columns]
     else:
@@ -163,7 +163,7 @@ def _choose(source: Source, *, x: str | None, y: str | None, columns: Sequence[s
     return names
 
 
-def _stand_for(source: Source, name: str, words: Mapping[str, float]) -> Floats:
+def _stand_for(source: TableFile, name: str, words: Mapping[str, float]) -> Floats:
     """The numbers that stand for the words of a column."""
     (texts,) = source.texts([name])
     found = np.array([words.get(str(text).strip(), np.nan) for text in texts])
@@ -176,7 +176,7 @@ def _stand_for(source: Source, name: str, words: Mapping[str, float]) -> Floats:
     return found
 
 
-def _spelled(source: Source, name: str) -> str:
+def _spelled(source: TableFile, name: str) -> str:
     if name in source.columns:
         return name
     same = [column for column in source.columns if column.lower() == name.lower()]
@@ -185,7 +185,7 @@ def _spelled(source: Source, name: str) -> str:
     raise InvalidInput(f"{source.path}: has no column {name!r}; it has {listed_names(source.columns)}")
 
 
-def _recognised(source: Source, usual: tuple[str, ...], axis: str) -> str:
+def _recognised(source: TableFile, usual: tuple[str, ...], axis: str) -> str:
     found = [column for column in source.columns if column.lower() in usual]
     if len(found) == 1:
         return found[0]

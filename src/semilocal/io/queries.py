@@ -22,7 +22,7 @@ from ..hierarchy import AnyTree, TableTree
 from .area_files import AREA_FILES, Properties, boxes_around, features_of, is_geoparquet, read_area_file
 from .points import read_points
 from .regions import box_geometries
-from .sources import Source, open_source
+from .sources import TableFile, open_source
 
 __all__ = ["CORNERS", "MOST_CELLS", "Queries", "corner_names", "grid_queries", "label_queries", "read_queries"]
 
@@ -143,7 +143,7 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
     return Queries(boxes, dict(zip(others, source.texts(others), strict=True)))
 
 
-def _from_labels(source: Source, column: str, tree: TableTree) -> Queries:
+def _from_labels(source: TableFile, column: str, tree: TableTree) -> Queries:
     texts = dict(zip(source.columns, source.texts(source.columns), strict=True))
     labels, known = [str(text).strip() for text in texts[column]], set(tree.all_labels)
     for row, label in enumerate(labels):

@@ -26,7 +26,7 @@ from ..arrays import Floats, Integers, arrow_values, is_number, on_all_cores
 from ..errors import InvalidInput, MissingExtra
 from .arrow import NOBODY, codes_of, numbers_of, read_csv
 
-__all__ = ["Pieces", "Source", "open_source"]
+__all__ = ["Pieces", "TableFile", "open_source"]
 
 LONGEST_HEADER = 1_000_000  # characters
 _AT_ONCE = 1 << 17  # rows of a piece that are decoded at once: they stay in the cache
@@ -48,7 +48,7 @@ class Pieces(NamedTuple):
     each: Sequence[Callable[[], Iterator[tuple[int, list[Floats]]]]]
 
 
-class Source:
+class TableFile:
     """One file: which columns there are, and what they hold."""
 
     row_word = "row"
@@ -90,7 +90,7 @@ class _Codes:
         return np.array(self._codes, dtype=np.int64)
 
 
-class _CsvFile(Source):
+class _CsvFile(TableFile):
     row_word = "data line"
 
     def __init__(self, path: Path) -> None:
@@ -206,7 +206,7 @@ class _Rows:
         return self._reader.line_num
 
 
-class _ParquetFile(Source):
+class _ParquetFile(TableFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         try:
@@ -265,7 +265,7 @@ class _ParquetFile(Source):
         return [table.column(name).to_pylist() for name in names]
 
 
-class _GeoJsonFile(Source):
+class _GeoJsonFile(TableFile):
     row_word = "feature"
 
     def __init__(self, path: Path) -> None:
@@ -314,14 +314,14 @@ class _GeoJsonFile(Source):
         return position
 
 
-_READERS: Mapping[str, type[Source]] = MappingProxyType(
+_READERS: Mapping[str, type[TableFile]] = MappingProxyType(
     dict.fromkeys((".csv", ".tsv", ".txt"), _CsvFile)
     | dict.fromkeys((".geojson", ".json"), _GeoJsonFile)
     | {".parquet": _ParquetFile}
 )
 
 
-def open_source(path: Path) -> Source:
+def open_source(path: Path) -> TableFile:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
     if kind not in _READERS:

@@ -14,16 +14,16 @@ from ..arrays import Floats, Integers
 from ..geometry.earth import is_map
 from ..geometry.sides import side_unit
 from ..hierarchy.base import Cells, Hierarchy
-from ..protocol.rule import Played, crowds_needed, randomizers, too_many_visitors, too_small
+from ..protocol.rule import PlayedRound, crowds_needed, randomizers, too_many_visitors, too_small
 from ..protocol.task import Task
 from ..randomizer.base import Randomizer
 
-__all__ = ["Spread", "child_spread", "part_names", "stop_reasons", "trim_reasons"]
+__all__ = ["ChildIntervals", "child_spread", "part_names", "stop_reasons", "trim_reasons"]
 
 _NORMAL = 1.959963984540054  # two-sided 95 %
 
 
-class Spread(NamedTuple):
+class ChildIntervals(NamedTuple):
     """What a round says about the children of its cells.
 
     Attributes
@@ -42,13 +42,13 @@ class Spread(NamedTuple):
     needed: Floats
 
 
-def child_spread(task: Task, played: Played) -> Spread:
+def child_spread(task: Task, played: PlayedRound) -> ChildIntervals:
     """Intervals of the estimates of a round, and what they are measured against."""
     shape = played.ruling.estimates.shape
     low, high, needed = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.inf)
     crowds = crowds_needed(task, played.frontier)
     if not played.tally.shape[1]:
-        return Spread(low, high, crowds, needed)
+        return ChildIntervals(low, high, crowds, needed)
     for rows, randomizer in randomizers(task, played.cells):
         size = played.responders[rows]
         columns = slice(randomizer.fanout)
@@ -59,7 +59,7 @@ def child_spread(task: Task, played: Played) -> Spread:
         low[rows, columns] = np.clip(estimates - _NORMAL * error, 0, size[:, None])
         high[rows, columns] = np.clip(estimates + _NORMAL * error, 0, size[:, None])
         needed[rows, columns] = _needed(task, randomizer, size, crowds[rows, columns])
-    return Spread(low, high, crowds, needed)
+    return ChildIntervals(low, high, crowds, needed)
 
 
 def _needed(task: Task, randomizer: Randomizer, size: Integers, crowds: Integers) -> Floats:
@@ -105,7 +105,7 @@ def _part(full: Sequence[bool], high: Sequence[bool], names: Sequence[str], *, g
     return f"{size} of {sides}" if cut else size
 
 
-def stop_reasons(task: Task, played: Played, rows: Integers, spread: Spread) -> list[str]:
+def stop_reasons(task: Task, played: PlayedRound, rows: Integers, spread: ChildIntervals) -> list[str]:
     """Why paths ended in these rows of a round: one sentence or two per row.
 
     With rule "each" the regions are the children that were left behind; each then has its own row.
@@ -148,7 +148,9 @@ def stop_reasons(task: Task, played: Played, rows: Integers, spread: Spread) -> 
     return out
 
 
-def trim_reasons(task: Task, played: Played, rows: Integers, numbers: Integers, spread: Spread) -> list[str]:
+def trim_reasons(
+    task: Task, played: PlayedRound, rows: Integers, numbers: Integers, spread: ChildIntervals
+) -> list[str]:
     """Why children were trimmed off, or left behind with rule "each": one text per (row, child)."""
     out = []
     for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):

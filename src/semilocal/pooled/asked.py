@@ -20,7 +20,7 @@ from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..protocol.column import Column, as_range
 from ..protocol.plan import named_function
-from .values import VALUE_BITS, Grid, round_values, shared_grid
+from .values import VALUE_BITS, ValueGrid, round_values, shared_grid
 
 __all__ = ["AskedValue"]
 
@@ -143,7 +143,7 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """Of the value in boxes float[m, 2, d]: float64[m, 2]."""
         return np.clip(np.asarray(self.build().range_over(boxes)), self.low, self.high)
 
-    def grid(self, boxes: Floats) -> Grid:
+    def grid(self, boxes: Floats) -> ValueGrid:
         """The grid of every cell, from their boxes float[m, 2, d]."""
         return shared_grid(self.ranges(boxes), self.low, self.high, bits=self.bits)
 

@@ -26,8 +26,8 @@ from . import noise
 __all__ = [
     "SCALE",
     "VALUE_BITS",
-    "Grid",
     "Means",
+    "ValueGrid",
     "add_up",
     "cell_grids",
     "means_of",
@@ -41,7 +41,7 @@ SCALE = 1 << 24  # steps of a curator's grid: rounding adds at most 1/4 step^2 p
 VALUE_BITS = 10  # of a value that devices send in shares
 
 
-class Grid(NamedTuple):
+class ValueGrid(NamedTuple):
     """The grid of each cell: integer y stands for the value ``low + step * y``.
 
     Attributes
@@ -68,13 +68,13 @@ class Means(NamedTuple):
     stderr: Floats
 
 
-def cell_grids(ranges: Floats, *, steps: int = SCALE) -> Grid:
+def cell_grids(ranges: Floats, *, steps: int = SCALE) -> ValueGrid:
     """A grid of its own for every cell, over the range float64[m, 2] of its values."""
     width = ranges[:, 1] - ranges[:, 0]
-    return Grid(ranges[:, 0], width / steps, np.tile(np.array([0, steps]), (len(ranges), 1)))
+    return ValueGrid(ranges[:, 0], width / steps, np.tile(np.array([0, steps]), (len(ranges), 1)))
 
 
-def shared_grid(ranges: Floats, low: float, high: float, *, bits: int = VALUE_BITS) -> Grid:
+def shared_grid(ranges: Floats, low: float, high: float, *, bits: int = VALUE_BITS) -> ValueGrid:
     """One grid of ``2^bits - 1`` steps from low to high for all cells, each with the part that its range needs.
 
     Parameters
@@ -89,7 +89,7 @@ def shared_grid(ranges: Floats, low: float, high: float, *, bits: int = VALUE_BI
     limits[point, 1] = np.minimum(limits[point, 0] + 1, steps)
     limits[point, 0] = limits[point, 1] - 1
     m = len(ranges)
-    return Grid(np.full(m, float(low)), np.full(m, (high - low) / steps), limits)
+    return ValueGrid(np.full(m, float(low)), np.full(m, (high - low) / steps), limits)
 
 
 def round_values(values: Floats, low: npt.ArrayLike, width: npt.ArrayLike, steps: int, draws: Words) -> Integers:
@@ -109,7 +109,7 @@ def round_values(values: Floats, low: npt.ArrayLike, width: npt.ArrayLike, steps
     return lower.astype(np.int64) + up
 
 
-def add_up(steps: Integers, cells: Integers, grid: Grid) -> Integers:
+def add_up(steps: Integers, cells: Integers, grid: ValueGrid) -> Integers:
     """Exact sums of ``2 y - lower - upper`` per cell: int64[m].
 
     Parameters
@@ -154,7 +154,7 @@ def sum_noise(widths: Integers, epsilon: Fraction, max_reports: int, words: nois
 
 
 def means_of(
-    sums: Integers, grid: Grid, people: Floats, doubt: Floats, *, epsilon: Fraction, max_reports: int, noises: int
+    sums: Integers, grid: ValueGrid, people: Floats, doubt: Floats, *, epsilon: Fraction, max_reports: int, noises: int
 ) -> Means:
     """The means that noisy sums give; the middle of the range where nobody is expected.
 

@@ -42,7 +42,7 @@ from .messages import (
     ValueReport,
 )
 from .plan import Plan, Release
-from .rule import Frontier, Played, Ruling, decide, first_frontier, possible, roll_call
+from .rule import Frontier, PlayedRound, Ruling, decide, first_frontier, possible, roll_call
 from .tally import RoundTally
 from .task import Task
 
@@ -93,7 +93,7 @@ class Curator:
         self.plan = Plan(task.id) if plan is None else plan
         self.plan.check(task)
         self.frontier: Frontier = first_frontier()
-        self.rounds: list[Played] = []
+        self.rounds: list[PlayedRound] = []
         self.values = 0
         self._paths: dict[int, tuple[int, int]] | None = None
 
@@ -325,7 +325,7 @@ class Curator:
         other.rounds = list(self.rounds)
         return other
 
-    def judge(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Played:
+    def judge(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> PlayedRound:
         """What closes the open round of the partition; nothing changes yet. Parameters are those of :meth:`step`."""
         if self.partitioned:
             raise InvalidInput("the partition is finished; there is no round of it to close")
@@ -336,9 +336,9 @@ class Curator:
         if np.any(size < 0) or (width and not possible(self.task, self.frontier.cells, size, sums)):
             raise InvalidInput("no set of reports has these responders and this tally")
         ruling = decide(self.task, self.frontier, size, sums) if width else roll_call(self.task, self.frontier)
-        return Played(self.round, self.frontier, size, sums, ruling)
+        return PlayedRound(self.round, self.frontier, size, sums, ruling)
 
-    def take(self, played: Played) -> None:
+    def take(self, played: PlayedRound) -> None:
         """Go on after a round of the partition that was judged."""
         self.rounds.append(played)
         self.frontier = played.ruling.frontier
@@ -384,7 +384,7 @@ class Curator:
         return size, np.array(lines, dtype=np.int64).reshape(len(lines), 3)
 
 
-def closing(task: Task, played: Played) -> Closed:
+def closing(task: Task, played: PlayedRound) -> Closed:
     """The message that publishes a round of the partition: as many sums per cell as it has children."""
     widths = task.hierarchy.fanouts(played.cells).tolist()
     return Closed(

@@ -20,7 +20,7 @@ from .cellmap import CellMap
 from .curator import Curator
 from .messages import Closed
 from .promise_words import PROTECTED
-from .rule import Played
+from .rule import PlayedRound
 from .task import Task
 
 __all__ = ["Partition", "Trims"]
@@ -52,7 +52,7 @@ class Trims:
     __repr__ = short_repr
 
     @staticmethod
-    def of(played: Played) -> Trims:
+    def of(played: PlayedRound) -> Trims:
         """The TRIM verdicts of one round."""
         rows = played.ruling.trimmed
         kept = played.kept if played.kept.shape[1] else np.zeros(played.ruling.estimates.shape, dtype=bool)
@@ -116,7 +116,7 @@ class Partition(CellMap):
         return cls.from_rounds(task, curator.rounds)
 
     @classmethod
-    def from_rounds(cls, task: Task, rounds: Sequence[Played]) -> Partition:
+    def from_rounds(cls, task: Task, rounds: Sequence[PlayedRound]) -> Partition:
         """The partition that follows from all rounds of a finished task.
 
         With rule "each" the crowds of the regions that were left behind are not public, and are 0 here.

@@ -40,8 +40,8 @@ from ..randomizer.widths import with_fanout
 from .task import Task
 
 __all__ = [
-    "Ended", "Frontier", "Played", "Ruling", "crowds_needed", "decide", "first_frontier", "frontier_at", "no_frontier",
-    "possible", "proceed", "randomizers", "roll_call", "too_many_visitors", "too_small",
+    "Ended", "Frontier", "PlayedRound", "Ruling", "crowds_needed", "decide", "first_frontier", "frontier_at",
+    "no_frontier", "possible", "proceed", "randomizers", "roll_call", "too_many_visitors", "too_small",
 ]  # fmt: skip
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
@@ -111,7 +111,7 @@ class Ruling(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
+class PlayedRound:
     """A round that is over: what was asked, counted and decided.
 
     Attributes

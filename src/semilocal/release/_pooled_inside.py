@@ -23,12 +23,12 @@ from ..pooled.rule import last_opened
 from ..pooled.spread import HALVINGS, Density, Quarters
 from .spread import Spread, fit
 
-__all__ = ["Inside", "inside_of"]
+__all__ = ["PooledInside", "inside_of"]
 
 _MOST_CELLS = 1 << 13  # of one depth, evenly taken: they show how unevenly people lie as well as all do
 
 
-class Inside(NamedTuple):
+class PooledInside(NamedTuple):
     """How people lie inside the final cells of a tree of n cells.
 
     Attributes
@@ -49,7 +49,7 @@ class Inside(NamedTuple):
     learn: Callable[[Integers], None] = lambda cells: None
 
 
-def inside_of(estimates: Estimates, people: Floats, starts: Integers, finals: Integers) -> Inside:
+def inside_of(estimates: Estimates, people: Floats, starts: Integers, finals: Integers) -> PooledInside:
     """Learn how unevenly people lie, and get ready to divide final cells. ``finals``: where these stand."""
     tree, counts = estimates.tree, estimates.counts
     assert not isinstance(tree.task.hierarchy, TableTree)
@@ -59,7 +59,7 @@ def inside_of(estimates: Estimates, people: Floats, starts: Integers, finals: In
     try:
         quarters = Quarters(tree.task.hierarchy.deeper(HALVINGS), tree.cells, counts)
     except InvalidInput:  # floats cannot tell such narrow cells apart; evenly then
-        return Inside(np.ones((1, len(people))), uneven, spread)
+        return PooledInside(np.ones((1, len(people))), uneven, spread)
     # Memory that nobody asks about is never touched.
     parts, known = np.zeros((1 << HALVINGS, len(people))), np.zeros(len(people), dtype=bool)
     number, lock = np.empty(len(people), dtype=np.int64), Lock()
@@ -73,7 +73,7 @@ def inside_of(estimates: Estimates, people: Floats, starts: Integers, finals: In
                 parts[:, unknown] = quarters.shares(number[unknown])
                 known[unknown] = True
 
-    return Inside(parts, uneven, spread, learn)
+    return PooledInside(parts, uneven, spread, learn)
 
 
 def _fitted(estimates: Estimates, people: Floats, starts: Integers) -> Spread:

@@ -31,7 +31,7 @@ from ..geometry.polygons import Polygons
 from ..pooled.estimate import Estimates
 from ._areas import Asked
 from ._lattice import NOT_ROUNDED, Lattice
-from ._pooled_inside import Inside, inside_of
+from ._pooled_inside import PooledInside, inside_of
 from ._strips import Edges, Opened, Strips
 from ._walk import Counted
 from ._way_back import add
@@ -82,7 +82,7 @@ class PooledWalk:
     share, split : float64[n]
         How an error of the cell is handed to its first child, and the variance of what is added; 0 for final cells.
     inside : callable
-        Gives :class:`Inside`; called when a query cuts a final cell.
+        Gives :class:`PooledInside`; called when a query cuts a final cell.
     lattice : Lattice
         Measures corners and middles when they are looked up, as boxes that are asked about are measured.
     """
@@ -95,7 +95,7 @@ class PooledWalk:
     middle: Floats
     share: Floats
     split: Floats
-    inside: Callable[[], Inside]
+    inside: Callable[[], PooledInside]
     lattice: Lattice = NOT_ROUNDED
 
     @classmethod

@@ -28,7 +28,17 @@ from ..pooled.estimate import estimate
 from ..pooled.partition import PooledPartition
 from ..pooled.play import unrefined
 from ..pooled.task import PooledTask
-from ..pooled.values import SCALE, VALUE_BITS, Grid, add_up, cell_grids, means_of, round_values, shared_grid, sum_noise
+from ..pooled.values import (
+    SCALE,
+    VALUE_BITS,
+    ValueGrid,
+    add_up,
+    cell_grids,
+    means_of,
+    round_values,
+    shared_grid,
+    sum_noise,
+)
 from ..protocol.column import own_value
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
@@ -217,7 +227,7 @@ def pooled_mean(task: PooledTask, points: Rows, f: Any, *, rng: np.random.Genera
 
 
 def mean_of_sum(
-    task: PooledTask, people: int, sums: Integers, grid: Grid, *, what: str, own: str, simulated: bool
+    task: PooledTask, people: int, sums: Integers, grid: ValueGrid, *, what: str, own: str, simulated: bool
 ) -> PooledMean:
     """The mean that one noisy sum over all reports gives.
 
@@ -294,7 +304,7 @@ def cell_means(
 
 
 def means_of_sums(
-    counted: PooledCounts, sums: Integers, grid: Grid, ranges: Floats, *, what: str, own: str, epsilon: float,
+    counted: PooledCounts, sums: Integers, grid: ValueGrid, ranges: Floats, *, what: str, own: str, epsilon: float,
     simulated: bool,
 ) -> CellMeans:  # fmt: skip
     """The means that one noisy sum per final cell gives.
@@ -340,7 +350,7 @@ def _per_cell(f: BoundedFunction) -> str:
 
 def _added_up(
     values: Floats, ranges: Floats, cells: Integers, task: PooledTask, whole: tuple[float, float], words: noise.Words
-) -> tuple[Grid, Integers]:
+) -> tuple[ValueGrid, Integers]:
     """The grid and the exact sums of everybody's value; ``whole`` is the range over the domain."""
     draws = words(np.arange(len(values)), 0, 1)[:, 0]
     if task.trust == "two-servers":
@@ -353,7 +363,7 @@ def _added_up(
     return grid, add_up(steps, cells, grid)
 
 
-def _noisy(sums: Integers, grid: Grid, task: PooledTask, epsilon: float, words: noise.Words) -> Integers:
+def _noisy(sums: Integers, grid: ValueGrid, task: PooledTask, epsilon: float, words: noise.Words) -> Integers:
     """The sums with one draw of noise of each party that adds noise: int64[m]."""
     for _ in range(task.noises):
         sums = sums + sum_noise(grid.widths, exact(epsilon), task.max_reports, words)

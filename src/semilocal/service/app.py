@@ -22,7 +22,7 @@ from .limits import RateLimit
 from .metrics import FOLDER, SHARE_EVERY, Metrics
 from .openapi import describe
 from .problems import Problem
-from .results import Published
+from .results import FindingsCache
 from .routes import OPERATIONS
 from .routes.device import put_report
 from .routes.pair import put_upload
@@ -63,7 +63,7 @@ class App:
     ) -> None:
         self.service, self.access_log = service, access_log
         self.context = Context(
-            service, Metrics(), Published(service.store), admin, RateLimit(rate=20.0, burst=60),
+            service, Metrics(), FindingsCache(service.store), admin, RateLimit(rate=20.0, burst=60),
             RateLimit(rate=2.0, burst=20), _description(),
         )  # fmt: skip
         self.intake = None if access_log else Intake(self.context)  # what goes past us is not logged

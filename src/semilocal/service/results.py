@@ -29,7 +29,7 @@ from .campaign import Campaign, Status
 from .means import mean_document
 from .stores.base import Store
 
-__all__ = ["Findings", "Published", "RegionFiles", "campaign_promise", "counts_document"]
+__all__ = ["Findings", "FindingsCache", "RegionFiles", "campaign_promise", "counts_document"]
 
 MOST_REGIONS = 250_000  # whose findings stay in memory; about 1 kB each, with all documents
 _LEVEL = 0.95
@@ -284,7 +284,7 @@ class Kept:
         self.regions -= 0 if known is None else len(known[1].partition)
 
 
-class Published:
+class FindingsCache:
     """Findings of campaigns, computed once per closed round. For one thread: ``Service.compute`` has it.
 
     Parameters

@@ -28,7 +28,7 @@ from .keys import ENVIRONMENT, Keyring, key_file, open_keys
 from .metrics import FOLDER
 from .opening import Opening
 from .pair.form import PairSettings
-from .pair.service import Pairs
+from .pair.service import PairService
 from .routes.table import Operation
 from .stores.base import Store, check_url, open_store
 from .worker import Service
@@ -76,7 +76,7 @@ def build_app(
 
     def open_app() -> App:
         store = open_store(database, worker=worker)
-        pairs = None if pair is None else Pairs(store, clock=time.time, keys=keys, settings=pair)
+        pairs = None if pair is None else PairService(store, clock=time.time, keys=keys, settings=pair)
         service = Service(store, clock=time.time, keys=keys, max_waiters=most * 4 // 5, pairs=pairs)
         return create_app(service, admin=admin, access_log=access_log, more=operations)
 

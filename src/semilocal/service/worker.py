@@ -33,7 +33,7 @@ from .stores.base import Store, What
 from .writer import Writer
 
 if TYPE_CHECKING:
-    from .pair.service import Pairs
+    from .pair.service import PairService
 
 __all__ = ["LiveCampaign", "Service", "describe_step", "label", "poll_after"]
 
@@ -82,7 +82,7 @@ class Service:
         Long polls at the same time; more are answered at once.
     patience : float
         Seconds after which a database that does not answer is taken for hung.
-    pairs : Pairs, optional
+    pairs : PairService, optional
         This server's part in pairs of two servers; it has none if left out.
     monotonic : callable
         Seconds that only grow, for limits: a wall clock may be set back.
@@ -91,7 +91,7 @@ class Service:
     def __init__(
         self, store: Store, *, clock: Callable[[], float], interval: float | None = 0.2, max_queue: int = 8192,
         keys: Keyring = NO_KEYS, max_waiters: int = 20_000, patience: float = PATIENCE,
-        monotonic: Callable[[], float] = time.monotonic, pairs: Pairs | None = None,
+        monotonic: Callable[[], float] = time.monotonic, pairs: PairService | None = None,
     ) -> None:  # fmt: skip
         self.store, self.clock, self.monotonic, self._keys = store, clock, monotonic, keys
         self.pairs = pairs

@@ -25,8 +25,17 @@ from .entropy import Entropy
 from .run import LOST, Moved, Reports
 
 __all__ = [
-    "Answering", "Asked", "Counted", "Detail", "NamedPopulation", "Population", "RankedPopulation", "Settled",
-    "SortedPopulation", "add_up", "report",
+    "Answering",
+    "Asked",
+    "Detail",
+    "NamedPopulation",
+    "Population",
+    "RankedPopulation",
+    "RoundCounts",
+    "Settled",
+    "SortedPopulation",
+    "add_up",
+    "report",
 ]  # fmt: skip
 
 Detail = Literal["tallies", "reports"]
@@ -40,7 +49,7 @@ class Asked(NamedTuple):
     roll_call: bool  # only presence is asked for
 
 
-class Counted(NamedTuple):
+class RoundCounts(NamedTuple):
     """What came back: int64[m], int64[m, fanout] (int64[m, 0] in a roll call), and single reports if there are any."""
 
     responders: Integers
@@ -51,7 +60,7 @@ class Counted(NamedTuple):
 class Answering(Protocol):
     """Participants that answer rounds: one ``tally`` and one ``follow`` per round, in turn."""
 
-    def tally(self, asked: Asked) -> Counted:
+    def tally(self, asked: Asked) -> RoundCounts:
         """Count the answers of a round, with their noise."""
 
     def follow(self, ruling: Ruling) -> None:
@@ -109,17 +118,17 @@ class RankedPopulation:
 
     # -- counting ------------------------------------------------------------------------------------------
 
-    def tally(self, asked: Asked) -> Counted:
+    def tally(self, asked: Asked) -> RoundCounts:
         """Count the answers of a round, with their noise."""
         counts = self._ask(asked)
         if asked.roll_call:
-            return Counted(counts.sum(axis=1), np.empty((len(counts), 0), dtype=np.int64))
+            return RoundCounts(counts.sum(axis=1), np.empty((len(counts), 0), dtype=np.int64))
         assert self._rng is not None
         tally = np.zeros_like(counts)
         for rows, randomizer in randomizers(self.task, asked.cells):
             columns = slice(randomizer.fanout)
             tally[rows, columns] = randomizer.draw_tally(counts[rows, columns], self._rng)
-        return Counted(over_columns(np.add, counts), tally)
+        return RoundCounts(over_columns(np.add, counts), tally)
 
     def _ask(self, asked: Asked) -> Integers:
         """True number of participants in each child: int64[m, fanout]; in a roll call int64[m, 1] of the cells."""
@@ -290,7 +299,7 @@ class SortedPopulation(NamedPopulation):
 
     # -- counting ------------------------------------------------------------------------------------------
 
-    def tally(self, asked: Asked) -> Counted:
+    def tally(self, asked: Asked) -> RoundCounts:
         """Count the answers of a round, with their noise."""
         if self._dropout:
             self._drop_out()
@@ -299,8 +308,8 @@ class SortedPopulation(NamedPopulation):
         counts = self._ask(asked)
         reports = self._collect(asked)
         if asked.roll_call:
-            return Counted(counts.sum(axis=1), np.empty((len(counts), 0), dtype=np.int64), reports)
-        return Counted(counts.sum(axis=1), add_up(self.task, reports, asked.cells), reports)
+            return RoundCounts(counts.sum(axis=1), np.empty((len(counts), 0), dtype=np.int64), reports)
+        return RoundCounts(counts.sum(axis=1), add_up(self.task, reports, asked.cells), reports)
 
     def _in_bounds(self) -> Integers:
         if self._present is None:

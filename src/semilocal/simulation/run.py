@@ -20,7 +20,7 @@ from ..hierarchy.base import Cells
 from ..protocol.curator import closing
 from ..protocol.messages import Message, Query, Report
 from ..protocol.partition import Partition
-from ..protocol.rule import Played
+from ..protocol.rule import PlayedRound
 from ..protocol.task import Task
 
 __all__ = ["LOST", "Moved", "Reports", "Round", "Run", "messages_of"]
@@ -40,7 +40,7 @@ class Reports:
 
 
 @dataclass(frozen=True, eq=False)
-class Round(Played):
+class Round(PlayedRound):
     """One round of a simulation, with its single reports if they were simulated."""
 
     reports: Reports | None = None
@@ -154,7 +154,7 @@ class Run:
             yield closing(self.task, played)
 
 
-def messages_of(task: Task, played: Played, reports: Reports, pseudonyms: Callable[[int], bytes]) -> list[Report]:
+def messages_of(task: Task, played: PlayedRound, reports: Reports, pseudonyms: Callable[[int], bytes]) -> list[Report]:
     """Reports of a round as messages, in their order."""
     out = []
     rows = zip(reports.participants.tolist(), reports.rows.tolist(), reports.answers.tolist(), strict=True)

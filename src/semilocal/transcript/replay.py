@@ -30,7 +30,7 @@ from ..protocol.messages import (
     decode_event,
 )
 from ..protocol.plan import Plan
-from ..protocol.rule import Frontier, Played, frontier_at, proceed
+from ..protocol.rule import Frontier, PlayedRound, frontier_at, proceed
 from ..protocol.tally import RoundTally
 from ..protocol.task import Task
 from .checkpoints import Checkpoint, Seal, check_signature, next_head
@@ -302,7 +302,7 @@ class Replay:
             played = curator.judge(*tally.close())
         curator.take(self._compare_verdicts(curator.task, played, closed))
 
-    def _compare_verdicts(self, task: Task, played: Played, closed: Closed) -> Played:
+    def _compare_verdicts(self, task: Task, played: PlayedRound, closed: Closed) -> PlayedRound:
         """The round with the verdicts that were published, whether or not they follow."""
         kept = closing(task, played).kept
         wrong = [row for row, children in enumerate(kept) if children != closed.kept[row]]

@@ -31,7 +31,7 @@ from semilocal.experiments.figures import (
     tradeoff,
 )
 from semilocal.experiments.harness import style
-from semilocal.experiments.harness.summary import Options, Output, gather, select
+from semilocal.experiments.harness.summary import FigureOptions, Output, gather, select
 from semilocal.experiments.harness.trial import Trial
 from semilocal.experiments.trials import FOREST, LOGISTIC, mean_trial
 from semilocal.io.points import read_points
@@ -41,7 +41,7 @@ pytest.importorskip("sklearn")
 
 PURPOSES: tuple[methods.Purpose, ...] = ("values", "counts", "points")
 REAL = ("california_housing",)
-TINY: dict[str, Callable[[Options], Output]] = {
+TINY: dict[str, Callable[[FigureOptions], Output]] = {
     "density": lambda options: density.make(options, density.Grid(size=600)),
     "mean": lambda options: mean.make(options, mean.Grid(sizes=(400,), epsilons=(1.0, 8.0))),
     "classifiers": lambda options: classifiers.make(
@@ -70,7 +70,7 @@ TINY: dict[str, Callable[[Options], Output]] = {
 }
 
 
-def with_people(options: Options) -> Options:
+def with_people(options: FigureOptions) -> FigureOptions:
     """Options with two datasets in which people have many rows."""
     assert options.data is not None
     rng = np.random.default_rng(4)
@@ -83,18 +83,18 @@ def with_people(options: Options) -> Options:
     return options
 
 
-def options_in(folder: Path) -> Options:
+def options_in(folder: Path) -> FigureOptions:
     (folder / "data").mkdir()
-    return Options(runs=2, seed=7, out=folder / "out", data=folder / "data", workers=0, show=False)
+    return FigureOptions(runs=2, seed=7, out=folder / "out", data=folder / "data", workers=0, show=False)
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Options:
+def options(tmp_path: Path) -> FigureOptions:
     return options_in(tmp_path)
 
 
 class Drawn(NamedTuple):
-    options: Options
+    options: FigureOptions
     made: Output
 
 
@@ -167,7 +167,7 @@ def test_a_second_time_comes_from_the_cache_with_the_same_bytes(drawn: Callable[
     assert (options.out / "cache" / "queries-synthetic.jsonl").read_bytes() == lines
 
 
-def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(options: Options) -> None:
+def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(options: FigureOptions) -> None:
     [figure] = TINY["queries_real"](options).figures
     assert not figure.missing
     assert any("geolife is not in" in note for note in figure.notes)
@@ -179,7 +179,7 @@ def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(options: 
     assert "geolife is not in" in example.missing
 
 
-def test_geolife_joins_in_from_its_original_folders(options: Options) -> None:
+def test_geolife_joins_in_from_its_original_folders(options: FigureOptions) -> None:
     assert options.data is not None
     rng = np.random.default_rng(1)
     folder = options.data / "geolife" / "Data" / "000" / "Trajectory"
@@ -264,7 +264,7 @@ def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
         registry.chosen(["fig:nothing"])
 
 
-def test_the_summary_averages_facts_and_keeps_the_largest_number_of_trims(options: Options) -> None:
+def test_the_summary_averages_facts_and_keeps_the_largest_number_of_trims(options: FigureOptions) -> None:
     cells = [
         Trial.of("facts", method, seed=1, run=run, n=3_000, epsilon=4.0, k=20)
         for method in ("ours-core", "ldp")
@@ -278,7 +278,7 @@ def test_the_summary_averages_facts_and_keeps_the_largest_number_of_trims(option
     assert local["regions"] is None
 
 
-def test_people_are_drawn_once_each_and_any_of_their_rows(options: Options) -> None:
+def test_people_are_drawn_once_each_and_any_of_their_rows(options: FigureOptions) -> None:
     folder = with_people(options).data
     source = data.load("gowalla_more_users", folder)
     rows = read_points(source.path, labels=["user"]).labels["user"]

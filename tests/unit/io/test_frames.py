@@ -15,7 +15,7 @@ from semilocal.hierarchy.tables import from_labels
 from semilocal.io.frames import OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
 from semilocal.io.verdicts import child_spread, part_names, stop_reasons
 from semilocal.pooled.task import PooledTask
-from semilocal.protocol.rule import Played, decide, frontier_at
+from semilocal.protocol.rule import PlayedRound, decide, frontier_at
 from semilocal.release.pooled_counts import pooled_counts, run_pooled
 from semilocal.simulation.run import Run
 from semilocal.testing import cluster, unit_box
@@ -65,7 +65,7 @@ def test_the_needed_estimate_is_the_one_that_the_rule_measures_against() -> None
             frontier = frontier_at(cells)
             sums, size = np.stack([left, responders - left], axis=1), np.full(len(cells), responders)
             ruling = decide(task, frontier, size, sums)
-            needed = child_spread(task, Played(9, frontier, size, sums, ruling)).needed
+            needed = child_spread(task, PlayedRound(9, frontier, size, sums, ruling)).needed
             assert np.array_equal(ruling.kept, ruling.estimates >= needed - 1e-9)
             assert ruling.kept.any() == (responders > 20 + liars)
 
@@ -84,7 +84,7 @@ def test_a_region_that_visitors_stop_says_so() -> None:
 
     def reason(visitors: float, tally: list[int]) -> str:
         frontier, size, sums = frontier_at([ROOT], visitors=visitors), np.array([sum(tally)]), np.array([tally])
-        played = Played(1, frontier, size, sums, decide(task, frontier, size, sums))
+        played = PlayedRound(1, frontier, size, sums, decide(task, frontier, size, sums))
         (text,) = stop_reasons(task, played, np.array([0]), child_spread(task, played))
         return text
 

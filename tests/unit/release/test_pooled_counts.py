@@ -11,7 +11,7 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.pooled import PooledTask, estimate, replay
-from semilocal.release._pooled_inside import Inside
+from semilocal.release._pooled_inside import PooledInside
 from semilocal.release._pooled_walk import PooledWalk
 from semilocal.release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from semilocal.release.spread import Spread
@@ -52,7 +52,7 @@ def test_variances_of_any_box_are_exact_noise_and_what_cut_cells_add(dimensions:
     whole = PooledWalk.of(estimates)
     cells = result.partition.boxes
     parts = whole.inside().parts
-    even = Inside(np.full(parts.shape, 1 / len(parts)), Spread(0.5).unevenness(whole.people), Spread(0.5))
+    even = PooledInside(np.full(parts.shape, 1 / len(parts)), Spread(0.5).unevenness(whole.people), Spread(0.5))
     walk = replace(whole, inside=lambda: even)
     boxes = np.sort(np.random.default_rng(9).random((40, 2, dimensions)), axis=1)
     shares = weights_of(boxes, cells, evenly=True)

@@ -14,7 +14,7 @@ from semilocal.hierarchy.tables import from_cuts
 from semilocal.protocol.rule import Ruling, first_frontier, proceed
 from semilocal.randomizer import Randomizer
 from semilocal.simulation.entropy import DeviceSecrets
-from semilocal.simulation.population import Asked, Counted, SortedPopulation
+from semilocal.simulation.population import Asked, RoundCounts, SortedPopulation
 from semilocal.simulation.run import Moved
 from semilocal.simulation.simulate import play
 from semilocal.testing import secrets_of
@@ -96,10 +96,10 @@ class Fixed:
     def __init__(self, *tallies: list[list[int]]) -> None:
         self.tallies, self.calls = list(tallies), list[str]()
 
-    def tally(self, asked: Asked) -> Counted:
+    def tally(self, asked: Asked) -> RoundCounts:
         self.calls.append(f"tally {asked.number} {asked.cells.tolist()} {asked.roll_call}")
         sums = np.array(self.tallies.pop(0), dtype=np.int64)
-        return Counted(sums.sum(axis=1), sums)
+        return RoundCounts(sums.sum(axis=1), sums)
 
     def follow(self, ruling: Ruling) -> None:
         self.calls.append(f"follow {ruling.frontier.cells.tolist()}")

@@ -19,7 +19,7 @@ from .. import pairs, server
 from ..admin_client import AdminClient
 from ..arguments import parse_box, parse_release
 from ..campaign_options import CampaignOptions
-from ..documents import PairState, State
+from ..documents import CampaignState, PairState
 from ..exits import DONE
 from ..options import CellRule, option, task_options
 from .join import DEFAULT_MAX_EPSILON
@@ -94,7 +94,7 @@ def _warn_about_devices(campaign: Campaign) -> None:
             warnings.warn(f"devices with default limits {what}: {reason}. {options}", UserWarning, stacklevel=2)
 
 
-def describe_state(state: State | PairState) -> str:
+def describe_state(state: CampaignState | PairState) -> str:
     """Where a campaign stands, in words.
 
     Examples

@@ -54,7 +54,7 @@ def run(
         list the figures and stop
     """
     from ...experiments.harness.report import write_report
-    from ...experiments.harness.summary import Options
+    from ...experiments.harness.summary import FigureOptions
     from ...experiments.harness.version import source_version
     from ...experiments.registry import EXPERIMENTS, chosen
 
@@ -63,7 +63,7 @@ def run(
             print(f"{one.name:<18} {one.title}" + (f" ({', '.join(one.labels)})" if one.labels else ""))
         return DONE
     check_folder("--out", out)
-    options = Options(runs, seed, out, data, quick, workers)
+    options = FigureOptions(runs, seed, out, data, quick, workers)
     options.out.mkdir(parents=True, exist_ok=True)
     wanted = chosen(figures)
     outputs: list[Output] = []

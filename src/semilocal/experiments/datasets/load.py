@@ -28,9 +28,9 @@ from .originals import convert_porto, convert_snap, read_geolife
 
 __all__ = [
     "VARIABLE",
+    "FileStatus",
     "Positions",
     "Sample",
-    "Status",
     "data_folder",
     "describe",
     "fetch",
@@ -80,7 +80,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Status:
+class FileStatus:
     """Whether a dataset is there: the variant found, its size, and whether it is the known file."""
 
     name: str
@@ -181,7 +181,7 @@ def _people(source: Positions) -> Integers:
     return read_points(source.path, x="longitude", y="latitude", labels=["user"]).labels["user"]
 
 
-def status(folder: str | Path | None = None) -> list[Status]:
+def status(folder: str | Path | None = None) -> list[FileStatus]:
     """Return what is on disk, one entry per dataset. Files with a known checksum are checked against it."""
     return [_status(entry, folder) for entry in CATALOGUE.values()]
 
@@ -305,21 +305,21 @@ def _find(entry: Dataset, folder: str | Path | None) -> tuple[Path, Variant] | N
     return None
 
 
-def _status(entry: Dataset, folder: str | Path | None) -> Status:
+def _status(entry: Dataset, folder: str | Path | None) -> FileStatus:
     known = entry.name == SHIPPED or folder is not None or bool(os.environ.get(VARIABLE))
     found = _find(entry, folder) if known else None
     if found is None:
-        return Status(entry.name, None, 0, "not there" if known else "no data folder named")
+        return FileStatus(entry.name, None, 0, "not there" if known else "no data folder named")
     path, variant = found
     if path.is_dir():
         files = list(path.glob("Data/*/Trajectory/*.plt"))
-        return Status(entry.name, path, sum(file.stat().st_size for file in files), f"{len(files):,} trajectories")
+        return FileStatus(entry.name, path, sum(file.stat().st_size for file in files), f"{len(files):,} trajectories")
     words = {
         "same": "there, checksum verified",
         "differs": "there, but the checksum differs",
         "unknown": "there",
     }
-    return Status(entry.name, path, path.stat().st_size, words[_check(path, variant)])
+    return FileStatus(entry.name, path, path.stat().st_size, words[_check(path, variant)])
 
 
 def _check(path: Path, variant: Variant) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
-from ..harness.summary import Gathered, Options, Output, gather, lines
+from ..harness.summary import FigureOptions, Gathered, Output, gather, lines
 from ..harness.trial import Trial
 from ..trials import CROWD, FOREST, LOGISTIC, NEIGHBOURS, PARTICIPANTS, classifier_trial
 
@@ -35,7 +35,7 @@ FULL = Grid()
 QUICK = Grid(epsilons=(0.1, 1.0, 2.0, 10.0))
 
 
-def results(options: Options, grid: Grid | None = None) -> Gathered:
+def results(options: FigureOptions, grid: Grid | None = None) -> Gathered:
     """Run the trials, or read them from the cache."""
     grid = grid or (QUICK if options.quick else FULL)
     trials = [
@@ -57,7 +57,7 @@ def results(options: Options, grid: Grid | None = None) -> Gathered:
     return gather(NAME, trials, classifier_trial, options, by=by, of=("f1", "precision", "recall"))
 
 
-def make(options: Options, grid: Grid | None = None) -> Output:
+def make(options: FigureOptions, grid: Grid | None = None) -> Output:
     """Draw the figure."""
     grid = grid or (QUICK if options.quick else FULL)
     found = results(options, grid)

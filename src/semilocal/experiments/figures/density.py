@@ -15,7 +15,7 @@ from ...protocol.partition import Partition
 from ...protocol.promise import Guarantee
 from ..harness.report import FigureReport
 from ..harness.style import Saved, figure_style, save
-from ..harness.summary import Options, Output, gather, lines, select
+from ..harness.summary import FigureOptions, Output, gather, lines, select
 from ..harness.trial import Trial
 from ..methods import look, promise_of
 from ..trials import BUMP_SPREAD, MEAN_CROWD, PARTICIPANTS, PLANE, density_trial, released_values
@@ -40,7 +40,7 @@ class Grid:
 FULL = Grid()
 
 
-def make(options: Options, grid: Grid = FULL) -> Output:
+def make(options: FigureOptions, grid: Grid = FULL) -> Output:
     """Draw the figure from the first run; the table holds all of them."""
     runs = options.repeats(quick=3)
     trials = {
@@ -86,7 +86,7 @@ def make(options: Options, grid: Grid = FULL) -> Output:
     )
 
 
-def _draw(trials: dict[str, Trial], options: Options) -> Saved:
+def _draw(trials: dict[str, Trial], options: FigureOptions) -> Saved:
     released = {method: released_values(cell) for method, cell in trials.items()}
     points = released["ldp"].points
     with figure_style() as Figure:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..harness.report import FigureReport
 from ..harness.style import figure_style, save
-from ..harness.summary import Options, Output, stamped
+from ..harness.summary import FigureOptions, Output, stamped
 from ..harness.tables import write_csv
 from ..harness.trial import stream
 from ..trials import PARTICIPANTS, housing
@@ -22,7 +22,7 @@ NAME = "housing_data"
 CLASSES = ((0, "at or below the median value", "#9ecae1"), (1, "above the median value", "#a50f15"))
 
 
-def make(options: Options) -> Output:
+def make(options: FigureOptions) -> Output:
     """Draw the figure."""
     points, labels, middle = housing()
     with figure_style() as Figure:

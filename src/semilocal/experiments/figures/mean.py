@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..harness.panels import Panel, box_panels, line_panels
 from ..harness.report import FigureReport
-from ..harness.summary import Gathered, Options, Output, gather, lines
+from ..harness.summary import FigureOptions, Gathered, Output, gather, lines
 from ..harness.trial import Trial
 from ..trials import CROWD, MEAN_CROWD, PARTICIPANTS, mean_trial
 
@@ -41,7 +41,7 @@ class Grid:
 FULL = Grid()
 
 
-def results(options: Options, grid: Grid = FULL) -> Gathered:
+def results(options: FigureOptions, grid: Grid = FULL) -> Gathered:
     """Run the trials (or read them from the cache); every grid point is kept in a quick look too."""
     trials = [
         Trial.of(NAME, method, seed=options.seed, run=run, n=n, epsilon=epsilon, k=k)
@@ -60,7 +60,7 @@ def results(options: Options, grid: Grid = FULL) -> Gathered:
     )
 
 
-def make(options: Options, grid: Grid = FULL) -> Output:
+def make(options: FigureOptions, grid: Grid = FULL) -> Output:
     """Draw both figures."""
     found = results(options, grid)
     panels = [Panel(f"N = {n:,}", {"n": n}) for n in grid.sizes]

@@ -15,7 +15,7 @@ from typing import Any
 from ...protocol.promise import Guarantee
 from ..harness.report import FigureReport
 from ..harness.style import Saved, error_axis, figure_style, line, save, shared_legend
-from ..harness.summary import Gathered, Options, Output, gather, lines, present, select
+from ..harness.summary import FigureOptions, Gathered, Output, gather, lines, present, select
 from ..harness.trial import Trial
 from ..methods import look, promise_of
 from ..trials import PARTICIPANTS, counts_trial
@@ -61,7 +61,7 @@ def column_of(guarantee: Guarantee) -> int:
     return 1 if guarantee.k else 2
 
 
-def results(options: Options, grid: Grid = FULL) -> tuple[Gathered, dict[str, str]]:
+def results(options: FigureOptions, grid: Grid = FULL) -> tuple[Gathered, dict[str, str]]:
     """Return the trials on the sources that are there, and why others are missing."""
     there, missing = present([source for source in grid.sources if source != "clusters"], options.data)
     sources = {"clusters": "made here", **there} if "clusters" in grid.sources else there
@@ -78,7 +78,7 @@ def results(options: Options, grid: Grid = FULL) -> tuple[Gathered, dict[str, st
     return gather(NAME, trials, partial(counts_trial, data=options.data), options, by=by, of=("mre",)), missing
 
 
-def make(options: Options, grid: Grid = FULL) -> Output:
+def make(options: FigureOptions, grid: Grid = FULL) -> Output:
     """Draw the figure."""
     found, missing = results(options, grid)
     saved = _draw(found.summary, options)
@@ -102,7 +102,7 @@ def make(options: Options, grid: Grid = FULL) -> Output:
     )
 
 
-def _draw(summary: Sequence[Mapping[str, Any]], options: Options) -> Saved:
+def _draw(summary: Sequence[Mapping[str, Any]], options: FigureOptions) -> Saved:
     sources = list(dict.fromkeys(row["source"] for row in summary))
     rows = -(-len(sources) // 2)
     with figure_style() as Figure:

@@ -15,7 +15,7 @@ from ..datasets.catalogue import dataset
 from ..harness.panels import say_missing
 from ..harness.report import FigureReport
 from ..harness.style import figure_style, save
-from ..harness.summary import Options, Output, present, stamped
+from ..harness.summary import FigureOptions, Output, present, stamped
 from ..harness.tables import write_csv
 from ..harness.trial import stream
 from ..trials import PARTICIPANTS, draw_people
@@ -45,7 +45,7 @@ def _look_at_most(axes: Any, points: Floats) -> None:
     axes.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
 
 
-def make(options: Options, grid: Grid = FULL) -> Output:
+def make(options: FigureOptions, grid: Grid = FULL) -> Output:
     """Draw the figure."""
     there, missing = present(grid.datasets, options.data)
     title = "the datasets with sample queries"

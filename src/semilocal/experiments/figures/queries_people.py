@@ -5,7 +5,7 @@ Knows the grid of the experiment. The datasets of the paper have too few people 
 
 from __future__ import annotations
 
-from ..harness.summary import Options, Output
+from ..harness.summary import FigureOptions, Output
 from . import queries_real
 
 __all__ = ["FULL", "make"]
@@ -20,6 +20,6 @@ FULL = queries_real.Grid(
 )
 
 
-def make(options: Options, grid: queries_real.Grid = FULL) -> Output:
+def make(options: FigureOptions, grid: queries_real.Grid = FULL) -> Output:
     """Draw the figure."""
     return queries_real.make(options, grid)

@@ -12,7 +12,7 @@ from ..datasets import load as data
 from ..datasets.catalogue import dataset
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
-from ..harness.summary import Gathered, Options, Output, gather, lines, present
+from ..harness.summary import FigureOptions, Gathered, Output, gather, lines, present
 from ..harness.trial import Trial
 from ..trials import CROWD, PARTICIPANTS, counts_trial
 from .queries_synthetic import METHODS
@@ -42,7 +42,7 @@ class Grid:
 FULL = Grid()
 
 
-def results(options: Options, grid: Grid = FULL) -> tuple[Gathered | None, dict[str, str]]:
+def results(options: FigureOptions, grid: Grid = FULL) -> tuple[Gathered | None, dict[str, str]]:
     """Return the trials on the datasets that are there (None if there are none), and why others are missing."""
     there, missing = present(grid.datasets, options.data)
     kind = {} if grid.stands_for == "row" else {"stands_for": grid.stands_for}
@@ -63,7 +63,7 @@ def results(options: Options, grid: Grid = FULL) -> tuple[Gathered | None, dict[
     return gather(grid.name, trials, partial(counts_trial, data=options.data), options, by=by, of=("mre",)), missing
 
 
-def make(options: Options, grid: Grid = FULL) -> Output:
+def make(options: FigureOptions, grid: Grid = FULL) -> Output:
     """Draw the figure."""
     found, missing = results(options, grid)
     name = f"fig:{grid.picture}"

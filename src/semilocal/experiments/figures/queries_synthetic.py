@@ -11,7 +11,7 @@ from typing import Any
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
 from ..harness.style import Saved, figure_style, save
-from ..harness.summary import Gathered, Options, Output, gather, lines, stamped
+from ..harness.summary import FigureOptions, Gathered, Output, gather, lines, stamped
 from ..harness.tables import write_csv
 from ..harness.trial import Trial, stream
 from ..trials import CROWD, PARTICIPANTS, counts_trial, draw_people
@@ -47,7 +47,7 @@ class Grid:
 FULL = Grid()
 
 
-def results(options: Options, grid: Grid = FULL) -> Gathered:
+def results(options: FigureOptions, grid: Grid = FULL) -> Gathered:
     """Run the trials, or read them from the cache."""
     trials = [
         Trial.of(NAME, method, seed=options.seed, run=run, source=SOURCE, n=n, epsilon=epsilon, k=CROWD)
@@ -66,7 +66,7 @@ def results(options: Options, grid: Grid = FULL) -> Gathered:
     )
 
 
-def make(options: Options, grid: Grid = FULL) -> Output:
+def make(options: FigureOptions, grid: Grid = FULL) -> Output:
     """Draw both figures."""
     found = results(options, grid)
     picture = _draw_workload(options, grid)
@@ -118,7 +118,7 @@ def make(options: Options, grid: Grid = FULL) -> Output:
     )
 
 
-def _draw_workload(options: Options, grid: Grid) -> Saved:
+def _draw_workload(options: FigureOptions, grid: Grid) -> Saved:
     points, boxes, counts, _ = draw_people(SOURCE, grid.sizes[0], stream("picture", SOURCE, options.seed))
     with figure_style() as Figure:
         figure = Figure(figsize=(4.2, 4.2))

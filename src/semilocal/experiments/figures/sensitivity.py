@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..harness.panels import Panel, box_panels
 from ..harness.report import FigureReport
-from ..harness.summary import Gathered, Options, Output, gather, lines
+from ..harness.summary import FigureOptions, Gathered, Output, gather, lines
 from ..harness.trial import Trial
 from ..trials import FOREST, PARTICIPANTS, classifier_trial
 
@@ -32,7 +32,7 @@ class Grid:
 FULL = Grid()
 
 
-def results(options: Options, grid: Grid = FULL) -> Gathered:
+def results(options: FigureOptions, grid: Grid = FULL) -> Gathered:
     """Run the trials, or read them from the cache."""
     trials = [
         Trial.of(
@@ -46,7 +46,7 @@ def results(options: Options, grid: Grid = FULL) -> Gathered:
     return gather(NAME, trials, classifier_trial, options, by=by, of=("precision", "recall", "f1"))
 
 
-def make(options: Options, grid: Grid = FULL) -> Output:
+def make(options: FigureOptions, grid: Grid = FULL) -> Output:
     """Draw the figure."""
     found = results(options, grid)
     boxes = box_panels(

@@ -14,7 +14,7 @@ from typing import Any
 from ...protocol.promise import Guarantee, promise
 from ..harness.report import FigureReport, Line
 from ..harness.style import Saved, error_axis, figure_style, legend_label, line, save
-from ..harness.summary import Gathered, Options, Output, gather, line_of, present, select
+from ..harness.summary import FigureOptions, Gathered, Output, gather, line_of, present, select
 from ..harness.trial import Trial
 from ..trials import PARTICIPANTS, tradeoff_task, tradeoff_trial
 from ..ways import CROWD, DELTA
@@ -66,7 +66,7 @@ CAPTION = (
 TITLES = {"clusters": "Clusters", "california_housing": "California Housing"}
 
 
-def results(options: Options, grid: Grid = FULL) -> tuple[Gathered, dict[str, str]]:
+def results(options: FigureOptions, grid: Grid = FULL) -> tuple[Gathered, dict[str, str]]:
     """Return the trials on the sources that are there, and why others are missing."""
     real = [source for source in grid.sources if source != "clusters"]
     there, missing = present(real, options.data)
@@ -102,7 +102,7 @@ def results(options: Options, grid: Grid = FULL) -> tuple[Gathered, dict[str, st
     ), missing
 
 
-def make(options: Options, grid: Grid = FULL) -> Output:
+def make(options: FigureOptions, grid: Grid = FULL) -> Output:
     """Draw the figure."""
     found, missing = results(options, grid)
     saved = _draw(found.summary, options)
@@ -145,7 +145,7 @@ def _lines(summary: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
     return tuple(line_of(method, promise_of(method), select(summary, method=method)) for method in METHODS)
 
 
-def _draw(summary: Sequence[Mapping[str, Any]], options: Options) -> Saved:
+def _draw(summary: Sequence[Mapping[str, Any]], options: FigureOptions) -> Saved:
     sources = list(dict.fromkeys(row["source"] for row in summary))
     with figure_style() as Figure:
         figure = Figure(figsize=(2.7 * len(sources) + 0.6, 6.6))

@@ -22,11 +22,22 @@ from .tables import summarise, table, write_csv
 from .trial import Row, Trial
 from .version import source_version
 
-__all__ = ["Experiment", "Gathered", "Options", "Output", "gather", "line_of", "lines", "present", "select", "stamped"]
+__all__ = [
+    "Experiment",
+    "FigureOptions",
+    "Gathered",
+    "Output",
+    "gather",
+    "line_of",
+    "lines",
+    "present",
+    "select",
+    "stamped",
+]
 
 
 @dataclass(frozen=True)
-class Options:
+class FigureOptions:
     """What the user asked for.
 
     Attributes
@@ -86,7 +97,7 @@ class Experiment:
     labels: tuple[str, ...]
     title: str
 
-    def make(self, options: Options) -> Output:
+    def make(self, options: FigureOptions) -> Output:
         """Load its module, and write its files into ``options.out``; one without labels draws no figure."""
         home = "figures." if self.labels else ""
         output: Output = import_module(f"semilocal.experiments.{home}{self.name}").make(options)
@@ -108,7 +119,7 @@ def gather(
     name: str,
     trials: Sequence[Trial],
     work: Work,
-    options: Options,
+    options: FigureOptions,
     *,
     by: Sequence[str],
     of: Sequence[str],
@@ -146,7 +157,7 @@ def gather(
     return Gathered(tuple(rows), tuple(summary), seconds, version, f"{name}.csv")
 
 
-def stamped(rows: Sequence[Mapping[str, Any]], options: Options) -> list[dict[str, Any]]:
+def stamped(rows: Sequence[Mapping[str, Any]], options: FigureOptions) -> list[dict[str, Any]]:
     """Return the rows with the version of the code and the seed in front."""
     first = {"version": source_version(), "seed": options.seed}
     return [{**first, **row} for row in rows]

@@ -19,7 +19,7 @@ from ...sharing.evaluate import Half
 from ...sharing.pair import PairTask
 from ...sharing.wire import split_ids
 from ..keys import Keyring
-from ..stores.chunks import Claim, choose
+from ..stores.chunks import ChunkClaim, choose
 from ..stores.pairs import PairTables
 from .keys import PairSecrets
 from .orders import Order, compute, flags_of
@@ -75,8 +75,8 @@ class ChunkWorker:
         self._tables, self._keys, self._owner, self._lease, self._memory = tables, keys, owner, lease, memory
         self._pairs: dict[bytes, _Pair | None] = {}
         self._chunks: dict[tuple[bytes, int], _Chunk] = {}
-        self._failed: set[Claim] = set()
-        self.claim: Claim | None = None
+        self._failed: set[ChunkClaim] = set()
+        self.claim: ChunkClaim | None = None
 
     def step(self, *, of: bytes | None = None, retry: bool = True) -> bool:
         """Compute one chunk; False if there is none to compute.
@@ -91,14 +91,14 @@ class ChunkWorker:
         if retry:
             self._failed.clear()
         pending = [one for one in self._tables.pending() if of in (None, one.task) and self._knows(one.task)]
-        sound = [one for one in pending if Claim(one.task, one.digest, one.chunk) not in self._failed]
+        sound = [one for one in pending if ChunkClaim(one.task, one.digest, one.chunk) not in self._failed]
         found = choose(sound, self._owner, Counter(task for task, _ in self._chunks))
         if found is None:
             if not pending:
                 self.forget()
             return False
         if self._tables.claim(found, self._owner, seconds=self._lease):
-            self.claim = Claim(found.task, found.digest, found.chunk)
+            self.claim = ChunkClaim(found.task, found.digest, found.chunk)
             try:
                 self.work_on(self.claim)
             except StoreUnavailable:
@@ -153,7 +153,7 @@ class ChunkWorker:
             self._pairs[task] = None if secret is None else _Pair(pair, server, PairSecrets(secret, seed))
         return self._pairs[task] is not None
 
-    def work_on(self, claim: Claim) -> None:
+    def work_on(self, claim: ChunkClaim) -> None:
         """Compute a chunk that it has got, and store the result."""
         pair = self._pairs[claim.task]
         assert pair is not None
@@ -163,7 +163,7 @@ class ChunkWorker:
         result = compute(chunk.half, chunk.ids, chunk.order)
         self._tables.put_result(claim, pair.secrets.seal_result(claim.digest, claim.chunk, result))
 
-    def _brought(self, claim: Claim, pair: _Pair) -> _Chunk | None:
+    def _brought(self, claim: ChunkClaim, pair: _Pair) -> _Chunk | None:
         """The chunk at the claimed order, from where it was kept or from the beginning; None if nothing leads there."""
         key = (claim.task, claim.chunk)
         chunk = self._chunks.pop(key, None)
@@ -175,7 +175,7 @@ class ChunkWorker:
         self._chunks[key] = chunk
         return chunk
 
-    def _loaded(self, claim: Claim, pair: _Pair) -> _Chunk | None:
+    def _loaded(self, claim: ChunkClaim, pair: _Pair) -> _Chunk | None:
         """A chunk as it was uploaded."""
         row = self._tables.chunk(claim.task, claim.chunk)
         if row is None:
@@ -189,7 +189,7 @@ class ChunkWorker:
         half = Half(claim.task, pair.pair.shape, pair.server, [one.public for one in rows], private)
         return _Chunk(ids, half, row.root)
 
-    def _follow(self, claim: Claim, chunk: _Chunk) -> bool:
+    def _follow(self, claim: ChunkClaim, chunk: _Chunk) -> bool:
         """Bring a chunk to the claimed order; False if the stored orders do not lead from one to the other."""
         if chunk.digest != claim.digest:
             for row in self._tables.orders(claim.task, after=chunk.number):

@@ -139,7 +139,7 @@ class Peer:
             raise PeerAway(f"the answer from {self.url} is not signed with the helper's key {key.hex()[:16]}…")
         return answer.body
 
-    async def _send(self, method: str, path: str, body: bytes, headers: dict[str, str], *, limit: int) -> Answer:
+    async def _send(self, method: str, path: str, body: bytes, headers: dict[str, str], *, limit: int) -> PeerReply:
         """One request, without redirects; an answer that is too long is cut off."""
         try:
             async with (
@@ -152,13 +152,13 @@ class Peer:
                     if length > limit:
                         raise PeerAway(f"the answer from {self.url} has more than {limit:,} bytes")
                     parts.append(part)
-                return Answer(answer.status_code, b"".join(parts), answer.headers.get(ANSWER_HEADER, ""))
+                return PeerReply(answer.status_code, b"".join(parts), answer.headers.get(ANSWER_HEADER, ""))
         except (*self._errors, TimeoutError) as error:
             reason = printable(str(error)) or type(error).__name__
             raise PeerAway(f"the helper at {self.url} does not answer ({reason})") from None
 
 
-class Answer(NamedTuple):
+class PeerReply(NamedTuple):
     """What came back."""
 
     status: int

@@ -46,7 +46,7 @@ from ...sharing.wire import (
     split_ids,
 )
 
-__all__ = ["NO_BUCKET", "Exchange", "Play", "Step", "check_step", "level_tags", "sums_step"]
+__all__ = ["NO_BUCKET", "Exchange", "Play", "PlayStep", "check_step", "level_tags", "sums_step"]
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -54,7 +54,7 @@ Kind = Literal["check", "sums", "finish"]
 NO_BUCKET = 0  # of steps that are about the whole pair
 
 
-class Step(NamedTuple):
+class PlayStep(NamedTuple):
     """A step: of which tree, and its name in the path."""
 
     bucket: int
@@ -100,9 +100,9 @@ class _Tree:
         return len(self.rejected)
 
     @property
-    def step(self) -> Step:
+    def step(self) -> PlayStep:
         names = {"check": check_step(self.level), "sums": sums_step(self.level), "finish": "finish"}
-        return Step(self.bucket, names[self.kind])
+        return PlayStep(self.bucket, names[self.kind])
 
     @property
     def people(self) -> int:
@@ -150,11 +150,11 @@ class Play:
         return 0 if self.role == "leader" else 1
 
     @property
-    def due(self) -> Step | None:
+    def due(self) -> PlayStep | None:
         """The step that comes next."""
         if self._waiting:
             return self._waiting[0].step
-        return Step(NO_BUCKET, "sign") if self.signatures is None else None
+        return PlayStep(NO_BUCKET, "sign") if self.signatures is None else None
 
     def prepare(self) -> None:
         """Do now what the next step needs, while the other server does the same."""

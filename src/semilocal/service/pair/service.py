@@ -35,10 +35,10 @@ from .keys import PairSecrets
 from .leader import Leader
 from .live import LivePair
 from .peer import Peer
-from .uploads import REASONS, Incoming, UploadStore
+from .uploads import REASONS, IncomingUpload, UploadStore
 from .work import OwnWorkers
 
-__all__ = ["Pairs"]
+__all__ = ["PairService"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,7 +50,7 @@ EVALUATING = 64  # pairs that are evaluated at the same time; one that is stuck 
 STOP_SECONDS = 5.0
 
 
-class Pairs:
+class PairService:
     """All pairs of a server.
 
     Parameters
@@ -389,7 +389,7 @@ class Pairs:
         if live.secrets is None:
             await self.refresh(live)
         digest = hashlib.sha256(body).digest()
-        outcome = await self.writer.put(Incoming(live, upload, digest))
+        outcome = await self.writer.put(IncomingUpload(live, upload, digest))
         if outcome not in ("stored", "again"):
             raise Refused(outcome, REASONS.get(outcome, ""), wait=5 if outcome == "not-open-yet" else None)
         return outcome, Receipt.issue(self._signing_secret(live.pair), task, report, digest, now=self._clock())

@@ -17,7 +17,7 @@ from ..stores.pairs import NOT_OPEN, PairTables, UploadRow
 from .keys import PairSecrets
 from .live import LivePair
 
-__all__ = ["REASONS", "Incoming", "UploadStore"]
+__all__ = ["REASONS", "IncomingUpload", "UploadStore"]
 
 REASONS = {
     "bad-upload": "the leader's envelope does not open: it was sealed for another key, pair, report or public part",
@@ -26,7 +26,7 @@ REASONS = {
 }
 
 
-class Incoming(NamedTuple):
+class IncomingUpload(NamedTuple):
     """An upload with the sizes of its pair; ``digest`` is of its bytes."""
 
     live: LivePair
@@ -50,7 +50,7 @@ class UploadStore:
     def __init__(self, tables: PairTables) -> None:
         self._tables = tables
 
-    def apply(self, batch: Sequence[Incoming]) -> Applied:
+    def apply(self, batch: Sequence[IncomingUpload]) -> Applied:
         """Open and store a batch."""
         outcomes: list[Outcome] = ["bad-upload"] * len(batch)
         groups: dict[bytes, list[tuple[int, UploadRow]]] = {}

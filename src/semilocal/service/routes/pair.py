@@ -34,7 +34,7 @@ from ..pair.form import PairForm
 from ..pair.live import LivePair
 from ..pair.peer import ANSWER_HEADER, answer_signature, check_request
 from ..pair.results import PairFindings, read_findings
-from ..pair.service import Pairs
+from ..pair.service import PairService
 from ..problems import Problem
 from ..results import Findings
 from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
@@ -57,7 +57,7 @@ class TokensForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: int
 
 
-def pairs_of(context: Context) -> Pairs:
+def pairs_of(context: Context) -> PairService:
     """This server's part in pairs."""
     if context.service.pairs is None:
         raise Problem("wrong-role", "this server takes part in no pair; it would have to run with --role")

@@ -13,7 +13,7 @@ import msgspec
 from ..http import Request, Response
 from ..limits import RateLimit
 from ..metrics import Metrics
-from ..results import Published
+from ..results import FindingsCache
 from ..worker import Service
 
 __all__ = ["BYTES", "JSON", "TASK_PROBLEMS", "TEXT", "Context", "Handler", "Operation"]
@@ -40,7 +40,7 @@ class Context(NamedTuple):
 
     service: Service
     metrics: Metrics
-    published: Published
+    published: FindingsCache
     admin: bytes
     by_key: RateLimit
     by_token: RateLimit

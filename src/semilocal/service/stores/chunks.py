@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CHUNK_TABLES",
     "LONGEST_LEASE",
+    "ChunkClaim",
     "ChunkRow",
     "ChunkTables",
-    "Claim",
     "Fault",
     "OrderRow",
     "Pending",
@@ -72,7 +72,7 @@ class Pending(NamedTuple):
     ended: bool
 
 
-class Claim(NamedTuple):
+class ChunkClaim(NamedTuple):
     """A chunk that a worker has got, for an order."""
 
     task: bytes
@@ -224,7 +224,7 @@ class ChunkTables:
             )
             return done.rowcount == 1
 
-    def renew(self, claim: Claim, owner: str, *, seconds: float) -> None:
+    def renew(self, claim: ChunkClaim, owner: str, *, seconds: float) -> None:
         """Keep a chunk for so long from now on, if it was not taken over."""
         lease = int(1000 * seconds)
         with self._store._writing() as connection:
@@ -246,7 +246,7 @@ class ChunkTables:
         sql = "SELECT number, digest, body FROM pair_orders WHERE pair = ? AND number > ? ORDER BY number"
         return [OrderRow(*row) for row in self._store._read(sql, self._known(task), after)]
 
-    def put_result(self, claim: Claim, result: bytes) -> None:
+    def put_result(self, claim: ChunkClaim, result: bytes) -> None:
         """Store a result, unless there is one or nobody wants it any more."""
         with self._store._writing() as connection:
             pair = self._number(connection, claim.task)
@@ -256,7 +256,7 @@ class ChunkTables:
             )  # fmt: skip
             self._store._run(connection, _FAULT, "", pair, claim.chunk, "")
 
-    def put_fault(self, claim: Claim, why: str) -> None:
+    def put_fault(self, claim: ChunkClaim, why: str) -> None:
         """Note why a chunk could not be computed, until it can."""
         with self._store._writing() as connection:
             pair = self._number(connection, claim.task)

@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ...errors import StoreUnavailable
 from .base import Applied, Enrolment, Incoming
 
-__all__ = ["Cursor", "Dialect", "FoundParticipant", "FoundReport"]
+__all__ = ["Cursor", "FoundParticipant", "FoundReport", "StoreDialect"]
 
 C = TypeVar("C")
 # (verifier, stored cell, stored answer, cell before) of a report; (verifier, token) of an enrolment.
@@ -39,7 +39,7 @@ class Cursor(Protocol):
         """All rows that are left."""
 
 
-class Dialect(ABC, Generic[C]):
+class StoreDialect(ABC, Generic[C]):
     """A SQL database with a connection ``C`` per thread.
 
     Attributes

@@ -23,7 +23,7 @@ from .base import (
     ReportRow,
     What,
 )
-from .dialect import Cursor, Dialect
+from .dialect import Cursor, StoreDialect
 from .judge import judge_enrolments, judge_reports
 from .pairs import PairTables
 
@@ -56,7 +56,7 @@ _CLOSE = "UPDATE rounds SET closed = ?, checkpoint = ?, seal = ? WHERE campaign 
 _MOVE = "UPDATE campaigns SET phase = ?, round = ?, closed = ?, needed = ?, deadline = ?, fold = ? WHERE id = ?"
 
 
-class SQLStore(Dialect[C]):
+class SQLStore(StoreDialect[C]):
     """A store on a SQL database.
 
     Parameters

@@ -20,9 +20,9 @@ from semilocal.service.faults import PUBLIC
 from semilocal.service.pair import work
 from semilocal.service.pair.chunk_worker import ChunkWorker
 from semilocal.service.pair.play import Play
-from semilocal.service.pair.service import Pairs
+from semilocal.service.pair.service import PairService
 from semilocal.service.stores.base import Store, open_store
-from semilocal.service.stores.chunks import Claim
+from semilocal.service.stores.chunks import ChunkClaim
 from semilocal.sharing.evaluate import Half
 from semilocal.sharing.pair import PairTask
 from semilocal.testing import MockClock
@@ -95,10 +95,10 @@ def test_an_evaluation_in_the_event_loop_would_be_seen(
 ) -> None:
     """The planted fault that the test above must catch."""
 
-    async def here(self: Pairs, call: Any, /, *args: Any, **kwargs: Any) -> Any:
+    async def here(self: PairService, call: Any, /, *args: Any, **kwargs: Any) -> Any:
         return call(*args, **kwargs)
 
-    monkeypatch.setattr(Pairs, "evaluate", here)
+    monkeypatch.setattr(PairService, "evaluate", here)
     found = order_of_events(stores, monkeypatch, patience=0.05)
     assert found == ["evaluation begins", "evaluation ends", "poll is answered"]
 
@@ -159,7 +159,7 @@ def break_workers(monkeypatch: pytest.MonkeyPatch, store: Store) -> threading.Ev
         except InvalidInput:
             return False  # as if it worked in another process: the server sees no exception
 
-    def broken(worker: ChunkWorker, claim: Claim, pair: Any) -> Any:
+    def broken(worker: ChunkWorker, claim: ChunkClaim, pair: Any) -> Any:
         if worker._tables is store.pairs and not mended.is_set():
             raise InvalidInput("its reports are lost")
         return brought(worker, claim, pair)

@@ -16,7 +16,7 @@ from semilocal.pooled import replay
 from semilocal.service.keys import Keyring
 from semilocal.service.pair.form import PairSettings
 from semilocal.service.pair.keys import PairSecrets
-from semilocal.service.pair.service import Pairs
+from semilocal.service.pair.service import PairService
 from semilocal.service.stores.base import Store
 from semilocal.sharing.pair import COLLUSION, PairTask
 from semilocal.sharing.wire import Receipt, Upload
@@ -62,7 +62,7 @@ def test_health_tells_whether_pairs_are_looked_after(stores: Stores) -> None:
     async def main() -> list[tuple[int, str]]:
         keys = Keyring.of([SIGNING[1]])
         settings = PairSettings("helper", operator(1).name, operator(1).origin)
-        pairs = Pairs(stores[1], clock=MockClock(), keys=keys, interval=0.01, settings=settings)
+        pairs = PairService(stores[1], clock=MockClock(), keys=keys, interval=0.01, settings=settings)
         app, service = build_app(stores[1], MockClock(), keys=keys, pairs=pairs, interval=0.01)
         await service.start()
         found = []
