@@ -1,7 +1,7 @@
 """What makes collecting cheap: each process of tests does it for itself.
 
-Doctests are looked for only where there are some: to look into a module is to load it. And nothing that is loaded is
-garbage, so nobody looks for any meanwhile, nor among it later: that took about a fifth of the processor time.
+Only modules with doctests are searched for them, because a search loads the module. And the garbage collector is off
+while modules load, and ignores them later: nothing in them is garbage. It took about a fifth of the processor time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ gc.disable()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
-    """Look for garbage from here on, but not among modules and tests."""
+    """Collect garbage from here on, but not among modules and tests."""
     try:
         return (yield)
     finally:
@@ -28,7 +28,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """When Python ends it frees everything, but after pytest has looked for garbage, which it does five times."""
+    """Python frees everything when it ends, but pytest collects garbage five times before that."""
     config.add_cleanup(gc.unfreeze)
 
 

@@ -117,7 +117,7 @@ def attack_row(epsilon: float, size: int, runs: int) -> list[str]:
 
 
 def joint_row(source: str, size: int, runs: int) -> list[str]:
-    """Share of participants who share all their regions with fewer than k, oneself included."""
+    """Share of participants who share all their regions with fewer than k, themselves included."""
     shares: dict[int, list[float]] = {2: [], 3: [], 5: []}
     for seed in range(runs):
         rng = np.random.default_rng([seed, 3])

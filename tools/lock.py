@@ -1,6 +1,6 @@
 """Write deploy/constraints.txt: one tested version of everything that the service and CI install. `make lock` runs it.
 
-pip resolves all extras anew and installs nothing. Look at the difference, run the tests, commit.
+pip resolves all extras again and installs nothing. Look at the difference, run the tests, commit.
 """
 
 from __future__ import annotations

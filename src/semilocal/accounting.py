@@ -177,7 +177,7 @@ class Ledger:
 
     @property
     def delta(self) -> Fraction:
-        """Largest chance that a single partition's crowd is missing. Crowds do not compose: this is no sum."""
+        """Largest chance that a single partition's crowd is missing. Crowds do not compose: this is not a sum."""
         return max((entry.delta for entry in self.entries), default=Fraction(0))
 
     def guarantee(self, partition: Partition, *, simulated: bool = False) -> Guarantee:

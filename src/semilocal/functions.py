@@ -1,7 +1,7 @@
 """Functions that know their range over a box.
 
 Knows how to evaluate a function at points and to bound it on boxes. Knows no data: a range comes from the function
-and the box alone, because one guessed from the data would tell about the data.
+and the box alone, because a range guessed from the data would reveal something about the data.
 
 A range holds every value that the function returns for a point of the closed box, to the last bit. The built-in
 functions evaluate a bound with the same operations in the same order as a value; subtraction, multiplication,

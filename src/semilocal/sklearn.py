@@ -47,7 +47,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         Loss between two positions inside a region (accounting "core"), or of a moved position against any inside
         ("uniform"); all of it for the partition.
     k : int
-        The smallest crowd: participants published in a region, oneself included.
+        The smallest crowd: participants published in a region, each one included.
     delta : float
         Chance, per participant, that fewer are.
     box : Box, (lower, upper) or "data"
@@ -56,7 +56,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     method : {"quantize", "resample"}
         The centre of the region, or a Laplace draw around it.
     resample_epsilon : float
-        Scale of the draw: width of the region divided by this. It is no cost.
+        Scale of the draw: width of the region divided by this. It is not a cost.
     rule, accounting, max_trims
         As in :meth:`semilocal.Task.build`.
     public_data : bool

@@ -63,7 +63,7 @@ def test_a_port_in_use_is_refused_before_anything_is_printed(tmp_path: Path) -> 
     [
         (["--port", "65536"], "65,535; got '65536'"),
         (["--port", "-1"], "65,535; got '-1'"),
-        (["--host", "no.such.host.invalid"], "--host 'no.such.host.invalid' is no address of this machine"),
+        (["--host", "no.such.host.invalid"], "--host 'no.such.host.invalid' is not an address of this machine"),
         (["--log-level", "loud"], "--log-level: must be debug, info, warning or error; got 'loud'"),
     ],
 )

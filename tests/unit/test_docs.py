@@ -25,6 +25,9 @@ STILTED = {
     r"acts? from the nearest": "is moved to",
     r"next door": "beside it",
     r"let go of": "close, release",
+    r"anew": "again",
+    r"oneself|one's own": "yourself, your own, the participant",
+    r"(that|which|what) (is|are) no (?!longer|such)[a-z]+": "that is not a",
 }
 SOFT = {"made", "said", "told", "fine", "held", "few", "again"}  # names that say nothing
 

@@ -2,8 +2,8 @@
 
 ``play`` follows one participant, the victim, through many independent plays of the protocol. Plays with the same
 verdicts so far are played together: everybody else's part of a tally is drawn at once, the victim's report is drawn by
-itself, with the code of real devices, and the verdicts come from :mod:`semilocal.protocol.rule`. Who was moved is in
-each child with the same chance, as on devices.
+itself, with the code of real devices, and the verdicts come from :mod:`semilocal.protocol.rule`. A
+participant who was moved is in each child with the same chance, as on devices.
 
 The score of a play is the log of how much likelier the victim's reports are at one position than at the other. It is
 the best statistic there is (Neyman and Pearson), and it uses nothing but the public transcript.
@@ -274,7 +274,7 @@ def choose_neighbour(
     depths = hierarchy.depth(cells)
     inner = depths < min(task.max_rounds, hierarchy.max_depth)
     if not inner.any():
-        raise InvalidInput("the victim always ends in a cell of the last round, which nobody is asked about")
+        raise InvalidInput("the victim always ends in a cell of the last round, and nobody is asked about those")
     cell = cells[inner][np.argmax(counts[inner])]
     depth = int(hierarchy.depth(np.array([cell]))[0])
     own = int(hierarchy.child_of(hierarchy.codes(np.array([here])), depth)[0])

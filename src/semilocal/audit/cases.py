@@ -357,7 +357,7 @@ def _crowd_share(task: Task, name: str, runs: int, rng: np.random.Generator, bro
 
 
 def _natural_share(task: Task, runs: int, rng: np.random.Generator) -> Finding:
-    """A participant of a town, drawn anew in every play, so that plays are independent."""
+    """A participant of a town, drawn again in every play, so that plays are independent."""
     hits = 0
     for _ in range(runs):
         run = simulate(_town(task, rng), task, rng=rng)

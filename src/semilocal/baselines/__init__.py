@@ -16,7 +16,7 @@ call                              trusts                          result
 Every result has ``.guarantee``; print it. ``guarantee.anywhere`` is the epsilon that may be compared across
 baselines.
 
-These simulate a whole population for experiments, with noise in floating point as in the papers. They are no
+These simulate a whole population for experiments, with noise in floating point as in the papers. They are not
 devices: floating-point noise is not private bit by bit.
 """
 

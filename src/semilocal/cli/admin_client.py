@@ -2,7 +2,7 @@
 
 Knows the administrator's routes (``spec/http.md``). Knows no arguments of the command line. With a
 database, the application runs in process and gets the same requests. Answers are bounded in size and time, redirects
-are not followed, and what is no answer of a semilocal server is refused with a reason.
+are not followed, and what is not an answer of a semilocal server is refused with a reason.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class AdminClient:
             self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False, **options)
             httpx2.URL(self.url)
         except httpx2.InvalidURL as error:
-            raise InvalidInput(f"{self.url} is no address of a server: {error}") from None
+            raise InvalidInput(f"{self.url} is not an address of a server: {error}") from None
         self._wire = HttpxWire(self._client, most_bytes=MOST_BYTES, seconds=LONGEST_ANSWER)
 
     def _application(self, database: str, token: str) -> Any:
@@ -238,7 +238,7 @@ class AdminClient:
             answer = self._parsed(self.request("POST", path, {"count": asked}, admin=True), path)
             page = read_document(answer, Tokens, "the list of tokens").tokens
             if len(page) != asked:
-                raise InvalidInput(f"the server made {len(page)} tokens; asked for were {asked}")
+                raise InvalidInput(f"the server made {len(page)} tokens instead of {asked}")
             out += page
         return out
 

@@ -39,7 +39,7 @@ class Found(NamedTuple):
 FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
 
 TaskUrl = Annotated[Address, option(help="the task, https://server/tasks/ID, or a server with one open task")]
-Patience = Annotated[float, option(number(0), "S", "give up if the server does not answer at all for so many seconds")]
+Patience = Annotated[float, option(number(0), "S", "give up if the server does not answer for this many seconds")]
 NewServer = Annotated[
     bool,
     option(
@@ -106,7 +106,7 @@ async def find_task(channel: Channel, url: str) -> Found:
             return Found(name, task, plan)
     elif task is not None:
         return Found(name, task, None)
-    raise ServerViolation("malformed", "the server does not show its task and its plan")
+    raise ServerViolation("malformed", "the server does not publish its task and its plan")
 
 
 def own_value(found: Found, given: str) -> float | None:

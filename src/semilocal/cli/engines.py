@@ -74,7 +74,7 @@ def position_columns(data: PositionOptions) -> tuple[list[str] | None, dict[str,
 def open_rows(
     file: Path, options: JobOptions, engine: Engine, rng: np.random.Generator, value: OwnValue | None = None
 ) -> tuple[Source, AnyTree | None, Column | None]:
-    """The rows of files in an engine, the tree that --bounds names if it is no box, and the column of --value."""
+    """The rows of files in an engine, the tree that --bounds names if it is not a box, and the column of --value."""
     data, people = options.data, options.people
     columns, leaves = position_columns(data)
     asked = [] if value is None else [value.name]

@@ -28,7 +28,7 @@ FOUND_MEANS: Mapping[str, str] = MappingProxyType(
     {
         "verify": "the transcript does not follow from what was sent",
         "audit": "a claim is broken, or a planted fault was not caught",
-        "plan": "no epsilon reaches what was wanted",
+        "plan": "no epsilon reaches the wanted error",
         "join": "the device refused, was lost or did not finish: it has no region, or no receipt of its upload",
         "swarm": "not every device has a region, or a receipt",
     }

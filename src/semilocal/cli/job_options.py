@@ -84,7 +84,7 @@ class Promise:
 @group("Output")
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """How the result is told.
+    """How the result is shown.
 
     Attributes
     ----------

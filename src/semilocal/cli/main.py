@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return an exit code of ``exits.EXIT_CODES``. Errors are one line on stderr."""
     try:
         if argv is None:
-            gc.disable()  # modules are no garbage: nobody needs to look for any among them, now or when Python ends
+            gc.disable()  # modules are not garbage: a collection would only take time, now and when Python ends
             call = read_words(sys.argv[1:])
             gc.freeze()
             gc.enable()
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return DONE
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""
-        return _refuse(f"{what}{error.strerror or error}; check the path and its rights")
+        return _refuse(f"{what}{error.strerror or error}; check the path and its permissions")
     except KeyboardInterrupt:
         print("semilocal: stopped", file=sys.stderr)
         return STOPPED

@@ -74,7 +74,7 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
         lines.insert(0, f"Seed {seed} makes the noise repeatable, so it protects nobody.")
     if shares is not None:
         moved = "; ".join(f"{moves} times {100 * share:.3g} %" for moves, share in shares.items())
-        lines.append(f"The data is public, so this may be said: participants were moved {moved}.")
+        lines.append(f"The data is public, so this may be shown: participants were moved {moved}.")
     if options.output.explain:
         lines += ["", promised.text(), "", str(ledger)]
     else:

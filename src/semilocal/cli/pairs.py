@@ -115,7 +115,7 @@ def create(options: CampaignOptions, cells: CellRule, pair: PairOptions, office:
         identity = client.create_pair(form)
         print(client.statement(identity))
         print(f"task {identity}")
-        print(f"Both operators confirm it now, each on the own server: semilocal campaign confirm {identity[:12]}")
+        print(f"Now both operators confirm it, each on their own server: semilocal campaign confirm {identity[:12]}")
         print(f"devices join at {client.url}/tasks/{identity}")
     return DONE
 

@@ -145,7 +145,7 @@ def _in_words(error: CycloptsError) -> str:
 
 
 def _required(argument: Argument) -> Argument:
-    """The first option of a group that must be given and is not; the argument itself if it is no group."""
+    """The first option of a group that must be given and is not; the argument itself if it is not a group."""
     for child in argument.children:
         found = _required(child)
         if found.required and not found.tokens and not found.children:

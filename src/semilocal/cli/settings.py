@@ -68,7 +68,7 @@ def read_settings(commands: Collection[str]) -> Dict | None:
     Raises
     ------
     InvalidInput
-        If the file is missing although it was named, is no TOML, has a section that is no command, or holds a secret
+        If the file was named but is missing, is not TOML, has a section that is not a command, or holds a secret
         and can be read by others.
     """
     named = os.environ.get(CONFIG, "")
@@ -84,11 +84,11 @@ def read_settings(commands: Collection[str]) -> Dict | None:
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}; check {CONFIG}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path}: is no TOML: {error}") from None
+        raise InvalidInput(f"{path}: is not TOML: {error}") from None
     for name, section in document.items():
         if name not in commands or not isinstance(section, dict):
             raise InvalidInput(
-                f"{path}: [{name}] is no section with options of a command; take one of {', '.join(commands)}"
+                f"{path}: [{name}] is not a section with options of a command; take one of {', '.join(commands)}"
             )
     secret = next(_secrets(document), None)
     if secret is not None and mode & 0o077:

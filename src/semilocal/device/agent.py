@@ -11,7 +11,7 @@ answers two different questions in one round. Every decision is the participant'
 server's word about where the task is only tells when to look. What is sent, when and how often depends on the public
 transcript and on jitter, never on the position inside the cell.
 
-Knows the order of things. Knows no sockets (``channel.py``) and no files (``vault.py``).
+Knows the order of the steps. Knows no sockets (``channel.py``) and no files (``vault.py``).
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ class Agent:
         self._task = pinned_task(entry.task, self._name)
         if (self._position, self._own) != (entry.position, entry.value):
             raise InvalidInput(
-                "this vault joined the task with another position or value; both are fixed for a task, or two answers "
-                "could be compared. Give the same ones"
+                "this vault joined the task with another position or value; both are fixed for a task, because two "
+                "different answers could be compared. Give the same ones"
             )
         if not self._new_server:
             check_address(entry, self._server)
@@ -388,7 +388,7 @@ class Agent:
     async def _read(self, path: str, read: Callable[[bytes], T]) -> T:
         message = await self._link.message(path, read)
         if message is None:
-            raise ServerViolation("malformed", f"{path} must exist from the start")
+            raise ServerViolation("malformed", f"{path} must exist from the beginning")
         return message
 
     async def _pin_checkpoint(self) -> None:
@@ -401,7 +401,9 @@ class Agent:
         if point is None:
             return
         if point.task != self._participant.task.id or point.round != number:
-            raise ServerViolation("other-checkpoint", f"the checkpoint of round {number} belongs to something else")
+            raise ServerViolation(
+                "other-checkpoint", f"the checkpoint of round {number} belongs to another task or round"
+            )
         self._save(checkpoint=point.root)
 
     # -- bookkeeping -------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ Two accounts, both about the place inside the region:
     epsilon     the loss if the server followed the protocol: (1 + T) reports, T the TRIMs on the path, and values
     exposure    the loss against a server that lied about everything: every report counts
 
-The worst case of a task is reserved when the device joins, because stopping half-way would tell where it is. At the
+The worst case of a task is reserved when the device joins, because stopping half-way would reveal where it is. At the
 end the task is settled, and what was not spent is free again. Losses of several tasks add up (basic composition);
 the sum speaks of two positions that no task's region tells apart.
 

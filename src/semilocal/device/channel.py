@@ -201,7 +201,7 @@ class Channel:
     ) -> Reply:  # fmt: skip
         """Send a request until it is answered; every try sends the same bytes.
 
-        Lost connections, time-outs, what is no answer of the server, 429 and 5xx are tried again, "not yet" too if
+        Lost connections, time-outs, what is not an answer of the server, 429 and 5xx are tried again, "not yet" too if
         there is content to deliver. ``accept`` is the media type of a good answer, and ``check`` raises ValueError if
         its body is none. Without a check, content must be acknowledged by its digest in JSON.
 
@@ -228,7 +228,7 @@ class Channel:
             if self.clock.time() + pause - began > self._retry.patience:
                 raise Unreachable(
                     f"{self.url} gave no usable answer for {self._retry.patience:g} s ({answer.token}); start again "
-                    "later, the vault knows where to go on"
+                    "later, the vault knows where to continue"
                 )
             failures += 1
             if not answer.status or answer.status >= 500:
@@ -242,7 +242,9 @@ class Channel:
         elif now - self._last_notice < _NOTICE_EVERY:
             return
         self._last_notice = now
-        self._notify(f"{self.url} does not answer ({reason}); trying again. Stopping is safe, the vault knows.")
+        self._notify(
+            f"{self.url} does not answer ({reason}); trying again. You can stop safely: the vault remembers the state."
+        )
 
     async def _once(
         self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None, accept: str,
@@ -266,7 +268,7 @@ class Channel:
                 return Reply(response.status, response.body)
             except _MALFORMED:
                 pass
-        return Reply(0, b"", f"{describe(response)}, which is no answer of this server", wait=wait)
+        return Reply(0, b"", f"{describe(response)}, which is not an answer of this server", wait=wait)
 
     # -- the public channel ------------------------------------------------------------------------------------
 

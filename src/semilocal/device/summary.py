@@ -41,7 +41,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     cell : int
         The region, or the cell that was reached.
     crowd : int or None
-        How many answered for the region, oneself included; None if nobody counted them.
+        How many answered for the region, the owner included; None if nobody counted them.
     moves : int
         How often a TRIM moved the participant. Private: it is told to the owner and to nobody else.
     trims : int

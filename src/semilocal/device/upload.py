@@ -8,7 +8,7 @@ After a crash at any moment the next run sends the same bytes. The report is der
 deepest cell; its envelopes are sealed once and stored. Whether, when and how often something is sent depends on the
 task, the policy and the servers' answers, never on the position.
 
-Experimental: nobody independent has reviewed this mode yet. Knows the order of things. Knows no sockets
+Experimental: nobody independent has reviewed this mode yet. Knows the order of the steps. Knows no sockets
 (``channel.py``) and no files (``vault.py``).
 """
 
@@ -306,8 +306,8 @@ class Uploader:
         kept = Upload.from_bytes(entry.upload)
         if self._upload_of(pair).public != kept.public:
             raise InvalidInput(
-                "this vault holds an upload for the task with another position or value; both are fixed for a task, or "
-                "two uploads could be compared. Give the same ones"
+                "this vault holds an upload for the task with another position or value; both are fixed for a task, "
+                "because two different uploads could be compared. Give the same ones"
             )
         if self._token and self._token != kept.token:
             data = msgspec.structs.replace(kept, token=self._token).to_bytes()

@@ -8,7 +8,7 @@ before the device enrols, and the digest of a question is in the state before it
 are never stored: they are derived from the secret, the same bytes every time. An upload for two servers is stored until
 it is acknowledged, because its envelopes cannot be sealed twice to the same bytes.
 
-A vault that is lost or wiped means a new secret, and so a new participant: the device must enrol anew, with a new
+A vault that is lost or wiped means a new secret, and so a new participant: the device must enrol again, with a new
 token. Knows bytes and promises. Knows no sockets and no clock.
 """
 
@@ -245,7 +245,7 @@ class Vault:
         if self._disk is None:
             raise VaultError(f"the vault {self.path} is closed")
         if contents.secret != self.contents.secret:
-            raise InvalidInput("a vault keeps one secret; wipe it and enrol anew with a new token to get another")
+            raise InvalidInput("a vault keeps one secret; wipe it and enrol again with a new token to get another")
         replace_file(self._disk, self.path, pack(contents))
         self.contents = contents
 
@@ -288,7 +288,7 @@ def unpack(data: bytes, path: Path) -> Contents:
     """The contents of a vault's file, or a reason to refuse it."""
     lost = "if it cannot be restored, move it away: the device then gets a new secret and must enrol with a new token"
     if data[: len(MAGIC)] != MAGIC:
-        raise VaultError(f"{path} is no vault (its first bytes are others); {lost}")
+        raise VaultError(f"{path} is not a vault: it does not begin like one; {lost}")
     version = int.from_bytes(data[len(MAGIC) : _HEADER], "big")
     digest, body = data[_HEADER : _HEADER + 32], data[_HEADER + 32 :]
     if len(data) >= _HEADER and version != VERSION:

@@ -1,7 +1,7 @@
 """Where a crowd is, counted by DuckDB: Parquet and CSV files larger than memory, queries and relations.
 
-Who runs this holds the rows, and so is a curator; with ``trust="nobody"`` or ``"two-servers"`` it is a simulation of
-what devices and servers would do, and the result says so.
+If you run this you hold the rows, so you are a curator. With ``trust="nobody"`` or ``"two-servers"`` it is a simulation
+of what devices and servers would do, and the result says so.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class ArrowSource(Streamed):
             if column.null_count:
                 first = seen + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
                 raise InvalidInput(
-                    f"column {self.person!r} says for some rows nothing, the first is row {first:,}; every row needs a "
+                    f"column {self.person!r} has no value in some rows, the first is row {first:,}; every row needs a "
                     "person: remove the others first"
                 )
             encoded = column.dictionary_encode() if not hasattr(column, "dictionary") else column

@@ -301,7 +301,7 @@ def _reason(error: Exception) -> str:
     file = re.search(r"^ *file = (.*)$", words, re.MULTILINE)
     where = f"line {line[1]} of {file[1] if file else 'a CSV file'}"
     if column := re.search(r'converting column "(.*?)"', words):
-        return f"{where}, column {column[1]!r}, is no number; fix it or remove the line"
+        return f"{where}, column {column[1]!r}, is not a number; fix it or remove the line"
     if size := re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", words):
         values = "1 value" if size[2] == "1" else f"{size[2]} values"
         return f"{where} has {values}, the header {size[1]}; fix it or remove it"

@@ -1,7 +1,7 @@
 """Files, queries and relations as rows of DuckDB, checked before anything is counted.
 
 DuckDB itself takes the types of the first file for all of them, and the columns of CSV files by their place: a float
-becomes a whole number, x and y change places, and nobody is told. Files that do not agree are refused here.
+becomes a whole number, x and y change places, and there is no error. Files that do not agree are refused here.
 
 Knows files and relations. Knows no mechanisms.
 """

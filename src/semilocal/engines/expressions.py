@@ -40,7 +40,7 @@ class Dialect:
         What surrounds a name; doubled inside it.
     finite : callable
         Whether an expression is finite. An engine may decide a comparison with a bound from a file's statistics, which
-        know nothing of NaN, so a comparison alone is no guard.
+        know nothing of NaN, so a comparison alone is not a guard.
     """
 
     quote: str

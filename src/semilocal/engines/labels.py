@@ -1,7 +1,7 @@
-"""Columns of labels in engines: each label gives way to the number that stands for its leaf in a table.
+"""Columns of labels in engines: each label is replaced by the number of its leaf in a table.
 
-Spaces around a label do not count. Rows whose label is no leaf are counted and refused before anything is released;
-what stands there is not repeated.
+Spaces around a label do not count. Rows whose label is not a leaf are counted and refused before anything is released;
+the message does not repeat the label.
 
 Knows labels and rows. Knows no mechanisms.
 """
@@ -90,7 +90,7 @@ def in_spark(frame: Any, column: str, leaves: Mapping[str, float]) -> Any:
 
 
 def _numbers(labels: Any, leaves: Mapping[str, float]) -> Floats:
-    """The numbers of an Arrow array of labels: float64[b]; NaN for what is no leaf."""
+    """The numbers of an Arrow array of labels: float64[b]; NaN for what is not a leaf."""
     encoded = labels if hasattr(labels, "dictionary") else labels.dictionary_encode()
     known = [leaves.get(str(label).strip(), np.nan) for label in encoded.dictionary.to_pylist()]
     index = encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)

@@ -30,7 +30,7 @@ class RowKey:
     Parameters
     ----------
     key : bytes
-        32 bytes. Who knows it can take the noise away: keep it, or throw it away, like the rows.
+        32 bytes. Anyone who knows it can remove the noise: protect it, or throw it away, like the rows.
     task : bytes
         The task's id.
 

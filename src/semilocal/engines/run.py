@@ -6,7 +6,7 @@ run reads the rows at most three times: sample, histogram, refinement; one of th
 suggests changes the cost, never the result: with the same seed, the same bytes come out as from
 :func:`semilocal.simulate` in memory.
 
-Knows the order of things. Rows are the source's, the rule is the curator's. Knows no rule.
+Knows the order of the steps. Rows are the source's, the rule is the curator's. Knows no rule.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Everything per row is an expression that Spark has built in, so Catalyst compiles it and lost work is computed again to
 the same bytes: no expression depends on the partition, the order of rows, or a random number. Only groups and tables of
 cells pass through the driver; for means and values, sorted rows pass through it as Arrow batches. Regions of trees that
-are no boxes are found in Arrow batches on the executors.
+are not boxes are found in Arrow batches on the executors.
 
 Knows rows and expressions of Spark. Knows no mechanisms and no randomness.
 """
@@ -289,8 +289,8 @@ def _ascending(numbers: npt.NDArray[Any], last: int | None, column: str) -> int:
     before = numbers[:1] - 1 if last is None else np.array([last])
     if numbers.dtype.kind == "f" or np.any(np.diff(np.concatenate([before, numbers])) <= 0):
         raise InvalidInput(
-            f"column {column!r} must have another whole number in every row, because it says in which order the rows "
-            "are; some have none, or the same: number them first"
+            f"column {column!r} must have a different whole number in every row, because it gives the order of the "
+            f"rows; some have none, or the same one: number the rows first"
         )
     return int(numbers[-1])
 

@@ -1,4 +1,5 @@
-"""Files as DataFrames of Spark, a session for programs that have none, and at most so many rows of every person.
+"""Files as DataFrames of Spark, a session for programs that have none, and at most a given number of rows of every "
+"person.
 
 Knows files and frames. Knows no mechanisms.
 """

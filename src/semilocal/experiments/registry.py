@@ -29,10 +29,10 @@ EXPERIMENTS = (
         "range queries on clusters",
     ),
     Experiment("promises", ("fig:promises",), "our own: error against what is promised to whom"),
-    Experiment("tradeoff", ("fig:tradeoff",), "our own: what the choices for the sparse cost"),
+    Experiment("tradeoff", ("fig:tradeoff",), "our own: what each choice for sparse areas costs"),
     Experiment("claims", (), "where the paper's text does not hold: a table"),
-    Experiment("reference", (), "our numbers beside the authors' code's: a table"),
-    Experiment("targets", (), "who beats whom, panel by panel: a table"),
+    Experiment("reference", (), "our numbers beside those of the authors' code: a table"),
+    Experiment("targets", (), "which method is better, panel by panel: a table"),
 )
 
 

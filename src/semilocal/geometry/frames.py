@@ -76,7 +76,7 @@ def frame_columns(frame: Any, names: Sequence[str]) -> list[npt.NDArray[Any]]:
 
 
 def column_names(frame: Any) -> list[str]:
-    """The names of a frame's columns; none of a series, or of what is no frame that we know."""
+    """The names of a frame's columns; none of a series, or of what is not a frame that we know."""
     table = _narwhals().from_native(frame, allow_series=True, pass_through=True)
     if table is frame or isinstance(table, _narwhals().Series):
         return []

@@ -2,7 +2,7 @@
 
 Knows geometry and weighted sums. Knows no mechanism and no participants: the caller gives the numbers their meaning.
 
-Theory of operation. A query is cheap where it covers a box entirely and dear only along its boundary:
+Theory of operation. A query is cheap where it covers a box entirely, and expensive only along its boundary:
 
 * :class:`DominanceSum` adds up the weights of all points inside a rectangle in a number of steps that grows
   with the logarithm of the number of points (a wavelet matrix: one bit of the vertical rank per level).

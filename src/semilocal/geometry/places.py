@@ -1,7 +1,7 @@
 """Named public boxes, and bounds given as text.
 
 Knows fixed constants in WGS84 degrees and how to read four numbers. Knows no data: bounds taken from
-the positions themselves would tell where the outermost participants are.
+the positions themselves would reveal where the outermost participants are.
 """
 
 from __future__ import annotations

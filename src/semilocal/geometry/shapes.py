@@ -114,7 +114,9 @@ def h3_shapes(cells: Iterable[str | int]) -> Shapes:
     for row, given in enumerate(cells):
         cell = h3.int_to_str(int(given)) if isinstance(given, int | np.integer) and 0 <= given < 1 << 64 else given
         if not isinstance(cell, str) or not h3.is_valid_cell(cell):
-            raise InvalidInput(f"H3 cell {row} is {printable(repr(given))}, which is no H3 cell; correct or remove it")
+            raise InvalidInput(
+                f"H3 cell {row} is {printable(repr(given))}, which is not an H3 cell; correct or remove it"
+            )
         poles = {h3.latlng_to_cell(latitude, 0.0, h3.get_resolution(cell)) for latitude in (-90.0, 90.0)}
         if cell in poles:
             raise InvalidInput(f"H3 cell {row} ({cell}) holds a pole and has no outline in degrees; leave it out")
@@ -196,7 +198,7 @@ def _geometry(document: Any) -> Any:
         parts = [rings] if document["type"] == "Polygon" else rings
         return _union_of([_polygon(shapely, part) for part in parts])
     except (KeyError, TypeError, ValueError, IndexError, shapely.errors.GEOSException) as error:
-        raise InvalidInput(f"a {document['type']} has coordinates that are no rings of numbers ({error})") from None
+        raise InvalidInput(f"a {document['type']} has coordinates that are not rings of numbers ({error})") from None
 
 
 def _polygon(shapely: Any, rings: Any) -> Any:
@@ -220,7 +222,7 @@ def _objects(shapes: list[Any]) -> Shapes:
 
 
 def _check(shapes: Shapes) -> None:
-    """Refuse the first that is no valid polygon, with its number."""
+    """Refuse the first that is not a valid polygon, with its number."""
     shapely = _shapely()
     kinds = shapely.get_type_id(shapes)
     for row in np.flatnonzero((kinds != 3) & (kinds != 6)).tolist():

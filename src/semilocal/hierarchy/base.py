@@ -50,7 +50,7 @@ Polygons: TypeAlias = list[list[list[float]]]  # closed rings of one cell, one p
 class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
     """What all hierarchies share; use ``BinaryTree`` or ``Quadtree``, or write one (see the module's promises).
 
-    Arrays of cells and codes are uint64[m]. Numbers that are no cells of the hierarchy raise ``InvalidInput``.
+    Arrays of cells and codes are uint64[m]. Numbers that are not cells of the hierarchy raise ``InvalidInput``.
     """
 
     # -- shape ---------------------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ class BoxTree(PrefixTree, frozen=True):
         scale = slices / (high - low)
         if _SMALLEST < scale < 1.0 / _SMALLEST:
             place *= scale
-        else:  # the scale of the narrowest and widest boxes is no number that floats can tell well
+        else:  # the scale of the narrowest and widest boxes is not a number that floats can tell well
             place /= high - low
             place *= slices
         out[:] = np.floor(place, out=whole)

@@ -71,7 +71,7 @@ class PrefixTree(Hierarchy, frozen=True):
         return codes >> np.uint64(self.path_bits - self.level_bits * depth)
 
     def depth(self, cells: npt.ArrayLike) -> Integers:
-        """Depth of each cell: int64[m]. Refuses numbers that are no cells of this tree."""
+        """Depth of each cell: int64[m]. Refuses numbers that are not cells of this tree."""
         array = cell_array(cells)
         depth = self._depth(array)
         if isinstance(depth, np.ndarray):
@@ -95,7 +95,9 @@ class PrefixTree(Hierarchy, frozen=True):
             depth, rest = np.divmod(_bit_length(cells) - 1, self.level_bits)
             odd = int(np.maximum.reduce(rest))
         if low < 1 or last > self.path_bits or odd:
-            raise InvalidInput(f"some numbers are no cells of a tree with fanout {self.fanout}, depth {self.max_depth}")
+            raise InvalidInput(
+                f"some numbers are not cells of a tree with fanout {self.fanout}, depth {self.max_depth}"
+            )
         return depth
 
     def parent(self, cells: npt.ArrayLike) -> Cells:
@@ -129,7 +131,7 @@ class PrefixTree(Hierarchy, frozen=True):
         """Which child of its parent each cell is: int64[m]."""
         array = cell_array(cells)
         if np.any(self.depth(array) == 0):
-            raise InvalidInput("the root is no child")
+            raise InvalidInput("the root is not a child")
         return (array & np.uint64(self.fanout - 1)).astype(np.int64)
 
     def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:

@@ -36,7 +36,7 @@ MAX_LABEL = 80  # characters
 
 
 class _Index(NamedTuple):
-    """The tree as arrays, by cell (row 0 is no cell): int64 each; and the first cell of each level and one more."""
+    """The tree as arrays, by cell (row 0 is not a cell): int64 each; and the first cell of each level and one more."""
 
     starts: Integers
     depth: Integers
@@ -168,7 +168,7 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
     def _rows(self, cells: npt.ArrayLike) -> Integers:
         array = cell_array(cells)
         if np.any((array == 0) | (array >= np.uint64(self._index.starts[-1]))):
-            raise InvalidInput(f"some numbers are no cells of a table of {self._index.starts[-1] - 1} cells")
+            raise InvalidInput(f"some numbers are not cells of a table of {self._index.starts[-1] - 1} cells")
         return array.astype(np.int64)
 
     def fanouts(self, cells: npt.ArrayLike) -> Integers:
@@ -255,7 +255,9 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         for row, label in enumerate(np.asarray(labels).tolist()):
             if label not in leaves:
                 known = "; it is not the deepest" if label in self._cell_of else ""
-                raise InvalidInput(f"row {row}: {label!r} is no leaf of {self.name!r}{known}; remove it or correct it")
+                raise InvalidInput(
+                    f"row {row}: {label!r} is not a leaf of {self.name!r}{known}; remove it or correct it"
+                )
             out[row] = leaves[label]
         return out
 
@@ -273,7 +275,7 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         """Cells by their labels, at any depth: uint64[m]; to ask ``counts.query(tree.boxes(cells))``."""
         for label in np.asarray(labels).tolist():
             if label not in self._cell_of:
-                raise InvalidInput(f"{label!r} is no label of {self.name!r}")
+                raise InvalidInput(f"{label!r} is not a label of {self.name!r}")
         return np.array([self._cell_of[label] for label in np.asarray(labels).tolist()], dtype=np.uint64)
 
     def names(self, cells: npt.ArrayLike) -> list[str]:

@@ -39,7 +39,7 @@ def from_cuts(name: str, levels: Sequence[Sequence[float]]) -> TableTree:
     """
     rows = [tuple(float(edge) for edge in level) for level in levels]
     if not rows or any(len(row) < 2 for row in rows):
-        raise InvalidInput("every level needs its two ends at least; got " + repr([len(row) for row in rows]))
+        raise InvalidInput("every level needs at least its two ends; got " + repr([len(row) for row in rows]))
     for depth, row in enumerate(rows, start=1):
         for low, high in pairwise(row):
             if not low < high:

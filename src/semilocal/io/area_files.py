@@ -44,7 +44,7 @@ def features_of(path: Path) -> list[Mapping[str, Any]]:
     try:
         document = json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise InvalidInput(f"{path}, line {error.lineno}: is no JSON ({error.msg}); fix the file") from None
+        raise InvalidInput(f"{path}, line {error.lineno}: is not JSON ({error.msg}); fix the file") from None
     features = document.get("features") if isinstance(document, dict) else None
     if not isinstance(features, list) or not all(isinstance(one, dict) for one in features):
         raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of polygons")
@@ -73,7 +73,7 @@ def _parquet(path: Path) -> Any:
     try:
         return pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
-        raise InvalidInput(f"{path}: is no Parquet file ({str(error).splitlines()[0]}); check the file") from None
+        raise InvalidInput(f"{path}: is not a Parquet file ({str(error).splitlines()[0]}); check the file") from None
 
 
 def _read_geoparquet(path: Path, box: Box) -> Found:

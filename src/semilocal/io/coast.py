@@ -76,11 +76,11 @@ def read_basemap(path: Path) -> Lines:
         found: Lines = []
         _collect(json.loads(read_text(path)), found)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"{path}: is no GeoJSON with lines or polygons ({error})") from None
+        raise InvalidInput(f"{path}: is not GeoJSON with lines or polygons ({error})") from None
     if not found:
         raise InvalidInput(f"{path}: holds no lines and no polygons; a base map is made of them")
     if not all(np.isfinite(line).all() for line in found):
-        raise InvalidInput(f"{path}: has coordinates that are no finite numbers; write them as plain decimals")
+        raise InvalidInput(f"{path}: has coordinates that are not finite numbers; write them as plain decimals")
     return found
 
 

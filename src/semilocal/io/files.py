@@ -49,7 +49,7 @@ def check_outputs(
                 f"{option} {path}: there is no folder {target.parent}; make it first, or write elsewhere"
             )
         if not _can_write(target.parent) or (target.exists() and not os.access(target, os.W_OK)):
-            raise InvalidInput(f"{option} {path}: cannot be written; check its rights and those of its folder")
+            raise InvalidInput(f"{option} {path}: cannot be written; check its permissions and those of its folder")
         same = next((what for known, what in taken.items() if known == target or _linked(known, target)), None)
         if same is not None:
             raise InvalidInput(f"{option} {path}: is the same file as {same}, which it would overwrite; take another")
@@ -62,7 +62,7 @@ def check_folder(option: str, path: Path) -> None:
     if not there.is_dir():
         raise InvalidInput(f"{option} {path}: {there} is a file, not a folder; take another name")
     if not _can_write(there):
-        raise InvalidInput(f"{option} {path}: cannot write into {there}; check its rights")
+        raise InvalidInput(f"{option} {path}: cannot write into {there}; check its permissions")
 
 
 @contextmanager

@@ -88,7 +88,7 @@ class Rows:
     def to_json(self, tree: Hierarchy) -> dict[str, list[Any]]:
         """Columns, ready for JSON; one dimension is drawn as a strip from 0 to 1.
 
-        Cells that have labels come with ``label``, cells that are no boxes with ``rings``: outlines x, y, x, y, ….
+        Cells that have labels come with ``label``, cells that are not boxes with ``rings``: outlines x, y, x, y, ….
         """
         boxes = self.boxes
         if tree.box.dimensions == 1:

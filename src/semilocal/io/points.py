@@ -98,7 +98,7 @@ def read_points(
     ------
     InvalidInput
         With the file, the line, row or feature, and what to do: no such file, an empty file, a missing
-        column, a line with too few or too many cells, a cell that is no number, NaN or infinity.
+        column, a line with too few or too many cells, a cell that is not a number, NaN or infinity.
     MissingExtra
         For Parquet without pyarrow.
     """

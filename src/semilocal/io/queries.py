@@ -148,7 +148,7 @@ def _from_labels(source: TableFile, column: str, tree: TableTree) -> Queries:
     labels, known = [str(text).strip() for text in texts[column]], set(tree.all_labels)
     for row, label in enumerate(labels):
         if label not in known:
-            source.refuse(row, f"{label!r} is no label of {tree.name!r}", "correct it, or remove the line")
+            source.refuse(row, f"{label!r} is not a label of {tree.name!r}", "correct it, or remove the line")
     return Queries(tree.boxes(tree.cells_of(labels)), texts, named=True)
 
 

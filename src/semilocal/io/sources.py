@@ -180,7 +180,7 @@ class _CsvFile(TableFile):
                 rows = _Rows(stream, _delimiter(stream))
                 yield rows
             except csv.Error as error:
-                self._refuse_line(rows.line_num, f"is no CSV ({error})", "fix that line")
+                self._refuse_line(rows.line_num, f"is not CSV ({error})", "fix that line")
             except UnicodeDecodeError as error:
                 raise InvalidInput(f"{self.path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -218,7 +218,9 @@ class _ParquetFile(TableFile):
         try:
             self._file: Any = pyarrow.parquet.ParquetFile(path, memory_map=True, pre_buffer=False)
         except (pyarrow.ArrowInvalid, OSError) as error:
-            raise InvalidInput(f"{path}: is no Parquet file ({str(error).splitlines()[0]}); check the file") from None
+            raise InvalidInput(
+                f"{path}: is not a Parquet file ({str(error).splitlines()[0]}); check the file"
+            ) from None
         self.columns = tuple(self._file.schema_arrow.names)
 
     def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
@@ -274,7 +276,7 @@ class _GeoJsonFile(TableFile):
             with _open_text(path) as stream:
                 content = json.load(stream)
         except json.JSONDecodeError as error:
-            raise InvalidInput(f"{path}, line {error.lineno}: is no JSON ({error.msg}); fix the file") from None
+            raise InvalidInput(f"{path}, line {error.lineno}: is not JSON ({error.msg}); fix the file") from None
         except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InvalidInput(f"{path}: cannot be read as UTF-8 text ({error}); get the file again") from None
         features = content.get("features") if isinstance(content, dict) else None

@@ -112,7 +112,7 @@ def areas_geoparquet(
     boxes : float64[q, 2, 2]
         The areas, or the boxes around them, in the order of the domain's axes.
     shapes : object[q], optional
-        Shapely geometries with x (longitude) first, if the areas are no boxes.
+        Shapely geometries with x (longitude) first, if the areas are not boxes.
     """
     places = map_boxes(boxes, box)
     kinds = ["Polygon"] if shapes is None else sorted({shape.geom_type for shape in shapes})
@@ -159,7 +159,7 @@ def map_boxes(boxes: Floats, box: Box) -> Floats:
 
 
 def _outlines(hierarchy: Hierarchy, cells: Cells) -> Any:
-    """Shapely geometries of cells that are no boxes: object[m]."""
+    """Shapely geometries of cells that are not boxes: object[m]."""
     shapely = _library("shapely", "maps")
     parts = [[shapely.Polygon(ring) for ring in rings] for rings in hierarchy.polygons(cells)]
     return np.array([some[0] if len(some) == 1 else shapely.MultiPolygon(some) for some in parts], dtype=object)

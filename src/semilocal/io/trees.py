@@ -59,7 +59,7 @@ def _read_table(path: Path) -> TableTree:
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror or error}") from None
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"{path} is no table: {error}; give name, and cuts or paths") from None
+        raise InvalidInput(f"{path} is not a table: {error}; give name, and cuts or paths") from None
     if (table.cuts is None) == (table.paths is None):
         raise InvalidInput(f"{path}: give cuts (edges of every level) or paths (labels of every leaf), one of them")
     try:

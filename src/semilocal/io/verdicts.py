@@ -111,7 +111,7 @@ def stop_reasons(task: Task, played: PlayedRound, rows: Integers, spread: ChildI
     With rule "each" the regions are the children that were left behind; each then has its own row.
     """
     if not played.tally.shape[1]:
-        return [f"Not split: this is as far as the task goes, after {task.max_rounds} rounds."] * len(rows)
+        return [f"Not split: the task ends here, after {task.max_rounds} rounds."] * len(rows)
     estimates = np.where(np.isnan(played.ruling.estimates[rows]), np.inf, played.ruling.estimates[rows])
     passing = (estimates >= spread.needed[rows]) & np.isfinite(estimates)
     weakest = np.argmin(np.where(passing, np.inf, estimates), axis=1)

@@ -1,6 +1,6 @@
 """Counting where somebody holds the data: people in the order of their codes, a cell is one range of them.
 
-Who runs it is a curator, also where two servers are played. Knows no rule.
+The person who runs it is a curator, also where two servers are simulated. Knows no rule.
 """
 
 from __future__ import annotations

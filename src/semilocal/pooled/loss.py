@@ -111,7 +111,7 @@ def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
 
     Distances are 1, 10 and 100 km where the axes are longitude and latitude, else shares of the domain. Two places on
     both sides of an early cut are told apart by it however near they are, so the rungs are for half of the people and
-    for 95 in 100, by estimated counts. Where cells are no boxes there are only the first and the last rung.
+    for 95 in 100, by estimated counts. Where cells are not boxes there are only the first and the last rung.
 
     Parameters
     ----------

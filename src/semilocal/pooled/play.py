@@ -164,7 +164,7 @@ class Published:
                 None if isinstance(record.sums, msgspec.UnsetType) else np.array(record.sums, dtype=np.int64),
             )
         except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
-            raise InvalidInput(f"these bytes are no published tree: {error}") from None
+            raise InvalidInput(f"these bytes are not a published tree: {error}") from None
         if out.to_bytes() != data:
             raise InvalidInput("these bytes are not the canonical bytes of a published tree")
         return out

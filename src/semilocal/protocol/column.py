@@ -1,7 +1,7 @@
 """A column: values that belong to people, not to places, with a public range.
 
 A simulation or a curator plays many participants and has a value for every row; a device has its own. The range is
-public and comes from the person who asks: one taken from the data would tell about the data.
+public and comes from the person who asks: one taken from the data would reveal something about it.
 
 Knows values and their range. Knows no positions and no noise.
 """
@@ -135,7 +135,7 @@ def as_range(range: Any, name: str) -> tuple[float, float]:
     if range is None:
         raise InvalidInput(
             f"{name} needs its public range, such as range=(0, 100): the smallest and largest value that anybody can "
-            "have. It is never taken from the data, because it would tell about them"
+            "have. It is never taken from the data, because that would reveal something about them"
         )
     try:
         low, high = range

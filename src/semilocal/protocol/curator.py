@@ -373,7 +373,7 @@ class Curator:
         """A published closing of values as :meth:`_count` takes it."""
         rows = RoundTally(self.regions.cells, None).rows(np.array(closed.cells, dtype=np.uint64))
         if np.any(rows < 0):
-            raise InvalidInput(f"the closing of round {closed.round} names a cell that is no region")
+            raise InvalidInput(f"the closing of round {closed.round} names a cell that is not a region")
         size = np.zeros(len(self.regions.cells), dtype=np.int64)
         size[rows] = closed.responders
         lines = [
@@ -400,7 +400,7 @@ def padded(task: Task, closed: Closed) -> Integers:
     Raises
     ------
     InvalidInput
-        If a cell has another number of sums than children, or is no cell.
+        If a cell has another number of sums than children, or is not a cell.
     """
     asks = closed.round <= task.max_rounds
     widths = task.hierarchy.fanouts(np.array(closed.cells, dtype=np.uint64)) if asks else [0] * len(closed.cells)

@@ -19,7 +19,7 @@ Anything else is a ``ServerViolation`` and changes nothing. Rules of a device:
 2. It answers its own cell in its own next round of the task it pinned, every release of the plan it pinned once, and
    nothing else.
 3. It trusts no verdict: the channel is public, so it decides again from the published tally.
-4. What it may lose is settled when it joins, for the worst case. Stopping half-way would tell where it is.
+4. What it may lose is settled when it joins, for the worst case. Stopping half-way would reveal where it is.
 
 The state between two messages is two frozen values, so that a vault can keep them: ``state`` for the partition,
 ``released`` for the values.
@@ -159,7 +159,7 @@ class Participant:
 
     @property
     def crowd(self) -> int | None:
-        """How many answered for the region, oneself included."""
+        """How many answered for the region, this participant included."""
         return self.state.crowd
 
     @property

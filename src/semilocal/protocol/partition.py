@@ -140,7 +140,8 @@ class Partition(CellMap):
 
     @property
     def trimmed_cells(self) -> Cells:
-        """Children that were trimmed off, ascending on the curve: uint64[t]. Who was there was moved into a region."""
+        """Children that were trimmed off, ascending on the curve: uint64[t]. Participants there were moved into a "
+        "region."""
         rows, children = np.nonzero(~self.trims.kept & self.task.hierarchy.child_mask(self.trims.cells))
         cells = self.task.hierarchy.child(self.trims.cells[rows], children)
         return cells[np.argsort(self.task.hierarchy.span(cells)[0])]

@@ -54,7 +54,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         With a crowd: the chance, for every participant, that fewer than k are published in their region. Without:
         the probability that may be missing from the ratio.
     k : int
-        The crowd that is promised, oneself included; 0 if none is.
+        The crowd that is promised, the participant included; 0 if none is.
     report : float
         Loss of one report; what a TRIM on the path adds for a moved position.
     trims : int
@@ -147,7 +147,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @classmethod
     def from_json(cls, data: bytes | dict[str, Any]) -> Guarantee:
-        """Read what :meth:`to_json` wrote; words are made anew from the numbers."""
+        """Read what :meth:`to_json` wrote; words are made again from the numbers."""
         fields = msgspec.json.decode(data) if isinstance(data, bytes) else data
         known = {name: value for name, value in fields.items() if name in cls.__struct_fields__}
         try:

@@ -49,7 +49,7 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
     rule : {"all", "trim", "each"}
         When a cell is split; see :mod:`semilocal.protocol.rule`.
     k : int
-        The smallest crowd: participants who are published in a region, oneself included.
+        The smallest crowd: participants who are published in a region, each one included.
     delta : float
         The chance, for every participant, that fewer than k are published in their region.
     max_trims : int
@@ -356,7 +356,7 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
 
 
 def check_alone(hierarchy: Any, **given: Any) -> None:
-    """Refuse what is no hierarchy, and options that say the same as a hierarchy."""
+    """Refuse what is not a hierarchy, and options that say the same as a hierarchy."""
     require(isinstance(hierarchy, Hierarchy), "hierarchy", "a tree such as BinaryTree or SphereTree", hierarchy)
     wrong = [name for name, value in given.items() if value is not None and value != hierarchy.box]
     if wrong:

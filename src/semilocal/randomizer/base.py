@@ -167,7 +167,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
 
 
 def check_epsilon(epsilon: float, name: str = "epsilon") -> None:
-    """Refuse an epsilon that is no number, or outside what the samplers are built for."""
+    """Refuse an epsilon that is not a number, or outside what the samplers are built for."""
     low, high = _EPSILON_RANGE
     if not is_number(epsilon) or not low <= epsilon <= high:
         raise InvalidInput(f"{name} must be a number from {low} to {high:g}; got {epsilon!r}")

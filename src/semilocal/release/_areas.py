@@ -114,7 +114,7 @@ def as_areas(areas: Any, box: Box) -> Asked:
 
 
 def _strange(areas: Any) -> str:
-    """The first entry that is no area at all, in words; empty if there is none."""
+    """The first entry that is not an area at all, in words; empty if there is none."""
     if areas is None:
         return "None"
     if not isinstance(areas, list | tuple):

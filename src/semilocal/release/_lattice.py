@@ -20,7 +20,7 @@ from ..geometry.box import Box
 
 __all__ = ["BETWEEN", "NOT_ROUNDED", "ON_A_LINE", "Lattice"]
 
-ON_A_LINE = 1e-6  # steps; a side so close to a line is on it: 0.01 is no float
+ON_A_LINE = 1e-6  # steps; a side so close to a line is on it: 0.01 is not a float
 BETWEEN = 1e-6  # lines that the room of a step counts for beside its own, so that no cell is flat
 _MOST_LINES = 1e10  # that are told apart: far more than any file has
 

@@ -5,7 +5,7 @@ square root of 2 with two servers, which both add noise). Grids, sums, noise and
 :mod:`semilocal.pooled.values`; with two servers the grid is the one that devices use, so a simulation has the error of
 the running pair.
 
-Knows positions and values while it adds up: who runs it is a curator.
+Knows positions and values while it adds up: the person who runs it is a curator.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class CellMeans(Mapped):
         return np.clip(ends, self.ranges[:, :1], self.ranges[:, 1:])
 
     def meeting(self, areas: Any) -> list[Integers]:
-        """Rows of the regions that meet each area; of regions that are no boxes, those whose bounding box does.
+        """Rows of the regions that meet each area; of regions that are not boxes, those whose bounding box does.
 
         Parameters
         ----------

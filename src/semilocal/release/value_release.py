@@ -272,7 +272,7 @@ def _sent(partition: Partition, closed: ValueClosed) -> tuple[Integers, Integers
     cells = np.array(closed.cells, dtype=np.uint64)
     found = np.minimum(np.searchsorted(partition.cells, cells, sorter=order), len(order) - 1)
     if len(cells) and not np.array_equal(partition.cells[order[found]], cells):
-        raise InvalidInput("the closing has values of cells that are no regions of this partition")
+        raise InvalidInput("the closing has values of cells that are not regions of this partition")
     pairs = np.array([pair for row in closed.counts for pair in row], dtype=np.int64).reshape(-1, 2)
     return np.repeat(order[found], [len(row) for row in closed.counts]), pairs[:, 0], pairs[:, 1]
 

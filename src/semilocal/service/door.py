@@ -1,12 +1,12 @@
-"""Limits at the door: how large, slow and many the connections of one worker may be.
+"""Connection limits: how large, how slow and how many the connections of one worker may be.
 
 uvicorn parses HTTP; this adds what it does not limit: the size of a request's head, the time for a head and a body,
 requests sent ahead of their answers, readers that do not read, and the number of connections. When there are too many,
-the oldest one without a complete request has to go, so connections that only wait keep nobody out. Behind it,
+the oldest one without a complete request is closed, so idle connections keep nobody out. Behind it,
 descriptors are left for the database and for files.
 
 Reports take a short way: if the application has an ``intake`` that wants a request, no ASGI scope, task or queue is
-made for it, and the answer is written when the intake gives it. What it does not want goes on as if nothing had been.
+made for it, and the answer is written when the intake gives it. What it does not want takes the ordinary way.
 
 Addresses are not looked at: limits per address belong to the proxy (``deploy/nginx.conf``). Knows uvicorn. Knows no
 routes and no campaigns.
@@ -355,4 +355,4 @@ class Door(HttpToolsProtocol):
 
     def _note(self, key: str, reason: str) -> None:
         if self.seldom.allow(key):
-            log.warning("at the door: %s (said once in %d s)", reason, 10)
+            log.warning("connections: %s (logged at most once in %d s)", reason, 10)

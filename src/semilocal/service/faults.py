@@ -73,7 +73,7 @@ class Faults:
         text = f"{type(error).__name__}: {error}"
         self.total += 1
         self._errors[task] = text
-        # Words differ from time to time (ports, processes), so they are no key; a lost database stops all campaigns.
+        # Words differ each time (ports, processes), so they are not in the key; a lost database stops all campaigns.
         expected = isinstance(error, StoreUnavailable)
         if self._seldom.allow("database" if expected else (task, type(error))):
             log.error("campaign %s cannot go on: %s", task.hex()[:12], text, exc_info=None if expected else error)
@@ -114,7 +114,7 @@ class Health:
         self._seldom = Seldom()
 
     def forget(self) -> None:
-        """Ask the database anew next time."""
+        """Ask the database again next time."""
         self._when = -1e9
 
     async def parts(self) -> dict[str, str]:

@@ -219,7 +219,7 @@ def problem_of(error: Exception) -> Problem:
         return Problem("overloaded", str(error))
     if isinstance(error, StoreUnavailable):
         if SELDOM.allow("database"):
-            log.warning("the database is away: %s", error)
+            log.warning("the database does not answer: %s", error)
         return Problem("unavailable", "the database does not answer now")
     if SELDOM.allow(type(error)):
         log.error("unexpected fault", exc_info=error)

@@ -1,7 +1,7 @@
 """The short way of a report: from the request's bytes to the writer's queue, past ASGI and the router.
 
 Nearly all requests are reports. One that is sound as far as this worker can tell is queued right here and answered when
-it is on disk. Everything else is given back and takes the ordinary way (:func:`.routes.device.put_report`), which asks
+it is on disk. Everything else is given back and takes the ordinary way (:func:`.routes.device.put_report`), which runs
 the same checks and puts refusals into words.
 
 Knows paths, headers and campaigns. Knows no sockets.

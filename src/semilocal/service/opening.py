@@ -1,6 +1,6 @@
-"""A worker that may have to wait for its database: until then it answers "come back" to everybody.
+"""A worker that may have to wait for its database: until then it answers everybody with 503 and Retry-After.
 
-A worker that died instead would be started anew by its supervisor, again and again; one that only waited would leave
+A worker that died instead would be restarted by its supervisor, again and again; one that only waited would leave
 clients without an answer. Knows the application's front and a thread that opens it. Knows no routes and no SQL.
 """
 

@@ -296,7 +296,7 @@ class FindingsCache:
         self._store, self._kept = store, Kept()
 
     def forget(self) -> None:
-        """Compute everything anew."""
+        """Forget everything, so that it is computed again."""
         self._kept.clear()
 
     def findings(self, task: bytes) -> Findings:

@@ -244,7 +244,7 @@ def bind(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
-        raise InvalidInput(f"--host {host!r} is no address of this machine: {error.strerror}") from None
+        raise InvalidInput(f"--host {host!r} is not an address of this machine: {error.strerror}") from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,9 +1,9 @@
 """The service behind the routes: what this worker knows of the campaigns, and who waits for them to move.
 
 Theory of operation. The database is the truth; a worker keeps a copy of where each campaign stands and what its open
-round asks. The copy may lag: then a report is judged by the database all the same, and a look too early is told to come
-back. ``tick`` looks at all active campaigns, closes what is due and wakes who waits; it runs a few times a second. When
-a batch of reports has filled a round, that campaign is looked at once more.
+round asks. The copy may lag: a report is then judged by the database all the same, and a request that comes too early
+gets Retry-After. ``tick`` checks all active campaigns, closes what is due and wakes the requests that wait; it runs a
+few times a second. When a batch of reports has filled a round, that campaign is checked once more.
 
 Knows the store, the writer and a clock that is passed in. Knows no HTTP.
 """
@@ -228,7 +228,7 @@ class Service:
             except Exception as error:
                 if self._seldom.allow(type(error)):
                     expected = isinstance(error, StoreUnavailable)
-                    log.error("campaigns cannot be looked after: %s", error, exc_info=None if expected else error)
+                    log.error("campaigns cannot be checked: %s", error, exc_info=None if expected else error)
             self._beat = time.monotonic()
             await asyncio.sleep(interval)
 

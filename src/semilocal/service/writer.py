@@ -1,9 +1,9 @@
 """Group commit: many requests, one writer, one transaction per batch.
 
 While a batch is being committed the next one gathers, so a commit's cost is shared by all who wait for it. A request is
-answered after its transaction is on disk. The queue is bounded; when it is full, requests are refused at once. Who
-waits leaves a function that is called with the outcome: reports come by the ten thousand, and a future and a task for
-each would cost more than writing them.
+answered after its transaction is on disk. The queue is bounded; when it is full, requests are refused at once. A
+waiting request leaves a callback for its outcome: reports come by the ten thousand, and a future and a task for each
+would cost more than writing them.
 
 Knows a store's ``apply``. Knows no HTTP.
 """

@@ -188,7 +188,7 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
         return int(tree.ancestors(cells, self.bucket_depth)[0]), tuple(path)
 
     def check_bucket(self, bucket: int) -> None:
-        """Refuse a number that is no bucket of this pair; without buckets it must be 1, the root."""
+        """Refuse a number that is not a bucket of this pair; without buckets it must be 1, the root."""
         if bucket >> self.bucket_depth != int(ROOT):
             raise InvalidInput(f"a bucket is a cell of depth {self.bucket_depth}; got {bucket}")
 

@@ -1,6 +1,6 @@
 """One device's report: where it is and its value, in two shares. Plain Python, one report at a time.
 
-This is what a device runs, and the oracle that the vectorised code is compared with. It is written from
+This is what a device runs, and what the vectorised code is compared with. It is written from
 ``spec/sharing.md`` with integers of 128 bits and shares no arithmetic with :mod:`semilocal.sharing.point`.
 
     public part     corrections of the tree over places, then of the tree over the value's bits (if there is a value)

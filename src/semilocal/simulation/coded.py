@@ -1,8 +1,8 @@
 """A population in memory of which only sums are drawn: the fast way through a simulation.
 
 Nobody reports alone and nobody drops out. So counting needs no names, and rarely whole codes: only their leading bits
-are computed and sorted. In the end every participant finds its region by its own; only those who were moved are put in
-order.
+are computed and sorted. In the end each participant's region is looked up by its own bits; only those who were moved
+are put in order.
 
 Knows positions and counts. Verdicts come from the curator, as they do for real devices.
 """

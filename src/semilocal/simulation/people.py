@@ -101,7 +101,7 @@ def draw_rows(
     Raises
     ------
     InvalidInput
-        If there is not one user per row, a user is NaN, or ``rows_per_user`` is no whole number from 1 to 1000.
+        If there is not one user per row, a user is NaN, or ``rows_per_user`` is not a whole number from 1 to 1000.
 
     Notes
     -----

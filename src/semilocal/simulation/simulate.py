@@ -1,6 +1,6 @@
 """The protocol played for a whole population: one loop over rounds, whatever counts them.
 
-Knows the order of things. The rule is the curator's, positions are the population's. Knows no rule.
+Knows the order of the steps. The rule is the curator's, positions are the population's. Knows no rule.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def clusters(n: int, rng: np.random.Generator) -> Floats:
 
 
 def towns(n: int, rng: np.random.Generator, *, box: Box = UNIT_SQUARE, together: float = TOGETHER) -> Floats:
-    """Return n points of a country that is drawn anew each time: towns in regions, streets in towns: float64[n, d].
+    """Return n points of a country that is drawn again each time: towns in regions, streets in towns: float64[n, d].
 
     The box is halved along one axis after the other; at every halving the people divide by a random share, however few
     they are, so that places are crowded or empty at every scale. The first halvings are less even: land and sea.

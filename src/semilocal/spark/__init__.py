@@ -1,7 +1,7 @@
 """Where a crowd is, counted by Spark: a DataFrame in, a result and a DataFrame out.
 
-Who runs this holds the rows, and so is a curator; with ``trust="nobody"`` or ``"two-servers"`` it is a simulation of
-what devices and servers would do, and the result says so.
+If you run this you hold the rows, so you are a curator. With ``trust="nobody"`` or ``"two-servers"`` it is a simulation
+of what devices and servers would do, and the result says so.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def build_app(
     if "keys" not in options:
         options["keys"] = keys_for_tests(store)
     options.setdefault("monotonic", clock)
-    options.setdefault("patience", 60.0)  # a busy machine is no hung database
+    options.setdefault("patience", 60.0)  # a busy machine is not a hung database
     service = Service(store, clock=clock, interval=interval, **options)
     return create_app(service, admin=admin_hash(ADMIN_TOKEN)), service
 

@@ -1,8 +1,8 @@
 """Downloads the transcript of a campaign from its server: closed rounds, in order, as they are streamed.
 
 What the server publishes is written as it came, its checkpoints included; nothing is believed here and nothing is
-repaired. :mod:`semilocal.transcript.verify` judges the file afterwards. What is no answer of a semilocal server ends
-the download with a reason; how answers are fetched and bounded is in :mod:`semilocal.transcript.fetch`.
+repaired. :mod:`semilocal.transcript.verify` judges the file afterwards. What is not an answer of a semilocal server
+ends the download with a reason; how answers are fetched and bounded is in :mod:`semilocal.transcript.fetch`.
 
 Knows the public routes (``spec/http.md``). Sends no key and no pseudonym of the one who asks.
 """
@@ -127,7 +127,7 @@ def _pages(get: Get, round_: str) -> Iterator[list[bytes]]:
         if not page:
             return
         if len(page) > _PAGE:
-            raise Unavailable(f"the server sent {len(page):,} reports; asked for were at most {_PAGE:,}")
+            raise Unavailable(f"the server sent {len(page):,} reports in a page; at most {_PAGE:,} were asked for")
         yield page
         try:
             last = decode_report(page[-1]).pseudonym.hex()

@@ -89,7 +89,7 @@ class Getter:
                 async for part in answer.aiter_bytes():
                     size += len(part)
                     if size > most:
-                        raise Unavailable(f"{address} sent more than {most:,} bytes; that is no transcript")
+                        raise Unavailable(f"{address} sent more than {most:,} bytes; that is not a transcript")
                     parts.append(part)
         except (TimeoutError, self._http.TimeoutException):
             raise Unavailable(f"{address} took longer than {self._seconds:g} s; try again later") from None

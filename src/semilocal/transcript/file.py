@@ -116,7 +116,7 @@ class TranscriptWriter:
             self._bytes += len(data) + 4
 
     def close_round(self, round_: int) -> Seal:
-        """Seal everything written so far, with one's own key or none."""
+        """Seal everything written so far, with your own key or none."""
         self._flush()
         seal = seal_round(self.head, Checkpoint(self._task.id, round_, self.log.size, self.log.root()), key=self._key)
         self.put_seal(seal)
@@ -194,7 +194,7 @@ def read_frames(stream: BinaryIO) -> Iterator[Frame]:
     """
     start = stream.read(len(MAGIC) + 2)
     if start[: len(MAGIC)] != MAGIC:
-        raise DamagedFile("this is no transcript: its first bytes are others")
+        raise DamagedFile("this is not a transcript: it does not begin like one")
     if start[len(MAGIC) :] != VERSION.to_bytes(2, "big"):
         raise DamagedFile(f"the file's version is {start[len(MAGIC) :].hex()}; this program reads version {VERSION}")
     number = 0
@@ -233,7 +233,7 @@ def prove(stream: BinaryIO, event: bytes) -> Inclusion | None:
     ----------
     stream : binary file
     event : bytes
-        Canonical bytes, such as one's own report.
+        Canonical bytes, such as your own report.
     """
     leaves: list[bytes] = []
     sealed = 0
@@ -274,5 +274,5 @@ def _read_frame(stream: BinaryIO, number: int) -> Frame:
     if bounds[-1] != raw_size - 4 * count:
         raise DamagedFile(f"frame {number}: the lengths of its events do not add up")
     if kind not in (EVENTS, SEAL, END) or (kind == SEAL and count != 1) or (kind == END and count):
-        raise DamagedFile(f"frame {number} has kind {kind!r} with {count} events, which there is not")
+        raise DamagedFile(f"frame {number}: unknown kind {kind!r} with {count} events")
     return Frame(kind, raw[4 * count :], bounds)

@@ -153,7 +153,7 @@ class Problems:
             examples.append(what)
 
     def report(self, found: Verification, round_: int) -> None:
-        """Make one difference per token, and begin anew."""
+        """Return one difference per token, and start again with none."""
         for token, examples in self._examples.items():
             count = self._counts[token]
             more = f" and {count - len(examples)} more" if count > len(examples) else ""

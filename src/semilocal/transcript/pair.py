@@ -11,7 +11,7 @@
     the other server's copy      other-history
     an owner's pinned task       not-a-member, other-keys
 
-That the numbers are honest counts with honest noise, no transcript can show: that is what the two operators are trusted
+No transcript can show that the numbers are honest counts with honest noise: that is what the two operators are trusted
 for. Knows the public transcript, and pinned tasks if it is given some. Knows no states and no file.
 """
 
@@ -87,7 +87,7 @@ class PairVerification:
             return []
         return [
             f"  one sum of {self.pair.asked.words} for each of them: epsilon = {self.pair.pooled.epsilon:g} "
-            f"(delta = 0) for any change of place and value; in all {self.pair.loss_words}"
+            f"(delta = 0) for any change of place and value; together {self.pair.loss_words}"
         ]
 
 

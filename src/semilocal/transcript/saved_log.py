@@ -1,4 +1,4 @@
-"""The transcript's Merkle tree between two transactions: a log that can be saved and gone on with.
+"""The transcript's Merkle tree between two transactions: a log that can be saved and continued.
 
 Keeps one hash per set bit of the number of leaves, so a checkpoint over millions of reports takes a few hundred bytes.
 Knows hashes. Knows no messages, files or databases.

@@ -7,7 +7,7 @@
     reports                bad-report, reported-twice, wrong-order, unknown-cell, joined-late, wrong-path, bad-answer
     values                 wrong-plan, wrong-value-query, wrong-values, wrong-region
     checkpoints            missing-seal, wrong-seal, wrong-size, wrong-root, wrong-chain, not-signed, bad-signature
-    one's own vault        not-a-member, own-report-missing, own-report-changed, foreign-report, device-refuses,
+    your own vault         not-a-member, own-report-missing, own-report-changed, foreign-report, device-refuses,
                            other-history
     another transcript     other-history
 
@@ -101,7 +101,7 @@ def compare_histories(one: Verification, other: Verification) -> list[Difference
     return []
 
 
-# -- one's own reports -------------------------------------------------------------------------------------------
+# -- your own reports --------------------------------------------------------------------------------------------
 
 
 def _compare_pins(found: Verification, own: Own) -> None:

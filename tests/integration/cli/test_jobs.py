@@ -146,7 +146,7 @@ def test_a_mean_says_what_moving_can_have_done_and_when_there_is_no_partition(
         "--epsilon",
     )
     _, text, _ = run(capsys, *words, "8")
-    assert "the interval takes in what it can have done" in text
+    assert "the interval allows for the possible effect" in text
     assert "a moved position" in text
     code, text, _ = run(capsys, *words, "0.2")
     assert code == 0

@@ -57,7 +57,7 @@ def test_two_histories_exit_with_one(file: Path, capsys: pytest.CaptureFixture[s
 def test_a_file_that_is_not_there_exits_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("verify", str(file.with_name("nothing.slt"))) == 2
     assert command("verify", str(file), "--vault", str(file)) == 2
-    assert "no vault" in capsys.readouterr().err
+    assert "not a vault" in capsys.readouterr().err
     assert command("transcript", "http://127.0.0.1:9", "0" * 64, "--out", str(file.with_name("x.slt"))) == 2
 
 
@@ -81,7 +81,7 @@ def test_the_transcript_of_two_servers_is_verified_with_its_promise(
     assert code == 0, out
     for words in (
         "No difference", "signatures of City and University", "every position, to the resolution of the upload",
-        "Experimental", "epsilon = 2", "delta = 0", "in the next final cell", "no transcript can show",
+        "Experimental", "epsilon = 2", "delta = 0", "in the next final cell", "No transcript can show",
     ):  # fmt: skip
         assert words in out, words
 

@@ -314,7 +314,7 @@ def test_a_vault_that_failed_to_open_is_not_left_locked(tmp_path: Path) -> None:
     path.write_bytes(b"something else")
     path.chmod(0o600)
     for _ in range(2):
-        with pytest.raises(VaultError, match="no vault"):
+        with pytest.raises(VaultError, match="not a vault"):
             Vault.open(path)
 
 

@@ -112,7 +112,7 @@ def test_a_page_with_more_reports_than_asked_for_is_refused(tmp_path: Path) -> N
     kinds = {path: JSON if path.endswith("/state") else MSGPACK for path in routes}
     with (
         Hostile({path: answer(data, kinds[path]) for path, data in routes.items()}) as server,
-        pytest.raises(Unavailable, match="reports; asked for were at most 1,000"),
+        pytest.raises(Unavailable, match="reports in a page; at most 1,000 were asked for"),
     ):
         save_transcript(server.url, NAME, tmp_path / "t.slt")
     assert not list(tmp_path.iterdir())

@@ -46,9 +46,9 @@ def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(
     [
         ("[partition]\nepsilon = 0", "[epsilon]: must be a finite number above 0; got '0'"),
         ("[partition]\nepsilom = 1", "semilocal.toml: there is no option [epsilom]; did you mean --epsilon?"),
-        ("[partitions]\nepsilon = 1", "[partitions] is no section"),
-        ("epsilon = 1", "[epsilon] is no section"),
-        ("[partition", "is no TOML"),
+        ("[partitions]\nepsilon = 1", "[partitions] is not a section"),
+        ("epsilon = 1", "[epsilon] is not a section"),
+        ("[partition", "is not TOML"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(

@@ -145,8 +145,8 @@ BOWTIE = shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)])
         (shapely.Point(0, 0), "polygon 0 is a Point"),
         ({"type": "Point", "coordinates": [0, 0]}, "Polygon or MultiPolygon; got 'Point'"),
         ({"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 1]]]}, "last equal to the first"),
-        ({"type": "Polygon", "coordinates": [[["a", 0]]]}, "no rings of numbers"),
-        ({"type": "Polygon"}, "no rings of numbers"),
+        ({"type": "Polygon", "coordinates": [[["a", 0]]]}, "not rings of numbers"),
+        ({"type": "Polygon"}, "not rings of numbers"),
         ({"type": "FeatureCollection"}, "list of features"),
         ({"type": "FeatureCollection", "features": []}, "no polygons"),
         ({"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [float("nan"), 1], [0, 0]]]}, "must be finite"),
@@ -192,7 +192,7 @@ def test_h3_cells_have_their_outlines_also_across_the_date_line() -> None:
         assert as_polygons(given, DEGREES).points.tolist() == same
     assert len(as_polygons(cells[0], DEGREES)) == len(as_polygons(numbers[0], DEGREES)) == 1
     for bad in (17, -1, 1 << 60, 1 << 70):
-        with pytest.raises(InvalidInput, match=f"H3 cell 1 is {bad}, which is no H3 cell"):
+        with pytest.raises(InvalidInput, match=f"H3 cell 1 is {bad}, which is not an H3 cell"):
             h3_shapes([cells[0], bad])
     assert not has_shapes(np.zeros((2, 2, 2)))
     assert not has_shapes([[[0, 0], [1, 1]]])

@@ -340,7 +340,7 @@ def test_cells_between_levels_or_below_the_tree_are_refused() -> None:
     for cell in (2, 3, 8, 32):
         with pytest.raises(InvalidInput, match="fanout 4, depth 4"):
             quad.depth([cell])
-    with pytest.raises(InvalidInput, match="no cells"):
+    with pytest.raises(InvalidInput, match="not cells"):
         BinaryTree(Box((0,), (1,)), 4).depth([32])
     with pytest.raises(InvalidInput, match="root has no parent"):
         quad.parent([4, 1])

@@ -91,7 +91,7 @@ def test_labels_are_positions_and_cells_have_names() -> None:
     assert ICD.names(ICD.locate(points, 3)) == ["I21", "injury", "J44"]
     assert ICD.names(ICD.locate(points, 1)) == ["circulatory", "injury", "respiratory"]
     assert ICD.names(ICD.cells_of(["I60-I69", "J18"])) == ["I60-I69", "J18"]
-    for bad, words in ((["I21", "I99"], "row 1: 'I99' is no leaf"), (["I60-I69"], "not the deepest")):
+    for bad, words in ((["I21", "I99"], "row 1: 'I99' is not a leaf"), (["I60-I69"], "not the deepest")):
         with pytest.raises(InvalidInput, match=words):
             ICD.positions(bad)
     with pytest.raises(InvalidInput, match="I99"):

@@ -35,7 +35,7 @@ REFUSED = {
     "too many": ("id,x,y\na,1,2,3\n", "line 2: has 4 cells"),
     "not a number": ("id,x,y\na,1,2\na,nan,2\n", "line 3.*NaN"),
     "infinity": ("id,x,y\na,inf,2\n", "line 2.*infinite"),
-    "half a quote": ('id,x,y\na,"1"2,2\n', "line 2: is no CSV"),
+    "half a quote": ('id,x,y\na,"1"2,2\n', "line 2: is not CSV"),
     "no rows": ("id,x,y\n", "has no data lines"),
 }
 

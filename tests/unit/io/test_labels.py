@@ -74,7 +74,7 @@ def test_questions_about_labels_of_any_depth(tmp_path: Path, table: Path) -> Non
     assert asked.named
     assert asked.boxes[:, :, 0].tolist() == [[0, 3], [1, 2]]
     assert dict(asked.properties) == {"label": ["heart", "I21"], "note": ["a", "b"]}
-    with pytest.raises(InvalidInput, match="line 3: 'J99' is no label of 'code'"):
+    with pytest.raises(InvalidInput, match="line 3: 'J99' is not a label of 'code'"):
         read_queries(written(tmp_path, "code\nheart\nJ99\n"), tree.box, tree)
     every = label_queries(tree)
     assert every.properties["label"][:3] == ["code", "heart", "lung"]

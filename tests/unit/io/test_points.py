@@ -105,7 +105,7 @@ def test_result_cannot_be_changed(tmp_path: Path) -> None:
         ("a.csv", "lat,lon\n1,2\n3,4,5\n", {}, ["line 3", "3 cells, the header 2"]),
         ("a.csv", 'n,lat,lon\n"a\nb",1,2\nc,3,nan\n', {}, ["line 4", "'lon' is NaN", "finite"]),
         ("a.csv", "lat,lon\n1,inf\n", {}, ["line 2", "inf"]),
-        ("a.csv", 'lat,lon\n1,"2\n', {}, ["line 2", "no CSV"]),
+        ("a.csv", 'lat,lon\n1,"2\n', {}, ["line 2", "not CSV"]),
         ("a.csv", "lat,lon\n1,2\n", {"x": "lon", "y": "lon"}, ["named twice"]),
         ("a.csv", "lat,lon\n1,2\n", {"x": "lon", "columns": ["lat"]}, ["not both"]),
         ("a.csv", "lat,lon\n1,2\n", {"columns": []}, ["columns is empty"]),
@@ -113,7 +113,7 @@ def test_result_cannot_be_changed(tmp_path: Path) -> None:
         ("a.dat", "lat,lon\n1,2\n", {}, ["cannot tell the format"]),
         ("a.gz", "lat,lon\n1,2\n", {}, ["cannot tell the format"]),
         ("a.csv.gz", "lat,lon\n1,2\n", {}, ["gzip data is damaged"]),
-        ("a.geojson", '{"type":\n nonsense}', {}, ["line 2", "no JSON"]),
+        ("a.geojson", '{"type":\n nonsense}', {}, ["line 2", "not JSON"]),
         ("a.geojson", "[]", {}, ["FeatureCollection", "a list"]),
         ("a.geojson", '{"type": "Feature"}', {}, ["FeatureCollection", "type 'Feature'"]),
         ("a.geojson", geojson(), {}, ["has no features"]),
@@ -128,7 +128,7 @@ def test_result_cannot_be_changed(tmp_path: Path) -> None:
             {"values": ["s"]},
             ["feature 1", "'s' is not a number"],
         ),
-        ("a.parquet", "no parquet at all", {}, ["is no Parquet file"]),
+        ("a.parquet", "no parquet at all", {}, ["is not a Parquet file"]),
     ],
 )
 def test_faults_name_file_place_and_fix(

@@ -27,13 +27,13 @@ def test_the_sphere_and_tables_are_read_and_boxes_are_left_to_others(tmp_path: P
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[1, 2]", "no table"),
+        ("[1, 2]", "not a table"),
         ('{"name": "x"}', "one of them"),
         ('{"name": "x", "cuts": [[0, 1, 2]], "paths": [["a"], ["b"]]}', "one of them"),
         ('{"name": "x", "cuts": [[0, 2, 1]]}', "overlap"),
-        ('{"name": "x", "cuts": [[0, 1, 2]], "colour": "red"}', "no table"),
+        ('{"name": "x", "cuts": [[0, 1, 2]], "colour": "red"}', "not a table"),
         ('{"name": "x", "paths": [["a", "b"], ["c", "b"]]}', "row 1: 'b'"),
-        ("{", "no table"),
+        ("{", "not a table"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused_by_its_name(tmp_path: Path, text: str, words: str) -> None:

@@ -193,7 +193,7 @@ def test_the_mean_of_decoded_reports_is_unbiased() -> None:
 def test_a_mean_of_nobody_and_of_other_regions_is_refused() -> None:
     with pytest.raises(InvalidInput, match="nobody"):
         collected_mean(one_region(0), ValueClosed(TASK.id, 9, PLAN.digest, 0, (), ()), MEAN)
-    with pytest.raises(InvalidInput, match="no regions of this partition"):
+    with pytest.raises(InvalidInput, match="not regions of this partition"):
         collected_mean(one_region(1), ValueClosed(TASK.id, 9, PLAN.digest, 0, (REGION + 1,), (((0, 1),),)), MEAN)
 
 

@@ -142,11 +142,11 @@ def _live(out: Path, seed: int | None) -> int:
     for mean in (row for row in published.releases if row.kind == "mean"):
         low, high = mean.interval or (float("nan"), float("nan"))
         print(
-            f"Mean latitude {mean.mean:.3f}, 95 % interval {low:.3f} to {high:.3f}, with what moving can have "
-            f"done (truth {points[:, 1].mean():.3f}); epsilon = {mean.epsilon:g} for {mean.adjacency}, delta 0."
+            f"Mean latitude {mean.mean:.3f}, 95 % interval {low:.3f} to {high:.3f}, which allows for moved "
+            f"participants (truth {points[:, 1].mean():.3f}); epsilon = {mean.epsilon:g} for {mean.adjacency}, delta 0."
         )
     out.mkdir(parents=True, exist_ok=True)
     target = out / "live-regions.geojson"
     write_text(target, json.dumps(regions))
-    print(f"wrote {target}; {time.monotonic() - began:.0f} s in all")
+    print(f"wrote {target}; {time.monotonic() - began:.0f} s in total")
     return DONE

@@ -56,7 +56,7 @@ def own_value(function: str | None, value: str | None, limits: str | None) -> jo
     if limits is None:
         raise InvalidInput(
             f"--value {value} needs its public range: --range LOW,HIGH, the smallest and largest value that anybody "
-            "can have. It is never taken from the data, because it would tell about them"
+            "can have. It is never taken from the data, because that would reveal something about them"
         )
     return jobs.OwnValue(value, *as_range(parse_numbers(limits, "--range"), f"--value {value}"))
 
@@ -116,12 +116,14 @@ def _from_regions(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
     words = [_sentence(asked, result, level)]
     if result.biased:
         words.append(
-            "Some participants were moved; the mean is set right by what that likely did, and the interval takes in "
-            f"what it can have done. Over the places they were moved to, noise alone gives {narrow[0]:.6g} to "
+            "Some participants were moved; the mean is corrected for the likely effect, and the interval allows for "
+            "the possible effect. Over the places they were moved to, noise alone gives {narrow[0]:.6g} to "
             f"{narrow[1]:.6g}."
         )
     if job.column is not None:
-        words.append("No partition was made: it would tell nothing about these values. All of epsilon went to them.")
+        words.append(
+            "No partition was made, because these values do not depend on the place. All of epsilon went to them."
+        )
     elif not split.tree:
         words.append(
             "No partition was made, because noise would hide it: all of epsilon went to the values, and the region of "

@@ -19,7 +19,7 @@ __all__ = ["run"]
 
 POOLED_TAG = b"pooled-tree"
 _START = 64
-_HONEST = "That the published numbers are honest counts with honest noise, no transcript can show."
+_HONEST = "No transcript can show that the published numbers are honest counts with honest noise."
 
 
 def _file_or_url(text: str) -> Path | str:

@@ -1,8 +1,8 @@
 """A whole crowd of real devices in one process, for tests, demonstrations and measurements.
 
 Every device is an agent with its own vault, its own secret and its own checks; they share connections and one copy of
-every public message. Knows how to run many and how to sum up. It holds everybody's
-position: never use it with positions that are not yours.
+every public message. Knows how to run many and how to sum up. It holds everybody's position: never use it with
+positions that are not yours.
 """
 
 from __future__ import annotations

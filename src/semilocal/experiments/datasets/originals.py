@@ -69,7 +69,7 @@ def convert_snap(original: Path, target: Path, *, show: bool = False) -> Convert
                 latitude, longitude = float(cells[2]), float(cells[3])
             except ValueError:
                 raise InvalidInput(
-                    f"{original}, line {number}: {cells[2]!r}, {cells[3]!r} is no position; this is not "
+                    f"{original}, line {number}: {cells[2]!r}, {cells[3]!r} is not a position; this is not "
                     "SNAP's file of check-ins"
                 ) from None
             if latitude == 0 and longitude == 0:
@@ -185,7 +185,7 @@ def _refuse_plt(path: Path, body: bytes) -> None:
                 f"{path}, line {number}: {line[:60]!r} is not "
                 "'latitude,longitude,0,altitude,days,date,time'; get the file again"
             )
-    raise InvalidInput(f"{path}: is no .plt file; get the file again")
+    raise InvalidInput(f"{path}: is not a .plt file; get the file again")
 
 
 def _six_decimals(number: str) -> str:

@@ -62,8 +62,8 @@ def make(options: FigureOptions, grid: Grid = FULL) -> Output:
             FigureReport(
                 "fig:density_reconstruction",
                 "a function from private reports (Figure 1)",
-                "Top: true values, and the partitions over the points; who was in a hatched part was moved into the "
-                "region next to it. Bottom: means of the reports per hexagon. "
+                "Top: true values, and the partitions over the points; participants in a hatched part were moved "
+                "into the region next to it. Bottom: means of the reports per hexagon. "
                 f"Mean squared error of a single report: {worded}.",
                 (saved.png,),
                 {

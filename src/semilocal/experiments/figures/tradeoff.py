@@ -110,7 +110,7 @@ def make(options: FigureOptions, grid: Grid = FULL) -> Output:
         (
             FigureReport(
                 "fig:tradeoff",
-                "what the three choices for the sparse cost (our own)",
+                "what each of the three choices for sparse areas costs (our own)",
                 CAPTION,
                 (saved.svg,),
                 {

@@ -149,7 +149,7 @@ class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tr
         if outside.any():
             raise InvalidInput(
                 f"reports must be integers of {self.alphabet}; got {array[outside][0]} and {outside.sum() - 1} more "
-                "outside; they come from another mechanism, or were tampered with: leave them out"
+                "outside; they come from another mechanism or were changed: leave them out"
             )
         return self._values[array.astype(np.int64) - self.alphabet.start]
 

@@ -1,4 +1,4 @@
-"""The helper: answers the leader's steps, each once and for ever.
+"""The helper: answers the leader's steps, each exactly once.
 
 An answer is stored before it is sent. The same request gets the same stored bytes; another request for an answered
 step, or a step that is not due, is refused. Uploads are taken until the leader closes the pair, none afterwards.

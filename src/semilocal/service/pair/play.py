@@ -342,7 +342,7 @@ class Play:
         signed = SignedTree(self._body, tuple(self.trees), leader.signature, helper.signature)
         for role in ("leader", "helper"):
             if not signed.is_signed_by(role):
-                raise InvalidInput(f"the {role}'s signature of the transcript is not good")
+                raise InvalidInput(f"the {role}'s signature of the transcript is not valid")
         self.signatures = (leader.signature, helper.signature)
 
     def _same_place(self, tree: _Tree, bucket: int, level: int) -> None:

@@ -319,12 +319,12 @@ class PairService:
         if live.pair.operator(live.role) != own:
             raise InvalidInput(
                 f"the pair names {live.pair.operator(live.role).name} at {live.pair.operator(live.role).origin} with "
-                "keys that this server no longer offers: a sealing key is for one pair. Create the pair anew"
+                "keys that this server no longer offers: a sealing key is for one pair. Create the pair again"
             )
         seed = await self._read(self._store.setting, SEED)
         assert seed is not None
         if not await self._read(self._tables.confirm, live.task, seed=seed, next_seed=secrets.token_bytes(32)):
-            raise InvalidInput("another pair has just got this sealing key; create the pair anew")
+            raise InvalidInput("another pair has just got this sealing key; create the pair again")
         if live.role == "helper":
             await self._read(self._tables.move, live.task, "confirming", "open")
         log.info("pair %r (%s): confirmed", row.name, live.task.hex()[:12])
@@ -336,7 +336,7 @@ class PairService:
             raise Refused("wrong-role", "uploads are ended on the leader")
         row = (await self.refresh(live)).row
         if row.phase == "confirming":
-            raise Refused("not-confirmed", "not both operators have confirmed the pair")
+            raise Refused("not-confirmed", "the pair is not confirmed by both operators yet")
         if row.phase == "cancelled":
             raise Refused("campaign-ended", "the pair was cancelled")
         await self._read(self._tables.move, live.task, "open", "closing")
@@ -417,7 +417,7 @@ class PairService:
     async def answer(self, task: bytes, step: str, body: bytes) -> bytes:
         """Answer a step whose signature is good."""
         if self.settings.role != "helper":
-            raise Refused("wrong-role", "this server is no helper")
+            raise Refused("wrong-role", "this server is not a helper")
         if step == "propose":
             return await self._answer_proposal(task, body)
         live = await self.find(task)
@@ -472,7 +472,7 @@ class PairService:
                 raise Refused(
                     "malformed",
                     f"the pair's helper is {pair.helper.name} at {pair.helper.origin} with other keys than this server "
-                    f"offers now ({own.name} at {own.origin}, GET /operator); create the pair anew",
+                    f"offers now ({own.name} at {own.origin}, GET /operator); create the pair again",
                 )
             if await self._read(self._tables.unconfirmed) >= MAX_UNCONFIRMED:
                 raise Refused(

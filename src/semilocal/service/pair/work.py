@@ -1,4 +1,4 @@
-"""The processes of a machine that evaluate: started, watched, and started anew when they die.
+"""The processes of a machine that evaluate: started, watched, and restarted when they die.
 
 Knows processes and databases by their URL. Knows no HTTP or noise.
 """
@@ -70,7 +70,7 @@ class Processes:
                 if process is not None and process.exitcode:
                     if now - self._started[number] < PAUSE:
                         continue
-                    log.warning("a worker process ended with %s; it is started anew", process.exitcode)
+                    log.warning("a worker process ended with %s; it is started again", process.exitcode)
                 self._running[number], self._started[number] = self._start(number), now
 
     def pids(self) -> list[int]:

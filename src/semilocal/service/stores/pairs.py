@@ -4,7 +4,7 @@ Rules of these tables:
 
 1. What a method returned is on disk.
 2. An upload is never changed. After the phase "open" none is added.
-3. A step keeps the first request and the first answer that were written for it, for ever.
+3. A step always keeps the first request and the first answer that were written for it.
 4. When a pair has ended, uploads, steps but the last, tokens, the evaluation (:mod:`.chunks`) and the pair's seed are
    deleted and the space is cleaned.
 

@@ -166,7 +166,7 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         version = self._read("PRAGMA user_version")[0][0]
         check_version(version, newest=len(steps), where=self.path)
         if version == 0 and self._read("SELECT count(*) FROM sqlite_schema")[0][0]:
-            raise InvalidInput(f"{self.path} is a database of another program; name a new file")
+            raise InvalidInput(f"{self.path} belongs to another program; name a new file")
         if version == len(steps):
             return
         with self._writing() as connection:  # all or nothing

@@ -100,7 +100,7 @@ export class Channel {
         if (!(error instanceof InvalidInput || error instanceof SyntaxError)) throw error;
       }
     }
-    return { status: 0, body: NOTHING, token: `status ${status} with ${media || "no media type"}, which is no answer of this server`, detail: "", wait };
+    return { status: 0, body: NOTHING, token: `status ${status} with ${media || "no media type"}, which is not an answer of this server`, detail: "", wait };
   }
 
   /**

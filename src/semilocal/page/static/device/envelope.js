@@ -28,7 +28,7 @@ export async function seal(plain, key, about, ephemeral = crypto.getRandomValues
   const info = concat(utf8(`semilocal/1/sharing/envelope/${about.role}/`), about.task, about.report, sha256(about.public));
   const sent = x25519Public(ephemeral);
   const agreed = x25519(ephemeral, key);
-  check(agreed.some((byte) => byte !== 0), "the server's key is no key");
+  check(agreed.some((byte) => byte !== 0), "the server's key is not a key");
   const shared = expand(KEM, extract(KEM, NOTHING, "eae_prk", agreed), "shared_secret", concat(sent, key), 32);
   const context = concat(Uint8Array.of(0), extract(SUITE, NOTHING, "psk_id_hash", NOTHING), extract(SUITE, NOTHING, "info_hash", info));
   const secret = extract(SUITE, shared, "secret", NOTHING);

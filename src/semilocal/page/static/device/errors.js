@@ -1,6 +1,6 @@
 // What a device refuses, and why. Knows words only.
 
-/** Input that is not what it must be: bytes that are no message, a position outside the domain, a limit that is no number. */
+/** Input that is not what it must be: bytes that are not a message, a position outside the domain, a limit that is not a number. */
 export class InvalidInput extends Error {
   name = "InvalidInput";
 }

@@ -9,7 +9,7 @@ import { epsilonOfTask, epsilonWorst, keepsCrowd } from "#device/task.js";
 /**
  * @typedef {object} Policy
  * @property {number} max_epsilon largest loss of a moved position over any inside its region, releases included (delta = 0)
- * @property {number | null} max_exposure largest loss against a server that lies; null for no limit of one's own
+ * @property {number | null} max_exposure largest loss against a server that lies; null for no limit
  * @property {number} min_k smallest crowd that the task must promise
  * @property {number} max_delta largest chance of missing that crowd
  * @property {boolean} allow_no_crowd whether to join tasks that promise no crowd

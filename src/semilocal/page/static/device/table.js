@@ -46,7 +46,7 @@ export class Table extends Hierarchy {
   place(cell) {
     const number = Number(cell);
     const depth = this.starts.findIndex((start, i) => start <= number && number < (this.starts[i + 1] ?? 0));
-    if (depth < 0) throw new InvalidInput(`${cell} is no cell of the table`);
+    if (depth < 0) throw new InvalidInput(`${cell} is not a cell of the table`);
     return [depth, number - this.starts[depth]];
   }
 

@@ -5,7 +5,7 @@
 /**
  * @typedef {{cell: string[], x0: number[], y0: number[], x1: number[], y1: number[], area: number[], depth: number[],
  *   state: number[], crowd: number[], low: number[], high: number[], reason: string[], label?: string[],
- *   rings?: number[][][]}} Rows rings: outlines x, y, x, y, … of cells that are no boxes
+ *   rings?: number[][][]}} Rows rings: outlines x, y, x, y, … of cells that are not boxes
  * @typedef {{round: number, kind: string, rows: Rows | null, received?: number, expected?: number | null, what?: string}} RoundDocument
  * @typedef {"density" | "crowd" | "depth" | "uncertainty"} Colour
  * @typedef {{value: number, interval: [number, number]}} Inside who really is in a region, as the server answers
@@ -42,7 +42,7 @@ export class Frame {
     }
   }
 
-  /** Whether there are cells that are no boxes. */
+  /** Whether there are cells that are not boxes. */
   get hasOutlines() {
     return this.parts.some(({ rows }) => rows.rings);
   }
@@ -61,7 +61,7 @@ export class Frame {
     return rows[name]?.[place] ?? "";
   }
 
-  /** The true outline of a row, if it is no box. @param {number} row @returns {number[][] | null} */
+  /** The true outline of a row, if it is not a box. @param {number} row @returns {number[][] | null} */
   rings(row) {
     const [rows, place] = this.#source(row);
     return rows.rings?.[place] ?? null;

@@ -1,5 +1,5 @@
 // Take part: a device in this browser. Asks for the position and for consent, runs the device, and tells at the end what
-// was spent and revealed. What only a device that takes part needs is fetched when it does; it checks everything anew.
+// was spent and revealed. What only a device that takes part needs is fetched when it does; it checks everything again.
 // Knows the page and the device; every decision about the protocol is the device's.
 
 import { html, render } from "#vendor/lit-html.js";
