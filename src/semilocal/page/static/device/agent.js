@@ -106,7 +106,7 @@ export class Agent {
       if (!this.newKey) this.vault.checkKey(this.channel.server, task.server_key);
       await this.pin(task, plan);
     } else if (this.position.join() !== this.entry.position.join() || this.value !== (this.entry.value ?? null)) {
-      throw new InvalidInput("this device joined the task with another position or value; both are fixed for a task, or two answers could be compared. Give the same ones");
+      throw new InvalidInput("this device joined the task with another position or value; both are fixed for a task, because two different answers could be compared. Give the same ones");
     }
     const { entry } = this;
     const { ledger, secret } = this.vault.contents;
@@ -259,7 +259,7 @@ export class Agent {
     const { round } = this.device.state;
     const point = await this.channel.message(`${this.rounds(round)}/checkpoint`, (data) => readMessage(data, "checkpoint"));
     if (point === null) return;
-    if (!equal(point.task, this.device.task.id) || point.round !== round) throw new ServerViolation("other-checkpoint", `the checkpoint of round ${round} belongs to something else`);
+    if (!equal(point.task, this.device.task.id) || point.round !== round) throw new ServerViolation("other-checkpoint", `the checkpoint of round ${round} belongs to another task or round`);
     await this.save({ checkpoint: point.root });
   }
 

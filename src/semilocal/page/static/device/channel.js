@@ -56,7 +56,7 @@ export class Channel {
       if (answer.status && !TRY_AGAIN.includes(answer.status) && !(content && NOT_YET.includes(answer.token))) return answer;
       const pause = answer.wait + Math.min(LONGEST, FIRST * 2 ** Math.min(failures, 60)) * this.jitter();
       if (this.now() + pause - began > this.patience) {
-        throw new Unreachable(`${this.server} gave no usable answer (${answer.token}); come back later, this device knows where to go on`);
+        throw new Unreachable(`${this.server} gave no usable answer (${answer.token}); come back later, this device knows where to continue`);
       }
       if (!answer.status || answer.status >= 500) this.notify(`The server does not answer (${answer.token}); trying again.`);
       await this.pause(pause);

@@ -110,7 +110,7 @@ export class Uploader {
   async resume(pair) {
     const kept = readUpload(this.entry.upload);
     if (!equal(shareOf(pair, this.position, this.vault.contents.secret, this.value).report.public, kept.public)) {
-      throw new InvalidInput("this device holds an upload for the task with another position or value; both are fixed for a task, or two uploads could be compared. Give the same ones");
+      throw new InvalidInput("this device holds an upload for the task with another position or value; both are fixed for a task, because two different uploads could be compared. Give the same ones");
     }
     if (!this.token || this.token === kept.token) return;
     const upload = packUpload({ ...kept, token: this.token });

@@ -24,7 +24,7 @@ const FIELDS = [
   { name: "resolution", words: "narrowest cell", help: "in units of the axes, such as degrees; empty for the finest", free: true, only: "two-servers" },
   { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "everybody learns the bucket of every upload, and the promise holds inside it only; 0 for none", only: "two-servers" },
   { name: "peer_key", words: "the helper's signing key", kind: "text", help: "64 hex digits, as its operator told you in person", only: "two-servers" },
-  { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when there are so many; may be empty", free: true },
+  { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when this many have joined; may be empty", free: true },
   { name: "own", words: "people's own value", kind: "text", help: "a number whose mean is asked for beside the place, such as fare; may be empty", free: true },
   { name: "own_low", words: "its smallest", help: "public: from what the value means, not from the data", free: true },
   { name: "own_high", words: "its largest", help: "public, too", free: true },
