@@ -64,7 +64,7 @@ def servers_against_cores(seconds: int, turns: int) -> None:
 
 
 def pair_row(people: int, epsilon: float, processes: int) -> dict[str, Any]:
-    """Count so many people with two servers that have so many worker processes each."""
+    """Count people with two servers that have a given number of worker processes each."""
     pooled = PooledTask.build(Box((0, 0), (1, 1)), epsilon=epsilon, trust="two-servers", max_depth=LEVELS)
     with running_pair(processes=processes) as servers:
         pair = open_pair(servers, pooled)

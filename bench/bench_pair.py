@@ -136,7 +136,7 @@ def bare_rate(sent: list[bytes], *, connections: int) -> tuple[Measured, float]:
 
 @contextlib.contextmanager
 def running_pair(*, processes: int = CORES) -> Iterator[list[Server]]:
-    """A leader and a helper with so many worker processes each, started, for as long as the block lasts."""
+    """A leader and a helper with a given number of worker processes each, started, for as long as the block lasts."""
     with tempfile.TemporaryDirectory(dir=ROOT / "bench") as folder:
         helper_port = free_port()
         options = (
@@ -247,7 +247,7 @@ def _state(url: str, name: str) -> dict[str, Any]:
 
 
 def in_buckets(servers: list[Server], n: int, buckets: int) -> bool:
-    """Count n people in so many buckets; whether the limit is kept."""
+    """Count n people in a given number of buckets; whether the limit is kept."""
     each, depth = n // buckets, 2
     while 1 << depth < buckets:
         depth += 2

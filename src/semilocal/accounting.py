@@ -123,7 +123,7 @@ class Ledger:
         return self._add(Entry(what, loss, anywhere=anywhere))
 
     def times(self, rows: int) -> Ledger:
-        """What a person lost who took part as so many participants: the last step. The cap grows with it.
+        """What a person lost who took part as several participants: the last step. The cap grows with it.
 
         Examples
         --------

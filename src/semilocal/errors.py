@@ -100,7 +100,7 @@ class Lost(SemilocalError):
 
 
 class Unreachable(SemilocalError):
-    """The server gave no usable answer for too long. Nothing is lost: the vault knows where to go on."""
+    """The server gave no usable answer for too long. Nothing is lost: the vault knows where to continue."""
 
 
 class Refused(SemilocalError):

@@ -73,7 +73,7 @@ class Workers:
         self.tables: PairTables | None = None
 
     def wait(self, task: bytes, digest: bytes, count: int) -> None:
-        """Work until there are so many results."""
+        """Work until there are enough results."""
         assert self.tables is not None
         while self.tables.finished(task, digest) < count:
             self.workers[self._turn(self._turns) % len(self.workers)].step()

@@ -168,7 +168,7 @@ def _follow(
 
 
 def _tallies(size: int, fanout: int) -> Integers:
-    """All ways in which the reports of so many can fall on the children: int64[m, fanout]."""
+    """All ways in which the reports of ``size`` people can fall on the children: int64[m, fanout]."""
     if fanout == 1:
         return np.array([[size]])
     parts = [np.column_stack([np.full(len(rest), first), rest]) for first in range(size + 1)

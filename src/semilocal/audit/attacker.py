@@ -77,7 +77,7 @@ class Plays:
             Both positions lie inside the published region; the first was moved and the second lies inside; both were
             moved, about which nothing is claimed.
         trims : int, optional
-            Only plays with at most so many TRIMs on the path.
+            Only plays with at most this many TRIMs on the path.
         """
         here, there = self.moved.T
         chosen = {"inside": ~here & ~there, "moved": here & ~there, "nothing": here & there}[claim]

@@ -59,12 +59,12 @@ def value_loss(mechanism: Mechanism, *, grid: int = 64) -> float:
 
 
 def crowd_test_failure(task: Task, responders: int) -> float:
-    """Exact chance that a child with k - 1 of so many responders passes the crowd test (randomized response)."""
+    """Exact chance that a child with k - 1 of the responders passes the crowd test (randomized response)."""
     return liar_pass_chance(task, responders, honest=task.k - 1, liars=0)
 
 
 def liar_pass_chance(task: Task, responders: int, *, honest: int, liars: int) -> float:
-    """Exact chance that a child passes with so many honest responders in it, if all liars say that they are in it.
+    """Exact chance that a child with some honest responders passes if all liars say that they are in it.
 
     Liars cannot do better: each adds at most one to a tally. Summed in one convolution of two binomials.
 

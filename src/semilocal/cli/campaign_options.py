@@ -50,7 +50,7 @@ class CampaignOptions:
     enrolment
         who may take part: people with a token, or anybody
     capacity
-        round 1 opens when so many are enrolled
+        round 1 opens when this many participants are enrolled
     enrolment_seconds
         round 1 opens after this time at the latest
     """

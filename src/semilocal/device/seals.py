@@ -43,7 +43,7 @@ async def follow_seals(channel: Channel, task: Task, chain: Chain, number: int) 
     Raises
     ------
     ServerViolation
-        If a seal is not signed with the pinned key, does not continue the chain, or belongs to something else.
+        If a seal is not signed with the pinned key, does not continue the chain, or belongs to another task or round.
     """
     while chain.round < number:
         following = chain.round + 1

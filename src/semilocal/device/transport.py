@@ -234,7 +234,7 @@ def _media_type(header: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Why nothing came back; what is wrong with TLS is said in full, since trying again seldom helps."""
+    """Why nothing came back; faults of TLS are shown in full, because trying again rarely helps."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

@@ -367,7 +367,7 @@ def check_same(schema: Any, first: Any, columns: Sequence[str], file: str, first
 
 
 def _reason(error: Exception) -> str:
-    """What Arrow says, without the value that it stumbled over: it may be somebody's position."""
+    """What Arrow says, without the value that it could not read: it may be somebody's position."""
     words = str(error).splitlines()[0]
     return re.sub(r"(invalid value|Float value|Integer value|got \d+):? .*", r"\1", words)
 

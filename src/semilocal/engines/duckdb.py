@@ -291,7 +291,7 @@ def reporting_failures() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """What DuckDB says, without the line that it stumbled over: it may be somebody's position."""
+    """What DuckDB says, without the line that it could not read: it may be somebody's position."""
     words = str(error)
     line = re.search(r"CSV Error on Line: (\d+)", words)
     if line is None:

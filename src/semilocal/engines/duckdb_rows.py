@@ -114,7 +114,7 @@ def _open(
 def choose_rows(
     relation: Any, connection: Any, person: str, path: str, *, rows_per_person: int, key: int, order: str | None = None
 ) -> Any:
-    """At most so many rows of every person, chosen inside the engine, each with the same chance.
+    """At most a given number of rows of every person, chosen inside the engine, each with the same chance.
 
     Rows with a number have the score that every engine gives it. The others have none, because an engine may give them
     in another order the next time: a keyed hash of their contents and, among equal rows, of a number takes its place.

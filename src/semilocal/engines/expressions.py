@@ -27,7 +27,7 @@ from .keys import axis_bits, coarser_parts
 
 __all__ = ["DUCKDB", "SPARK", "Dialect", "coarser", "condition_of_rows", "interleaved", "key", "score"]
 
-_EXACT_FLOATS = 52  # integers of so many bits are exact as floats
+_EXACT_FLOATS = 52  # integers of this many bits are exact as floats
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,7 @@ class Grouping(Streamed):
 
 
 def _sorted(depth: int, cells: Cells, people: Integers, bits: int) -> Histogram:
-    """Cells of so many bits, none twice, with their counts: ascending. Overwrites the cells."""
+    """Cells of a given number of bits, none twice, with their counts: ascending. Overwrites the cells."""
     width = int(people.max(initial=0)).bit_length()
     if bits + 1 + width > 64:
         cells, order = sort_with_order(cells, 1 << bits, (2 << bits) - 1)

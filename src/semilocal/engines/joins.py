@@ -46,7 +46,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class JoinTable:
-    """Rows whose key at so many bits is ``keys[i]`` belong to ``regions[i]``, which may be ``MOVED``."""
+    """Rows whose key of ``bits`` bits is ``keys[i]`` belong to ``regions[i]``, which may be ``MOVED``."""
 
     bits: int
     keys: Integers
@@ -182,7 +182,7 @@ _SMALL = 1 << 18  # entries of a table that stays in the processor's cache: one 
 
 
 def _table(tree: BoxTree, lookup: Lookup, deeper: int, deep: Cells, bits: int) -> JoinTable:
-    """Of the cells of so many bits that hold the deeper ones (of ``deeper`` bits, ascending)."""
+    """Of the cells of a given number of bits that hold the deeper ones (of ``deeper`` bits, ascending)."""
     cells = deep >> np.uint64(deeper - bits)
     cells = cells[np.concatenate([[True], cells[1:] != cells[:-1]])] if len(cells) else cells
     regions = lookup.regions[lookup.interval(cells << np.uint64(tree.path_bits - bits))]

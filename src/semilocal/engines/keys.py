@@ -39,7 +39,7 @@ def axis_bits(tree: BoxTree, bits: int) -> tuple[int, ...]:
 
 
 def cells_of_keys(tree: BoxTree, keys: Integers, bits: int) -> Cells:
-    """Cells whose paths have so many bits, in the order of the keys: uint64[n]."""
+    """Cells whose paths have a given number of bits, in the order of the keys: uint64[n]."""
     cells = np.ones(len(keys), dtype=np.uint64)
     if not bits:
         return cells
@@ -56,7 +56,7 @@ def cells_of_keys(tree: BoxTree, keys: Integers, bits: int) -> Cells:
 
 
 def keys_of_cells(tree: BoxTree, cells: Cells, bits: int) -> Integers:
-    """The keys of cells whose paths have so many bits: int64[n]."""
+    """The keys of cells whose paths have a given number of bits: int64[n]."""
     cells = np.asarray(cells, dtype=np.uint64)
     keys = np.zeros(len(cells), dtype=np.int64)
     for part in _parts(len(cells)):

@@ -127,7 +127,7 @@ def choose_source(
     frame: Any, columns: Sequence[str], box: Box, *, person: str | None, rows_per_person: int, key: int,
     order: str | None = None,
 ) -> SparkSource:  # fmt: skip
-    """A source of a DataFrame, with at most so many rows of every person.
+    """A source of a DataFrame, with at most a given number of rows of every person.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def choose_source(
 
 
 def _choose_rows(frame: Any, person: str, rows_per_person: int, key: int, order: str | None) -> Any:
-    """At most so many rows of every person.
+    """At most a given number of rows of every person.
 
     Rows with a number have the score that every engine gives it. Of the others a keyed hash of their contents decides;
     equal rows are numbered, and the number is hashed too, so that every row has the same chance. Computed again, the

@@ -192,6 +192,6 @@ class Polygons:
 
 
 def ranges(starts: Integers, sizes: Integers) -> Integers:
-    """The numbers from each start on, so many of each, one run after another."""
+    """Runs of numbers from each start on, each of its own length, one after another."""
     ends = np.cumsum(sizes)
     return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes))

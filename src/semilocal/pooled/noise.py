@@ -236,7 +236,7 @@ def digits_below(rate: Fraction) -> int:
 
 @lru_cache(maxsize=4096)
 def _limits(numerator: int, denominator: int, units: int) -> Bits:
-    """Thresholds of a rate of so many units, each twice, for the two numbers of a draw: uint64[2 K + 2]."""
+    """Thresholds of a rate in units, each twice, for the two numbers of a draw: uint64[2 K + 2]."""
     return np.repeat(thresholds(Fraction(numerator, denominator) * units), 2)
 
 

@@ -39,10 +39,10 @@ class Counter(Protocol):
         """Accepted reports, exactly; public."""
 
     def differences(self, depth: int, cells: Cells, units: Integers) -> Integers:
-        """Reports in child 0 less those in child 1 of each cell, with the task's noise for so many units: int64[m]."""
+        """Reports in child 0 less those in child 1 of each cell, with the noise that ``units`` buy: int64[m]."""
 
     def counts(self, cells: Cells, units: Integers) -> Integers:
-        """Reports in each cell, with the task's noise for so many units: int64[m]."""
+        """Reports in each cell, with the noise that ``units`` buy: int64[m]."""
 
 
 @dataclass(frozen=True, eq=False)

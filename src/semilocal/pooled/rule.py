@@ -148,7 +148,7 @@ def last_opened(task: PooledTask, level: Level) -> npt.NDArray[np.bool_]:
 
 
 def difference_noise(task: PooledTask, units: Integers) -> Floats:
-    """Variance of the noise of numbers bought with so many units, as the rule takes it (2 / e^2 per noise)."""
+    """Variance of the noise of numbers by the units they cost, as the rule takes it (2 / e^2 per noise)."""
     rate = units * (task.path_budget / (UNITS * task.max_reports))
     return 2.0 * task.noises / (rate * rate)
 

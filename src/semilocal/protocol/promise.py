@@ -156,7 +156,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise InvalidInput(f"not a promise: {error}") from None
 
     def times(self, rows: int) -> Guarantee:
-        """The promise for a person who plays up to so many participants: losses add up, crowds count rows."""
+        """The promise for a person who plays up to ``rows`` participants: losses add up, crowds count rows."""
         if self.rows != 1 or rows < 1:
             raise InvalidInput(f"rows must be at least 1, and are set once; got {rows} after {self.rows}")
         return msgspec.structs.replace(

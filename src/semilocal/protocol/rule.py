@@ -332,7 +332,7 @@ def roll_call(task: Task, frontier: Frontier) -> Ruling:
 
 
 def possible(task: Task, cells: Cells, responders: Integers, tally: Integers) -> bool:
-    """Whether so many reports can have these sums in every cell; children that a cell does not have count nothing."""
+    """Whether the reports of every cell can have these sums; children that a cell does not have count nothing."""
     if np.any(responders < 0):
         return False
     if not task.hierarchy.has_one_fanout and np.any(tally[~task.hierarchy.child_mask(cells)]):

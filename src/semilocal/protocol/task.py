@@ -68,7 +68,7 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
     size_from : {"responders", "estimate"}
         What the margin of the crowd test takes as the cell's size; "estimate" only for the published code's rule.
     tolerate_liars : int
-        Crowds keep k honest participants even if so many devices lie; randomized response only.
+        Crowds keep k honest participants even if this many devices lie; randomized response only.
     server_key : bytes
         Ed25519 public key (32 bytes) that signs the transcript's checkpoints; empty: they are not signed.
     min_side : tuple of float

@@ -17,7 +17,7 @@ __all__ = ["OneChild", "with_fanout"]
 
 
 def with_fanout(randomizer: Randomizer, fanout: int) -> Randomizer:
-    """The randomizer for so many children: same loss per report, and no noise where there is nothing to choose.
+    """The randomizer for another number of children: same loss per report, no noise where there is nothing to choose.
 
     Examples
     --------

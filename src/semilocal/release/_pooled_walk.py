@@ -154,7 +154,7 @@ class PooledWalk:
         return Counted(value, np.maximum(variance, 0.0), value + shift, np.full(len(asked), self.people[0]))
 
     def _answer(self, queries: int, down: Callable[[Floats], list[_Step]]) -> Floats:
-        """Value, variance and shift of so many queries, given their way down: float64[3, q]."""
+        """Value, variance and shift of the queries, from their way down: float64[3, q]."""
         total = np.zeros((3, queries))
         steps = down(total)
         deeper = np.empty(0)

@@ -134,7 +134,7 @@ class App:
 
 
 def _routes(context: Context, operations: Iterable[Operation]) -> Iterable[Route]:
-    """One route per path, with all methods of the path, so that a refused method is told which are allowed."""
+    """One route per path, with all methods of the path, so that a refused method gets the list of those allowed."""
     paths: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.upper()] = operation

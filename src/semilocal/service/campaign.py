@@ -49,7 +49,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Who may enrol: holders of a one-time token, or anybody. Fake participants can fill a crowd, so "open" is for
         tests and demonstrations.
     capacity : int or None
-        Round 1 opens when so many are enrolled.
+        Round 1 opens when this many participants are enrolled.
     enrolment_seconds : int or None
         Round 1 opens after this time at the latest; None: when the capacity is reached or the administrator starts it.
     """

@@ -259,7 +259,7 @@ class Kept:
         self.regions = 0
 
     def get(self, task: bytes, closed: int) -> Findings | None:
-        """The findings after so many closed rounds, if they are here."""
+        """The findings after ``closed`` rounds, if they are in memory."""
         known = self._kept.get(task)
         if known is None or known[0] != closed:
             return None

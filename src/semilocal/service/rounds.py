@@ -72,7 +72,7 @@ def cancel(store: Store, task: bytes) -> bool:
 
 
 def catch_up(store: Store, campaign: Campaign, closed: int, curator: Curator | None = None) -> Curator:
-    """The curator of a campaign after so many closed rounds.
+    """The curator of a campaign after a given number of closed rounds.
 
     Parameters
     ----------

@@ -279,7 +279,7 @@ class Service:
             return ""
 
     async def fresh(self, task: bytes) -> LiveCampaign:
-        """The copy of a campaign; as it is now where nobody looks after it."""
+        """The copy of a campaign; read again where no task keeps it up to date."""
         live = self.live_campaigns.get(task)
         return live if live is not None and self._interval is not None else await self.refresh(task)
 

@@ -194,7 +194,7 @@ class Half:
         return sum(states.nbytes for _, states in self._kept)
 
     def _parts(self, cells: int) -> Iterator[tuple[slice, Blocks, Room]]:
-        """Reports, their kept states and room to work in, small enough for so many cells."""
+        """Reports, their kept states and room to work in, small enough for a given number of cells."""
         most = max(self.cells, cells, *(len(rows) for rows in self._below), 1)
         step = max(1 << (_PAIRS // most).bit_length() >> 1, _LEAST)  # powers of two: parts are cut without a rest
         room = Room(step * most)

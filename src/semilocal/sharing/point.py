@@ -147,7 +147,7 @@ class Side(NamedTuple):
 
 
 class Room:
-    """Memory for so many (cell, report) pairs that is used again and again: fresh memory costs more than AES.
+    """Memory for a given number of (cell, report) pairs that is used again and again: fresh memory costs more than AES.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def draw_key(rng: np.random.Generator) -> int:
 def draw_rows(
     users: npt.ArrayLike, *, rows: int | None = None, rows_per_user: int = 1, rng: np.random.Generator
 ) -> Integers:
-    """Draw at most so many rows of each person at random: one word of the generator is used, whatever the rows.
+    """Draw at most ``rows_per_user`` rows of each person at random. Uses one word of the generator, whatever the rows.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def choose_rows(people: npt.NDArray[np.integer], *, key: int, rows_per_user: int
 def smallest_scores(
     people: npt.NDArray[np.integer], scores: Integers, rows: Integers, most: int
 ) -> npt.NDArray[np.int64]:
-    """Where the smallest scores of every person are, at most so many of each: int64[m]. Smaller rows win ties."""
+    """Where the smallest scores of every person are, a few of each: int64[m]. Smaller rows win ties."""
     order = np.lexsort((rows, scores, people))
     if not len(order):
         return order

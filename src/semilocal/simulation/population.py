@@ -393,7 +393,7 @@ def report(
     codes : uint64[n]
         That they act from.
     words : callable
-        ``words(there, count)``: so many words of entropy for those in these places, uint64[len(there), count].
+        ``words(there, count)``: ``count`` words of entropy for those in these places, uint64[len(there), count].
     """
     if asked.roll_call:
         return Reports(who, rows, np.empty((len(who), 0), dtype=np.int64))

@@ -32,7 +32,7 @@ CLUSTERS = (
 TOGETHER = 0.72
 _HALVINGS = 40
 _LAND_AND_SEA = 0.84  # the same for large cells: whole parts of a map have nobody
-_LARGE = 8  # so many halvings make cells of a town's size
+_LARGE = 8  # this many halvings make cells of a town's size
 
 PATIENCE = 1_000  # rounds of candidates before a population is called impossible
 

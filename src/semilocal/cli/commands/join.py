@@ -1,7 +1,7 @@
 """``semilocal join``: take part in a campaign with one position.
 
 The position stays on this device; for a task of two servers it leaves in two sealed shares. Stopping and starting again
-is safe at any moment: the vault knows where to go on.
+is safe at any moment: the vault knows where to continue.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ __all__ = ["CHUNK", "ChunkEvaluator", "Wait"]
 
 CHUNK = 4096  # reports; their states at a level with 600 opened cells take 40 MB
 Flags = npt.NDArray[np.bool_]
-Wait = Callable[[bytes, bytes, int], None]  # until an order of a task has so many results
+Wait = Callable[[bytes, bytes, int], None]  # until an order of a task has a given number of results
 
 
 class ChunkEvaluator:

@@ -64,7 +64,7 @@ class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peer_key : str
         The helper's signing key, 64 hex digits, as its operator told it in person.
     capacity : int or None
-        Uploads end when there are so many.
+        Uploads end when there are this many.
     upload_seconds : int or None
         Uploads end after this time at the latest; None: when the capacity is reached or the administrator says so.
     value : AskedValue or None

@@ -135,7 +135,7 @@ class PairService:
 
     @property
     def kept(self) -> bool:
-        """Whether somebody looks after the pairs."""
+        """Whether the task that looks after the pairs is alive."""
         return self._interval is None or (self.keeper is not None and not self.keeper.done())
 
     @property
@@ -284,7 +284,7 @@ class PairService:
         return Operator(self.settings.name, self.settings.origin, self._keys.current, sealing)
 
     def state(self, live: LivePair, *, operator: bool = False) -> dict[str, Any]:
-        """Where a pair stands: for everybody, or for this server's operator, who is told why it does not go on."""
+        """Where a pair stands: for everybody, or for this server's operator, with the reason why it does not go on."""
         fault = self.faults.public(live.task)
         if live.stuck is not None and not live.row.ended:
             fault = live.stuck if operator else PUBLIC

@@ -121,7 +121,7 @@ class OwnWorkers:
         self._stopped = threading.Event()
 
     def wait(self, task: bytes, digest: bytes, count: int, progress: Progress = lambda *_: None) -> None:
-        """Return when an order has so many results.
+        """Return when an order has a given number of results.
 
         Parameters
         ----------

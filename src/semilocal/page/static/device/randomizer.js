@@ -66,7 +66,7 @@ export function placeOf(sums, word) {
   return low;
 }
 
-/** The same noise in a cell with so many children. @param {Fields} fields @param {number} width @returns {Fields} */
+/** The same noise in a cell with another number of children. @param {Fields} fields @param {number} width @returns {Fields} */
 export const forWidth = (fields, width) => (width === fields.fanout ? fields : { ...fields, fanout: width });
 
 /** Words that one report takes; none where there is one child. @param {Fields} fields */

@@ -5,7 +5,7 @@ const KM_PER_DEGREE = (6371.0088 * Math.PI) / 180;
 const DEGREE_STEPS = [30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
 
 /**
- * Where lines are drawn between two values, at most so many.
+ * Where lines are drawn between two values, at most a given number.
  * @param {number} low @param {number} high @param {number} most @param {boolean} degrees @returns {{at: number[], step: number}}
  */
 export function lines(low, high, most, degrees) {
