@@ -23,6 +23,7 @@ from ..geometry.box import Box
 from ..protocol.partition import Partition, Trims
 from ..protocol.rule import TRIM_QUANTILE
 from ..protocol.task import Accounting, Task
+from ..randomizer import RandomizedResponse
 from ..randomizer.values.mechanisms import MAX_EPSILON
 from ..simulation.run import Run
 from .streamed import AnyRun, Rows, count_rows, play_rows
@@ -74,7 +75,7 @@ def plan_split(
     report = tree / (1 + trims)
     if participants < 1 or report < _SMALLEST_EPSILON:
         return Split(0.0, epsilon, _TAU_RANGE[1])
-    noise = math.exp(report) / math.expm1(report) ** 2  # variance per responder of randomized response, two children
+    noise = RandomizedResponse(report, 2).variance()  # per responder
     wanted = _TRIM_SLACK * TRIM_QUANTILE * math.sqrt(_TRIM_LEVELS * noise / participants)
     if wanted > _TAU_HOPELESS:
         return Split(0.0, epsilon, _TAU_RANGE[1])
