@@ -137,6 +137,9 @@ def test_a_dry_run_shows_everything_and_sends_nothing(
         "mean of coordinate(0)", "What it costs you", "Nothing was sent and nothing was written.",
     ):  # fmt: skip
         assert part in out
+    between = "between any two positions inside a participant's published region"
+    assert re.findall(r"wo positions inside that region: (epsilon = [\d.]+)", out) == ["epsilon = 1.5"]  # 1 and 0.5
+    assert f"What it costs you: epsilon = 1.5 (delta = 0) {between}; epsilon = 2.5 (delta = 0) for a moved" in out
     assert not vault.exists()
     assert main(["campaign", "list", "--url", campaign]) == 0
     assert "0 enrolled" in capsys.readouterr().out
