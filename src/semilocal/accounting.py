@@ -47,6 +47,8 @@ class Entry:
         Id of a partition's task; empty for a release.
     anywhere : bool
         Whether ``epsilon`` bounds the loss for any change of one person's position, not only inside a region.
+    rows : int
+        Rows that one person has in this crowd; the losses are for all of them together.
     """
 
     what: str
@@ -57,6 +59,7 @@ class Entry:
     delta: Fraction = Fraction(0)
     task: bytes = b""
     anywhere: bool = False
+    rows: int = 1
 
     @property
     def worst(self) -> Fraction:
@@ -136,6 +139,7 @@ class Ledger:
                 epsilon=rows * entry.epsilon,
                 per_trim=rows * entry.per_trim,
                 delta=min(rows * entry.delta, Fraction(1)),
+                rows=rows * entry.rows,
             )
             for entry in self.entries
         )
@@ -219,7 +223,7 @@ class Ledger:
     def sentences(self) -> str:
         """The totals in words, each with its adjacency and delta."""
         parts = [self._losses() + "."]
-        parts += crowds_words([(entry.k, float(entry.delta)) for entry in self.entries if entry.task])
+        parts += crowds_words([(entry.k, float(entry.delta), entry.rows) for entry in self.entries if entry.task])
         if self.cap is not None:
             parts.append(f"The cap is {float(self.cap):g}; {float(self.cap - self.epsilon_worst):g} is left.")
         return " ".join(parts)

@@ -112,7 +112,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         elif self.outcome == "finished":
             lines.append("Your crowd: unknown; this task keeps no crowd, you may be alone.")
         losses = losses_words(self.epsilon - self.trims * task.epsilon, self.epsilon, own=self.own)
-        crowd = crowds_words([(task.k if task.keeps_crowd else 0, self.delta)])[0]
+        crowd = crowds_words([(task.k if task.keeps_crowd else 0, self.delta, 1)])[0]
         lines.append(f"What you spent: {losses}, if the server followed the protocol. {crowd}")
         if self.moves:
             lines.append(f"You were moved {self.moves} x by TRIM: you are not in this region. Only this device knows.")

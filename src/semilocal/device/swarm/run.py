@@ -68,7 +68,7 @@ def _losses(done: list[Summary]) -> list[str]:
     lines[0] += "."
     inside = max(summary.epsilon - summary.trims * task.epsilon for summary in done)
     losses = losses_words(inside, max(summary.epsilon for summary in done), own=done[0].own)
-    crowd = crowds_words([(task.k if task.keeps_crowd else 0, done[0].delta)])[0]
+    crowd = crowds_words([(task.k if task.keeps_crowd else 0, done[0].delta, 1)])[0]
     worst = max(summary.exposure for summary in done)
     lines.append(f"Losses, releases included: {losses}. {crowd}")
     lines.append(f"Largest exposure against a server that lies: epsilon = {worst:g} along the same cells (delta = 0).")
