@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, MissingExtra, listed_columns
 from .box import Box
 from .crs import check_crs
 from .places import LATITUDE, LONGITUDE
@@ -109,7 +109,7 @@ def _narwhals() -> Any:
 def _columns(table: Any, wanted: Sequence[str], names: Sequence[str]) -> list[Any]:
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise InvalidInput(f"the frame has no column {missing[0]!r}; it has {_listed(names)}")
+        raise InvalidInput(f"the frame has no column {missing[0]!r}; it has {listed_columns(names)}")
     chosen = table.select(*dict.fromkeys(wanted))
     chosen = chosen.collect() if hasattr(chosen, "collect") else chosen
     return [chosen[name] for name in wanted]
@@ -124,10 +124,12 @@ def _column_for(axis: str, names: Sequence[str]) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise InvalidInput(f"{_listed(found)} could all be the axis {axis!r}; leave one, or name the axis like it")
+        raise InvalidInput(
+            f"{listed_columns(found)} could all be the axis {axis!r}; leave one, or name the axis like it"
+        )
     raise InvalidInput(
-        f"the frame has no column for the axis {axis!r}; it has {_listed(names)}; rename the columns, or name the axes "
-        "of the box like them: Box(lower, upper, names=...)"
+        f"the frame has no column for the axis {axis!r}; it has {listed_columns(names)}; rename the columns, or name "
+        "the axes of the box like them: Box(lower, upper, names=...)"
     )
 
 
@@ -168,8 +170,3 @@ def _geometry_points(frame: Any, box: Box) -> Floats:
         raise InvalidInput(f"the geometry of row {row} is {kind}, not a Point; correct or remove it")
     points = np.asarray(shapely.get_coordinates(shapes), dtype=np.float64)
     return points[:, ::-1] if latitude_first(box) else points
-
-
-def _listed(names: Sequence[Any]) -> str:
-    shown = ", ".join(repr(name) for name in names[:20])
-    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")
