@@ -111,12 +111,16 @@ class Ledger:
         return self.spend(f'counts, trust "{task.trust}"', task.epsilon, anywhere=True)
 
     def settle(self, partition: Partition) -> Ledger:
-        """Count the TRIMs that the paths of a run had, instead of those that its task allows. They are public."""
-        trims = int(partition.path_trims.max(initial=0))
-        task = partition.task.id
-        return replace(
-            self, entries=tuple(replace(entry, trims=trims) if entry.task == task else entry for entry in self.entries)
+        """Count the TRIMs that the paths of a run had, instead of those that its task allows. They are public.
+
+        Where fewer than k took part, they are the crowd.
+        """
+        trims, people = int(partition.path_trims.max(initial=0)), int(partition.crowds.sum())
+        entries = tuple(
+            replace(entry, trims=trims, k=min(entry.k, people)) if entry.task == partition.task.id else entry
+            for entry in self.entries
         )
+        return replace(self, entries=entries)
 
     def spend(self, what: str, epsilon: float | Fraction, *, anywhere: bool = False) -> Ledger:
         """Spend epsilon on a release: between any two positions inside a region, or ``anywhere`` in the domain."""
@@ -197,7 +201,8 @@ class Ledger:
         if tasks != [partition.task.id]:
             raise InvalidInput(f"a promise is for one partition; this ledger has {len(tasks)}: use sentences()")
         trims = int(partition.path_trims.max(initial=0))
-        one = promise(partition.task, releases, trims=trims, counted="run", simulated=simulated)
+        people = int(partition.crowds.sum())
+        one = promise(partition.task, releases, trims=trims, counted="run", participants=people, simulated=simulated)
         return one.times(self.rows)
 
     def __str__(self) -> str:

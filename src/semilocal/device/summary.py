@@ -108,7 +108,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         name = "Your region" if self.outcome == "finished" else "Reached so far"
         lines.append(f"{name}: {self.place()} (cell {self.cell}).")
         if self.crowd is not None:
-            lines.append(f"Your crowd: {self.crowd} answered for this region, you included.")
+            fewer = f" That is fewer than k = {task.k}: too few took part, or some dropped out."
+            small = task.keeps_crowd and self.crowd < task.k
+            lines.append(f"Your crowd: {self.crowd} answered for this region, you included.{fewer if small else ''}")
         elif self.outcome == "finished":
             lines.append("Your crowd: unknown; this task keeps no crowd, you may be alone.")
         losses = losses_words(self.epsilon - self.trims * task.epsilon, self.epsilon, own=self.own)

@@ -327,8 +327,9 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             out.append("No TRIM is on the path: nobody was moved.")
         out += self._parts(", after the partition")
         if self.k:
+            given = "" if self.simulated else ", if so many take part and nobody drops out"
             out.append(
-                f"Crowd: at least {wording.published(self.k, self.rows)}, except "
+                f"Crowd: at least {wording.published(self.k, self.rows)}{given}, except "
                 f"with probability at most delta = {self.delta:g} for every participant."
                 + (" Some of them may have been moved there and live elsewhere." if self.trims else "")
             )
@@ -381,6 +382,7 @@ def promise(
     *,
     trims: int | None = None,
     counted: Counted = "limit",
+    participants: int | None = None,
     simulated: bool = False,
 ) -> Guarantee:
     """What a task promises, with what is released after its partition.
@@ -393,6 +395,8 @@ def promise(
         T where it is known: the largest of a run's ``Partition.path_trims`` (``counted="run"``), or that of one
         region (``counted="region"``). The task's limit if left out.
     counted : {"limit", "run", "region"}
+    participants : int, optional
+        How many took part, where it is known: fewer than k are a smaller crowd, and the promise says so.
     simulated : bool
 
     Examples
@@ -414,7 +418,7 @@ def promise(
         adjacency="inside",
         epsilon=task.epsilon + sum(loss for _, loss in added),
         delta=task.delta if task.keeps_crowd else 1.0,
-        k=task.k if task.keeps_crowd else 0,
+        k=0 if not task.keeps_crowd else task.k if participants is None else min(task.k, participants),
         report=task.epsilon,
         trims=task.max_trims if trims is None else trims,
         counted=counted,

@@ -7,11 +7,12 @@ import math
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import semilocal as sl
 from semilocal.accounting import Ledger
-from semilocal.errors import InvalidInput
+from semilocal.errors import InvalidInput, NoCrowdWarning
 from semilocal.protocol import task as task_module
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.promise import Guarantee, promise
@@ -134,6 +135,27 @@ def test_a_crowd_of_rows_is_not_called_a_crowd_of_people(rows: int, people: int)
         assert f"k = 50 {counted} are published in a region" in text
         assert f"({people - 1} others)" in text
         assert ("49 others" in text) == (rows == 1)
+
+
+def test_no_crowd_of_k_is_promised_where_fewer_took_part() -> None:
+    points = np.random.default_rng(3).random((30, 2))
+    for rule in ("trim", "all"):
+        task = build(rule=rule)
+        with pytest.warns(NoCrowdWarning):
+            run = sl.simulate(points, task, rng=np.random.default_rng(1))
+        spent = Ledger.of(task).settle(run.partition)
+        found = spent.guarantee(run.partition, simulated=True)
+        assert found.k == 30
+        for text in (found.sentence(), found.text(), spent.sentences()):
+            assert "k = 30 participants are published in a region (29 others)" in text
+            assert "49 others" not in text
+
+
+def test_a_statement_says_what_a_crowd_needs() -> None:
+    needs = "if so many take part and nobody drops out"
+    assert needs in promise(TASKS["trim"]).text()
+    assert needs not in promise(TASKS["trim"], trims=0, counted="run", simulated=True).text()
+    assert needs not in promise(TASKS["each"]).text()
 
 
 def test_the_crowd_of_each_expense_counts_its_own_rows() -> None:
