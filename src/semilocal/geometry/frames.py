@@ -55,6 +55,7 @@ def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floa
     """
     if hasattr(frame, "crs"):
         return _geometry_points(frame, box), frame_columns(frame, others) if others else []
+    frame = _with_index(frame)
     table = _narwhals().from_native(frame, allow_series=True, pass_through=True)
     if table is frame:
         raise InvalidInput(f"points must be an array or a data frame; got {type(frame).__name__}")
@@ -71,12 +72,13 @@ def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floa
 
 def frame_columns(frame: Any, names: Sequence[str]) -> list[npt.NDArray[Any]]:
     """Columns of any content without gaps."""
-    table = _narwhals().from_native(frame)
+    table = _narwhals().from_native(_with_index(frame))
     return [_content(column) for column in _columns(table, names, table.collect_schema().names())]
 
 
 def column_names(frame: Any) -> list[str]:
-    """The names of a frame's columns; none of a series, or of what is no frame that we know."""
+    """The names of a frame's columns and of its index; none of a series, or of what is no frame that we know."""
+    frame = _with_index(frame)
     table = _narwhals().from_native(frame, allow_series=True, pass_through=True)
     if table is frame or isinstance(table, _narwhals().Series):
         return []
@@ -87,7 +89,7 @@ def count_content(frame: Any, names: Sequence[str]) -> dict[str, tuple[int, int]
     """How many rows of each column hold something, and how many different things: gaps and blank text do not count."""
     if not names:
         return {}
-    table = _narwhals().from_native(frame)
+    table = _narwhals().from_native(_with_index(frame))
     found = {}
     for name, column in zip(names, _columns(table, names, table.collect_schema().names()), strict=True):
         filled = column.drop_nulls()
@@ -96,6 +98,15 @@ def count_content(frame: Any, names: Sequence[str]) -> dict[str, tuple[int, int]
             filled = filled.filter(filled != "")
         found[name] = len(filled), filled.n_unique()
     return found
+
+
+def _with_index(frame: Any) -> Any:
+    """A pandas frame with the named levels of its index as columns: they may say whose row it is."""
+    levels = getattr(getattr(frame, "index", None), "names", None)
+    if levels is None or not hasattr(frame, "columns"):
+        return frame
+    named = [name for name in levels if isinstance(name, str) and name not in frame.columns]
+    return frame.reset_index(level=named) if named else frame
 
 
 def _narwhals() -> Any:
