@@ -20,7 +20,7 @@ from .crs import check_crs
 from .places import LATITUDE, LONGITUDE
 from .shapes import latitude_first
 
-__all__ = ["column_names", "count_content", "frame_columns", "frame_points", "is_frame"]
+__all__ = ["axes_in_order", "column_names", "count_content", "frame_columns", "frame_points", "is_frame"]
 
 # One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
 _MARKS = (
@@ -68,6 +68,14 @@ def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floa
     found = _columns(table, [*axes, *others], names)
     points = np.column_stack([_numbers(column, column.name) for column in found[: len(axes)]])
     return points, [_content(column) for column in found[len(axes) :]]
+
+
+def axes_in_order(names: Sequence[str], box: Box) -> list[str]:
+    """The columns of the axes, in their order; the columns as they are if they are not called like the axes."""
+    try:
+        return [_column_for(axis, names) for axis in box.names]
+    except InvalidInput:
+        return list(names)
 
 
 def frame_columns(frame: Any, names: Sequence[str]) -> list[npt.NDArray[Any]]:
