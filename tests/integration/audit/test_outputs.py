@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semilocal.audit.outputs import COMMANDS, FILE, OPTIONS, Job, Worlds, differing, equal_worlds, outputs_of
+from semilocal.audit.outputs import COMMANDS, FILE, OPTIONS, TAU, Job, Worlds, differing, equal_worlds, outputs_of
 from semilocal.errors import InvalidInput
 
 
@@ -16,6 +16,21 @@ def worlds() -> Worlds:
 
 def test_equal_transcripts_give_equal_bytes(worlds: Worlds) -> None:
     assert dict(zip(COMMANDS, differing(COMMANDS, worlds), strict=True)) == {command: [] for command in COMMANDS}
+
+
+def test_maps_points_tables_and_statements_tell_no_more_than_the_transcript(worlds: Worlds) -> None:
+    pytest.importorskip("pyarrow")
+    job = (FILE, *OPTIONS, "--tau", f"{TAU}")
+    commands = [
+        ("partition", *job, "--html", "map.html", "--explain"),
+        ("partition", *job, "--out", "regions.parquet"),
+        ("partition", *job, "--engine", "arrow", "--out", "regions.csv"),
+        ("counts", *job, "--grid", "3x3", "--html", "map.html", "--out", "counts.geojson"),
+        ("counts", *job, "--grid", "3x3", "--clip", "--explain"),
+        ("points", *job, "--out", "points.csv", "--json"),
+        ("points", *job),
+    ]
+    assert differing(commands, worlds) == [[]] * len(commands)
 
 
 def test_shares_of_moved_participants_would_be_seen(worlds: Worlds) -> None:
