@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semilocal.audit.outputs import COMMANDS, FILE, OPTIONS, TAU, Job, Worlds, differing, equal_worlds, outputs_of
+from semilocal.audit.outputs import COMMANDS, FILE, OPTIONS, SHARED, Job, Worlds, differing, equal_worlds, outputs_of
 from semilocal.errors import InvalidInput
 
 
@@ -18,17 +18,14 @@ def test_equal_transcripts_give_equal_bytes(worlds: Worlds) -> None:
     assert dict(zip(COMMANDS, differing(COMMANDS, worlds), strict=True)) == {command: [] for command in COMMANDS}
 
 
-def test_maps_points_tables_and_statements_tell_no_more_than_the_transcript(worlds: Worlds) -> None:
+def test_parquet_engines_maps_and_points_tell_no_more_than_the_transcript(worlds: Worlds) -> None:
     pytest.importorskip("pyarrow")
-    job = (FILE, *OPTIONS, "--tau", f"{TAU}")
     commands = [
-        ("partition", *job, "--html", "map.html", "--explain"),
-        ("partition", *job, "--out", "regions.parquet"),
-        ("partition", *job, "--engine", "arrow", "--out", "regions.csv"),
-        ("counts", *job, "--grid", "3x3", "--html", "map.html", "--out", "counts.geojson"),
-        ("counts", *job, "--grid", "3x3", "--clip", "--explain"),
-        ("points", *job, "--out", "points.csv", "--json"),
-        ("points", *job),
+        ("partition", *SHARED, "--out", "regions.parquet"),
+        ("partition", *SHARED, "--engine", "arrow", "--out", "regions.csv"),
+        ("counts", *SHARED, "--grid", "3x3", "--html", "map.html", "--out", "counts.geojson"),
+        ("counts", *SHARED, "--grid", "3x3", "--clip", "--explain"),
+        ("points", *SHARED, "--json"),
     ]
     assert differing(commands, worlds) == [[]] * len(commands)
 
@@ -50,7 +47,7 @@ def test_a_picture_shows_no_positions(worlds: Worlds) -> None:
 
 def test_other_transcripts_are_not_called_equal(worlds: Worlds) -> None:
     """The comparison sees a difference: with another seed the counts are others."""
-    one, other = outputs_of([Job(COMMANDS[2], worlds.stayed, worlds.seed + more) for more in (0, 1)])
+    one, other = outputs_of([Job(COMMANDS[3], worlds.stayed, worlds.seed + more) for more in (0, 1)])
     assert one != other
 
 
