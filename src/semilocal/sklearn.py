@@ -141,12 +141,12 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     def pass_through(self, X: npt.ArrayLike) -> Floats:
         """Return positions as they are, shape (n, d): to ask a model about them. Never for training positions."""
         check_is_fitted(self)
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, copy=True))
+        return self._numbers(X, reset=False, copy=True)
 
     def _release(self, X: npt.ArrayLike) -> Floats:
         if self.method not in ("quantize", "resample"):
             raise InvalidInput(f"method must be 'quantize' or 'resample'; got {self.method!r}")
-        points = np.asarray(validate_data(self, X, dtype=np.float64, ensure_min_samples=2))
+        points = self._numbers(X, ensure_min_samples=2)
         domain = self._domain(points)
         self._check_order(domain)
         task = Task.build(
@@ -160,6 +160,14 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         if self.public_data:
             self.move_shares_ = run.move_shares
         return self._points(run.partition.boxes[run.regions])
+
+    def _numbers(self, X: npt.ArrayLike, **options: Any) -> Floats:
+        try:
+            return np.asarray(validate_data(self, X, dtype=np.float64, **options))
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+        raise InvalidInput("X must hold numbers only; a cell that is none was found. Convert or remove such rows")
 
     def _check_order(self, domain: Box) -> None:
         """Refuse columns that are called like the axes and stand in another order: they are taken by their place."""

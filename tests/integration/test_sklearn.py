@@ -218,3 +218,15 @@ def test_columns_in_another_order_than_the_axes_are_refused(names: list[str]) ->
     private = transformer.fit_transform(points[names[::-1]])
     assert private[:, 1].mean() == pytest.approx(41, abs=5)
     transformer.fit(points.rename(columns=dict(zip(names, "ab", strict=True))))  # no names of axes: by their place
+
+
+def test_a_cell_that_is_no_number_is_not_repeated() -> None:
+    points = np.random.default_rng(3).random((50, 2)).astype(object)
+    points[7, 0] = "13.377713 E"
+    transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), random_state=1)
+    with pytest.raises(InvalidInput, match="X must hold numbers only") as refusal:
+        transformer.fit(points)
+    error: BaseException | None = refusal.value
+    assert "377713" not in str(error)
+    assert error is not None
+    assert error.__context__ is None, "a traceback would show it"
