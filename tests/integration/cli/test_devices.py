@@ -220,6 +220,19 @@ def test_a_campaign_that_default_devices_refuse_is_warned_about(
     assert "10 is left. Lower --epsilon" in err
 
 
+def test_a_start_with_fewer_than_k_is_warned_about(
+    capsys: pytest.CaptureFixture[str], campaign: str, tmp_path: Path
+) -> None:
+    code, out, err = run(capsys, "campaign", "start", "walkers", "--url", campaign)
+    assert code == 0
+    assert "is collecting" in out
+    assert "warning: 0 enrolled are fewer than k = 20: the only region is the whole domain" in err
+    assert (
+        "with 0 participants, fewer than k = 20: nobody has a crowd; round 1 is open"
+        in (tmp_path / "log.txt").read_text()
+    )
+
+
 def test_a_campaign_is_shown_in_words(capsys: pytest.CaptureFixture[str], campaign: str) -> None:
     code, out, _ = run(capsys, "campaign", "show", "walkers", "--url", campaign)
     assert code == 0

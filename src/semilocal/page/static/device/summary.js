@@ -72,7 +72,7 @@ function afterLines(found, entry) {
   if (!found.rounds) return [opening(found), NOTHING_SPENT];
   const lines = [opening(found), `${found.outcome === "finished" ? "Your region" : "Reached so far"}: ${placeWords(task.tree, entry.state.cell)}.`];
   const fewer = keepsCrowd(task) && found.crowd !== null && found.crowd < task.k;
-  if (found.crowd !== null) lines.push(`Your crowd: ${found.crowd} answered for this region, you included.${fewer ? ` That is fewer than k = ${task.k}: too few took part, or some dropped out.` : ""}`);
+  if (found.crowd !== null) lines.push(`Your crowd: ${found.crowd} answered for this region, you included.${fewer ? ` The crowd of k = ${task.k} was missed: too few took part, or some dropped out.` : ""}`);
   else if (found.outcome === "finished") lines.push("Your crowd: unknown; this task keeps no crowd, you may be alone.");
   const inside = found.epsilon - found.trims * epsilonOfTask(task);
   const more = withValues(ownOf(plan));
