@@ -194,14 +194,12 @@ def close(campaign: server.Campaign, /, *, office: server.Office = server.Office
 
 
 def _start(client: AdminClient, task: str) -> None:
-    from ...sharing.kinds import is_pair_task
-
-    data = client.task(task)
-    if not is_pair_task(data):
-        asked, enrolled = decode(data, Task), client.state(task).enrolled
-        if asked.keeps_crowd and enrolled < asked.k:
+    state = client.state(task)
+    if isinstance(state, State):
+        asked = decode(client.task(task), Task)
+        if asked.keeps_crowd and state.enrolled < asked.k:
             warnings.warn(
-                f"{enrolled:,} enrolled are fewer than k = {asked.k}: the only region is the whole domain, without the "
+                f"{state.enrolled:,} enrolled are fewer than k = {asked.k}: the only region is the whole domain, without the "
                 "crowd that was promised",
                 UserWarning,
                 stacklevel=2,
