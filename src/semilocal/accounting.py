@@ -47,6 +47,8 @@ class Entry:
         Id of a partition's task; empty for a release.
     anywhere : bool
         Whether ``epsilon`` bounds the loss for any change of one person's position, not only inside a region.
+    rows : int
+        Rows that one person has in this crowd; the losses are for all of them together.
     """
 
     what: str
@@ -57,6 +59,7 @@ class Entry:
     delta: Fraction = Fraction(0)
     task: bytes = b""
     anywhere: bool = False
+    rows: int = 1
 
     @property
     def worst(self) -> Fraction:
@@ -108,12 +111,16 @@ class Ledger:
         return self.spend(f'counts, trust "{task.trust}"', task.epsilon, anywhere=True)
 
     def settle(self, partition: Partition) -> Ledger:
-        """Count the TRIMs that the paths of a run had, instead of those that its task allows. They are public."""
-        trims = int(partition.path_trims.max(initial=0))
-        task = partition.task.id
-        return replace(
-            self, entries=tuple(replace(entry, trims=trims) if entry.task == task else entry for entry in self.entries)
+        """Count the TRIMs that the paths of a run had, instead of those that its task allows. They are public.
+
+        Where fewer than k took part, they are the crowd.
+        """
+        trims, people = int(partition.path_trims.max(initial=0)), int(partition.crowds.sum())
+        entries = tuple(
+            replace(entry, trims=trims, k=min(entry.k, people)) if entry.task == partition.task.id else entry
+            for entry in self.entries
         )
+        return replace(self, entries=entries)
 
     def spend(self, what: str, epsilon: float | Fraction, *, anywhere: bool = False) -> Ledger:
         """Spend epsilon on a release: between any two positions inside a region, or ``anywhere`` in the domain."""
@@ -136,6 +143,7 @@ class Ledger:
                 epsilon=rows * entry.epsilon,
                 per_trim=rows * entry.per_trim,
                 delta=min(rows * entry.delta, Fraction(1)),
+                rows=rows * entry.rows,
             )
             for entry in self.entries
         )
@@ -193,7 +201,8 @@ class Ledger:
         if tasks != [partition.task.id]:
             raise InvalidInput(f"a promise is for one partition; this ledger has {len(tasks)}: use sentences()")
         trims = int(partition.path_trims.max(initial=0))
-        one = promise(partition.task, releases, trims=trims, counted="run", simulated=simulated)
+        people = int(partition.crowds.sum())
+        one = promise(partition.task, releases, trims=trims, counted="run", participants=people, simulated=simulated)
         return one.times(self.rows)
 
     def __str__(self) -> str:
@@ -219,7 +228,7 @@ class Ledger:
     def sentences(self) -> str:
         """The totals in words, each with its adjacency and delta."""
         parts = [self._losses() + "."]
-        parts += crowds_words([(entry.k, float(entry.delta)) for entry in self.entries if entry.task])
+        parts += crowds_words([(entry.k, float(entry.delta), entry.rows) for entry in self.entries if entry.task])
         if self.cap is not None:
             parts.append(f"The cap is {float(self.cap):g}; {float(self.cap - self.epsilon_worst):g} is left.")
         return " ".join(parts)

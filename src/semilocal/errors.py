@@ -36,6 +36,10 @@ name or a reason: sequences that move the cursor, hide a line or turn the direct
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class SemilocalError(Exception):
@@ -161,6 +165,9 @@ class NoCrowdWarning(UserWarning):
     """A region holds fewer than k participants."""
 
 
+MOST_NAMES = 20  # of columns in one message
+# A name that is a number, or holds one with decimals: a file without a line of names has somebody's row in its place.
+_CELL = re.compile(r"[-+]?\d+([._]\d+)?|.*\d[.,]\d.*", re.DOTALL)
 MOST = 300  # characters of one value
 MOST_LINES = 20_000  # characters of a text with several lines
 _SPACES = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
@@ -195,6 +202,25 @@ def printable(text: str, *, most: int = MOST, lines: bool = False) -> str:
     else:
         kept = _HIDDEN.sub("", _SPACES.sub(" ", kept))
     return kept if len(text) <= most else f"{kept[:most]}… ({len(text):,} characters)"
+
+
+def listed_columns(names: Sequence[object]) -> str:
+    """The names of columns, for a message; not if they look like somebody's row.
+
+    Examples
+    --------
+    >>> listed_columns(["lon", "lat"])
+    "'lon', 'lat'"
+    >>> listed_columns(["anna", "13.3777", "52.5162"])
+    '3 columns that are not listed, because numbers stand where names should be: is there a first line with names?'
+    """
+    if any(isinstance(name, str) and _CELL.fullmatch(name.strip()) for name in names):
+        return (
+            f"{len(names)} columns that are not listed, because numbers stand where names should be: is there a first "
+            "line with names?"
+        )
+    shown = ", ".join(repr(name) for name in names[:MOST_NAMES])
+    return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
 def is_plain(text: str) -> bool:

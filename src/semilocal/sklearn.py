@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from .accounting import Ledger
 from .arrays import Floats
-from .errors import InvalidInput, MissingExtra
+from .errors import InvalidInput, MissingExtra, listed_columns
 from .geometry.box import Box
+from .geometry.frames import axes_in_order
 from .protocol.task import Accounting, Rule, Task
 from .release.point_release import centres, draws
 from .simulation.simulate import simulate
@@ -140,14 +141,16 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     def pass_through(self, X: npt.ArrayLike) -> Floats:
         """Return positions as they are, shape (n, d): to ask a model about them. Never for training positions."""
         check_is_fitted(self)
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, copy=True))
+        return self._numbers(X, reset=False, copy=True)
 
     def _release(self, X: npt.ArrayLike) -> Floats:
         if self.method not in ("quantize", "resample"):
             raise InvalidInput(f"method must be 'quantize' or 'resample'; got {self.method!r}")
-        points = np.asarray(validate_data(self, X, dtype=np.float64, ensure_min_samples=2))
+        points = self._numbers(X, ensure_min_samples=2)
+        domain = self._domain(points)
+        self._check_order(domain)
         task = Task.build(
-            self._domain(points), epsilon=self.epsilon, delta=self.delta, k=self.k, rule=self.rule,
+            domain, epsilon=self.epsilon, delta=self.delta, k=self.k, rule=self.rule,
             accounting=self.accounting, max_trims=self.max_trims,
         )  # fmt: skip
         run = simulate(points, task, rng=_generator(self.random_state))
@@ -157,6 +160,23 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         if self.public_data:
             self.move_shares_ = run.move_shares
         return self._points(run.partition.boxes[run.regions])
+
+    def _numbers(self, X: npt.ArrayLike, **options: Any) -> Floats:
+        try:
+            return np.asarray(validate_data(self, X, dtype=np.float64, **options))
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+        raise InvalidInput("X must hold numbers only; a cell that is none was found. Convert or remove such rows")
+
+    def _check_order(self, domain: Box) -> None:
+        """Refuse columns that are called like the axes and stand in another order: they are taken by their place."""
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        wanted = axes_in_order(names, domain)
+        if names != wanted:
+            raise InvalidInput(
+                f"the columns are {listed_columns(names)}; give them in the order of the box: X[{wanted}]"
+            )
 
     def _points(self, boxes: Floats) -> Floats:
         """One position per region in boxes float64[n, 2, d]."""

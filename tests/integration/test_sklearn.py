@@ -204,3 +204,29 @@ def test_randomness_is_an_argument() -> None:
 def test_the_core_does_not_import_scikit_learn() -> None:
     program = "import sys, semilocal, semilocal.release; assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("names", [["latitude", "longitude"], ["lat", "lon"]])
+def test_columns_in_another_order_than_the_axes_are_refused(names: list[str]) -> None:
+    """Porto is 41 N, 8 W: both orders lie inside a map of the world."""
+    pandas = pytest.importorskip("pandas")
+    box = sl.Box((-180, -90), (180, 90), names=("longitude", "latitude"))
+    points = pandas.DataFrame(np.random.default_rng(3).normal((41, -8), 0.01, (400, 2)), columns=names)
+    transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=box, random_state=1)
+    with pytest.raises(InvalidInput, match="give them in the order of the box: X"):
+        transformer.fit(points)
+    private = transformer.fit_transform(points[names[::-1]])
+    assert private[:, 1].mean() == pytest.approx(41, abs=5)
+    transformer.fit(points.rename(columns=dict(zip(names, "ab", strict=True))))  # no names of axes: by their place
+
+
+def test_a_cell_that_is_no_number_is_not_repeated() -> None:
+    points = np.random.default_rng(3).random((50, 2)).astype(object)
+    points[7, 0] = "13.377713 E"
+    transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), random_state=1)
+    with pytest.raises(InvalidInput, match="X must hold numbers only") as refusal:
+        transformer.fit(points)
+    error: BaseException | None = refusal.value
+    assert "377713" not in str(error)
+    assert error is not None
+    assert error.__context__ is None, "a traceback would show it"

@@ -30,7 +30,7 @@ from ..simulation.simulate import simulate
 from .attacker import Pair, attack, choose_neighbour, play
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
 from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, value_loss
-from .outputs import COMMANDS, differing, equal_worlds
+from .outputs import COMMANDS, SHARED, differing, equal_worlds
 from .pooled import attack_pooled, forget_spending, worst_pair
 from .sums import attack_sums, worst_sums
 
@@ -212,7 +212,8 @@ def published(runs: int, rng: np.random.Generator) -> list[Finding]:
     method = f"{len(pairs)} pairs of worlds"
     out = []
     for command, share in zip(COMMANDS, shares[:-1], strict=True):
-        what = f"semilocal {command[0]} {' '.join(command[-3:])}: writes more than the transcript tells"
+        words = [word for word in command if word not in SHARED]
+        what = f"semilocal {' '.join(words)}: writes more than the transcript tells"
         out.append(Finding(what, "share", 0.0, share, method))
     what = "planted: semilocal partition that prints the share of moved participants"
     return [*out, Finding(what, "share", 0.0, shares[-1], method, broken=True)]

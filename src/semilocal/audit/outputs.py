@@ -26,7 +26,7 @@ from ..geometry.box import Box
 from ..protocol.task import Task
 from ..simulation.simulate import simulate
 
-__all__ = ["COMMANDS", "OPTIONS", "CommandRun", "Worlds", "differing", "equal_worlds", "outputs_of"]
+__all__ = ["COMMANDS", "FILE", "OPTIONS", "SHARED", "CommandRun", "Worlds", "differing", "equal_worlds", "outputs_of"]
 
 FILE = "people.csv"
 UNIT = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
@@ -36,11 +36,14 @@ OPTIONS = (
     "--quiet",
 )  # fmt: skip
 # command, its own options, and the options of the task; each writes all that it can
+SHARED = (FILE, *OPTIONS, "--tau", f"{TAU}")
 COMMANDS: tuple[tuple[str, ...], ...] = (
-    ("partition", FILE, *OPTIONS, "--tau", f"{TAU}", "--out", "regions.geojson"),
-    ("partition", FILE, *OPTIONS, "--tau", f"{TAU}", "--out", "regions.csv", "--json"),
-    ("counts", FILE, *OPTIONS, "--tau", f"{TAU}", "--grid", "4x4", "--json"),
-    ("counts", FILE, *OPTIONS, "--tau", f"{TAU}", "--grid", "4x4", "--out", "counts.csv"),
+    ("partition", *SHARED, "--out", "regions.geojson"),
+    ("partition", *SHARED, "--out", "regions.csv", "--json"),
+    ("partition", *SHARED, "--html", "map.html", "--explain"),
+    ("counts", *SHARED, "--grid", "4x4", "--json"),
+    ("counts", *SHARED, "--grid", "4x4", "--out", "counts.csv"),
+    ("points", *SHARED, "--out", "points.csv"),
     # y is the same in both worlds and so few get no partition: the values are the transcript, and they are equal
     ("mean", FILE, *OPTIONS, "--function", "coordinate:y", "--json"),
 )

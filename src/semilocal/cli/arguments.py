@@ -299,7 +299,8 @@ def _check_inside(position: tuple[float, ...], box: Box, example: str) -> None:
     if outside:
         mistake = likely_mistake(np.array([position]), box) if all(map(math.isfinite, position)) else ""
         raise OutsideDomain(
-            f"the position is outside the task's domain {box}: its {' and '.join(outside)} is not in that range. "
+            f"the position is outside the task's domain {box}: its {' and '.join(outside)} "
+            f"{'is' if len(outside) == 1 else 'are'} not in that range. "
             + ("The axes look swapped: name" if "swapped" in mistake else "To say which number is which, name")
             + f" them: --position {example}"
         )

@@ -28,7 +28,8 @@ class CampaignOptions:
     trust
         whom the participants trust; two-servers is experimental, and then --k and --delta are left out
     epsilon
-        loss between two positions inside a region, in all
+        trust nobody: loss of the map between two positions inside a region, to which each release adds its own;
+        two servers: loss in all, for any change of position
     k
         the smallest crowd of a region
     delta

@@ -123,9 +123,9 @@ class Job:
         column = None if value is None else _column(value, table)
         box, tree = _domain(data.bounds, table)
         points, clipped = fit(table, box, clip=data.clip)
-        if clipped:
-            count = f"{clipped:,} of {len(table):,}" if data.public_data else "some"
-            warnings.warn(f"--clip moved {count} positions to the edge of {box}", UserWarning, stacklevel=2)
+        if data.clip:  # whether anybody was outside is not public
+            what = f"moved {clipped:,} of {len(table):,} positions" if data.public_data else "moves positions outside"
+            warnings.warn(f"--clip {what} to the edge of {box}", UserWarning, stacklevel=2)
         rows = chosen_rows(people, table, rng)
         if rows is not None:
             points, column = points[rows], None if column is None else column.rows(rows)

@@ -47,16 +47,16 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return an exit code of ``exits.EXIT_CODES``. Errors are one line on stderr."""
     try:
-        if argv is None:
-            gc.disable()  # modules are not garbage: a collection would only take time, now and when Python ends
-            call = read_words(sys.argv[1:])
-            gc.freeze()
-            gc.enable()
-        else:
-            call = read_words(argv)
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # ours: each is for the person at the terminal
             warnings.showwarning = _show_warning
+            if argv is None:
+                gc.disable()  # modules are not garbage: collecting would only cost time, now and at the end
+                call = read_words(sys.argv[1:])
+                gc.freeze()
+                gc.enable()
+            else:
+                call = read_words(argv)
             return int(call() or DONE)
     except SemilocalError as error:
         return _refuse(str(error))

@@ -15,7 +15,7 @@ from ..arrays import Integers
 from ..errors import InvalidInput
 from ..io.points import Table
 from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
-from ..simulation.person_columns import COMMAND, check_rows_are_people, count_filled, person_columns
+from ..simulation.person_columns import COMMAND, DEVICES, check_rows_are_people, count_filled, person_columns
 from .arguments import whole
 from .options import group, option
 
@@ -81,7 +81,8 @@ def chosen_rows(people: People, table: Table, rng: np.random.Generator) -> Integ
     """The rows that stand for people, ascending, None for all; refuses a file that holds some people several times."""
     if people.user is None:
         labels = {name: count_filled(codes) for name, codes in table.labels.items()}
-        check_rows_are_people(table.path, labels, COMMAND)
+        several = isinstance(people, PeopleWithRows)
+        check_rows_are_people(table.path, labels, COMMAND if several else DEVICES)
         return None
     (codes,) = table.labels.values()
     if (codes < 0).any():

@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import os
 import stat
+import warnings
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,14 @@ READ_ELSEWHERE = frozenset(
 )  # fmt: skip
 
 
+_ALMOST = 0.9  # of two names that are spelled nearly the same
+
+
 class Environment(Env):
     """Variables that begin with the name of the command.
 
-    A name that fits no option is refused, and so is an option's name without that of the command.
+    A name that fits no option is refused, and so is an option's name without the whole name of the command. One that
+    is almost that of an option, and of no command, is warned about: it may belong to another program.
     """
 
     def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
@@ -51,15 +56,27 @@ class Environment(Env):
         if not commands:
             return
         known = {self._convert_argument(commands, one): one for one in arguments if one.parse}
-        without_command = {PREFIX + full.removeprefix(prefix): full for full in known}
+        partly = [self._prefix(commands[:words]) for words in range(len(commands))]
+        without_command = {short + full.removeprefix(prefix): full for full in known for short in partly}
         for name in os.environ:
             if name in without_command and name not in READ_ELSEWHERE:
                 raise InvalidInput(f"{name}: names no command; write {without_command[name]}, or unset it")
+            if _names_no_command(name):
+                near = difflib.get_close_matches(name, known, n=1, cutoff=_ALMOST)
+                if near:
+                    warnings.warn(f"{name} is not used; did you mean {near[0]}?", UserWarning, stacklevel=2)
             if name.startswith(prefix) and name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 advice = f"did you mean {near[0]}?" if near else "unset it"
                 raise InvalidInput(f"{name}: {' '.join(commands)} has no such option; {advice}")
         super().__call__(app, commands, arguments)
+
+
+def _names_no_command(name: str) -> bool:
+    from .main import COMMANDS
+
+    others = (PREFIX + command.upper() + "_" for command in COMMANDS)
+    return name.startswith(PREFIX) and name not in READ_ELSEWHERE | {CONFIG} and not name.startswith(tuple(others))
 
 
 def read_settings(commands: Collection[str]) -> Dict | None:

@@ -15,7 +15,7 @@ from ..protocol.promise_words import crowds_words, losses_words
 from ..protocol.task import Task
 from .vault import Contents, Membership, pinned_plan, pinned_task
 
-__all__ = ["Outcome", "Summary", "enrolment_advice", "summarise"]
+__all__ = ["Outcome", "Summary", "crowd_words", "enrolment_advice", "summarise"]
 
 Outcome = Literal["finished", "lost", "cancelled", "refused", "unfinished"]
 
@@ -112,8 +112,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         elif self.outcome == "finished":
             lines.append("Your crowd: unknown; this task keeps no crowd, you may be alone.")
         losses = losses_words(self.epsilon - self.trims * task.epsilon, self.epsilon, own=self.own)
-        crowd = crowds_words([(task.k if task.keeps_crowd else 0, self.delta)])[0]
-        lines.append(f"What you spent: {losses}, if the server followed the protocol. {crowd}")
+        lines.append(f"What you spent: {losses}, if the server followed the protocol. {crowd_words(task, self.crowd)}")
         if self.moves:
             lines.append(f"You were moved {self.moves} x by TRIM: you are not in this region. Only this device knows.")
         revealed = "this region, its crowd, and in which rounds you answered; these are unprotected by design"
@@ -131,6 +130,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
                 "same one."
             )
         return "\n".join(lines)
+
+
+def crowd_words(task: Task, smallest: int | None) -> str:
+    """What a task promised about crowds, and that it was missed if the smallest one is below k."""
+    if task.keeps_crowd and smallest is not None and smallest < task.k:
+        return f"The crowd of k = {task.k} was missed: too few took part, or some dropped out."
+    return crowds_words([(task.k if task.keeps_crowd else 0, task.delta, 1)])[0]
 
 
 def summarise(contents: Contents, entry: Membership) -> Summary:

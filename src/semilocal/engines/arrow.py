@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, Integers
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, MissingExtra, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from .histogram import Lookup
@@ -83,7 +83,7 @@ class ArrowSource(Streamed):
             raise InvalidInput("rows_per_person needs person, the column that says whose row it is")
         check_columns(schema, self.columns, box, "the rows")
         if person is not None and person not in schema.names:
-            raise InvalidInput(f"there is no column {person!r}; there are {_listed(schema.names)}")
+            raise InvalidInput(f"there is no column {person!r}; there are {listed_columns(schema.names)}")
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -186,7 +186,9 @@ class ArrowSource(Streamed):
             return attached_batches(self, hierarchy, lookup)
         missing = [name for name in keep if name not in self.schema.names]
         if missing:
-            raise InvalidInput(f"there is no column {missing[0]!r} to keep; there are {_listed(self.schema.names)}")
+            raise InvalidInput(
+                f"there is no column {missing[0]!r} to keep; there are {listed_columns(self.schema.names)}"
+            )
         kept = self._chosen(list(keep)) if keep else None
         return write_rows(Path(path), attached_batches(self, hierarchy, lookup), add, kept=kept, inputs=self._inputs)
 
@@ -354,7 +356,7 @@ def check_there(schema: Any, columns: Sequence[str], where: str) -> None:
     for name in columns:
         if schema.names.count(name) != 1:
             how_many = "two columns" if name in schema.names else "no column"
-            raise InvalidInput(f"{where}: has {how_many} {name!r}; the columns are {_listed(schema.names)}")
+            raise InvalidInput(f"{where}: has {how_many} {name!r}; the columns are {listed_columns(schema.names)}")
 
 
 def check_same(schema: Any, first: Any, columns: Sequence[str], file: str, first_file: str) -> None:
@@ -370,7 +372,3 @@ def _reason(error: Exception) -> str:
     """What Arrow says, without the value that it could not read: it may be somebody's position."""
     words = str(error).splitlines()[0]
     return re.sub(r"(invalid value|Float value|Integer value|got \d+):? .*", r"\1", words)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names[:20]) + (" …" if len(names) > 20 else "")

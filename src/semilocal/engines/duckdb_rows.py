@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, listed_columns
 from ..geometry.box import Box
 from ..simulation.people import Scores
 from .duckdb import DuckDBSource, load_duckdb, reporting_failures
@@ -132,7 +132,7 @@ def choose_rows(
         The column that has the number of each row. The chosen rows are in this order.
     """
     if person not in relation.columns:
-        raise InvalidInput(f"there is no column {person!r}; the columns are: {', '.join(relation.columns)}")
+        raise InvalidInput(f"there is no column {person!r}; the columns are {listed_columns(relation.columns)}")
     who = DUCKDB.name(person)
     every = [DUCKDB.name(column) for column in relation.columns if column != ROW]
     with reporting_failures():
@@ -209,15 +209,16 @@ def _read_parquet(connection: Any, files: list[str], columns: Sequence[str], tex
 
 
 def _read_csv(connection: Any, files: list[str], columns: Sequence[str], texts: Sequence[str]) -> Any:
+    # Told to skip nothing, because it would take a later line for the header where lines are of different lengths.
     for file in files:
-        found = connection.read_csv(file, header=True).columns
+        found = connection.read_csv(file, header=True, skiprows=0).columns
         for name in (*columns, *texts):
             if name not in found:
                 if len(found) == 1:
                     _refuse_ragged(connection, file, found[0], name)
-                raise InvalidInput(f"{file}: there is no column {name!r}; the columns are: {', '.join(found)}")
+                raise InvalidInput(f"{file}: there is no column {name!r}; the columns are {listed_columns(found)}")
     types = dict.fromkeys(columns, "DOUBLE") | dict.fromkeys(texts, "VARCHAR")
-    return connection.read_csv(files, header=True, dtype=types, union_by_name=True)
+    return connection.read_csv(files, header=True, skiprows=0, dtype=types, union_by_name=True)
 
 
 def _refuse_ragged(connection: Any, file: str, header: str, name: str) -> None:

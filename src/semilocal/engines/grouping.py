@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, Integers, sort_with_order
-from ..errors import InvalidInput
+from ..errors import InvalidInput, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from ..hierarchy.dyadic import BoxTree
@@ -94,7 +94,9 @@ class Grouping(Streamed):
 
     def _check_numbers(self, columns: Sequence[str]) -> None:
         if missing := [column for column in columns if column not in self._types]:
-            raise InvalidInput(f"there is no column {missing[0]!r}; the columns are: {', '.join(self._types)}")
+            raise InvalidInput(
+                f"there is no column {missing[0]!r}; the columns are {listed_columns(list(self._types))}"
+            )
         for column in columns:
             what, numbers = self._types[column]
             if not numbers:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Integers
-from ..errors import InvalidInput
+from ..errors import InvalidInput, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Cells
 from ..hierarchy.dyadic import BoxTree
@@ -142,7 +142,7 @@ class Wanted:
         """Check the options against the columns that the rows have."""
         kept = tuple(columns if keep is None else keep)
         if missing := [name for name in kept if name not in columns]:
-            raise InvalidInput(f"there is no column {missing[0]!r} to keep; the columns are: {', '.join(columns)}")
+            raise InvalidInput(f"there is no column {missing[0]!r} to keep; the columns are {listed_columns(columns)}")
         if len(acting) not in (0, box.dimensions):
             raise InvalidInput(f"acting must be {box.dimensions} names, one per axis; got {tuple(acting)}")
         names = [*kept, region, *(add or {}), *acting, *([moves] if moves else [])]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ..errors import EngineFailed, InvalidInput
+from ..errors import EngineFailed, InvalidInput, listed_columns
 from ..geometry.box import Box
 from ..simulation.people import Scores
 from .expressions import SPARK, score
@@ -75,7 +75,9 @@ def open_files(files: Sequence[str], columns: Sequence[str], *, texts: Sequence[
             kinds = {field.name: field.dataType for field in frame.schema.fields}
             for column in wanted:
                 if column not in kinds:
-                    raise InvalidInput(f"{name}: there is no column {column!r}; the columns are: {', '.join(kinds)}")
+                    raise InvalidInput(
+                        f"{name}: there is no column {column!r}; the columns are {listed_columns(list(kinds))}"
+                    )
                 if kinds[column] != first[column]:
                     raise InvalidInput(
                         f"column {column!r} holds {kinds[column].simpleString()} in {name} but "
@@ -158,7 +160,7 @@ def _choose_rows(frame: Any, person: str, rows_per_person: int, key: int, order:
     same rows are chosen.
     """
     if person not in frame.columns:
-        raise InvalidInput(f"there is no column {person!r}; the columns are: {', '.join(frame.columns)}")
+        raise InvalidInput(f"there is no column {person!r}; the columns are {listed_columns(frame.columns)}")
     who, every = SPARK.name(person), [SPARK.name(column) for column in frame.columns]
     with reporting_failures():
         nobody = frame.where(f"{who} IS NULL").count()

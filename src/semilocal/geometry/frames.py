@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, MissingExtra, listed_columns
 from .box import Box
 from .crs import check_crs
 from .places import LATITUDE, LONGITUDE
 from .shapes import latitude_first
 
-__all__ = ["column_names", "count_content", "frame_columns", "frame_points", "is_frame", "listed_names"]
+__all__ = ["axes_in_order", "column_names", "count_content", "frame_columns", "frame_points", "is_frame"]
 
 # One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
 _MARKS = (
@@ -55,6 +55,7 @@ def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floa
     """
     if hasattr(frame, "crs"):
         return _geometry_points(frame, box), frame_columns(frame, others) if others else []
+    frame = _with_index(frame)
     table = _narwhals().from_native(frame, allow_series=True, pass_through=True)
     if table is frame:
         raise InvalidInput(f"points must be an array or a data frame; got {type(frame).__name__}")
@@ -69,14 +70,23 @@ def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floa
     return points, [_content(column) for column in found[len(axes) :]]
 
 
+def axes_in_order(names: Sequence[str], box: Box) -> list[str]:
+    """The columns of the axes, in their order; the columns as they are if they are not called like the axes."""
+    try:
+        return [_column_for(axis, names) for axis in box.names]
+    except InvalidInput:
+        return list(names)
+
+
 def frame_columns(frame: Any, names: Sequence[str]) -> list[npt.NDArray[Any]]:
     """Columns of any content without gaps."""
-    table = _narwhals().from_native(frame)
+    table = _narwhals().from_native(_with_index(frame))
     return [_content(column) for column in _columns(table, names, table.collect_schema().names())]
 
 
 def column_names(frame: Any) -> list[str]:
-    """The names of a frame's columns; none of a series, or of what is not a frame that we know."""
+    """The names of a frame's columns and of its index; none of a series, or of what is not a frame that we know."""
+    frame = _with_index(frame)
     table = _narwhals().from_native(frame, allow_series=True, pass_through=True)
     if table is frame or isinstance(table, _narwhals().Series):
         return []
@@ -87,7 +97,7 @@ def count_content(frame: Any, names: Sequence[str]) -> dict[str, tuple[int, int]
     """How many rows of each column hold something, and how many different things: gaps and blank text do not count."""
     if not names:
         return {}
-    table = _narwhals().from_native(frame)
+    table = _narwhals().from_native(_with_index(frame))
     found = {}
     for name, column in zip(names, _columns(table, names, table.collect_schema().names()), strict=True):
         filled = column.drop_nulls()
@@ -96,6 +106,15 @@ def count_content(frame: Any, names: Sequence[str]) -> dict[str, tuple[int, int]
             filled = filled.filter(filled != "")
         found[name] = len(filled), filled.n_unique()
     return found
+
+
+def _with_index(frame: Any) -> Any:
+    """A pandas frame with the named levels of its index as columns: they may say whose row it is."""
+    levels = getattr(getattr(frame, "index", None), "names", None)
+    if levels is None or not hasattr(frame, "columns"):
+        return frame
+    named = [name for name in levels if isinstance(name, str) and name not in frame.columns]
+    return frame.reset_index(level=named) if named else frame
 
 
 def _narwhals() -> Any:
@@ -109,7 +128,7 @@ def _narwhals() -> Any:
 def _columns(table: Any, wanted: Sequence[str], names: Sequence[str]) -> list[Any]:
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise InvalidInput(f"the frame has no column {missing[0]!r}; it has {listed_names(names)}")
+        raise InvalidInput(f"the frame has no column {missing[0]!r}; it has {listed_columns(names)}")
     chosen = table.select(*dict.fromkeys(wanted))
     chosen = chosen.collect() if hasattr(chosen, "collect") else chosen
     return [chosen[name] for name in wanted]
@@ -124,10 +143,12 @@ def _column_for(axis: str, names: Sequence[str]) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise InvalidInput(f"{listed_names(found)} could all be the axis {axis!r}; leave one, or name the axis like it")
+        raise InvalidInput(
+            f"{listed_columns(found)} could all be the axis {axis!r}; leave one, or name the axis like it"
+        )
     raise InvalidInput(
-        f"the frame has no column for the axis {axis!r}; it has {listed_names(names)}; rename the columns, or name the "
-        "axes of the box like them: Box(lower, upper, names=...)"
+        f"the frame has no column for the axis {axis!r}; it has {listed_columns(names)}; rename the columns, or name "
+        "the axes of the box like them: Box(lower, upper, names=...)"
     )
 
 
@@ -168,9 +189,3 @@ def _geometry_points(frame: Any, box: Box) -> Floats:
         raise InvalidInput(f"the geometry of row {row} is {kind}, not a Point; correct or remove it")
     points = np.asarray(shapely.get_coordinates(shapes), dtype=np.float64)
     return points[:, ::-1] if latitude_first(box) else points
-
-
-def listed_names(names: Sequence[Any]) -> str:
-    """Names of columns for a message, at most twenty."""
-    shown = ", ".join(repr(name) for name in names[:20])
-    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")

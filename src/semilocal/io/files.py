@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from glob import glob
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,15 +28,17 @@ def check_outputs(
     outputs : mapping of str to (Path or None, sequence of str)
         By the name of the option: the file, and the endings its name may have (any, if there are none).
     inputs : sequence of path or None
-        Files that must not be overwritten, under whatever name.
+        Files, folders and patterns of files that must not be overwritten, under whatever name.
 
     Raises
     ------
     InvalidInput
         If the ending is another, the folder is missing or not writable, the name is a folder's, the file is an input
-        (also through a link), or two outputs are the same file.
+        (also through a link) or lies in an input folder, or two outputs are the same file.
     """
-    taken: dict[Path, str] = {Path(path).resolve(): f"the input {path}" for path in inputs if path is not None}
+    given = [Path(path) for path in inputs if path is not None]
+    taken = {file.resolve(): f"the input {file}" for path in given for file in _files(path)}
+    folders = {path.resolve(): path for path in given if path.is_dir()}
     for option, (path, endings) in outputs.items():
         if path is None:
             continue
@@ -53,6 +56,11 @@ def check_outputs(
         same = next((what for known, what in taken.items() if known == target or _linked(known, target)), None)
         if same is not None:
             raise InvalidInput(f"{option} {path}: is the same file as {same}, which it would overwrite; take another")
+        around = next((folder for known, folder in folders.items() if known in target.parents), None)
+        if around is not None:
+            raise InvalidInput(
+                f"{option} {path}: lies in the input {around}, and would be read with it the next time; write elsewhere"
+            )
         taken[target] = f"{option} {path}"
 
 
@@ -104,6 +112,13 @@ def _can_write(folder: Path) -> bool:
             return True
     except OSError:
         return False
+
+
+def _files(path: Path) -> list[Path]:
+    """The files that an input names: a file, all in a folder, all that fit a pattern."""
+    if path.is_dir():
+        return [file for file in path.rglob("*") if file.is_file()]
+    return [path] if path.exists() else [Path(name) for name in glob(str(path), recursive=True)]
 
 
 def _linked(one: Path, other: Path) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..arrays import Floats, Integers, arrow_values, is_number, on_all_cores
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, MissingExtra, listed_columns
 from .arrow import NOBODY, codes_of, numbers_of, read_csv
 
 __all__ = ["Pieces", "TableFile", "open_source"]
@@ -107,7 +107,7 @@ class _CsvFile(TableFile):
             )
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
-            raise InvalidInput(f"{path}, line 1: column {repeated[0]!r} is there twice; rename one of them")
+            raise InvalidInput(f"{path}, line 1: {listed_columns(repeated[:1])} is there twice; rename one of them")
         self.columns = names
 
     def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:

@@ -34,7 +34,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats
+from ..arrays import Floats, as_floats
 from ..errors import InvalidInput, ServerViolation
 from ..hierarchy.base import ROOT
 from ..randomizer.widths import with_fanout
@@ -138,7 +138,7 @@ class Participant:
             raise ServerViolation("bad-plan", str(error)) from None
         check_task(task, plan, policy)
         plan.check_value(value)
-        position = np.asarray(point, dtype=np.float64).reshape(1, -1)
+        position = as_floats(point, "the position", infinite=True).reshape(1, -1)
         code = int(task.hierarchy.codes(position)[0])
         self.task = task
         self.plan = plan

@@ -83,7 +83,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     Examples
     --------
     >>> print(Guarantee.plain("curator", 0.5, presence=0.25).sentence())
-    epsilon = 0.25 (delta = 0) between a person taking part or not; 0.5 between any two positions of one person anywhere in the domain; trusts a curator who holds all positions.
+    epsilon = 0.25 (delta = 0) between a person taking part or not; epsilon = 0.5 (delta = 0) between any two positions of one person anywhere in the domain; trusts a curator who holds all positions.
     """  # noqa: E501
 
     trust: Trust
@@ -201,18 +201,18 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
-        return f"{wording.published(self.k)}, except with probability delta = {self.delta:g}"
+        return f"{wording.published(self.k, self.rows)}, except with probability delta = {self.delta:g}"
 
     def sentence(self) -> str:
         """The promise in one sentence: every loss with its adjacency and delta."""
         if self.epsilon is None:
             parts = ["no loss is bounded: this is no differential privacy"]
         else:
-            parts = [f"epsilon = {self.epsilon:g} (delta = {self._delta:g}) between {self.between}"]
+            parts = [f"{wording.loss_words(self.epsilon, self._delta)} between {self.between}"]
         if self.moved is not None:
-            parts.append(f"{self.moved:g} for {wording.MOVED}{self._with_values}: {self._price}")
+            parts.append(f"{wording.loss_words(self.moved)} for {wording.MOVED}{self._with_values}: {self._price}")
         if self.adjacency == "presence" and self.anywhere is not None:
-            parts.append(f"{self.anywhere:g} between {wording.BETWEEN['anywhere']}")
+            parts.append(f"{wording.loss_words(self.anywhere, self._delta)} between {wording.BETWEEN['anywhere']}")
         if self.crowd:
             parts.append(self.crowd)
         if self.adjacency != "inside":
@@ -230,12 +230,9 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         out += [self.about] if self.about else []
         out += self._regions() if self.adjacency == "inside" else self._plain()
         if self.rows > 1:
-            people = (
-                f" k = {self.k} participants are at least {math.ceil(self.k / self.rows)} people." if self.k else ""
-            )
             out.append(
                 f"One person may have {self.rows} rows: the losses above are for all rows of one person together. "
-                f"Crowds count rows, not people.{people}"
+                "Crowds count rows, not people."
             )
         return [*out, *self.notes]
 
@@ -321,14 +318,18 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 "that. The other way round, and between two moved positions, nothing is promised."
             )
             if self.accounting and self.counted == "limit":
-                which = "first" if self.accounting == "core" else "second"
-                out.append(f'Accounting "{self.accounting}": the epsilon that was asked for is the {which} number.')
+                core = self.accounting == "core"
+                which, asked = ("first", self.report) if core else ("second", (1 + self.trims) * self.report)
+                without = ", without the releases" if self.releases else ""
+                own = f"the task's own epsilon, {asked:g}, is the {which} number{without}"
+                out.append(f'Accounting "{self.accounting}": {own}.')
         elif self.rule == "trim":
             out.append("No TRIM is on the path: nobody was moved.")
         out += self._parts(", after the partition")
         if self.k:
+            given = "" if self.simulated else ", if so many take part and nobody drops out"
             out.append(
-                f"Crowd: at least k = {self.k} participants are published in a region, so {self.k - 1} others, except "
+                f"Crowd: at least {wording.published(self.k, self.rows)}{given}, except "
                 f"with probability at most delta = {self.delta:g} for every participant."
                 + (" Some of them may have been moved there and live elsewhere." if self.trims else "")
             )
@@ -381,6 +382,7 @@ def promise(
     *,
     trims: int | None = None,
     counted: Counted = "limit",
+    participants: int | None = None,
     simulated: bool = False,
 ) -> Guarantee:
     """What a task promises, with what is released after its partition.
@@ -393,6 +395,8 @@ def promise(
         T where it is known: the largest of a run's ``Partition.path_trims`` (``counted="run"``), or that of one
         region (``counted="region"``). The task's limit if left out.
     counted : {"limit", "run", "region"}
+    participants : int, optional
+        How many took part, where it is known: fewer than k are a smaller crowd, and the promise says so.
     simulated : bool
 
     Examples
@@ -414,7 +418,7 @@ def promise(
         adjacency="inside",
         epsilon=task.epsilon + sum(loss for _, loss in added),
         delta=task.delta if task.keeps_crowd else 1.0,
-        k=task.k if task.keeps_crowd else 0,
+        k=0 if not task.keeps_crowd else task.k if participants is None else min(task.k, participants),
         report=task.epsilon,
         trims=task.max_trims if trims is None else trims,
         counted=counted,

@@ -11,8 +11,8 @@ from typing import Literal
 
 __all__ = [
     "BETWEEN", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED", "Adjacency", "Trust",
-    "anywhere_words", "crowds_words", "factor_words", "losses_words", "priced", "published", "times_words",
-    "values_words",
+    "anywhere_words", "crowds_words", "factor_words", "loss_words", "losses_words", "priced", "published",
+    "times_words", "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
@@ -47,7 +47,7 @@ SEEDED = (
 def losses_words(epsilon: float, moved: float, *, own: str = "") -> str:
     """Both losses inside regions, each with its adjacency and delta; ``own`` as in a :class:`Guarantee`."""
     values = values_words(own)
-    words = f"epsilon = {epsilon:g} (delta = 0) between {BETWEEN['inside']}{values}"
+    words = f"{loss_words(epsilon)} between {BETWEEN['inside']}{values}"
     return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {MOVED}{values}"
 
 
@@ -58,23 +58,39 @@ def values_words(own: str) -> str:
 
 def anywhere_words(epsilon: float) -> str:
     """A loss that holds for any change of position, with its adjacency and delta."""
-    return f"epsilon = {epsilon:g} (delta = 0) between {BETWEEN['anywhere']}"
+    return f"{loss_words(epsilon)} between {BETWEEN['anywhere']}"
 
 
-def crowds_words(crowds: Sequence[tuple[int, float]]) -> list[str]:
-    """What (k, delta) of one or more partitions promise about crowds, in sentences."""
+def loss_words(epsilon: float, delta: float = 0.0) -> str:
+    """A loss with its delta."""
+    return f"epsilon = {epsilon:g} (delta = {delta:g})"
+
+
+def crowds_words(crowds: Sequence[tuple[int, float, int]]) -> list[str]:
+    """What (k, delta, rows per person) of one or more partitions promise about crowds, in sentences."""
     parts = [
-        f"{published(k)}, except with probability delta = {delta:g}." if k else "No crowd is promised."
-        for k, delta in crowds
+        f"{published(k, rows)}, except with probability delta = {delta:g}." if k else "No crowd is promised."
+        for k, delta, rows in crowds
     ]
     if len(crowds) > 1:
         parts.append("Crowds do not compose: fewer than k may share all of a participant's regions.")
     return parts
 
 
-def published(k: int) -> str:
-    """A crowd of k."""
-    return f"k = {k} participants are published in a region ({k - 1} others)"
+def published(k: int, rows: int = 1) -> str:
+    """A crowd of k participants; of as many rows, where one person may have several.
+
+    Examples
+    --------
+    >>> published(50)
+    'k = 50 participants are published in a region (49 others)'
+    >>> published(50, rows=3)
+    'k = 50 rows are published in a region, of at least 17 people (16 others)'
+    """
+    if rows == 1:
+        return f"k = {k} participants are published in a region ({k - 1} others)"
+    people = -(-k // rows)
+    return f"k = {k} rows are published in a region, of at least {people} people ({people - 1} others)"
 
 
 def priced(what: str, epsilon: float, *, own: str = "") -> str:

@@ -21,7 +21,7 @@ from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
-from ..geometry.frames import column_names, count_content, frame_points, is_frame
+from ..geometry.frames import frame_points, is_frame
 from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
@@ -29,7 +29,7 @@ from ..protocol.column import Column, read_column, stored_column
 from ..protocol.promise import Trust
 from ..protocol.task import Task, check_alone
 from ..simulation.people import draw_rows
-from ..simulation.person_columns import CALL, Filled, check_rows_are_people, person_columns
+from ..simulation.person_columns import CALL, check_frame
 from .pooled_counts import PooledCounts, pooled_counts, run_pooled
 from .split import Split, partition_for_values, plan_values
 from .streamed import Rows, check_source, check_stored, count_rows, play_rows
@@ -202,9 +202,8 @@ def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Na
 
     Refuses a frame in which a column tells people apart and repeats some, unless it was said whose rows they are.
     """
-    if is_frame(points) and named.get("users") is None and not named.get("rows_are_people"):
-        labels = count_content(points, person_columns(column_names(points)))
-        check_rows_are_people("the frame", {name: Filled(*counted) for name, counted in labels.items()}, CALL)
+    if named.get("users") is None and not named.get("rows_are_people"):
+        check_frame(points, CALL)
     columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
     if not columns or isinstance(points, Source):
         return points, named

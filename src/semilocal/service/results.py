@@ -227,9 +227,11 @@ class Findings(RegionFiles):
 
 def campaign_promise(partition: Partition, plan: Plan) -> Guarantee:
     """What a campaign promised, with the TRIMs that its paths had."""
+    people = int(partition.crowds.sum())
     if partition.task.rule != "trim":
-        return promise(partition.task, plan)
-    return promise(partition.task, plan, trims=int(partition.path_trims.max(initial=0)), counted="run")
+        return promise(partition.task, plan, participants=people)
+    trims = int(partition.path_trims.max(initial=0))
+    return promise(partition.task, plan, trims=trims, counted="run", participants=people)
 
 
 def counts_document(

@@ -33,6 +33,7 @@ from .stores.base import Store, What
 from .writer import Writer
 
 if TYPE_CHECKING:
+    from ..protocol.task import Task
     from .pair.service import PairService
 
 __all__ = ["LiveCampaign", "Service", "describe_step", "label", "poll_after"]
@@ -218,7 +219,8 @@ class Service:
             live = await self.refresh(task)
             if before is not None:
                 self.closings += 1
-                log.info("%s: %s", label(live.campaign), describe_step(before, live.status))
+                words = describe_step(before, live.status, task=live.campaign.task)
+                log.info("%s: %s", label(live.campaign), words)
 
     async def _keep(self, interval: float) -> None:
         """Look after the campaigns for as long as the worker lives, whatever happens."""
@@ -366,8 +368,8 @@ def label(campaign: Campaign) -> str:
     return f"campaign {campaign.name!r} ({campaign.task.id.hex()[:12]})"
 
 
-def describe_step(before: Status, after: Status) -> str:
-    """A step of a campaign in words, for the log.
+def describe_step(before: Status, after: Status, *, task: Task | None = None) -> str:
+    """A step of a campaign in words, for the log; with the task, whether enough took part for its crowd.
 
     Examples
     --------
@@ -379,6 +381,8 @@ def describe_step(before: Status, after: Status) -> str:
     """
     if before.phase == "enrolling":
         done = f"enrolment ended with {before.enrolled} participants"
+        if task is not None and task.keeps_crowd and before.enrolled < task.k:
+            done += f", fewer than k = {task.k}: nobody has a crowd"
     else:
         done = f"round {before.round} closed with {before.received} reports"
     if after.ended:

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import Integers
 from ..errors import InvalidInput
+from ..geometry.frames import column_names, count_content, is_frame
 
 __all__ = [
     "CALL",
     "COMMAND",
+    "DEVICES",
+    "POPULATION",
     "SOURCE",
     "Filled",
     "Ways",
+    "check_frame",
     "check_rows_are_people",
     "count_filled",
     "person_columns",
@@ -41,7 +45,7 @@ class Filled(NamedTuple):
 
 
 class Ways(NamedTuple):
-    """What to write: one row of each person, several, or every row is another person."""
+    """What to write: one row of each person, several (empty where that cannot be), or every row is another person."""
 
     one: str
     several: str
@@ -49,7 +53,9 @@ class Ways(NamedTuple):
 
 
 COMMAND = Ways("--user {name!r}", "--rows-per-user M", "--rows-are-people")
+DEVICES = COMMAND._replace(several="")  # a device is one person
 CALL = Ways("users={name!r}", "rows_per_user=M", "rows_are_people=True")
+POPULATION = Ways("semilocal.draw_rows(frame[{name!r}], rng=rng)", "", "so with the columns of positions alone")
 SOURCE = Ways("person={name!r}", "rows_per_person=M", "rows_are_people=True")
 
 
@@ -97,6 +103,14 @@ def check_rows_are_people(where: object, labels: Mapping[str, Filled], ways: Way
             raise InvalidInput(
                 f"{where}: column {name!r} looks like a person, and some have several rows. The promise is made to "
                 f"people: a person with several rows would lose epsilon for each of them and fill a crowd alone. Use "
-                f"{ways.one.format(name=name)} to draw one row per person (or {ways.several} with a promise M times "
-                f"weaker); if every row really is another person, say {ways.rows_are_people}"
+                f"{ways.one.format(name=name)} to draw one row per person"
+                + (f" (or {ways.several} with a promise M times weaker)" if ways.several else "")
+                + f"; if every row really is another person, say {ways.rows_are_people}"
             )
+
+
+def check_frame(points: Any, ways: Ways) -> None:
+    """Refuse a data frame in which the same person seems to have several rows; arrays have no names to tell by."""
+    if is_frame(points):
+        labels = count_content(points, person_columns(column_names(points)))
+        check_rows_are_people("the frame", {name: Filled(*counted) for name, counted in labels.items()}, ways)

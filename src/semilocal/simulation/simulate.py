@@ -19,6 +19,7 @@ from ..protocol.partition import Partition
 from ..protocol.task import Task
 from .coded import CodedPopulation
 from .entropy import DeviceSecrets, Entropy
+from .person_columns import POPULATION, check_frame
 from .population import Answering, Asked, Detail, Population, SortedPopulation
 from .run import LOST, Round, Run
 
@@ -40,7 +41,7 @@ def simulate(
     Parameters
     ----------
     points : array_like, shape (n, d)
-        One position per participant, inside the task's box.
+        One position per participant, inside the task's box. A data frame in which somebody has several rows is refused.
     task : Task
     rng : numpy.random.Generator
         Source of randomness; not needed if ``secrets`` are given and nobody drops out.
@@ -84,6 +85,7 @@ def simulate(
     (True, np.True_)
     """
     _check_arguments(task, rng, detail, dropout, secrets)
+    check_frame(points, POPULATION)
     entropy = DeviceSecrets(secrets, task.id) if isinstance(secrets, Sequence) else secrets
     population: CodedPopulation | SortedPopulation
     if detail == "tallies" and not dropout:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semilocal.audit.outputs import COMMANDS, FILE, OPTIONS, CommandRun, Worlds, differing, equal_worlds, outputs_of
+from semilocal.audit.outputs import (
+    COMMANDS,
+    FILE,
+    OPTIONS,
+    SHARED,
+    CommandRun,
+    Worlds,
+    differing,
+    equal_worlds,
+    outputs_of,
+)
 from semilocal.errors import InvalidInput
 
 
@@ -16,6 +26,18 @@ def worlds() -> Worlds:
 
 def test_equal_transcripts_give_equal_bytes(worlds: Worlds) -> None:
     assert dict(zip(COMMANDS, differing(COMMANDS, worlds), strict=True)) == {command: [] for command in COMMANDS}
+
+
+def test_parquet_engines_maps_and_points_tell_no_more_than_the_transcript(worlds: Worlds) -> None:
+    pytest.importorskip("pyarrow")
+    commands = [
+        ("partition", *SHARED, "--out", "regions.parquet"),
+        ("partition", *SHARED, "--engine", "arrow", "--out", "regions.csv"),
+        ("counts", *SHARED, "--grid", "3x3", "--html", "map.html", "--out", "counts.geojson"),
+        ("counts", *SHARED, "--grid", "3x3", "--clip", "--explain"),
+        ("points", *SHARED, "--json"),
+    ]
+    assert differing(commands, worlds) == [[]] * len(commands)
 
 
 def test_shares_of_moved_participants_would_be_seen(worlds: Worlds) -> None:
@@ -35,7 +57,7 @@ def test_a_picture_shows_no_positions(worlds: Worlds) -> None:
 
 def test_other_transcripts_are_not_called_equal(worlds: Worlds) -> None:
     """The comparison sees a difference: with another seed the counts are others."""
-    one, other = outputs_of([CommandRun(COMMANDS[2], worlds.stayed, worlds.seed + more) for more in (0, 1)])
+    one, other = outputs_of([CommandRun(COMMANDS[3], worlds.stayed, worlds.seed + more) for more in (0, 1)])
     assert one != other
 
 

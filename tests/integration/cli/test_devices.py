@@ -137,6 +137,9 @@ def test_a_dry_run_shows_everything_and_sends_nothing(
         "mean of coordinate(0)", "What it costs you", "Nothing was sent and nothing was written.",
     ):  # fmt: skip
         assert part in out
+    between = "between any two positions inside a participant's published region"
+    assert re.findall(r"wo positions inside that region: (epsilon = [\d.]+)", out) == ["epsilon = 1.5"]  # 1 and 0.5
+    assert f"What it costs you: epsilon = 1.5 (delta = 0) {between}; epsilon = 2.5 (delta = 0) for a moved" in out
     assert not vault.exists()
     assert main(["campaign", "list", "--url", campaign]) == 0
     assert "0 enrolled" in capsys.readouterr().out
@@ -215,6 +218,19 @@ def test_a_campaign_that_default_devices_refuse_is_warned_about(
     assert code == 0
     assert "warning: devices with default limits would refuse: the task may cost epsilon = " in err
     assert "10 is left. Lower --epsilon" in err
+
+
+def test_a_start_with_fewer_than_k_is_warned_about(
+    capsys: pytest.CaptureFixture[str], campaign: str, tmp_path: Path
+) -> None:
+    code, out, err = run(capsys, "campaign", "start", "walkers", "--url", campaign)
+    assert code == 0
+    assert "is collecting" in out
+    assert "warning: 0 enrolled are fewer than k = 20: the only region is the whole domain" in err
+    assert (
+        "with 0 participants, fewer than k = 20: nobody has a crowd; round 1 is open"
+        in (tmp_path / "log.txt").read_text()
+    )
 
 
 def test_a_campaign_is_shown_in_words(capsys: pytest.CaptureFixture[str], campaign: str) -> None:

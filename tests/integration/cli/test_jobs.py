@@ -274,10 +274,22 @@ def test_points_outside_are_refused_with_file_line_and_fix_unless_clipped(
         assert part in err
     code, _, err = run(capsys, "partition", path, *UNIT, *COMMON, "--clip")
     assert code == 0
-    assert "--clip moved some positions" in err
+    assert "--clip moves positions outside to the edge" in err
     assert (
         "--clip moved 2 of 42 positions" in run(capsys, "partition", path, *UNIT, *COMMON, "--clip", "--public-data")[2]
     )
+
+
+def test_a_clipped_job_does_not_tell_whether_anybody_was_outside(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    said = []
+    for x in ("1.5", "1.0"):
+        path = tmp_path / "people.csv"
+        path.write_text("x,y\n" + "0.5,0.5\n" * 40 + f"{x},0.5\n")
+        said.append(run(capsys, "partition", path, *UNIT, *COMMON, "--clip", "--seed", "1", "--quiet"))
+    assert said[0][0] == 0
+    assert said[0] == said[1]
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

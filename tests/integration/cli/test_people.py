@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from semilocal.cli.people import People, PeopleWithRows, chosen_rows, person_labels
+from semilocal.errors import InvalidInput
+from semilocal.io.points import read_points
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 
 PEOPLE = 1_000
@@ -49,6 +52,14 @@ def test_with_more_rows_the_promise_is_scaled(capsys: pytest.CaptureFixture[str]
     assert two["privacy"]["epsilon"] == pytest.approx(2 * one["privacy"]["epsilon"])
     said = "".join(run(capsys, *words, "2")[1:])
     assert "One person may have 2 rows" in said
+
+
+@pytest.mark.parametrize(("options", "several"), [(People(), False), (PeopleWithRows(), True)])
+def test_a_refusal_advises_only_options_that_the_command_has(table: Path, options: People, several: bool) -> None:
+    found = read_points(table, labels=person_labels(options))
+    with pytest.raises(InvalidInput, match="--user 'user_id'") as refusal:
+        chosen_rows(options, found, np.random.default_rng(1))
+    assert ("--rows-per-user" in str(refusal.value)) == several == hasattr(options, "rows_per_user")
 
 
 def test_what_is_said_about_people_must_fit(capsys: pytest.CaptureFixture[str], table: Path) -> None:

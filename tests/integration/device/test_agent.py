@@ -254,6 +254,14 @@ async def play_with_deaths(
     return list(summaries), requests
 
 
+@pytest.mark.parametrize(("crowd_size", "small"), [(TASK.k - 1, True), (TASK.k, False)])
+def test_the_owner_is_told_that_a_crowd_is_below_k(crowd_size: int, small: bool) -> None:
+    text = Summary(outcome="finished", task=TASK, crowd=crowd_size, rounds=1, epsilon=TASK.epsilon).text()
+    assert f"Your crowd: {crowd_size} answered for this region" in text
+    assert (f"The crowd of k = {TASK.k} was missed: too few took part, or some dropped out." in text) == small
+    assert (f"({TASK.k - 1} others)" in text) != small
+
+
 def crash_world() -> World:
     return World(FakeServer(task=SMALL, capacity=FEW, releases=(MEAN,)))
 

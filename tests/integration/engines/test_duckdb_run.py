@@ -232,7 +232,29 @@ def test_files_that_do_not_agree_are_refused_where_duckdb_would_round_or_swap(fo
     source = sl.duckdb.source(swapped, ["x", "y"], BOX)
     assert np.unique(np.concatenate(list(source.batches())), axis=0).tolist() == [[1.0, 2.0]]
     (swapped / "c.csv").write_text("x,z\n1,2\n")
-    refused("c.csv: there is no column 'y'; the columns are: x, z", swapped)
+    refused("c.csv: there is no column 'y'; the columns are 'x', 'z'", swapped)
+
+
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "anna,13.377713,52.516271\nbob,13.4,52.5\n",  # no line with names
+        "who,x,y\n" + "bob,0.25,0.5\n" * 300 + "anna,13.377713,52.516271,5\n",  # DuckDB takes the last for the header
+        "x;y\n13,377713;52,516271\n",
+    ],
+)
+def test_a_refusal_of_a_table_does_not_show_its_rows(folder: Path, engine: Any, text: str) -> None:
+    (folder / "rows.csv").write_text(text)
+
+    def count() -> None:
+        source = open_source(folder / "rows.csv", ["x", "y"], BOX, engine=engine, rows_are_people=True)
+        sl.counts(source, BOX, epsilon=1.0, trust="curator", rng=np.random.default_rng(1))
+
+    with pytest.raises(InvalidInput) as refusal:
+        count()
+    for private in ("anna", "377713", "516271"):
+        assert private not in str(refusal.value)
 
 
 def test_open_source_takes_files_and_people_in_duckdb(folder: Path) -> None:
@@ -309,5 +331,5 @@ def test_a_line_with_more_or_fewer_values_is_named(tmp_path: Path, line: str, at
 
 def test_a_column_that_is_not_in_a_file_of_one_column_is_missing(tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("x\n" + "0.5\n" * 10)
-    with pytest.raises(InvalidInput, match="there is no column 'y'; the columns are: x"):
+    with pytest.raises(InvalidInput, match="there is no column 'y'; the columns are 'x'"):
         sl.duckdb.run(str(tmp_path / "one.csv"), columns=["x", "y"], box=BOX, epsilon=1.0, trust="curator")

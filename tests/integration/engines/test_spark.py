@@ -95,7 +95,7 @@ def test_bad_rows_are_counted_and_nothing_is_released(spark: Any) -> None:
 
 @pytest.mark.parametrize(("columns", "message"), [
     (["x"], "the box has 2 axes; got 1 columns"),
-    (["x", "z"], "there is no column 'z'; the columns are: x, y, name"),
+    (["x", "z"], "there is no column 'z'; the columns are 'x', 'y', 'name'"),
     (["x", "name"], "column 'name' holds string, not numbers"),
 ])  # fmt: skip
 def test_columns_that_cannot_be_positions_are_refused(spark: Any, columns: list[str], message: str) -> None:

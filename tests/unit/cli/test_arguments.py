@@ -50,7 +50,7 @@ def test_positions_that_cannot_be_read_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "box", "words"),
     [
-        ("-122.4271,37.7712", LON_LAT, "longitude and latitude is not in that range. The axes look swapped"),
+        ("-122.4271,37.7712", LON_LAT, "longitude and latitude are not in that range. The axes look swapped"),
         ("nan,0", LON_LAT, "longitude and latitude"),
         ("10.5,0.5", PLAIN, "swapped: name them: --position x=…,y=…"),
         ("0.5,77.25", PLAIN, "its y is not in that range"),

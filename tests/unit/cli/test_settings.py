@@ -12,7 +12,7 @@ import pytest
 import semilocal
 from semilocal.cli.main import COMMANDS, main
 from semilocal.cli.settings import CONFIG, READ_ELSEWHERE
-from tests.helpers.commands import UNIT, crowd, refused, run_json, write_people
+from tests.helpers.commands import UNIT, crowd, refused, run, run_json, write_people
 
 JOB = (*UNIT, "--trust", "curator", "--seed", "1")
 
@@ -75,6 +75,34 @@ def test_an_option_in_a_variable_without_the_command_is_refused(
     monkeypatch.delenv("SEMILOCAL_EPSILON")
     monkeypatch.setenv("SEMILOCAL_REQUIRE_ALL", "1")  # no option of the command: it is for another program
     assert run_json(capsys, "partition", table, *JOB, "--epsilon", "1")["participants"] == 200
+
+
+def test_an_option_in_a_variable_with_half_of_the_command_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = ("campaign", "create", "--name", "walk", "--bounds", "0,0,1,1", "--epsilon", "1")
+    for name in ("SEMILOCAL_CAMPAIGN_EPSILON", "SEMILOCAL_EPSILON"):
+        monkeypatch.setenv(name, "1")
+        words = refused(capsys, *create)
+        assert f"{name}: names no command; write SEMILOCAL_CAMPAIGN_CREATE_EPSILON, or unset it" in words
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("SEMILOCAL_PARTITON_EPSILON", "is not used; did you mean SEMILOCAL_PARTITION_EPSILON?"),
+    ("SEMILOCAL_PARTITIONS_MAX_TRIMS", "is not used; did you mean SEMILOCAL_PARTITION_MAX_TRIMS?"),
+    ("SEMILOCAL_COUNTS_EPSILON", ""),  # of another command
+    ("SEMILOCAL_LONG", ""),
+    ("PARTITION_EPSILON", ""),
+])  # fmt: skip
+def test_a_misspelled_command_in_a_variable_is_warned_about(
+    capsys: pytest.CaptureFixture[str], table: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    monkeypatch.setenv(name, "1")
+    code, _, err = run(capsys, "partition", table, *JOB, "--epsilon", "1", "--quiet")
+    assert code == 0
+    assert said in err
+    assert ("is not used" in err) == bool(said)
 
 
 def test_variables_that_are_read_elsewhere_are_known() -> None:

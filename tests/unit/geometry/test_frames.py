@@ -107,6 +107,30 @@ def test_rows_that_repeat_a_person_are_refused_by_every_job(kind: str, job: str)
         run(COLUMNS, users="person", rows_are_people=True)
 
 
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("levels", [["person"], ["person", "row"]])
+@pytest.mark.parametrize("kind", ["pandas", "geopandas"])
+def test_an_index_that_repeats_a_person_is_refused_too(kind: str, levels: list[str], job: str) -> None:
+    frame = FRAMES[kind](COLUMNS)
+    indexed = frame.assign(row=np.arange(400)).set_index(levels)
+    named = {"epsilon": 2.0, "rng": np.random.default_rng(3)}
+    with pytest.raises(InvalidInput, match="'person' looks like a person"):
+        JOBS[job](indexed, **named)
+    JOBS[job](indexed, users="person", **named)
+    JOBS[job](indexed, rows_are_people=True, **named)
+    JOBS[job](frame.assign(person=np.arange(400)).set_index("person"), **named)
+
+
+@tables
+def test_a_population_is_people_too(kind: str) -> None:
+    task = sl.Task.build(BOX, epsilon=2.0, delta=0.05, k=20)
+    rng = np.random.default_rng(3)
+    with pytest.raises(InvalidInput, match=r"'person' looks like a person, .*draw_rows\(frame\['person'\], rng=rng\)"):
+        sl.simulate(FRAMES[kind](COLUMNS), task, rng=rng)
+    alone = {name: COLUMNS[name] for name in ("lat", "lon")}
+    assert sl.simulate(FRAMES[kind](alone), task, rng=rng).participants == 400
+
+
 @tables
 def test_rows_of_nobody_repeat_nobody(kind: str) -> None:
     blank = COLUMNS | {"person": ["ann", " ", "", "bob", *[None] * 396]}

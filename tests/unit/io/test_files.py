@@ -40,6 +40,26 @@ def test_an_output_that_is_an_input_is_refused_under_any_name(data: Path, how: s
         check_outputs({"--out": (same_file(data, how), (".csv",))}, inputs=[None, data])
 
 
+@pytest.mark.parametrize("given", ["rows", "rows/*.parquet", "rows/**/*.parquet", "rows/part/b.parquet"])
+def test_files_of_an_input_folder_or_pattern_are_not_overwritten(tmp_path: Path, given: str) -> None:
+    (tmp_path / "rows" / "part").mkdir(parents=True)
+    for name in ("a.parquet", "part/b.parquet"):
+        (tmp_path / "rows" / name).write_text("positions")
+    taken = "rows/a.parquet" if given == "rows/*.parquet" else "rows/part/b.parquet"
+    (tmp_path / "linked.parquet").hardlink_to(tmp_path / taken)
+    for output in (taken, "linked.parquet"):
+        with pytest.raises(InvalidInput, match="is the same file as the input"):
+            check_outputs({"--out": (tmp_path / output, ())}, inputs=[tmp_path / given])
+    check_outputs({"--out": (tmp_path / "regions.parquet", ())}, inputs=[tmp_path / given])
+
+
+def test_a_new_file_in_an_input_folder_is_refused_because_it_would_be_read_next_time(tmp_path: Path) -> None:
+    (tmp_path / "rows" / "part").mkdir(parents=True)
+    for output in ("rows/new.csv", "rows/part/new.csv"):
+        with pytest.raises(InvalidInput, match=r"lies in the input .*rows, and would be read with it the next time"):
+            check_outputs({"--out": (tmp_path / output, ())}, inputs=[tmp_path / "rows"])
+
+
 def test_two_outputs_must_differ(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="same file as --out"):
         check_outputs({"--out": (tmp_path / "a.csv", ()), "--plot": (tmp_path / "a.csv", ())})

@@ -17,6 +17,7 @@ from semilocal.io.points import read_points
 
 TEXT = "user,lat,lon,score\n1,48.1,11.5,3\n2,-33.9,151.2,4.5\n"
 POINTS = [[11.5, 48.1], [151.2, -33.9]]
+PRIVATE = "13.377713,52.516271"
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -98,6 +99,9 @@ def test_result_cannot_be_changed(tmp_path: Path) -> None:
         ("a.csv", "lat,lon,lat\n1,2,3\n", {}, ["line 1", "'lat' is there twice"]),
         ("a.csv", TEXT, {"x": "longitude"}, ["no column 'longitude'", "'user', 'lat', 'lon', 'score'"]),
         ("a.csv", "a,b\n1,2\n", {}, ["lon, lng", "'a', 'b'"]),
+        ("a.csv", f"anna,{PRIVATE}\nbob,13.4,52.5\n", {}, ["lon, lng", "is there a first line with names?"]),
+        ("a.csv", f"anna,{PRIVATE}\n", {"x": "lon"}, ["no column 'lon'", "is there a first line with names?"]),
+        ("a.csv", f"{PRIVATE},anna,{PRIVATE}\n", {}, ["line 1", "there twice"]),
         ("a.csv", "lat,lon,x\n1,2,3\n", {}, ["'lon', 'x' could all be the x column"]),
         ("a.csv", "lat,lon\n1,2\n\n3,north\n", {}, ["line 4", "'lon' is not a number"]),
         ("a.csv", "lat,lon\n1,2\n3,\n", {}, ["line 3", "'lon' is empty"]),
@@ -139,6 +143,8 @@ def test_faults_name_file_place_and_fix(
         read_points(path, **options)
     for part in parts:
         assert part in str(caught.value)
+    for private in ("anna", *PRIVATE.split(",")):
+        assert private not in str(caught.value)
     if "not both" not in parts and "columns is empty" not in parts:
         assert str(path) in str(caught.value)
 

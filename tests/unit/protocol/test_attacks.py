@@ -118,6 +118,14 @@ def test_children_that_do_not_exist_lead_nowhere() -> None:
         assert participant.state == before
 
 
+@pytest.mark.parametrize("place", [("13.377713", 0.5), ("13.377713 E", 0.5), (13.377713, 0.5), (math.inf, 13.377713)])
+def test_a_position_that_is_refused_is_not_repeated(place: Any) -> None:
+    task = Task.build(unit_box(2), epsilon=1.0, delta=0.05, k=5, max_depth=3)
+    with pytest.raises(InvalidInput) as refusal:
+        Participant(task, place, secret(1), ALLOW_ALL)
+    assert "377713" not in str(refusal.value)
+
+
 # -- the owner's limits ------------------------------------------------------------------------------------------
 
 

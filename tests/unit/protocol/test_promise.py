@@ -7,10 +7,12 @@ import math
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import semilocal as sl
-from semilocal.errors import InvalidInput
+from semilocal.accounting import Ledger
+from semilocal.errors import InvalidInput, NoCrowdWarning
 from semilocal.protocol import task as task_module
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.promise import Guarantee, promise
@@ -49,6 +51,7 @@ PROMISES = {name: promise(task) for name, task in TASKS.items()} | {
     "local": Guarantee.plain("nobody", 1.0, notes=("Everyone randomizes.",)),
     "no privacy": Guarantee.plain("curator", None),
     "rows": Guarantee.plain("curator", 3.0, rows=3),
+    "rows in regions": promise(TASKS["trim"]).times(3),
 }
 
 
@@ -72,9 +75,11 @@ def test_words_in_json_cannot_contradict_its_numbers() -> None:
 def test_no_epsilon_without_its_adjacency_and_delta(name: str) -> None:
     said = PROMISES[name]
     for text in (said.sentence(), *said.lines()):
-        if re.search(r"epsilon = [\d.]", text):
-            assert "delta = " in text, text
+        for _, after in re.findall(r"epsilon = ([\d.]+)(.*?)(?=epsilon = \d|$)", text):
+            assert re.match(r"(, delta = \d| \(delta = \d)", after), text
             assert "position" in text or "Taking part" in text, text
+    for number in (said.epsilon, said.moved, said.anywhere):  # every loss is called so
+        assert number is None or f"epsilon = {number:g}" in said.sentence()
     if said.epsilon is None:
         assert "no differential privacy" in said.text()
         assert said.row()["epsilon"] == "unbounded"
@@ -106,7 +111,7 @@ def test_a_crowd_is_k_published_participants_and_k_minus_1_others(name: str) -> 
     task = TASKS[name]
     text = task.statement()
     if task.keeps_crowd:
-        assert f"at least k = {task.k} participants are published in a region, so {task.k - 1} others" in text
+        assert f"at least k = {task.k} participants are published in a region ({task.k - 1} others)" in text
         assert f"delta = {task.delta:g} for every participant" in text
         assert ("live elsewhere" in text) == bool(task.max_trims)
     else:
@@ -120,6 +125,50 @@ def test_what_is_false_is_not_said(name: str) -> None:
     text = PROMISES[name].text() + PROMISES[name].sentence()
     for wrong in ("never moved", "(1 + s)", f"{TASKS['trim'].k} others", "live there", "o trusted curator"):
         assert wrong not in text
+
+
+@pytest.mark.parametrize(("rows", "people"), [(1, 50), (2, 25), (3, 17), (49, 2), (60, 1)])
+def test_a_crowd_of_rows_is_not_called_a_crowd_of_people(rows: int, people: int) -> None:
+    said = promise(TASKS["trim"]).times(rows)
+    counted = "participants" if rows == 1 else "rows"
+    for text in (said.sentence(), said.text(), said.crowd, Ledger.of(TASKS["trim"]).times(rows).sentences()):
+        assert f"k = 50 {counted} are published in a region" in text
+        assert f"({people - 1} others)" in text
+        assert ("49 others" in text) == (rows == 1)
+
+
+def test_no_crowd_of_k_is_promised_where_fewer_took_part() -> None:
+    points = np.random.default_rng(3).random((30, 2))
+    for rule in ("trim", "all"):
+        task = build(rule=rule)
+        with pytest.warns(NoCrowdWarning):
+            run = sl.simulate(points, task, rng=np.random.default_rng(1))
+        spent = Ledger.of(task).settle(run.partition)
+        found = spent.guarantee(run.partition, simulated=True)
+        assert found.k == 30
+        for text in (found.sentence(), found.text(), spent.sentences()):
+            assert "k = 30 participants are published in a region (29 others)" in text
+            assert "49 others" not in text
+
+
+def test_a_statement_says_what_a_crowd_needs() -> None:
+    needs = "if so many take part and nobody drops out"
+    assert needs in promise(TASKS["trim"]).text()
+    assert needs not in promise(TASKS["trim"], trims=0, counted="run", simulated=True).text()
+    assert needs not in promise(TASKS["each"]).text()
+
+
+def test_the_crowd_of_each_expense_counts_its_own_rows() -> None:
+    both = Ledger.of(TASKS["trim"]).times(3) + Ledger.of(TASKS["quad"])
+    assert "of at least 17 people (16 others)" in both.sentences()
+    assert "k = 50 participants are published in a region (49 others)" in both.sentences()
+
+
+def test_the_epsilon_that_was_asked_for_is_told_apart_from_the_releases() -> None:
+    for task, which in ((TASKS["trim"], "first"), (TASKS["uniform"], "second")):
+        assert f"the task's own epsilon, 1.3, is the {which} number." in promise(task).text()
+        released = promise(task, plan_for(task)).text()
+        assert f"the task's own epsilon, 1.3, is the {which} number, without the releases." in released
 
 
 def test_the_crowd_s_delta_is_the_task_s_for_everybody() -> None:
@@ -181,7 +230,7 @@ def test_plain_privacy_says_whom_to_trust_and_the_loss_anywhere() -> None:
     assert "inside the final cell: 0; anywhere: 2" in PROMISES["two servers"].text()
     assert "a curator who holds all positions" in PROMISES["curator"].text()
     assert (PROMISES["curator"].epsilon, PROMISES["curator"].anywhere) == (0.5, 1.0)
-    assert "1 between any two positions of one person" in PROMISES["curator"].sentence()
+    assert "epsilon = 1 (delta = 0) between any two positions of one person" in PROMISES["curator"].sentence()
     assert "Crowds count rows" in PROMISES["rows"].text()
 
 

@@ -13,6 +13,7 @@ from cyclopts import App
 from ...errors import InvalidInput
 from ...io.progress import duration
 from ...io.trees import read_tree
+from ...protocol.messages import decode
 from ...protocol.policy import Policy, refusals, stops_early
 from ...protocol.task import Task
 from .. import pairs, server
@@ -183,13 +184,27 @@ def confirm(
 @app.command
 def start(campaign: server.Campaign, /, *, office: server.Office = server.Office()) -> int:
     """End enrolment and open round 1; two servers: end uploads and count."""
-    return _move(campaign, office, AdminClient.start)
+    return _move(campaign, office, _start)
 
 
 @app.command
 def close(campaign: server.Campaign, /, *, office: server.Office = server.Office()) -> int:
     """Cancel a running campaign."""
     return _move(campaign, office, AdminClient.close)
+
+
+def _start(client: AdminClient, task: str) -> None:
+    state = client.state(task)
+    if isinstance(state, State):
+        asked = decode(client.task(task), Task)
+        if asked.keeps_crowd and state.enrolled < asked.k:
+            warnings.warn(
+                f"{state.enrolled:,} enrolled are fewer than k = {asked.k}: the only region is the whole domain, without the "
+                "crowd that was promised",
+                UserWarning,
+                stacklevel=2,
+            )
+    client.start(task)
 
 
 def _move(campaign: str, office: server.Office, move: Callable[[AdminClient, str], None]) -> int:

@@ -24,7 +24,7 @@ from ...io.files import check_folder, write_text
 from ...io.plots import need_matplotlib, save_side_by_side
 from ...io.regions import AnyPartition, write_regions
 from ...protocol.participant import Policy
-from ...protocol.promise import Trust
+from ...protocol.promise import Guarantee
 from ...protocol.task import Task
 from ...release import onecall
 from ...release.whom import TRUSTS
@@ -38,11 +38,6 @@ __all__ = ["run"]
 DEVICES = 500
 PLACE = "san-francisco"
 EPSILON = 1.0
-SHORT: dict[Trust, str] = {
-    "nobody": f"epsilon = {EPSILON:g}, delta = 0 inside a region; regions are public",
-    "two-servers": f"epsilon = {EPSILON:g}, delta = 0 for any change of position",
-    "curator": f"epsilon = {EPSILON:g}, delta = 0 for any change of position",
-}
 
 
 def run(
@@ -103,10 +98,18 @@ def _simulated(out: Path, seed: int | None) -> int:
         print(f"  promised, for the mean: {middle.guarantee.sentence()}")
         write_regions(counted.partition, out / f"{trust}.geojson")
         title = f"trust {trust}: {len(counted.partition):,} regions\n{PLACE}: {count} (truth {truth})"
-        panels[f"{title}\n{SHORT[trust]}"] = counted.partition
+        panels[f"{title}\n{_short(counted.guarantee)}"] = counted.partition
     save_side_by_side(panels, out / "regions.png")
     print(f"\nwrote {out / 'regions.png'} and the regions as GeoJSON beside it")
     return DONE
+
+
+def _short(promised: Guarantee) -> str:
+    """The losses in one line of a picture, with what they are between."""
+    if promised.adjacency != "inside":
+        return f"epsilon = {promised.epsilon:g}, delta = 0 for any change of position"
+    moved = "" if promised.moved is None else f", {promised.moved:g} moved against inside"
+    return f"epsilon = {promised.epsilon:g} inside a region{moved}; delta = 0"
 
 
 def _live(out: Path, seed: int | None) -> int:

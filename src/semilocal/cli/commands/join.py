@@ -231,16 +231,17 @@ def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -
         f"up to {task.max_rounds} answers, one per round, about which part of your cell you are in: each is a small "
         "number drawn through noise",
     ]
+    promised = promise(task, plan)
     described = describe_position(position, task.box, leaves=task.hierarchy.leaves)
     sent += [f"one noisy answer: {plan.releases[index]}" for index in plan.asked]
     return "\n".join(
         [
-            task.statement(),
+            promised.text(),
             f"Your position, which stays on this device: {described}.",
             *([f"Your value ({plan.own_words}) leaves this device through noise only."] if plan.own_words else []),
             f"What would be sent to {server}:",
             *(f"  - {line}" for line in sent),
-            f"What it costs you: {promise(task, plan).sentence().rstrip('.')}.",
+            f"What it costs you: {promised.sentence()}",
         ]
     )
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from ...arrays import short_repr
 from ...protocol.participant import Policy
-from ...protocol.promise_words import crowds_words, losses_words
+from ...protocol.promise_words import losses_words
 from ..agent import Agent
 from ..channel import Channel, split_url
-from ..summary import Summary
+from ..summary import Summary, crowd_words
 from ..transport import LeanWire
 from .many import AT_ONCE, own_values, run_many, story
 from .verdict_cache import Verdicts
@@ -68,7 +68,7 @@ def _losses(done: list[Summary]) -> list[str]:
     lines[0] += "."
     inside = max(summary.epsilon - summary.trims * task.epsilon for summary in done)
     losses = losses_words(inside, max(summary.epsilon for summary in done), own=done[0].own)
-    crowd = crowds_words([(task.k if task.keeps_crowd else 0, done[0].delta)])[0]
+    crowd = crowd_words(task, int(known.min()) if len(known) else None)
     worst = max(summary.exposure for summary in done)
     lines.append(f"Losses, releases included: {losses}. {crowd}")
     lines.append(f"Largest exposure against a server that lies: epsilon = {worst:g} along the same cells (delta = 0).")

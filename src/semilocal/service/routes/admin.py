@@ -72,7 +72,8 @@ async def start(context: Context, request: Request) -> Response:
     before = await service.work(rounds.start, service.store, task, service.clock())
     live = await service.refresh(task)
     if before is not None:
-        log.info("%s: %s", label(live.campaign), describe_step(before, live.status))
+        words = describe_step(before, live.status, task=live.campaign.task)
+        log.info("%s: %s", label(live.campaign), words)
     if live.status.phase == "cancelled":
         raise Problem("campaign-ended", "the campaign was cancelled")
     return json_response({"phase": live.status.phase, "round": live.status.round})

@@ -44,7 +44,7 @@ export function refusals(task, plan, policy) {
     [task.delta <= policy.max_delta * ROUNDING, "weak-crowd", `the crowd may fail with probability ${task.delta}; ${policy.max_delta} is allowed`],
     [
       worst <= policy.max_epsilon * ROUNDING, "over-budget",
-      `the task may cost epsilon = ${inside} (delta = 0) between any two positions inside your published region, and up to ${worst} for a moved position over any position inside; ${policy.max_epsilon} is left`,
+      `the task may cost epsilon = ${inside} (delta = 0) between any two positions inside your published region, and up to epsilon = ${worst} (delta = 0) for a moved position against any position inside the region it was moved to; ${policy.max_epsilon} is left`,
     ],
   ];
   return rows.filter(([good]) => !good).map(([, token, reason]) => new ServerViolation(token, reason));

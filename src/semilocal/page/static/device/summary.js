@@ -4,7 +4,7 @@
 import { INSIDE, MOVED, placeWords, short } from "#device/before.js";
 import { hex, unitsToNumber } from "#device/bytes.js";
 import { EXPERIMENTAL, collusionWords, lossWords, readPairTask } from "#device/pair.js";
-import { epsilonOfTask, readTask } from "#device/task.js";
+import { epsilonOfTask, keepsCrowd, readTask } from "#device/task.js";
 import { ownOf, readPlan, releaseWords, withValues } from "#device/plan.js";
 
 /** @typedef {"finished" | "lost" | "cancelled" | "refused" | "unfinished" | "uploaded"} Outcome */
@@ -71,7 +71,8 @@ function afterLines(found, entry) {
   const plan = readPlan(entry.plan);
   if (!found.rounds) return [opening(found), NOTHING_SPENT];
   const lines = [opening(found), `${found.outcome === "finished" ? "Your region" : "Reached so far"}: ${placeWords(task.tree, entry.state.cell)}.`];
-  if (found.crowd !== null) lines.push(`Your crowd: ${found.crowd} answered for this region, you included.`);
+  const fewer = keepsCrowd(task) && found.crowd !== null && found.crowd < task.k;
+  if (found.crowd !== null) lines.push(`Your crowd: ${found.crowd} answered for this region, you included.${fewer ? ` The crowd of k = ${task.k} was missed: too few took part, or some dropped out.` : ""}`);
   else if (found.outcome === "finished") lines.push("Your crowd: unknown; this task keeps no crowd, you may be alone.");
   const inside = found.epsilon - found.trims * epsilonOfTask(task);
   const more = withValues(ownOf(plan));
