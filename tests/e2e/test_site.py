@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 pytest.importorskip("zensical", reason="the extra 'docs' is not installed")
 
+pytestmark = pytest.mark.slow  # tests that are marked so stay in one process: the site is built once
+
 ROOT = Path(__file__).parents[2]
 ZENSICAL = ("zensical", "build", "--strict", "--clean")
 # What a browser fetches by itself. Links that a person may click are no requests.

@@ -9,16 +9,16 @@ every run contributes one number with mean at most 0 under the promise,
 once for a participant in the worst place of the shape and once for the mean over all participants. Test by betting:
 for a fixed stake s the product of (1 + s * D) over independent runs has mean at most 1, so by Markov's inequality it
 exceeds 1/ALARM with probability at most ALARM, whatever the distribution of D; so does the mean over several stakes.
-By Ville's inequality this holds for the largest product on the way as well: the alarm may be raised after any run, so
-planted bugs need no more runs than it takes to raise it. With ALARM = 1e-8 and fewer than 100 tests, the false-alarm
-rate of this file is below 1e-6.
+By Ville's inequality this holds for the largest product on the way as well: the alarm may be raised after any run. All
+runs of a test are played side by side in one tree, by the same machine as a single one. With ALARM = 1e-8 and fewer
+than 100 tests, the false-alarm rate of this file is below 1e-6.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -29,12 +29,12 @@ import pytest
 
 from semilocal import Box, Task, simulate
 from semilocal.errors import NoCrowdWarning
-
-pytestmark = pytest.mark.slow
+from tests.helpers.forest import play_side_by_side
 
 ALARM = 1e-8
 RUNS = 1000  # a share of 2 delta raises the alarm in 99.7 % of all cases; in 500 runs it would in 61 %
 CORNER_RUNS = 250
+LEVELS = 10  # above the runs: 1,024 cells
 K, DELTA, TRIMS = 15, 0.1, 3
 SQUARE = Box((0, 0), (1, 1))
 Floats = npt.NDArray[np.float64]
@@ -42,11 +42,11 @@ Rng = np.random.Generator
 
 
 def wealth(differences: Floats, lowest: float) -> float:
-    """Mean over stakes of the product of 1 + stake * D; D is never below ``lowest``."""
+    """Mean over stakes of the product of 1 + stake * D, the largest on the way; D is never below ``lowest``."""
     assert differences.min() >= lowest
     stakes = np.geomspace(0.05, 0.95, 6) / -lowest
-    logs = np.log1p(stakes[:, None] * differences).sum(axis=1)
-    return float(np.mean(np.exp(np.minimum(logs, 600.0))))
+    logs = np.log1p(stakes[:, None] * differences).cumsum(axis=1)
+    return float(np.mean(np.exp(np.minimum(logs, 600.0)), axis=0).max())
 
 
 # -- hard shapes; participant 0 is in the worst place --------------------------------------------------------------
@@ -98,20 +98,19 @@ SHAPES: dict[str, Callable[[Rng], Floats]] = {
 
 
 def task_of(rule: Any, **options: Any) -> Task:
-    settings: dict[str, Any] = {"epsilon": 2.0, "delta": DELTA, "k": K, "max_depth": 4, **options}
+    settings: dict[str, Any] = {"epsilon": 2.0, "delta": DELTA, "k": K, "max_depth": LEVELS + 4, **options}
     return Task.build(SQUARE, rule=rule, max_trims=TRIMS if rule == "trim" else 0, **settings)
 
 
 @cache
 def evidence(task: Task, shape: Callable[[Rng], Floats], *, delta: float, runs: int) -> tuple[Floats, Floats]:
     """D of every run: float64[runs] for participant 0, and for the mean over all participants."""
-    worst, mean = np.empty(runs), np.empty(runs)
-    for seed in range(runs):
-        rng = np.random.default_rng([seed, 20240])
-        run = simulate(shape(rng), task, rng=rng)
-        alone = run.partition.crowds[run.regions] < task.k
-        worst[seed], mean[seed] = alone[0] - delta, np.mean(alone) - delta
-    return worst, mean
+    rng = np.random.default_rng(20240)
+    shapes = [shape(rng) for _ in range(runs)]
+    run, which = play_side_by_side(shapes, task, LEVELS, rng=rng)
+    alone = run.partition.crowds[run.regions] < task.k
+    first = np.searchsorted(which, np.arange(runs))
+    return alone[first] - delta, np.bincount(which, alone) / np.bincount(which) - delta
 
 
 LOWEST = -DELTA
@@ -160,42 +159,32 @@ def corners(rng: Rng, dimensions: int) -> Floats:
 
 
 CORNER, MANY, CORNER_DELTA = 1e-8, 1500, 0.05
-CORNERS: dict[str, tuple[int, dict[str, Any]]] = {  # dimensions, task
-    "binary, core": (1, {"epsilon": 0.7, "max_trims": 16}),
-    "binary, uniform": (1, {"epsilon": 11.9, "max_trims": 16, "accounting": "uniform"}),
-    "fanout 4": (2, {"epsilon": 1.0, "max_trims": 12, "tree": "quad"}),
-    "fanout 8": (3, {"epsilon": 1.5, "max_trims": 8, "tree": "quad"}),
-    "fanout 16": (4, {"epsilon": 2.0, "max_trims": 6, "tree": "quad"}),
+CORNERS: dict[str, tuple[int, int, dict[str, Any]]] = {  # dimensions, levels above the runs, task
+    "binary, core": (1, 8, {"epsilon": 0.7, "max_trims": 16, "max_depth": 28}),
+    "binary, uniform": (1, 8, {"epsilon": 11.9, "max_trims": 16, "accounting": "uniform", "max_depth": 28}),
+    "fanout 4": (2, 4, {"epsilon": 1.0, "max_trims": 12, "tree": "quad", "max_depth": 24}),
+    "fanout 8": (3, 3, {"epsilon": 1.5, "max_trims": 8, "tree": "quad", "max_depth": 20}),
+    "fanout 16": (4, 2, {"epsilon": 2.0, "max_trims": 6, "tree": "quad", "max_depth": 15}),
 }
 
 
-def corner_evidence(name: str) -> Iterator[float]:
-    """D of participant 0, who is in the sparse corner, run by run.
+def corner_evidence(name: str) -> Floats:
+    """D of participant 0, who is in the sparse corner, in every run.
 
     Without a limit on visitors, which refuses most mistakes of such a path and would hide how many there are.
     """
-    dimensions, options = CORNERS[name]
-    domain = Box((0,) * dimensions, (1,) * dimensions)
+    dimensions, levels, options = CORNERS[name]
+    domain, rng = Box((0,) * dimensions, (1,) * dimensions), np.random.default_rng(20242)
     task = Task.build(domain, delta=CORNER_DELTA, k=K, max_visitors=1.0, **options)
-    for seed in range(CORNER_RUNS):
-        rng = np.random.default_rng([seed, 20242])
-        run = simulate(corners(rng, dimensions), task, rng=rng)
-        yield float(run.partition.crowds[run.regions[0]] < K) - task.delta
-
-
-def alarm_after(differences: Iterable[float], lowest: float) -> int | None:
-    """The number of runs after which the alarm is raised; None if it never is. No later run is made."""
-    seen: list[float] = []
-    for one in differences:
-        seen.append(one)
-        if wealth(np.array(seen), lowest) > 1 / ALARM:
-            return len(seen)
-    return None
+    shapes = [corners(rng, dimensions) for _ in range(CORNER_RUNS)]
+    run, which = play_side_by_side(shapes, task, levels, rng=rng)
+    alone = run.partition.crowds[run.regions[np.searchsorted(which, np.arange(CORNER_RUNS))]] < K
+    return alone - CORNER_DELTA
 
 
 @pytest.mark.parametrize("name", CORNERS)
 def test_delta_holds_for_who_is_moved_again_and_again(name: str) -> None:
-    assert alarm_after(corner_evidence(name), -CORNER_DELTA) is None
+    assert wealth(corner_evidence(name), -CORNER_DELTA) < 1 / ALARM
 
 
 @pytest.mark.parametrize("name", CORNERS)
@@ -206,7 +195,7 @@ def test_tests_of_a_path_that_do_not_share_delta_are_caught(name: str, monkeypat
     25 % they fail to with probability 2e-4.
     """
     monkeypatch.setattr(Task, "delta_test", property(lambda task: task.delta))
-    assert alarm_after(corner_evidence(name), -CORNER_DELTA) is not None
+    assert wealth(corner_evidence(name), -CORNER_DELTA) > 1 / ALARM
 
 
 @pytest.mark.parametrize("rule", ["all", "trim"])

@@ -149,6 +149,7 @@ class Participant:
         self._secret = secret
         self._position = position
         self._value = value
+        self._given: dict[tuple[int, int, int], int] = {}
 
     # -- what the owner may see --------------------------------------------------------------------------------
 
@@ -373,7 +374,15 @@ class Participant:
         return report
 
     def _value_report(self, message: ValueQuery | ValueClosed) -> ValueReport:
-        task, region, release = self.task, self.state.cell, self.plan.releases[message.index]
+        region = self.state.cell
+        key = (message.index, region, self.state.code)
+        if key not in self._given:  # it is needed for the query, and again for the closing
+            self._given[key] = self._value_answer(message.index)
+        return ValueReport(self.task.id, message.round, self.pseudonym, region, self._given[key])
+
+    def _value_answer(self, index: int) -> int:
+        """What it gives for a release, with its noise: the same whenever it is asked."""
+        task, region, release = self.task, self.state.cell, self.plan.releases[index]
         mechanism = release.mechanism
         assert mechanism is not None
         boxes = task.hierarchy.boxes(np.array([region], dtype=np.uint64))
@@ -381,9 +390,8 @@ class Participant:
         if isinstance(f, Column):
             f = f.of(np.array([self._value], dtype=np.float64))
         unit = unit_values(f, self._acting, boxes).unit
-        entropy = value_entropy(self._secret, task.id, self.plan.digest, message.index, region, mechanism.words)
-        answer = mechanism.release_one(float(unit[0]), entropy)
-        return ValueReport(task.id, message.round, self.pseudonym, region, answer)
+        entropy = value_entropy(self._secret, task.id, self.plan.digest, index, region, mechanism.words)
+        return mechanism.release_one(float(unit[0]), entropy)
 
 
 def _check_depth(task: Task, query: Query) -> None:

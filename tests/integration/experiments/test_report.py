@@ -64,7 +64,9 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def picture(folder: Path) -> style.Saved:
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> style.Saved:
+    """A picture of lines and many points."""
     rng = np.random.default_rng(2)
     with style.figure_style() as Figure:
         figure = Figure(figsize=(7, 3))
@@ -77,11 +79,10 @@ def picture(folder: Path) -> style.Saved:
         style.shared_legend(figure, columns=3)
         right.scatter(*rng.normal(size=(2, 4000)), s=1, rasterized=True)
         right.set(xlabel="x", ylabel="y", title="points")
-        return style.save(figure, folder, name="mse")
+        return style.save(figure, tmp_path_factory.mktemp("picture"), name="mse")
 
 
-def small_report(folder: Path) -> Path:
-    saved = picture(folder)
+def small_report(folder: Path, saved: style.Saved) -> Path:
     lines = (
         Line("ours-core", "ε inside, moved (1 + T) ε, T ≤ 3", REGION, "0.05 per participant", True, 0.0, 0.0012),
         Line("published", "1.5 ε", REGION, "no promise", False, 0.21, 0.034, note="leaves may hold one user"),
@@ -112,8 +113,8 @@ def small_report(folder: Path) -> Path:
     return write_report(folder, figures, version="0.1.0+abc", claims=claims)
 
 
-def test_the_page_is_self_contained(tmp_path: Path) -> None:
-    path = small_report(tmp_path)
+def test_the_page_is_self_contained(tmp_path: Path, saved: style.Saved) -> None:
+    path = small_report(tmp_path, saved)
     text = path.read_text(encoding="utf-8")
     page = Page(text)
     assert len(page.loads) == 2
@@ -126,8 +127,8 @@ def test_the_page_is_self_contained(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir() if one.suffix == ".part"] == []
 
 
-def test_the_page_says_what_a_reader_must_know(tmp_path: Path) -> None:
-    text = Page(small_report(tmp_path).read_text(encoding="utf-8")).text
+def test_the_page_says_what_a_reader_must_know(tmp_path: Path, saved: style.Saved) -> None:
+    text = Page(small_report(tmp_path, saved).read_text(encoding="utf-8")).text
     for part in (
         "0.1.0+abc",
         "not protected",
@@ -164,20 +165,20 @@ def test_figures_need_their_own_names_and_known_pictures(tmp_path: Path) -> None
         write_report(tmp_path, [FigureReport("a", "A", pictures=(tmp_path / "a.gif",), participants=WHO)], version="1")
 
 
-def test_a_large_svg_gives_way_to_its_png(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_svg_gives_way_to_its_png(tmp_path: Path, saved: style.Saved, monkeypatch: pytest.MonkeyPatch) -> None:
     from semilocal.experiments.harness import report
 
     monkeypatch.setattr(report, "LARGEST_SVG", 10)
-    assert "data:image/svg" not in small_report(tmp_path).read_text(encoding="utf-8")
+    assert "data:image/svg" not in small_report(tmp_path, saved).read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_real_browser_shows_both_pictures(tmp_path: Path, dark: bool) -> None:
+def test_a_real_browser_shows_both_pictures(tmp_path: Path, saved: style.Saved, dark: bool) -> None:
     """The picture must hold the dark blue of our line, and the page must follow the reader's colour
     scheme."""
-    path = small_report(tmp_path)
+    path = small_report(tmp_path, saved)
     shot = tmp_path / "shot.png"
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     flags += [f"--user-data-dir={tmp_path / 'profile'}", "--hide-scrollbars", "--window-size=1200,1900"]
