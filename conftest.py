@@ -6,7 +6,9 @@ garbage, so nobody looks for any meanwhile, nor among it later: that took about 
 
 from __future__ import annotations
 
+import atexit
 import gc
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 gc.disable()
+gc.set_threshold(20_000)  # new objects until somebody looks; 700 is for programs that make fewer
 
 
 @pytest.hookimpl(wrapper=True)
@@ -30,6 +33,9 @@ def pytest_collection() -> Generator[None, Any, Any]:
 def pytest_configure(config: pytest.Config) -> None:
     """When Python ends it frees everything, but after pytest has looked for garbage, which it does five times."""
     config.add_cleanup(gc.unfreeze)
+    if hasattr(config, "workerinput"):
+        # A worker has sent its results by then; to free one object after another takes it two seconds.
+        atexit.register(os._exit, 0)
 
 
 @pytest.hookimpl(wrapper=True)
