@@ -6,7 +6,9 @@ while modules load, and ignores them later: nothing in them is garbage. It took 
 
 from __future__ import annotations
 
+import atexit
 import gc
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 gc.disable()
+gc.set_threshold(20_000)  # new objects until somebody looks; 700 is for programs that make fewer
 
 
 @pytest.hookimpl(wrapper=True)
@@ -30,6 +33,9 @@ def pytest_collection() -> Generator[None, Any, Any]:
 def pytest_configure(config: pytest.Config) -> None:
     """Python frees everything when it ends, but pytest collects garbage five times before that."""
     config.add_cleanup(gc.unfreeze)
+    if hasattr(config, "workerinput"):
+        # A worker has sent its results by then; to free one object after another takes it two seconds.
+        atexit.register(os._exit, 0)
 
 
 @pytest.hookimpl(wrapper=True)

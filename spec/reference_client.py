@@ -13,6 +13,7 @@ import math
 import struct
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from functools import lru_cache
+from operator import mul
 from typing import Any
 
 from reference_trees import Sphere, Table
@@ -291,7 +292,8 @@ def _response_threshold(weights: tuple[int, int], n: int, k: int, allowed: Decim
         tail, count = Decimal(0), n + 1
         while count > 0:
             low = max(0, count - 1 - (n - k + 1))
-            mass = sum(members[x] * others[count - 1 - x] for x in range(low, min(k - 1, count - 1) + 1))
+            high = min(k - 1, count - 1)
+            mass = sum(map(mul, members[low : high + 1], reversed(others[count - 1 - high : count - low])))
             if tail + mass > allowed:
                 # Two clients may only differ within 1e-7 of the bound; the vectors stay clear of it.
                 assert abs((tail + mass) / allowed - 1) > Decimal("1e-7") < abs(tail / allowed - 1)

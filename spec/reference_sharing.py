@@ -26,16 +26,19 @@ def _times(a: int, b: int) -> int:
     return out
 
 
+def _inverse(a: int) -> int:
+    """What gives 1 with ``a``, which is a^254; 0 for 0."""
+    out = 1
+    for _ in range(7):
+        a = _times(a, a)
+        out = _times(out, a)
+    return out
+
+
 def _substitution() -> list[int]:
-    inverse = [0] * 256
-    for a in range(1, 256):
-        for b in range(1, 256):
-            if _times(a, b) == 1:
-                inverse[a] = b
-                break
     out = []
-    for value in inverse:
-        rotated = value
+    for byte in range(256):
+        rotated = value = _inverse(byte)
         for shift in range(1, 5):
             rotated ^= (value << shift | value >> (8 - shift)) & 0xFF
         out.append(rotated ^ 0x63)
@@ -43,7 +46,11 @@ def _substitution() -> list[int]:
 
 
 _S = _substitution()
-_DOUBLE = [_times(a, 2) for a in range(256)]
+# What a byte in each row adds to its mixed column, the first row lowest, after it is substituted.
+_MIXED = [
+    [sum(_times(_S[byte], (2, 1, 1, 3)[(place - row) % 4]) << 8 * place for place in range(4)) for byte in range(256)]
+    for row in range(4)
+]
 
 
 class Aes:
@@ -59,22 +66,21 @@ class Aes:
                 word[0] ^= constant
                 constant = _times(constant, 2)
             words.append([a ^ b for a, b in zip(words[i - 4], word, strict=True)])
-        self.keys = [[byte for word in words[i : i + 4] for byte in word] for i in range(0, 44, 4)]
+        flat = bytes(byte for word in words for byte in word)
+        self.keys = [int.from_bytes(flat[i : i + 16], "little") for i in range(0, 176, 16)]
 
     def __call__(self, block: bytes) -> bytes:
-        state = [a ^ b for a, b in zip(block, self.keys[0], strict=True)]
-        for number, key in enumerate(self.keys[1:], start=1):
-            state = [_S[state[(i + 4 * (i % 4)) % 16]] for i in range(16)]
-            if number < 10:
-                mixed = []
-                for c in range(0, 16, 4):
-                    column = state[c : c + 4]
-                    for r in range(4):
-                        a, b = column[r], column[(r + 1) % 4]
-                        mixed.append(_DOUBLE[a] ^ _DOUBLE[b] ^ b ^ column[(r + 2) % 4] ^ column[(r + 3) % 4])
-                state = mixed
-            state = [a ^ b for a, b in zip(state, key, strict=True)]
-        return bytes(state)
+        first, second, third, fourth = _MIXED
+        state = int.from_bytes(block, "little") ^ self.keys[0]
+        for key in self.keys[1:10]:
+            s = state.to_bytes(16, "little")
+            state = key
+            for c in (0, 4, 8, 12):
+                mixed = first[s[c]] ^ second[s[c - 11]] ^ third[s[c - 6]] ^ fourth[s[c - 1]]
+                state ^= mixed << 8 * c
+        s = state.to_bytes(16, "little")
+        last = bytes(_S[s[(i + 4 * (i % 4)) % 16]] for i in range(16))
+        return (int.from_bytes(last, "little") ^ self.keys[10]).to_bytes(16, "little")
 
 
 # -- one server's view of one report ---------------------------------------------------------------------------------

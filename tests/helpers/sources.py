@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 from functools import cache
 
 import semilocal
@@ -26,6 +27,11 @@ MODULES = _modules()  # dotted names inside the package and their files
 def tree(name: str) -> ast.Module:
     """The syntax tree of a module."""
     return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
+def with_text(pattern: re.Pattern[str]) -> dict[str, ast.Module]:
+    """The syntax trees of the modules whose text has a match: the others need not be parsed."""
+    return {name: tree(name) for name, path in MODULES.items() if pattern.search(path.read_text(encoding="utf-8"))}
 
 
 def header(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -34,25 +35,30 @@ def cube(d: int, low: float = 0.0, high: float = 1.0) -> Box:
 # -- the oracle ----------------------------------------------------------------------------------------------------
 
 
+def edges(tree: Tree, axis: int) -> Callable[[int], float]:
+    """The lower edge of any slice."""
+    low, high, bits = tree.box.lower[axis], tree.box.upper[axis], tree.tick_bits
+    return lambda tick: low + (high - low) * math.ldexp(tick, -bits)
+
+
 def edge(tree: Tree, axis: int, tick: int) -> float:
-    low, high = tree.box.lower[axis], tree.box.upper[axis]
-    return low + (high - low) * math.ldexp(tick, -tree.tick_bits)
+    return edges(tree, axis)(tick)
 
 
 def slow_tick(tree: Tree, axis: int, x: float) -> int:
     """Largest slice whose lower edge is not above x."""
-    low, high = 0, 2**tree.tick_bits
+    low, high, lower = 0, 2**tree.tick_bits, edges(tree, axis)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if edge(tree, axis, middle) <= x else (low, middle)
+        low, high = (middle, high) if lower(middle) <= x else (low, middle)
     return low
 
 
 def slow_path(tree: Tree, ticks: list[int]) -> list[int]:
     """The cells of all depths from the root down, bit by bit."""
-    code, path = 1, [1]
+    code, path, axes, top = 1, [1], tree.box.dimensions, tree.tick_bits - 1
     for step in range(tree.path_bits):
-        code = 2 * code + (ticks[step % tree.box.dimensions] >> (tree.tick_bits - 1 - step // tree.box.dimensions) & 1)
+        code = 2 * code + (ticks[step % axes] >> (top - step // axes) & 1)
         path.append(code)
     return path[:: tree.level_bits]
 

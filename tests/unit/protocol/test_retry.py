@@ -18,7 +18,7 @@ from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue
 from semilocal.testing import ALLOW_ALL, cluster, participants_at, play, restart, secret, unit_box
 from semilocal.transcript.merkle import transcript_root
 
-SIZE = 24
+SIZE = 16
 LAPLACE: Final = "discrete-laplace"
 TASKS = {
     "response": Task.build(unit_box(2), epsilon=4.0, delta=0.05, k=3, max_depth=5, max_rounds=3, tau=0.4),

@@ -48,7 +48,7 @@ def tally(channel: Any, rows: list[tuple[int, Any]]) -> RoundTally:
 @given(data=st.data())
 def test_merged_parts_are_the_whole_in_any_order(name: str, data: st.DataObject) -> None:
     channel = CHANNELS[name]
-    rows = data.draw(st.lists(st.tuples(st.sampled_from(CELLS), answer(channel)), max_size=30))
+    rows = data.draw(st.lists(st.tuples(st.sampled_from(CELLS), answer(channel)), max_size=16))
     mixed = data.draw(st.permutations(rows))
     cut = data.draw(st.integers(0, len(rows)))
     whole, parts = tally(channel, rows), tally(channel, mixed[:cut])

@@ -157,7 +157,7 @@ def test_a_moved_participant_answers_from_the_place_it_was_moved_to() -> None:
     answers = [
         (respond([0.99, 0.1], secret=secret, code=code, moves=1).answer, respond(inside, secret=secret).answer,
          respond(other, secret=secret).answer)
-        for secret in secrets_of(200)
+        for secret in secrets_of(60)
     ]  # fmt: skip
     assert [got for got, _, _ in answers] == [wanted for _, wanted, _ in answers]
     assert [got for got, _, _ in answers] != [wrong for _, _, wrong in answers]
@@ -169,24 +169,24 @@ def one_region(crowd: int) -> Partition:
 
 
 def test_the_mean_of_decoded_reports_is_unbiased() -> None:
-    """1,000 participants; six standard errors, a false alarm below 2e-9. Without decoding to the range it fails."""
-    secrets = secrets_of(1000)
+    """500 participants; six standard errors, a false alarm below 2e-9. Without decoding to the range it fails."""
+    secrets = secrets_of(500)
     rng = np.random.default_rng(3)
-    points = rng.random((1000, 2)) * TASK.hierarchy.boxes(np.array([REGION], dtype=np.uint64))[0, 1]
+    points = rng.random((500, 2)) * TASK.hierarchy.boxes(np.array([REGION], dtype=np.uint64))[0, 1]
     counts: dict[int, int] = {}
     for point, secret in zip(points, secrets, strict=True):
         answer = respond(point.tolist(), secret=secret).answer
         counts[answer] = counts.get(answer, 0) + 1
     closed = ValueClosed(TASK.id, 9, PLAN.digest, 0, (REGION,), (tuple(sorted(counts.items())),))
-    overall = collected_mean(one_region(1000), closed, MEAN)
-    assert overall.participants == overall.regions.responders[0] == 1000
+    overall = collected_mean(one_region(500), closed, MEAN)
+    assert overall.participants == overall.regions.responders[0] == 500
     assert overall.value == pytest.approx(overall.regions.value[0])
     assert overall.stderr == pytest.approx(overall.regions.stderr[0])
     truth = points[:, 0].mean()
     assert abs(overall.value - truth) < 6 * overall.stderr
-    ((values, numbers),) = region_values(one_region(1000), closed, MEAN)
+    ((values, numbers),) = region_values(one_region(500), closed, MEAN)
     assert np.average(values, weights=numbers) == pytest.approx(overall.value)
-    raw = sum(output * count for output, count in counts.items()) / 1000
+    raw = sum(output * count for output, count in counts.items()) / 500
     assert abs(raw - truth) > 6 * overall.stderr
 
 

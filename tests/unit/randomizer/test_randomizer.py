@@ -30,6 +30,8 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Uints = npt.NDArray[np.uint64]
 
+RANDOM = np.sort(np.random.default_rng(0).integers(0, WORDS, 1_000, dtype=np.uint64))
+
 # -- counting words ------------------------------------------------------------------------------------------------
 
 
@@ -51,8 +53,7 @@ def count_words(rank: Callable[[Uints], Integers], ranks: int) -> list[int]:
     starts = first_words(rank, ranks)
     around = np.array([word + shift for word in starts for shift in (-1, 0)], dtype=np.uint64)
     assert rank(around).tolist() == [r for i in range(1, ranks) for r in (i - 1, i)]
-    random = np.sort(np.random.default_rng(0).integers(0, WORDS, 10_000, dtype=np.uint64))
-    assert (np.diff(rank(random)) >= 0).all()
+    assert (np.diff(rank(RANDOM)) >= 0).all()
     return [b - a for a, b in itertools.pairwise([0, *starts, WORDS])]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import cache, cached_property
 from itertools import pairwise
+from operator import mul
 from typing import Any
 
 import msgspec
@@ -77,15 +79,22 @@ def assert_private(mechanism: Mechanism, inputs: Sequence[float]) -> None:
         assert all(high <= low * bound for high, low in set(zip(highest, lowest, strict=True)))
 
 
-def exact_moments(mechanism: Mechanism, unit: float) -> tuple[Decimal, Decimal]:
-    """Mean and variance of the decoded value, from the integer weights, with 60 digits."""
+@cache
+def exact_values(mechanism: Mechanism) -> tuple[list[int], list[int], int]:
+    """What the outputs decode to, and the squares, as whole numbers of parts of one; and how many parts that are."""
+    ratios = [value.as_integer_ratio() for value in mechanism.decode(np.array(mechanism.alphabet)).tolist()]
+    parts = max(power for _, power in ratios)  # of two
+    whole = [above * (parts // power) for above, power in ratios]
+    return whole, [value * value for value in whole], parts
+
+
+def exact_moments(mechanism: Mechanism, unit: float) -> tuple[Fraction, Fraction]:
+    """Mean and variance of the decoded value, from the integer weights."""
     weights = mechanism.probabilities(unit)
-    values = mechanism.decode(np.array(mechanism.alphabet)).tolist()
-    with localcontext(prec=60):
-        pairs = [(weight, Decimal(value)) for weight, value in zip(weights, values, strict=True)]
-        mean = sum((weight * value for weight, value in pairs), Decimal(0)) / mechanism.total
-        square = sum((weight * (value - mean) ** 2 for weight, value in pairs), Decimal(0)) / mechanism.total
-    return mean, square
+    values, squares, parts = exact_values(mechanism)
+    assert len(weights) == len(values)
+    mean = Fraction(sum(map(mul, weights, values)), mechanism.total * parts)
+    return mean, Fraction(sum(map(mul, weights, squares)), mechanism.total * parts**2) - mean**2
 
 
 def words_for(mechanism: Mechanism, count: int, *, seed: int) -> npt.NDArray[np.uint64]:
@@ -176,8 +185,8 @@ def assert_unbiased(mechanism: Mechanism, inputs: Sequence[float]) -> None:
     for unit in inputs:
         mean, _ = exact_moments(mechanism, unit)
         on_grid = round(unit * GRID) / GRID
-        assert abs(mean - Decimal(on_grid)) <= allowed
-        assert abs(mean - Decimal(unit)) <= allowed + 2.0**-21
+        assert abs(mean - Fraction(on_grid)) <= allowed
+        assert abs(mean - Fraction(unit)) <= allowed + 2.0**-21
 
 
 @every_epsilon
@@ -309,14 +318,16 @@ def count_words(output_of: Outputs, outputs: range, *, words: int) -> list[int]:
     """
     some = np.sort(np.random.default_rng(8).integers(0, words, size=1_000, dtype=np.uint64, endpoint=False))
     assert (np.diff(output_of(some)) >= 0).all()
-    low, high = [0] * len(outputs), [words] * len(outputs)  # the first word with at least this output
-    while low != high:
-        middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
-        asked = output_of(np.array([min(word, words - 1) for word in middle], dtype=np.uint64)).tolist()
-        for i, output in enumerate(outputs):
-            if low[i] < high[i]:
-                low[i], high[i] = (low[i], middle[i]) if asked[i] >= output else (middle[i] + 1, high[i])
-    return [after - first for first, after in pairwise([*low, words])]
+    wanted = np.array(outputs)
+    low, high = np.zeros(len(outputs), dtype=np.uint64), np.full(len(outputs), words - 1, dtype=np.uint64)
+    while (low < high).any():
+        middle = low + (high - low) // np.uint64(2)
+        reached = output_of(middle) >= wanted
+        low = np.where(reached | (low == high), low, middle + np.uint64(1))
+        high = np.where(reached, middle, high)
+    # The first word with at least this output, or the end where even the last word has less.
+    firsts = [first if there else words for first, there in zip(low.tolist(), output_of(low) >= wanted, strict=True)]
+    return [after - first for first, after in pairwise([*firsts, words])]
 
 
 def counted(mechanism: Mechanism, unit: float) -> list[int]:

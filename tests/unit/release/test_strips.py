@@ -37,12 +37,12 @@ def boxes_of(walk: PooledWalk, number: int) -> Floats:
 # Steps finer than the cells: floats cannot tell places inside narrower ones to 12 digits, either way.
 @pytest.mark.parametrize(("dimensions", "step"), [(1, None), (1, 1e-5), (2, None), (2, 0.01), (3, None), (3, 0.01)])
 def test_many_boxes_get_the_answers_that_few_get(dimensions: int, step: float | None) -> None:
-    estimates = estimates_of(dimensions, 20_000)
+    estimates = estimates_of(dimensions, 6_000)
     lattice = Lattice.of(step, estimates.tree.task.box)
     walk, slow = PooledWalk.of(estimates).on(lattice), PooledWalk.of(estimates).on(lattice)
     asked = lattice.measure(boxes_of(PooledWalk.of(estimates), max(4_000, 2 * len(walk.below))))
     quick = walk.query(asked)
-    few = [slow.query(some) for some in np.array_split(asked, 40)]
+    few = [slow.query(some) for some in np.array_split(asked, 8)]
     assert "strips" in walk.__dict__
     assert "strips" not in slow.__dict__
     for name in Counted._fields:
@@ -55,5 +55,5 @@ def test_a_tree_of_one_cell_is_looked_up_too() -> None:
     walk = PooledWalk.of(estimates_of(2, 1))
     assert len(walk.below) == 1
     asked = boxes_of(walk, 3_000)
-    few = np.concatenate([walk.query(some).value for some in np.array_split(asked, 3_000)])
+    few = np.concatenate([walk.query(some).value for some in np.array_split(asked, 30)])
     assert np.allclose(walk.query(asked).value, few, rtol=0, atol=1e-12)

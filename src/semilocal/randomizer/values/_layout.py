@@ -12,6 +12,7 @@ Small epsilon: no middle, two blocks. Large epsilon: a long middle and hardly a 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +88,7 @@ def peak_variance(first: Floats, second: Floats) -> float:
     return float(np.max(second[:-1] + top * lift - (first[:-1] + top * rise) ** 2))
 
 
+@lru_cache(maxsize=256)
 def suited(epsilon: float) -> Layout:
     """Return the layout, out of some hundred good ones, with the smallest worst-case variance."""
     return min(

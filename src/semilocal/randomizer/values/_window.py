@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -76,11 +75,7 @@ class Window(NamedTuple):
         # Rounded up, so that share - outputs * low <= window * (growth - 1) * low, and step <= (growth - 1) * low.
         low = math.ceil(share / (outputs + window * (growth - 1)))
         step = (share - outputs * low) // window
-        starts = [0]
-        for (bucket, output), (next_bucket, next_output) in pairwise(corners):
-            width, height = next_bucket - bucket, (next_output - output) * step
-            starts += [output * step + height * i // width for i in range(1, width + 1)]
-        levels = np.array([*starts, starts[-1]], dtype=np.uint64)
+        levels = _levels(corners, step)
         edges, places = np.array(corners, dtype=np.float64).T
         return cls(
             share=share,
@@ -88,8 +83,8 @@ class Window(NamedTuple):
             low=low,
             step=step,
             floor=share - window * step,
-            starts=levels[:-1],
-            rises=levels[1:] - levels[:-1],
+            starts=levels,
+            rises=np.diff(levels, append=levels[-1:]),
             values=0.5 + pattern * (share / (2 * step)),
             knots=np.interp(np.arange(outputs - window + 1), places, edges) / BUCKETS,
         )
@@ -129,3 +124,15 @@ class Window(NamedTuple):
     def _start(self, position: int) -> int:
         bucket, within = divmod(position, _PER_BUCKET)
         return int(self.starts[bucket]) + int(self.rises[bucket]) * within // _PER_BUCKET
+
+
+def _levels(corners: Sequence[tuple[int, int]], step: int) -> Words:
+    """Where the window starts at each bucket, in words, rounded down: ``height * i // width`` on every line."""
+    buckets, outputs = np.array(corners, dtype=np.int64).T
+    widths = np.diff(buckets)
+    line = np.repeat(np.arange(len(widths)), widths)
+    i = np.arange(len(line)) - buckets[line]
+    # The product would not fit into 64 bits; whole and rest of height / width times i do.
+    whole, rest = np.divmod(np.diff(outputs) * step, widths)
+    levels = outputs[line] * step + whole[line] * i + rest[line] * i // widths[line]
+    return np.append(levels, outputs[-1] * step).astype(np.uint64)

@@ -296,14 +296,17 @@ class DiscreteLaplaceValue(Mechanism, frozen=True, tag="discrete-laplace"):
 
     def probabilities(self, unit: float) -> list[int]:
         cell, above = divmod(on_grid(unit) * self.steps, GRID)
-        weights = [0] * len(self.alphabet)
-        for place, share in ((cell, GRID - above), (cell + 1, above)):
-            first = self.steps - place  # the noise that leads to the first output
-            last = first + len(weights) - 1
-            ends = (sum(self._noise[: first + 1]), sum(self._noise[last:]))
-            for output, weight in enumerate([ends[0], *self._noise[first + 1 : last], ends[1]] if share else ()):
-                weights[output] += share * weight
-        return weights
+        below = self._weights(cell)
+        if not above:
+            return [GRID * weight for weight in below]
+        both = zip(below, self._weights(cell + 1), strict=True)
+        return [(GRID - above) * low + above * high for low, high in both]
+
+    def _weights(self, cell: int) -> list[int]:
+        """How many of 2^64 words lead from a point of the grid to each output."""
+        first = self.steps - cell  # the noise that leads to the first output
+        last = first + len(self.alphabet) - 1
+        return [sum(self._noise[: first + 1]), *self._noise[first + 1 : last], sum(self._noise[last:])]
 
     def _pick(self, position: int, words: tuple[int, ...]) -> int:
         return int(self._pick_many(np.array([position]), np.array([words], dtype=np.uint64))[0])
