@@ -88,7 +88,7 @@ class BoxWalk(NamedTuple):
             moved.append([np.flatnonzero(differ[:, :, child].T).tolist() for child in range(fanout)])
         halved = [_narrower(sides[:, None, :, cells], tiles[..., cells]) for cells in regions]
         doubt = inside.noise + found.doubt / fanout**2
-        clumps = np.sqrt(spread.clumped * np.maximum(inside.people**2 + doubt[:, None] - inside.people, 0.0))
+        clumps = np.sqrt(np.asarray(spread.clumped)[:, None] * np.maximum(inside.people**2 + doubt[:, None] - inside.people, 0.0))
         walk = BoxWalk(
             sides[0], sides[1], inverse, moved, halved, inner, tree.is_region, found.people, most,
             spread.unevenness(found.people, found.noise), np.ascontiguousarray(inside.slopes.T),

@@ -18,8 +18,6 @@ from ..functions import BoundedFunction
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import Column
 from ..protocol.partition import Partition
-from ._inside import Inside
-from ._shares import PublicShares
 from ._tree import NONE, Tree
 from ._visitors import Population, population
 
@@ -60,22 +58,20 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
         row, child = np.nonzero(tree.exists[level] & ~kept)
         part = children[row, child]
         sent[part], sent_square[part] = landing[level[row]], landing_square[level[row]]
-    people, change = found.people[parts], mean[parts] - sent[parts]
+    clumped, people, change = clumped[parts], found.people[parts], mean[parts] - sent[parts]
     here = np.maximum(square[parts] - mean[parts] ** 2, 0.0)
     there = np.maximum(sent_square[parts] - sent[parts] ** 2, 0.0)
     variance = found.noise[parts] * change**2 + (people + clumped * people**2) * here + people * there
     middle, common = float(people @ change), float(found.common[parts] @ change)
-    return Shift(middle - common, middle + common, float(variance.sum()))
+    return Shift(middle, middle, float(variance.sum()) + common**2)
 
 
 @lru_cache(maxsize=1)
-def _moved(partition: Partition) -> tuple[Tree, Population, float]:
+def _moved(partition: Partition) -> tuple[Tree, Population, Floats]:
     """Who may have been moved, and how clumped they are; the same for every function of one partition."""
     tree = Tree.of(partition)
     found = population(tree)
-    if not partition.task.hierarchy.cells_are_boxes:
-        return tree, found, PublicShares.of(partition).spread.clumped
-    return tree, found, Inside.of(tree, found, np.zeros((len(tree.cells), tree.boxes.shape[2]))).spread.clumped
+    return tree, found, found.law.clumped(found.people, tree.children.shape[1])
 
 
 def _places(hierarchy: Hierarchy, cells: Cells) -> Floats:

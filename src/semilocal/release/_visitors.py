@@ -14,15 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Floats
-from ._tree import Tree
+from ..arrays import Floats, Integers
+from ._law import UNKNOWN, Law, learn
+from ._tree import NONE, Tree
 
-__all__ = ["Population", "few_people", "population"]
+__all__ = ["Population", "divided", "population"]
 
-_ODDS_EMPTY = 9.0  # an estimate must be this much likelier with people than without to speak for people
-_FAR = 8.0  # an estimate so many standard errors below zero says no more than a nearer one
-_LOG_ROOT = 0.5 * float(np.log(2.0 * np.pi))
-_MOST_LOG = 700.0  # exp stays finite
+_PASSES = 2
 
 
 class Population(NamedTuple):
@@ -38,10 +36,57 @@ class Population(NamedTuple):
     visitors: Floats
     doubt: Floats
     common: Floats
+    law: Law
 
 
 def population(tree: Tree) -> Population:
     """Follow the visitors from the root down; then nobody is counted twice."""
+    found = _follow(tree, UNKNOWN)
+    for _ in range(_PASSES):
+        found = _follow(tree, _learn(tree, found))
+    return found
+
+
+def _learn(tree: Tree, found: Population) -> Law:
+    some = divided(tree, found)
+    return learn(some.people, some.estimates, some.noise)
+
+
+class Divided(NamedTuple):
+    """Cells that were asked about, int64[m], and how their people divide."""
+
+    cells: Integers
+    people: Floats
+    estimates: Floats
+    noise: Floats
+
+
+def divided(tree: Tree, found: Population) -> Divided:
+    """..."""
+    partition, task = tree.partition, tree.partition.task
+    fanout = tree.children.shape[1]
+    asked = np.full((len(tree.cells), fanout), np.nan)
+    extra = np.zeros(len(tree.cells))
+    inner = np.flatnonzero(tree.children[:, 0] != NONE)
+    asked[inner] = np.where(tree.exists[inner], tree.acting[tree.children[inner]], np.nan)
+    trimmed = inner[tree.trims[inner] != NONE]
+    row = tree.trims[trimmed]
+    scale = tree.acting[trimmed] / np.maximum(partition.trims.responders[row], 1)
+    asked[trimmed] = scale[:, None] * partition.trims.estimates[row]
+    extra[trimmed] = scale**2 * partition.trims.responders[row] * task.randomizer.variance(task.tau)
+    regions = np.flatnonzero(tree.is_region)
+    asked[regions] = partition.estimates[tree.regions[regions]]
+    extra[regions] = tree.acting[regions] * task.randomizer.variance(1.0 / fanout)
+    cells = np.flatnonzero(~np.isnan(asked).all(axis=1) & (tree.acting > 0))
+    weights = task.hierarchy.child_weights(tree.cells[cells])
+    portion = weights / weights.sum(axis=1, keepdims=True)
+    visitors = np.minimum(found.visitors[cells], tree.acting[cells])
+    even = 1.0 / fanout
+    noise = extra[cells] + visitors * even * (1.0 - even) + found.doubt[cells] * even**2
+    return Divided(cells, tree.acting[cells] - visitors, asked[cells] - visitors[:, None] * portion, noise)
+
+
+def _follow(tree: Tree, law: Law) -> Population:
     task, trims = tree.partition.task, tree.partition.trims
     fanout = tree.children.shape[1]
     people, noise, visitors, doubt, common = np.zeros((5, len(tree.cells)))
@@ -58,7 +103,7 @@ def population(tree: Tree) -> Population:
             error = scale**2 * trims.responders[row] * per_responder
             error += even * (1.0 - portion) + doubt[cell] * portion**2
             estimate, residents = scale * trims.estimates[row, child] - even, tree.acting[cell] - visitors[cell]
-            people[part], noise[part], common[part] = few_people(estimate, error, residents)
+            people[part], noise[part], common[part] = law.few_people(estimate, error, residents)
             leaving[at] += people[part]
             unsure[at] += noise[part]
         ways = np.where(tree.kept[level], tree.portions[level], 0.0)
@@ -73,43 +118,7 @@ def population(tree: Tree) -> Population:
     regions = tree.is_region
     people[regions] = tree.acting[regions] - rate[regions] * visitors[regions]
     tree.add_up(people)
-    return Population(people, noise, visitors, doubt, common * rate)
-
-
-def few_people(estimate: Floats, noise: Floats, most: Floats) -> tuple[Floats, Floats, Floats]:
-    """How many people a trimmed part has, given a noisy estimate.
-
-    How many of the trimmed parts are empty nobody knows: none, as in a plain, or all but those whose estimate says
-    otherwise, as in a country of deserts and seas. In a part that is not empty, all numbers up to half the cell are
-    equally likely. The answer lies in the middle of the two views. The doubt between them is common to all parts, so
-    it adds up where chance would average out.
-
-    Parameters
-    ----------
-    estimate, noise : float64[m]
-        A normal estimate and its variance.
-    most : float64[m]
-        People in the cell.
-
-    Returns
-    -------
-    mean, variance, common : float64[m]
-        ``variance`` is the mean of those that the two views have; ``common`` is half the difference between them, which
-        ``variance`` must not count again.
-    """
-    from scipy.special import log_ndtr  # loaded at first use: it takes a while
-
-    error = np.sqrt(noise)
-    away = np.maximum(estimate / error, -_FAR)
-    below = log_ndtr(away)
-    full = error * (away + np.exp(-0.5 * away**2 - _LOG_ROOT - below))  # a normal law cut off at zero
-    squares = noise + error * away * full
-    # How likely the estimate is in a part that is not empty, against one that is.
-    against = np.exp(np.minimum(below + _LOG_ROOT + 0.5 * away**2, _MOST_LOG)) * error / np.maximum(0.5 * most, 1.0)
-    view = against / (against + _ODDS_EMPTY)
-    middle = 0.5 * (1.0 + view)
-    variance = squares * middle - full**2 * 0.5 * (1.0 + view**2)
-    return full * middle, np.maximum(variance, 0.0), 0.5 * full * (1.0 - view)
+    return Population(people, noise, visitors, doubt, common * rate, law)
 
 
 def _settle(tree: Tree, visitors: Floats) -> Floats:

@@ -103,7 +103,7 @@ class Walk:
 
             on_all_cores(work, range(0, len(asked), _BOXES_AT_ONCE))
         middle, variance, common, most = answer
-        return Counted(np.maximum(middle - common, 0.0), variance, middle + common, most)
+        return Counted(middle, variance + common**2, middle, most)
 
     def _answer(self, areas: Polygons) -> Floats:
         answer = np.zeros((4, len(areas)))
@@ -167,7 +167,7 @@ class Walk:
             share = np.minimum(np.divide(taken, whole, out=np.zeros(len(cell)), where=whole > 0), 1.0)
             value += people * share
             variance += people * share * (1.0 - share)
-            uneven += np.sqrt(inside.spread.excess(people, share, doubt))
+            uneven += np.sqrt(inside.spread.take(cell).excess(people, share, doubt))
             total += share
             squares += share * share
         # Children of a region err against each other, since their sum is known; they are uneven in the same way.
@@ -181,5 +181,5 @@ class Walk:
         box = self.tree.boxes[cell]
         share = areas.tile_share(box, box, self.inside.slopes[cell])
         add(answer[0], query, people * share)
-        add(answer[1], query, self.inside.spread.variance(people, share, noise))
+        add(answer[1], query, self.inside.spread.take(cell).variance(people, share, noise))
         return share

@@ -165,7 +165,7 @@ class Mapped(WaysOut):
         if not isinstance(walk, Walk | PooledWalk):
             return NOT_ROUNDED
         inside = walk.inside if isinstance(walk, Walk) else walk.inside()
-        return possible_lattice(self._divisions, self.partition.task.box, inside.spread.share_variance)
+        return possible_lattice(self._divisions, self.partition.task.box, float(np.mean(inside.spread.share_variance)))
 
     def _measured(self, asked: Asked, lattice: Lattice) -> Asked:
         if isinstance(asked, Polygons):

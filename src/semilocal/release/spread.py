@@ -48,24 +48,28 @@ class Spread:
     1875.0
     """
 
-    together: float
+    together: float | Floats
     fanout: int = 2
 
     def __post_init__(self) -> None:
         if self.fanout < 2:
             raise InvalidInput(f"fanout must be at least 2; got {self.fanout}")
-        if not 1.0 / self.fanout <= self.together <= 1.0:
+        if not np.all((1.0 / self.fanout <= np.asarray(self.together)) & (np.asarray(self.together) <= 1.0)):
             raise InvalidInput(f"together must be from 1/{self.fanout} to 1; got {self.together}")
 
     @property
-    def clumped(self) -> float:
+    def clumped(self) -> float | Floats:
         """Chance that two people of a cell are in the same place."""
         return (self.together * self.fanout - 1.0) / (self.fanout - 1.0)
 
     @property
-    def share_variance(self) -> float:
+    def share_variance(self) -> float | Floats:
         """Variance of a child's share of a cell with very many people."""
         return (self.together - 1.0 / self.fanout) / self.fanout
+
+    def take(self, rows: npt.ArrayLike) -> Spread:
+        """That of some of the cells."""
+        return Spread(np.asarray(self.together)[rows], self.fanout)
 
     def excess(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
         """By how much the variance exceeds that of people who lie evenly. Arguments are those of :meth:`variance`."""
