@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Floats
+from ..arrays import Floats, Integers
 from .spread import Spread
 
 __all__ = ["UNKNOWN", "Law", "learn"]
 
 _HALF = 64
 _FAR = 5.0
-_USUAL = 100.0
 _WHOLE = 1 / 12
 _MOST_CELLS = 1 << 11
-_LEVELS = np.arange(-5.0, 10.5, 0.5)  # log2 a
-_CENTERS = np.arange(-4.0, 9.25, 0.5)
-_GROWTH = np.arange(-1.5, 0.75, 0.5)
+_LEVELS = np.arange(-8.0, 10.5, 0.5)  # log2 a
+_CENTERS = np.arange(-8.0, 9.25, 0.5)
 _MIXED = np.array([0.25, 0.75, 1.5, 2.25, 3.0])
+_STEPS = np.array([0.25, 0.5, 1.0])
+_UNLIKELY = 1e-3
 
 
 @lru_cache(maxsize=1)
@@ -39,17 +39,9 @@ def _masses(fanout: int) -> Floats:
 
 
 @lru_cache(maxsize=1)
-def _laws() -> Floats:
-    """float64[3, h]"""
-    return np.stack([g.ravel() for g in np.meshgrid(_CENTERS, _GROWTH, _MIXED, indexing="ij")])
-
-
-def _weights(laws: Floats, people: Floats) -> Floats:
-    """float64[h, m, levels]"""
-    center, growth, mixed = laws[:, :, None, None]
-    size = np.log2(np.maximum(people, 1.0) / _USUAL)[None, :, None]
-    middle = np.clip(center + growth * size, _LEVELS[0], _LEVELS[-1])
-    w = np.exp(-0.5 * ((_LEVELS - middle) / mixed) ** 2)
+def _mixtures() -> Floats:
+    """float64[mixed, centers, levels]"""
+    w = np.exp(-0.5 * ((_LEVELS - _CENTERS[:, None]) / _MIXED[:, None, None]) ** 2)
     return w / w.sum(axis=2, keepdims=True)
 
 
@@ -70,14 +62,20 @@ def _kernel(people: Floats, estimate: Floats, noise: Floats) -> Floats:
     return k
 
 
+def _octave(people: Floats) -> Integers:
+    return np.floor(np.log2(np.maximum(people, 1.0))).astype(np.int64)
+
+
 class Law(NamedTuple):
-    laws: Floats
-    chance: Floats
-    least: float
+    first: int
+    chance: Floats  # [octaves, mixed, centers]
+
+    def _row(self, people: Floats) -> Integers:
+        return np.clip(_octave(people) - self.first, 0, len(self.chance) - 1)
 
     def clumped(self, people: Floats, fanout: int) -> Floats:
-        w = np.einsum("h,hma->ma", self.chance, _weights(self.laws, np.maximum(people, self.least)))
-        return w @ (1.0 / (fanout * np.exp2(_LEVELS) + 1.0))
+        each = np.einsum("omc,mcl->ol", self.chance, _mixtures()) @ (1.0 / (fanout * np.exp2(_LEVELS) + 1.0))
+        return each[self._row(people)]
 
     def spread(self, people: Floats, fanout: int) -> Spread:
         even = 1.0 / fanout
@@ -93,39 +91,76 @@ class Law(NamedTuple):
         gain = chance / (chance + noise[:, None] + _WHOLE)
         mean = np.maximum(x + gain * (estimate[:, None] - x), 0)
         second = mean**2 + chance * (1 - gain)
-        t0, t1, t2 = kernel @ masses.T, (kernel * mean) @ masses.T, (kernel * second) @ masses.T
-        w = _weights(self.laws, size)
-        s0, s1, s2 = ((w * t).sum(axis=2) for t in (t0, t1, t2))
-        m, v = s1 / s0, s2 / s0
-        middle = self.chance @ m
-        within = self.chance @ (v - m**2)
-        between = self.chance @ (m - middle) ** 2
-        return middle, np.maximum(within, 0), np.sqrt(between)
+        t = np.stack([kernel @ masses.T, (kernel * mean) @ masses.T, (kernel * second) @ masses.T])
+        out, rows = np.zeros((3, len(size))), self._row(size)
+        for row in np.unique(rows):
+            at = np.flatnonzero(rows == row)
+            likely = self.chance[row] > _UNLIKELY
+            weight = self.chance[row][likely] / self.chance[row][likely].sum()
+            s0, s1, s2 = t[:, at] @ _mixtures()[likely].T
+            m, v = s1 / s0, s2 / s0
+            middle = m @ weight
+            out[:, at] = middle, (v - m**2) @ weight, np.sqrt((m - middle[:, None]) ** 2 @ weight)
+        return np.maximum(out, 0.0)
 
 
-UNKNOWN = Law(np.array([[-1.0], [0.0], [1.5]]), np.ones(1), 20.0)
+_start = np.zeros((1, len(_MIXED), len(_CENTERS)))
+_start[0, 2, np.searchsorted(_CENTERS, -1.0)] = 1.0
+UNKNOWN = Law(0, _start)
 
 
 def learn(people: Floats, estimates: Floats, noise: Floats) -> Law:
     several = people >= 2
     people, estimates, noise = people[several], estimates[several], noise[several]
+    if not len(people):
+        return UNKNOWN
     order = np.argsort(people)
-    step = -(-len(order) // _MOST_CELLS) if len(order) else 1
+    step = -(-len(order) // _MOST_CELLS)
     rows = order[::step]
     people, estimates, noise = people[rows], estimates[rows], noise[rows]
-    laws = _laws()
-    logs = np.zeros(laws.shape[1])
-    octave = np.floor(2 * np.log2(people))
+    octave = _octave(people)
+    first = int(octave[0])
+    logs = np.zeros((int(octave[-1]) - first + 1, len(_MIXED), len(_CENTERS)))
     width = np.count_nonzero(~np.isnan(estimates), axis=1)
     for fanout in np.unique(width[width > 1]).tolist():
         for child in range(fanout - 1):
             here = (width == fanout) & ~np.isnan(estimates[:, child])
-            t0 = _kernel(people[here], estimates[here, child], noise[here]) @ _masses(fanout).T
+            t = _kernel(people[here], estimates[here, child], noise[here]) @ _masses(fanout).T
             for o in np.unique(octave[here]):
-                at = octave[here] == o
-                w = _weights(laws, np.array([2 ** ((o + 0.5) / 2)]))[:, 0]
-                logs += step * np.log(np.maximum(t0[at] @ w.T, 1e-300)).sum(axis=0)
-    chance = np.exp(logs - logs.max())
-    chance /= chance.sum()
-    keep = chance > 1e-3
-    return Law(laws[:, keep], chance[keep] / chance[keep].sum(), float(people[len(people) // 20]) if len(people) else 20.0)
+                own = t[octave[here] == o]
+                logs[o - first] += step * np.log(np.maximum(own @ _mixtures().reshape(-1, own.shape[1]).T, 1e-300)).sum(axis=0).reshape(logs.shape[1:])
+    return Law(first, _chain(logs))
+
+
+def _chain(logs: Floats) -> Floats:
+    """Posterior [octaves, mixed, centers] if centers make a normal step from one octave to the next."""
+    found, total = [], []
+    for sd in _STEPS:
+        move = np.exp(-0.5 * ((_CENTERS - _CENTERS[:, None]) / sd) ** 2)
+        move /= move.sum(axis=1, keepdims=True)
+        for mixed in range(logs.shape[1]):
+            own = logs[:, mixed]
+            n = len(own)
+            fore = np.zeros((n, own.shape[1]))
+            back = np.ones((n, own.shape[1]))
+            lik = np.exp(own - own.max(axis=1, keepdims=True))
+            evidence = own.max(axis=1).sum()
+            before = np.full(own.shape[1], 1.0 / own.shape[1])
+            for i in range(n):
+                fore[i] = before * lik[i]
+                evidence += np.log(fore[i].sum())
+                fore[i] /= fore[i].sum()
+                before = fore[i] @ move
+            for i in range(n - 2, -1, -1):
+                back[i] = move @ (back[i + 1] * lik[i + 1])
+                back[i] /= back[i].max()
+            both = fore * back
+            both /= both.sum(axis=1, keepdims=True)
+            found.append((mixed, both))
+            total.append(evidence)
+    weight = np.exp(np.array(total) - max(total))
+    weight /= weight.sum()
+    out = np.zeros(logs.shape)
+    for w, (mixed, both) in zip(weight, found, strict=True):
+        out[:, mixed] += w * both
+    return out
