@@ -87,14 +87,13 @@ class Inside:
         shares, people, errors = np.ones((number, fanout)), np.zeros((number, fanout)), np.zeros(number)
         shares[regions] = _shares(tree, boxes, trusted, regions)
         law = found.law
-        spread = law.spread(found.people, fanout)
+        spread = law.spread(tree.depths, fanout)
         filled, unknown = np.full((number, fanout), 0.0), np.full(number, np.inf)
         filled[known], unknown[known] = estimates, noise
         people[regions], errors[regions] = spread.take(regions).divide(
             found.people[regions], filled[regions], unknown[regions], _expected(shares[regions])
         )
-        below = np.where(tree.is_region, found.people / fanout, found.people)
-        return Inside(trusted, boxes, shares, people, errors, law.spread(below, fanout))
+        return Inside(trusted, boxes, shares, people, errors, law.spread(tree.depths + tree.is_region, fanout))
 
 
 def _last_round(tree: Tree, found: Population) -> tuple[Integers, Floats, Floats]:

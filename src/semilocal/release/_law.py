@@ -62,26 +62,21 @@ def _kernel(people: Floats, estimate: Floats, noise: Floats) -> Floats:
     return k
 
 
-def _octave(people: Floats) -> Integers:
-    return np.floor(np.log2(np.maximum(people, 1.0))).astype(np.int64)
-
-
 class Law(NamedTuple):
-    first: int
-    chance: Floats  # [octaves, mixed, centers]
+    chance: Floats  # [depths, mixed, centers]
 
-    def _row(self, people: Floats) -> Integers:
-        return np.clip(_octave(people) - self.first, 0, len(self.chance) - 1)
+    def _row(self, depth: Integers) -> Integers:
+        return np.minimum(depth, len(self.chance) - 1)
 
-    def clumped(self, people: Floats, fanout: int) -> Floats:
-        each = np.einsum("omc,mcl->ol", self.chance, _mixtures()) @ (1.0 / (fanout * np.exp2(_LEVELS) + 1.0))
-        return each[self._row(people)]
+    def clumped(self, depth: Integers, fanout: int) -> Floats:
+        each = np.einsum("dmc,mcl->dl", self.chance, _mixtures()) @ (1.0 / (fanout * np.exp2(_LEVELS) + 1.0))
+        return each[self._row(depth)]
 
-    def spread(self, people: Floats, fanout: int) -> Spread:
+    def spread(self, depth: Integers, fanout: int) -> Spread:
         even = 1.0 / fanout
-        return Spread(np.clip(even + (1.0 - even) * self.clumped(people, fanout), even, 1.0), fanout)
+        return Spread(np.clip(even + (1.0 - even) * self.clumped(depth, fanout), even, 1.0), fanout)
 
-    def few_people(self, estimate: Floats, noise: Floats, most: Floats, fanout: int = 2):
+    def few_people(self, estimate: Floats, noise: Floats, most: Floats, depth: Integers, fanout: int = 2):
         size = np.maximum(most, 1.0)
         kernel, masses = _kernel(size, estimate, noise), _masses(fanout)
         edge = _edges()
@@ -92,7 +87,7 @@ class Law(NamedTuple):
         mean = np.maximum(x + gain * (estimate[:, None] - x), 0)
         second = mean**2 + chance * (1 - gain)
         t = np.stack([kernel @ masses.T, (kernel * mean) @ masses.T, (kernel * second) @ masses.T])
-        out, rows = np.zeros((3, len(size))), self._row(size)
+        out, rows = np.zeros((3, len(size))), self._row(depth)
         for row in np.unique(rows):
             at = np.flatnonzero(rows == row)
             likely = self.chance[row] > _UNLIKELY
@@ -106,30 +101,28 @@ class Law(NamedTuple):
 
 _start = np.zeros((1, len(_MIXED), len(_CENTERS)))
 _start[0, 2, np.searchsorted(_CENTERS, -1.0)] = 1.0
-UNKNOWN = Law(0, _start)
+UNKNOWN = Law(_start)
 
 
-def learn(people: Floats, estimates: Floats, noise: Floats) -> Law:
+def learn(depth: Integers, people: Floats, estimates: Floats, noise: Floats) -> Law:
     several = people >= 2
-    people, estimates, noise = people[several], estimates[several], noise[several]
+    depth, people, estimates, noise = depth[several], people[several], estimates[several], noise[several]
     if not len(people):
         return UNKNOWN
-    order = np.argsort(people)
+    order = np.argsort(depth, kind="stable")
     step = -(-len(order) // _MOST_CELLS)
     rows = order[::step]
-    people, estimates, noise = people[rows], estimates[rows], noise[rows]
-    octave = _octave(people)
-    first = int(octave[0])
-    logs = np.zeros((int(octave[-1]) - first + 1, len(_MIXED), len(_CENTERS)))
+    depth, people, estimates, noise = depth[rows], people[rows], estimates[rows], noise[rows]
+    logs = np.zeros((int(depth[-1]) + 1, len(_MIXED), len(_CENTERS)))
     width = np.count_nonzero(~np.isnan(estimates), axis=1)
     for fanout in np.unique(width[width > 1]).tolist():
         for child in range(fanout - 1):
             here = (width == fanout) & ~np.isnan(estimates[:, child])
             t = _kernel(people[here], estimates[here, child], noise[here]) @ _masses(fanout).T
-            for o in np.unique(octave[here]):
-                own = t[octave[here] == o]
-                logs[o - first] += step * np.log(np.maximum(own @ _mixtures().reshape(-1, own.shape[1]).T, 1e-300)).sum(axis=0).reshape(logs.shape[1:])
-    return Law(first, _chain(logs))
+            for o in np.unique(depth[here]):
+                own = t[depth[here] == o]
+                logs[o] += step * np.log(np.maximum(own @ _mixtures().reshape(-1, own.shape[1]).T, 1e-300)).sum(axis=0).reshape(logs.shape[1:])
+    return Law(_chain(logs))
 
 
 def _chain(logs: Floats) -> Floats:

@@ -71,7 +71,7 @@ def _moved(partition: Partition) -> tuple[Tree, Population, Floats]:
     """Who may have been moved, and how clumped they are; the same for every function of one partition."""
     tree = Tree.of(partition)
     found = population(tree)
-    return tree, found, found.law.clumped(found.people, tree.children.shape[1])
+    return tree, found, found.law.clumped(tree.depths, tree.children.shape[1])
 
 
 def _places(hierarchy: Hierarchy, cells: Cells) -> Floats:

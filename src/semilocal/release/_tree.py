@@ -6,6 +6,7 @@ Knows a partition. Knows no queries.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -98,6 +99,11 @@ class Tree:
     def is_region(self) -> Flags:
         """bool[n]."""
         return np.asarray(self.regions != NONE)
+
+    @cached_property
+    def depths(self) -> Integers:
+        """int64[n]."""
+        return np.asarray(self.partition.task.hierarchy.depth(self.cells))
 
     @property
     def is_part(self) -> Flags:

@@ -49,7 +49,7 @@ def population(tree: Tree) -> Population:
 
 def _learn(tree: Tree, found: Population) -> Law:
     some = divided(tree, found)
-    return learn(some.people, some.estimates, some.noise)
+    return learn(tree.depths[some.cells], some.people, some.estimates, some.noise)
 
 
 class Divided(NamedTuple):
@@ -103,7 +103,7 @@ def _follow(tree: Tree, law: Law) -> Population:
             error = scale**2 * trims.responders[row] * per_responder
             error += even * (1.0 - portion) + doubt[cell] * portion**2
             estimate, residents = scale * trims.estimates[row, child] - even, tree.acting[cell] - visitors[cell]
-            people[part], noise[part], common[part] = law.few_people(estimate, error, residents)
+            people[part], noise[part], common[part] = law.few_people(estimate, error, residents, tree.depths[cell])
             leaving[at] += people[part]
             unsure[at] += noise[part]
         ways = np.where(tree.kept[level], tree.portions[level], 0.0)
