@@ -12,7 +12,7 @@ from .spread import Spread
 
 __all__ = ["UNKNOWN", "Law", "learn"]
 
-_HALF = 64
+_HALF = 40
 _FAR = 5.0
 _WHOLE = 1 / 12
 _MOST_CELLS = 1 << 11
@@ -55,8 +55,7 @@ def _kernel(people: Floats, estimate: Floats, noise: Floats) -> Floats:
     edge = _edges()
     n = people[:, None]
     z = (n * edge - e[:, None]) / np.sqrt(noise[:, None] + n * edge * (1.0 - edge))
-    below, above = ndtr(z), ndtr(-z)
-    k = np.where(z[:, 1:] > 0, above[:, :-1] - above[:, 1:], below[:, 1:] - below[:, :-1])
+    k = np.diff(ndtr(z), axis=1)
     k /= np.diff(edge)
     k /= np.maximum(k.max(axis=1, keepdims=True), 1e-300)
     return k
@@ -126,34 +125,25 @@ def learn(depth: Integers, people: Floats, estimates: Floats, noise: Floats) -> 
 
 
 def _chain(logs: Floats) -> Floats:
-    """Posterior [octaves, mixed, centers] if centers make a normal step from one octave to the next."""
-    found, total = [], []
-    for sd in _STEPS:
-        move = np.exp(-0.5 * ((_CENTERS - _CENTERS[:, None]) / sd) ** 2)
+    """Posterior [depths, mixed, centers] if centers make a normal step from one depth to the next."""
+    highest = logs.max(axis=2, keepdims=True)
+    likelihood, depths = np.exp(logs - highest), len(logs)
+    found = np.zeros((len(_STEPS), *logs.shape))
+    evidence = np.tile(highest.sum(axis=(0, 2)), (len(_STEPS), 1))
+    for row, step in enumerate(_STEPS):
+        move = np.exp(-0.5 * ((_CENTERS - _CENTERS[:, None]) / step) ** 2)
         move /= move.sum(axis=1, keepdims=True)
-        for mixed in range(logs.shape[1]):
-            own = logs[:, mixed]
-            n = len(own)
-            fore = np.zeros((n, own.shape[1]))
-            back = np.ones((n, own.shape[1]))
-            lik = np.exp(own - own.max(axis=1, keepdims=True))
-            evidence = own.max(axis=1).sum()
-            before = np.full(own.shape[1], 1.0 / own.shape[1])
-            for i in range(n):
-                fore[i] = before * lik[i]
-                evidence += np.log(fore[i].sum())
-                fore[i] /= fore[i].sum()
-                before = fore[i] @ move
-            for i in range(n - 2, -1, -1):
-                back[i] = move @ (back[i + 1] * lik[i + 1])
-                back[i] /= back[i].max()
-            both = fore * back
-            both /= both.sum(axis=1, keepdims=True)
-            found.append((mixed, both))
-            total.append(evidence)
-    weight = np.exp(np.array(total) - max(total))
-    weight /= weight.sum()
-    out = np.zeros(logs.shape)
-    for w, (mixed, both) in zip(weight, found, strict=True):
-        out[:, mixed] += w * both
-    return out
+        before, after = np.full(logs.shape, 1.0 / len(_CENTERS)), np.ones(logs.shape)
+        for depth in range(depths):
+            here = before[depth] * likelihood[depth]
+            total = here.sum(axis=1, keepdims=True)
+            evidence[row] += np.log(total[:, 0])
+            if depth + 1 < depths:
+                before[depth + 1] = (here / total) @ move
+        for depth in range(depths - 2, -1, -1):
+            here = (after[depth + 1] * likelihood[depth + 1]) @ move.T
+            after[depth] = here / here.max(axis=1, keepdims=True)
+        both = before * likelihood * after
+        found[row] = both / both.sum(axis=2, keepdims=True)
+    weight = np.exp(evidence - evidence.max())
+    return np.einsum("sm,sdmc->dmc", weight / weight.sum(), found)

@@ -95,6 +95,8 @@ def _follow(tree: Tree, law: Law) -> Population:
         leaving, unsure = np.zeros((2, len(level)))
         for child in range(fanout):
             at = np.flatnonzero(tree.exists[level, child] & ~tree.kept[level, child])
+            if not len(at):
+                continue
             cell, row = level[at], tree.trims[level[at]]
             scale = tree.acting[cell] / np.maximum(trims.responders[row], 1)  # who dropped out later counts no more
             portion = tree.portions[cell, child]
