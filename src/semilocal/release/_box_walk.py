@@ -104,7 +104,7 @@ class BoxWalk(NamedTuple):
 
     def answer(self, queries: Floats) -> Floats:
         """Middle, variance, common doubt and most people of boxes float64[2, d, q]: float64[4, q]."""
-        out, children = np.zeros((4, queries.shape[2])), self.back.children
+        out, children = np.zeros((5, queries.shape[2])), self.back.children
         query, cell = np.arange(queries.shape[2]), np.zeros(queries.shape[2], dtype=np.int64)
         every = range(2 * len(self.lower))
         met, cuts = self._cuts(

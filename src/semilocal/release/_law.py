@@ -86,7 +86,7 @@ class Law(NamedTuple):
         mean = np.maximum(x + gain * (estimate[:, None] - x), 0)
         second = mean**2 + chance * (1 - gain)
         t = np.stack([kernel @ masses.T, (kernel * mean) @ masses.T, (kernel * second) @ masses.T])
-        out, rows = np.zeros((3, len(size))), self._row(depth)
+        out, rows = np.zeros((4, len(size))), self._row(depth)
         for row in np.unique(rows):
             at = np.flatnonzero(rows == row)
             likely = self.chance[row] > _UNLIKELY
@@ -94,8 +94,15 @@ class Law(NamedTuple):
             s0, s1, s2 = t[:, at] @ _mixtures()[likely].T
             m, v = s1 / s0, s2 / s0
             middle = m @ weight
-            out[:, at] = middle, (v - m**2) @ weight, np.sqrt((m - middle[:, None]) ** 2 @ weight)
-        return np.maximum(out, 0.0)
+            law = np.tensordot(self.chance[row], _mixtures(), 2) @ masses
+            total = np.cumsum(kernel[at] * law, axis=1)
+            total /= total[:, -1:]
+            past = (total < 0.5).sum(axis=1)
+            before = np.where(past > 0, total[np.arange(len(at)), past - 1], 0.0)
+            inside = (0.5 - before) / (total[np.arange(len(at)), past] - before)
+            median = size[at] * (edge[past] + inside * np.diff(edge)[past])
+            out[:, at] = middle, (v - m**2) @ weight, np.sqrt((m - middle[:, None]) ** 2 @ weight), middle - median
+        return out
 
 
 _start = np.zeros((1, len(_MIXED), len(_CENTERS)))

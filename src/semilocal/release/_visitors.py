@@ -36,6 +36,7 @@ class Population(NamedTuple):
     visitors: Floats
     doubt: Floats
     common: Floats
+    lower: Floats
     law: Law
 
 
@@ -89,7 +90,7 @@ def divided(tree: Tree, found: Population) -> Divided:
 def _follow(tree: Tree, law: Law) -> Population:
     task, trims = tree.partition.task, tree.partition.trims
     fanout = tree.children.shape[1]
-    people, noise, visitors, doubt, common = np.zeros((5, len(tree.cells)))
+    people, noise, visitors, doubt, common, lower = np.zeros((6, len(tree.cells)))
     per_responder = task.randomizer.variance(task.tau)
     for level in tree.levels:
         leaving, unsure = np.zeros((2, len(level)))
@@ -105,7 +106,7 @@ def _follow(tree: Tree, law: Law) -> Population:
             error = scale**2 * trims.responders[row] * per_responder
             error += even * (1.0 - portion) + doubt[cell] * portion**2
             estimate, residents = scale * trims.estimates[row, child] - even, tree.acting[cell] - visitors[cell]
-            people[part], noise[part], common[part] = law.few_people(estimate, error, residents, tree.depths[cell])
+            people[part], noise[part], common[part], lower[part] = law.few_people(estimate, error, residents, tree.depths[cell])
             leaving[at] += people[part]
             unsure[at] += noise[part]
         ways = np.where(tree.kept[level], tree.portions[level], 0.0)
@@ -120,7 +121,7 @@ def _follow(tree: Tree, law: Law) -> Population:
     regions = tree.is_region
     people[regions] = tree.acting[regions] - rate[regions] * visitors[regions]
     tree.add_up(people)
-    return Population(people, noise, visitors, doubt, common * rate, law)
+    return Population(people, noise, visitors, doubt, common * rate, lower * rate, law)
 
 
 def _settle(tree: Tree, visitors: Floats) -> Floats:

@@ -90,7 +90,7 @@ class Walk:
 
     def query(self, asked: Asked) -> Counted:
         """People in boxes float64[q, 2, d] or in polygons."""
-        answer = np.zeros((4, len(asked)))
+        answer = np.zeros((5, len(asked)))
         if isinstance(asked, Polygons):
             for some in asked.batches():
                 answer[:, some] = self._answer(asked.take(some))
@@ -102,11 +102,11 @@ class Walk:
                 answer[:, some] = self._boxes.answer(np.ascontiguousarray(np.moveaxis(asked[some], 0, 2)))
 
             on_all_cores(work, range(0, len(asked), _BOXES_AT_ONCE))
-        middle, variance, common, most = answer
-        return Counted(middle, variance + common**2, middle, most)
+        middle, variance, common, most, lower = answer
+        return Counted(np.maximum(middle - lower, 0.0), variance + common**2, middle, most)
 
     def _answer(self, areas: Polygons) -> Floats:
-        answer = np.zeros((4, len(areas)))
+        answer = np.zeros((5, len(areas)))
         steps: list[Step] = []
         query, cell = np.arange(len(areas)), np.zeros(len(areas), dtype=np.int64)
         left, opened, _ = self._meet(answer, areas, query, cell)

@@ -78,6 +78,7 @@ class WayBack(NamedTuple):
                 part, net = children.take(cell.take(pair)), share.take(pair) - below.take(pair)
                 add(answer[1], query.take(pair), net**2 * found.noise.take(part))
                 add(answer[2], query.take(pair), net * found.common.take(part))
+                add(answer[4], query.take(pair), net * found.lower.take(part))
 
 
 def add(total: Floats, query: Integers, numbers: Floats) -> None:

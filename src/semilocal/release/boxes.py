@@ -91,6 +91,7 @@ class CountAnswers(Answers):
 
     other: Floats = field(kw_only=True)
     most: Floats = field(kw_only=True)
+    centered: bool = False
 
     __repr__ = short_repr
 
@@ -114,6 +115,7 @@ class CountAnswers(Answers):
         """
         width, variance = standard_errors(level), self.stderr**2
         fewer, more = np.minimum(self.value, self.other), np.maximum(self.value, self.other)
+        if self.centered: fewer = more = self.other
         middle = np.maximum((fewer + more) / 2, self.value)  # unbiased estimates may be negative
         seen = np.divide(variance, middle, out=np.zeros(len(self)), where=middle > 0)
         low = fewer - width * self.stderr

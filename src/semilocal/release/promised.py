@@ -177,7 +177,7 @@ class Mapped(WaysOut):
     def _answers(self, found: Counted) -> CountAnswers:
         moved = len(self.partition.trimmed_cells) > 0
         most = np.minimum(found.most, float(self.total))
-        return CountAnswers(found.value, np.sqrt(found.variance), moved, other=found.other, most=most)
+        return CountAnswers(found.value, np.sqrt(found.variance), moved, other=found.other, most=most, centered=isinstance(self.partition, Partition))
 
     def density(self, grid: tuple[int, ...], *, rounding: Rounding = None) -> Floats:
         """Expected number of participants in each cell of an even grid over the domain: float64[grid]."""
