@@ -13,6 +13,7 @@ from .spread import Spread
 __all__ = ["UNKNOWN", "Law", "learn"]
 
 _HALF = 40
+_SURE = 0.25
 _FAR = 5.0
 _WHOLE = 1 / 12
 _MOST_CELLS = 1 << 11
@@ -97,9 +98,9 @@ class Law(NamedTuple):
             law = np.tensordot(self.chance[row], _mixtures(), 2) @ masses
             total = np.cumsum(kernel[at] * law, axis=1)
             total /= total[:, -1:]
-            past = (total < 0.5).sum(axis=1)
+            past = (total < _SURE).sum(axis=1)
             before = np.where(past > 0, total[np.arange(len(at)), past - 1], 0.0)
-            inside = (0.5 - before) / (total[np.arange(len(at)), past] - before)
+            inside = (_SURE - before) / (total[np.arange(len(at)), past] - before)
             median = size[at] * (edge[past] + inside * np.diff(edge)[past])
             out[:, at] = middle, (v - m**2) @ weight, np.sqrt((m - middle[:, None]) ** 2 @ weight), middle - median
         return out

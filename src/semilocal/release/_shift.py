@@ -61,9 +61,9 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     clumped, people, change = clumped[parts], found.people[parts], mean[parts] - sent[parts]
     here = np.maximum(square[parts] - mean[parts] ** 2, 0.0)
     there = np.maximum(sent_square[parts] - sent[parts] ** 2, 0.0)
-    variance = found.noise[parts] * change**2 + (people + clumped * people**2) * here + people * there
+    variance = found.noise[parts] * change**2 + (people + clumped * (people**2 + found.noise[parts])) * here + people * there
     middle, common = float(people @ change), float(found.common[parts] @ change)
-    return Shift(middle, middle, float(variance.sum()) + common**2)
+    return Shift(middle - float(found.lower[parts] @ change), middle, float(variance.sum()) + common**2)
 
 
 @lru_cache(maxsize=1)

@@ -163,7 +163,7 @@ class MeanRelease(Promised):
         if not widen:
             return self.acting - width * self.stderr, self.acting + width * self.stderr
         half = width * math.hypot(self.stderr, math.sqrt(self.shift.variance) / self.participants)
-        ends = (self.shift.likely, self.shift.other, 0.0)
+        ends = (self.shift.other,)
         return self.acting + min(ends) / self.participants - half, self.acting + max(ends) / self.participants + half
 
 
