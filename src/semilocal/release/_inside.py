@@ -2,8 +2,7 @@
 
 They divide among the region's children as the last round estimates, pulled towards what the neighbours suggest: where
 the cells on one side of a region hold more people than those on the other, its density is taken to be a slope. How far
-such slopes can be trusted is measured on the run's own divisions, and so is how unevenly people lie beyond them
-(spread.py).
+such slopes can be trusted is measured on the run's own divisions, and so is how unevenly people lie (_law.py).
 
 Knows a tree and its population. Knows no queries.
 """
@@ -58,7 +57,7 @@ class Inside:
     noise : float64[n]
         Variance of each of them.
     spread : Spread
-        How unevenly people lie beyond that.
+        How unevenly people lie in the children of regions, and in trimmed parts; of each cell.
     """
 
     slopes: Floats
@@ -86,14 +85,13 @@ class Inside:
         trusted = slopes * (min(max(agreement / strength, 0.0), 1.0) if strength > 0 else 0.0)
         shares, people, errors = np.ones((number, fanout)), np.zeros((number, fanout)), np.zeros(number)
         shares[regions] = _shares(tree, boxes, trusted, regions)
-        law = found.law
-        spread = law.spread(tree.depths, fanout)
         filled, unknown = np.full((number, fanout), 0.0), np.full(number, np.inf)
         filled[known], unknown[known] = estimates, noise
-        people[regions], errors[regions] = spread.take(regions).divide(
+        people[regions], errors[regions] = found.law.spread(tree.depths[regions], fanout).divide(
             found.people[regions], filled[regions], unknown[regions], _expected(shares[regions])
         )
-        return Inside(trusted, boxes, shares, people, errors, law.spread(tree.depths + tree.is_region, fanout))
+        uneven = found.law.spread(tree.depths + tree.is_region, fanout)
+        return Inside(trusted, boxes, shares, people, errors, uneven)
 
 
 def _last_round(tree: Tree, found: Population) -> tuple[Integers, Floats, Floats]:

@@ -29,12 +29,12 @@ _PROBES = 16  # places in a box that stand for all
 class Shift(NamedTuple):
     """True sum of f less the sum over the places participants acted from.
 
-    ``likely`` is expected if trimmed parts are empty unless their estimates say otherwise, as in answers about counts,
-    ``other`` if none is (see ``_visitors``); ``variance`` is that of either.
+    ``likely`` is that of the people who are surely in trimmed parts, as in values of counts (``_law.Few``);
+    ``expected`` is the mean of what is possible, with its ``variance``.
     """
 
     likely: float
-    other: float
+    expected: float
     variance: float
 
 
@@ -42,7 +42,7 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     """The shift of the sum of f; zero if nobody can have been moved, or if values do not depend on where people are."""
     if not len(partition.trims.cells) or isinstance(f, Column):
         return Shift(0.0, 0.0, 0.0)
-    tree, found, clumped = _moved(partition)
+    tree, found = _moved(partition)
     parts = np.flatnonzero(tree.is_part)
     ends = np.flatnonzero(tree.children[:, 0] == NONE)
     mean, square = np.zeros((2, len(tree.cells)))
@@ -58,20 +58,21 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
         row, child = np.nonzero(tree.exists[level] & ~kept)
         part = children[row, child]
         sent[part], sent_square[part] = landing[level[row]], landing_square[level[row]]
-    clumped, people, change = clumped[parts], found.people[parts], mean[parts] - sent[parts]
+    people, change = found.people[parts], mean[parts] - sent[parts]
+    clumped = found.law.spread(tree.depths[parts], tree.children.shape[1]).clumped
     here = np.maximum(square[parts] - mean[parts] ** 2, 0.0)
     there = np.maximum(sent_square[parts] - sent[parts] ** 2, 0.0)
-    variance = found.noise[parts] * change**2 + (people + clumped * (people**2 + found.noise[parts])) * here + people * there
+    variance = found.noise[parts] * change**2 + people * there
+    variance += (people + clumped * (people**2 + found.noise[parts])) * here
     middle, common = float(people @ change), float(found.common[parts] @ change)
-    return Shift(middle - float(found.lower[parts] @ change), middle, float(variance.sum()) + common**2)
+    return Shift(middle - float(found.unsure[parts] @ change), middle, float(variance.sum()) + common**2)
 
 
 @lru_cache(maxsize=1)
-def _moved(partition: Partition) -> tuple[Tree, Population, Floats]:
-    """Who may have been moved, and how clumped they are; the same for every function of one partition."""
+def _moved(partition: Partition) -> tuple[Tree, Population]:
+    """Who may have been moved; the same for every function of one partition."""
     tree = Tree.of(partition)
-    found = population(tree)
-    return tree, found, found.law.clumped(tree.depths, tree.children.shape[1])
+    return tree, population(tree)
 
 
 def _places(hierarchy: Hierarchy, cells: Cells) -> Floats:

@@ -18,6 +18,7 @@ Knows counts and their noise. Knows no hierarchy, partition or mechanism.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +36,8 @@ class Spread:
 
     Attributes
     ----------
-    together : float
-        Chance that two people of a cell are in the same child, from 1 / fanout to 1.
+    together : float or float64[m]
+        Chance that two people of a cell are in the same child, from 1 / fanout to 1; that of each cell, if they differ.
     fanout : int
         Children per cell.
 
@@ -54,21 +55,21 @@ class Spread:
     def __post_init__(self) -> None:
         if self.fanout < 2:
             raise InvalidInput(f"fanout must be at least 2; got {self.fanout}")
-        if not np.all((1.0 / self.fanout <= np.asarray(self.together)) & (np.asarray(self.together) <= 1.0)):
+        if np.min(self.together, initial=1.0) < 1.0 / self.fanout or np.max(self.together, initial=0.0) > 1.0:
             raise InvalidInput(f"together must be from 1/{self.fanout} to 1; got {self.together}")
 
     @property
-    def clumped(self) -> float | Floats:
+    def clumped(self) -> Floats:
         """Chance that two people of a cell are in the same place."""
-        return (self.together * self.fanout - 1.0) / (self.fanout - 1.0)
+        return np.asarray((self.together * self.fanout - 1.0) / (self.fanout - 1.0))
 
     @property
-    def share_variance(self) -> float | Floats:
+    def share_variance(self) -> Floats:
         """Variance of a child's share of a cell with very many people."""
-        return (self.together - 1.0 / self.fanout) / self.fanout
+        return np.asarray((self.together - 1.0 / self.fanout) / self.fanout)
 
-    def take(self, rows: npt.ArrayLike) -> Spread:
-        """That of some of the cells."""
+    def take(self, rows: npt.NDArray[Any]) -> Spread:
+        """That of some cells, if they differ."""
         return Spread(np.asarray(self.together)[rows], self.fanout)
 
     def excess(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
