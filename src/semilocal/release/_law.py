@@ -27,7 +27,7 @@ import numpy as np
 from ..arrays import Floats, Integers
 from .spread import Spread
 
-__all__ = ["UNKNOWN", "Few", "Law", "learn"]
+__all__ = ["LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Few", "Law", "learn"]
 
 _HALF = 40  # bins for shares below one half, and as many above; the smaller the share, the narrower
 _FAR = 5.0  # an estimate so many standard errors outside says no more than a nearer one
@@ -35,9 +35,9 @@ _WHOLE = 1 / 12  # variance of a number of people that stands for whole ones
 _MOST_CELLS = 1 << 11  # evenly taken: thousands of divisions say as much as all
 _UNLIKELY = 1e-3  # values that are less likely may be left out
 _SURE = 0.25  # chance that fewer people are there than a value counts
-_LEVELS = np.arange(-8.0, 10.25, 0.5)  # log2 a
-_MIDDLES = np.arange(-8.0, 9.25, 0.5)  # of log2 a at one depth
-_WIDTHS = np.array([0.25, 0.75, 1.5, 2.25, 3.0])  # standard deviation of log2 a at one depth
+LEVELS = np.arange(-8.0, 10.25, 0.5)  # log2 a
+MIDDLES = np.arange(-8.0, 9.25, 0.5)  # of log2 a at one depth
+WIDTHS = np.array([0.25, 0.75, 1.5, 2.25, 3.0])  # standard deviation of log2 a at one depth
 _STEPS = np.array([0.25, 0.5, 1.0])  # that of the middle's change from one depth to the next
 
 
@@ -76,7 +76,7 @@ class Law(NamedTuple):
     def spread(self, depths: Integers, fanout: int) -> Spread:
         """How unevenly cells of these depths divide, int64[m], on average over the laws that are possible."""
         levels = np.tensordot(self.chance, _mixtures(), 2)
-        together = levels @ ((np.exp2(_LEVELS) + 1.0) / (fanout * np.exp2(_LEVELS) + 1.0))
+        together = levels @ ((np.exp2(LEVELS) + 1.0) / (fanout * np.exp2(LEVELS) + 1.0))
         return Spread(np.clip(together, 1.0 / fanout, 1.0)[self._row(depths)], fanout)
 
     def few_people(self, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Few:
@@ -112,7 +112,7 @@ class Law(NamedTuple):
         return np.minimum(depth, len(self.chance) - 1)
 
 
-UNKNOWN = Law(np.full((1, len(_WIDTHS), len(_MIDDLES)), 1.0 / (len(_WIDTHS) * len(_MIDDLES))))
+UNKNOWN = Law(np.full((1, len(WIDTHS), len(MIDDLES)), 1.0 / (len(WIDTHS) * len(MIDDLES))))
 
 
 def learn(depths: Integers, people: Floats, estimates: Floats, noise: Floats) -> Law:
@@ -135,7 +135,7 @@ def learn(depths: Integers, people: Floats, estimates: Floats, noise: Floats) ->
     some = some[np.argsort(depths[some], kind="stable")]
     step = -(-len(some) // _MOST_CELLS)
     some = some[::step]
-    mixtures = _mixtures().reshape(-1, len(_LEVELS))
+    mixtures = _mixtures().reshape(-1, len(LEVELS))
     logs = np.zeros((int(depths[some[-1]]) + 1, len(mixtures)))
     for fanout in np.unique(widths[some]).tolist():
         cells = some[widths[some] == fanout]
@@ -145,7 +145,7 @@ def learn(depths: Integers, people: Floats, estimates: Floats, noise: Floats) ->
         for child in given.T[:-1]:
             found = np.log(np.maximum(_kernel(people[cells], child, noise[cells]) @ laws.T, np.finfo(float).tiny))
             np.add.at(logs, depths[cells], step * found)
-    return Law(_chain(logs.reshape(-1, len(_WIDTHS), len(_MIDDLES))))
+    return Law(_chain(logs.reshape(-1, len(WIDTHS), len(MIDDLES))))
 
 
 def _chain(logs: Floats) -> Floats:
@@ -155,9 +155,9 @@ def _chain(logs: Floats) -> Floats:
     found = np.empty((len(_STEPS), *logs.shape))
     evidence = np.tile(highest.sum(axis=(0, 2)), (len(_STEPS), 1))
     for row, step in enumerate(_STEPS):
-        move = np.exp(-0.5 * ((_MIDDLES - _MIDDLES[:, None]) / step) ** 2)
+        move = np.exp(-0.5 * ((MIDDLES - MIDDLES[:, None]) / step) ** 2)
         move /= move.sum(axis=1, keepdims=True)
-        before, after = np.full(logs.shape, 1.0 / len(_MIDDLES)), np.ones(logs.shape)
+        before, after = np.full(logs.shape, 1.0 / len(MIDDLES)), np.ones(logs.shape)
         for depth, here in enumerate(likelihood):
             both = before[depth] * here
             total = both.sum(axis=1, keepdims=True)
@@ -207,12 +207,12 @@ def _masses(fanout: int) -> Floats:
     """Chance of each bin for the share of one child, for every level: float64[levels, bins]."""
     from scipy.special import betainc
 
-    level = np.exp2(_LEVELS)[:, None]
+    level = np.exp2(LEVELS)[:, None]
     return np.asarray(np.diff(betainc(level, (fanout - 1) * level, _edges()), axis=1))
 
 
 @lru_cache(maxsize=1)
 def _mixtures() -> Floats:
     """Chance of each level: float64[widths, middles, levels]."""
-    chance = np.exp(-0.5 * ((_LEVELS - _MIDDLES[:, None]) / _WIDTHS[:, None, None]) ** 2)
+    chance = np.exp(-0.5 * ((LEVELS - MIDDLES[:, None]) / WIDTHS[:, None, None]) ** 2)
     return np.asarray(chance / chance.sum(axis=2, keepdims=True))
