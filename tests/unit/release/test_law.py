@@ -114,7 +114,9 @@ def test_the_law_is_learned_from_all_cells_although_verdicts_depend_on_noise() -
     """
     rng = np.random.default_rng(71)
     truth = [-1.0, -0.5, 0.0, 0.5, 1.0]
-    all_of, regions, splits = [], [], []
+    all_of: list[Floats] = []
+    regions: list[Floats] = []
+    splits: list[Floats] = []
     for _ in range(20):
         depths, people, children, noise = run(rng, 1.5, truth, 120)
         final = noise > 0
