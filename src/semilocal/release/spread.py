@@ -1,4 +1,4 @@
-"""How unevenly people lie inside a cell, learned from how the run's own cells divide.
+"""How unevenly people lie inside a cell.
 
 One number describes it: ``together``, the chance that two people of a cell are in the same child. It is 1 / fanout for
 people who lie evenly and 1 for people who all sit in one place. What lies between is taken for a crowd with meeting
@@ -11,6 +11,8 @@ variance
 chance and clumps. (A cascade, in which halves of halves divide like halves, has b ** (1 - log2 together) - b ** 2 in
 place of clumped b (1 - b). It agrees for halves and is smaller for small parts: too small for people who meet in
 places.)
+
+Pooled trees learn it from the divisions of their last cells (:func:`fit`), public regions from all divisions (_law.py).
 
 Knows counts and their noise. Knows no hierarchy, partition or mechanism.
 """

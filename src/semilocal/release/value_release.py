@@ -163,8 +163,9 @@ class MeanRelease(Promised):
         if not widen:
             return self.acting - width * self.stderr, self.acting + width * self.stderr
         half = width * math.hypot(self.stderr, math.sqrt(self.shift.variance) / self.participants)
-        middle = self.acting + self.shift.expected / self.participants
-        return min(middle - half, self.value), max(middle + half, self.value)
+        # Where in a trimmed part its people live is not known: evenly, or all next to what is kept, as they act.
+        ends = (self.shift.expected, self.shift.likely, 0.0)
+        return self.acting + min(ends) / self.participants - half, self.acting + max(ends) / self.participants + half
 
 
 def values(
