@@ -145,8 +145,8 @@ def test_intervals_of_counts_hold_the_truth_in_nine_of_ten_boxes_of_every_kind(p
 def test_decimals_that_leave_no_trace_are_allowed_for(planted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """All block groups, whose two decimals are about as wide as the smallest regions; nobody is trusted.
 
-    If 94 % of ordinary boxes are truly covered, a check fails only if fewer than 92.5 % are: five standard errors
-    between the runs. Planted bug: positions are never taken for rounded; then 88 % are.
+    If 94.5 % of ordinary boxes are truly covered, a check fails only if fewer than 92.5 % are: five standard errors
+    between the runs. Planted bug: positions are never taken for rounded; then 85 % are.
     """
     if planted:
         monkeypatch.setattr(promised, "possible_lattice", lambda *_: NOT_ROUNDED)
@@ -156,7 +156,7 @@ def test_decimals_that_leave_no_trace_are_allowed_for(planted: bool, monkeypatch
     asked, good, _ = np.array([found["ordinary boxes"] for found in runs]).T
     share, error = rate(good, asked)
     print(f"{100 * share:.1f} % (standard error {100 * error:.2f} %)")
-    assert error < 0.004
+    assert planted or error < 0.004
     assert (share < 0.925) == planted
 
 

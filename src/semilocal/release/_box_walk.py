@@ -88,7 +88,7 @@ class BoxWalk(NamedTuple):
             moved.append([np.flatnonzero(differ[:, :, child].T).tolist() for child in range(fanout)])
         halved = [_narrower(sides[:, None, :, cells], tiles[..., cells]) for cells in regions]
         doubt = inside.noise + found.doubt / fanout**2
-        clumps = np.sqrt(spread.clumped * np.maximum(inside.people**2 + doubt[:, None] - inside.people, 0.0))
+        clumps = np.sqrt(spread.clumped[:, None] * np.maximum(inside.people**2 + doubt[:, None] - inside.people, 0.0))
         walk = BoxWalk(
             sides[0], sides[1], inverse, moved, halved, inner, tree.is_region, found.people, most,
             spread.unevenness(found.people, found.noise), np.ascontiguousarray(inside.slopes.T),
@@ -103,8 +103,8 @@ class BoxWalk(NamedTuple):
         return walk
 
     def answer(self, queries: Floats) -> Floats:
-        """Middle, variance, common doubt and most people of boxes float64[2, d, q]: float64[4, q]."""
-        out, children = np.zeros((4, queries.shape[2])), self.back.children
+        """Sums of boxes float64[2, d, q], see :meth:`Counted.around`: float64[5, q]."""
+        out, children = np.zeros((5, queries.shape[2])), self.back.children
         query, cell = np.arange(queries.shape[2]), np.zeros(queries.shape[2], dtype=np.int64)
         every = range(2 * len(self.lower))
         met, cuts = self._cuts(

@@ -2,8 +2,7 @@
 
 They divide among the region's children as the last round estimates, pulled towards what the neighbours suggest: where
 the cells on one side of a region hold more people than those on the other, its density is taken to be a slope. How far
-such slopes can be trusted is measured on the run's own divisions, and so is how unevenly people lie beyond them
-(spread.py).
+such slopes can be trusted is measured on the run's own divisions, and so is how unevenly people lie (_law.py).
 
 Knows a tree and its population. Knows no queries.
 """
@@ -16,8 +15,8 @@ import numpy as np
 
 from ..arrays import Floats, Integers
 from ._tree import Tree
-from ._visitors import Population
-from .spread import Spread, fit
+from ._visitors import Population, divided
+from .spread import Spread
 
 __all__ = ["Inside", "overlap"]
 
@@ -58,7 +57,7 @@ class Inside:
     noise : float64[n]
         Variance of each of them.
     spread : Spread
-        How unevenly people lie beyond that.
+        How unevenly people lie in the children of regions, and in trimmed parts; of each cell.
     """
 
     slopes: Floats
@@ -86,25 +85,20 @@ class Inside:
         trusted = slopes * (min(max(agreement / strength, 0.0), 1.0) if strength > 0 else 0.0)
         shares, people, errors = np.ones((number, fanout)), np.zeros((number, fanout)), np.zeros(number)
         shares[regions] = _shares(tree, boxes, trusted, regions)
-        spread = fit(total, estimates, noise, _expected(shares[known]))
         filled, unknown = np.full((number, fanout), 0.0), np.full(number, np.inf)
         filled[known], unknown[known] = estimates, noise
-        people[regions], errors[regions] = spread.divide(
+        people[regions], errors[regions] = found.law.spread(tree.depths[regions], fanout).divide(
             found.people[regions], filled[regions], unknown[regions], _expected(shares[regions])
         )
-        return Inside(trusted, boxes, shares, people, errors, spread)
+        uneven = found.law.spread(tree.depths + tree.is_region, fanout)
+        return Inside(trusted, boxes, shares, people, errors, uneven)
 
 
 def _last_round(tree: Tree, found: Population) -> tuple[Integers, Floats, Floats]:
     """Regions whose children were asked for; who live in each child; the variance of these estimates."""
-    partition, fanout = tree.partition, tree.children.shape[1]
-    regions = np.flatnonzero(tree.is_region)
-    asked = ~np.isnan(partition.estimates[tree.regions[regions]]).any(axis=1)
-    known = regions[asked & (tree.acting[regions] > 0)]
-    visitors = tree.acting[known] - found.people[known]
-    estimates = partition.estimates[tree.regions[known]] - visitors[:, None] / fanout
-    noise = tree.acting[known] * partition.task.randomizer.variance(1.0 / fanout)
-    return known, estimates, noise + visitors / fanout * (1.0 - 1.0 / fanout) + found.doubt[known] / fanout**2
+    some = divided(tree, found)
+    last = tree.is_region[some.cells]
+    return some.cells[last], some.estimates[last], some.noise[last]
 
 
 def _shares(tree: Tree, boxes: Floats, slopes: Floats, regions: Integers) -> Floats:

@@ -151,7 +151,7 @@ class PooledWalk:
 
             on_all_cores(work, range(0, len(asked), step))
         value, variance, shift = answer
-        return Counted(value, np.maximum(variance, 0.0), value + shift, np.full(len(asked), self.people[0]))
+        return Counted.between(value, variance, value + shift, self.people[0])
 
     def _answer(self, queries: int, down: Callable[[Floats], list[_Step]]) -> Floats:
         """Value, variance and shift of the queries, from their way down: float64[3, q]."""

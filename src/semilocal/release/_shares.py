@@ -22,11 +22,9 @@ from ..hierarchy.base import Cells, Hierarchy
 from ..pooled import noise
 from ..pooled.estimate import Estimates
 from ..pooled.rule import last_opened
-from ..protocol.partition import Partition
-from ..randomizer.widths import with_fanout
 from ._areas import Asked
 from ._tree import Tree
-from ._visitors import Population, population
+from ._visitors import Population, divided
 from ._walk import Counted
 from .spread import Spread, fit
 
@@ -49,6 +47,7 @@ class _Tiles(NamedTuple):
     portion: Floats  # float64[t]: share of the region's area
     people: Floats  # float64[t]
     noise: Floats  # float64[t]: variance of the people, given those of the region
+    spread: Spread  # how unevenly people lie inside each
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,22 +59,16 @@ class PublicShares:
     tree : Tree
     found : Population
     tiles : _Tiles
-    spread : Spread
-        How unevenly people lie inside tiles.
     """
 
     tree: Tree
     found: Population
     tiles: _Tiles
-    spread: Spread
 
     @staticmethod
-    def of(partition: Partition) -> PublicShares:
-        """Divide the people of a partition."""
-        tree = Tree.of(partition)
-        found = population(tree)
-        tiles, spread = _divided(tree, found)
-        return PublicShares(tree, found, tiles, spread)
+    def of(tree: Tree, found: Population) -> PublicShares:
+        """Divide the people of regions."""
+        return PublicShares(tree, found, _tiles(tree, found))
 
     def query(self, asked: Asked) -> Counted:
         """People in boxes float64[q, 2, d] or in polygons."""
@@ -87,11 +80,10 @@ class PublicShares:
 
     def _count(self, questions: Iterable[_Question]) -> Counted:
         parts = [self._answer(shares_of) for shares_of in questions]
-        middle, variance, common, most = np.concatenate([np.empty((4, 0)), *parts], axis=1)
-        return Counted(np.maximum(middle - common, 0.0), variance, middle + common, most)
+        return Counted.around(np.concatenate([np.empty((5, 0)), *parts], axis=1))
 
     def _answer(self, shares_of: _Question) -> Floats:
-        """Value, variance, half the difference between both views, and the most: float64[4, q]."""
+        """What :meth:`Counted.around` takes: float64[5, q]."""
         tree, found, tiles = self.tree, self.found, self.tiles
         parts = np.flatnonzero(tree.is_part)
         taken = shares_of(tiles.cells)
@@ -103,7 +95,7 @@ class PublicShares:
         # Who act from a cell is the largest number that may live there; no limit is known for trimmed parts.
         ends = np.append(tiles.region, parts)
         most = np.where(shares[:, ends] > 0, np.where(tree.is_part, np.inf, tree.acting)[ends], 0.0).sum(axis=1)
-        common = np.zeros(len(taken))
+        common, unsure = np.zeros((2, len(taken)))
         for level in reversed(tree.levels):
             children, kept = tree.children[level], tree.kept[level]
             ways = np.where(kept, tree.portions[level], 0.0)
@@ -115,7 +107,8 @@ class PublicShares:
             part, net = children[row, child], below[:, row, child] - here[:, row]
             variance += net**2 @ found.noise[part]
             common += net @ found.common[part]
-        return np.stack([value, variance, common, most])
+            unsure += net @ found.unsure[part]
+        return np.stack([value, variance, common, most, unsure])
 
     def _inside(self, taken: Floats) -> Floats:
         """What places inside tiles add to the variance, given the shares float64[q, t]: float64[q]."""
@@ -124,7 +117,7 @@ class PublicShares:
         several = np.repeat(width, width)
         unsure = tiles.noise + np.repeat(doubt, width) / several**2
         chance = taken * (1.0 - taken) @ tiles.people
-        uneven = np.add.reduceat(np.sqrt(self.spread.excess(tiles.people, taken, unsure)), tiles.start, axis=1)
+        uneven = np.add.reduceat(np.sqrt(tiles.spread.excess(tiles.people, taken, unsure)), tiles.start, axis=1)
         # Children of a region err against each other, since their sum is known; they are uneven in the same way.
         total, squares = (np.add.reduceat(number, tiles.start, axis=1) for number in (taken, taken**2))
         against = np.maximum(squares - total**2 / width, 0.0) * width / np.maximum(width - 1, 1)
@@ -132,30 +125,38 @@ class PublicShares:
 
     def _parts(self, taken: Floats, parts: Integers) -> Floats:
         people, noise = self.found.people[parts], self.found.noise[parts]
-        return np.asarray(self.spread.variance(people, taken, noise).sum(axis=1))
+        spread = _spread(self.tree, self.found, self.tree.cells[parts])
+        return np.asarray(spread.variance(people, taken, noise).sum(axis=1))
 
 
-def _divided(tree: Tree, found: Population) -> tuple[_Tiles, Spread]:
-    """Divide regions by the estimates of their last round, and learn how unevenly people lie."""
-    partition, hierarchy = tree.partition, tree.partition.task.hierarchy
-    regions = np.flatnonzero(tree.is_region)
-    widths = hierarchy.fanouts(tree.cells[regions])
-    estimates = partition.estimates[tree.regions[regions]]
-    asked = (widths > 1) & (np.count_nonzero(~np.isnan(estimates), axis=1) == widths) & (tree.acting[regions] > 0)
-    usual = int(np.bincount(widths[asked]).argmax()) if asked.any() else 2
-    groups = [(width, regions[asked & (widths == width)]) for width in np.unique(widths[asked]).tolist()]
-    known = {width: _last_round(tree, found, rows, width) for width, rows in groups}
-    rows = dict(groups).get(usual, regions[:0])
-    spread = fit(found.people[rows], *known.get(usual, (np.empty((0, usual)), np.empty(0), np.empty((0, usual)))))
+def _tiles(tree: Tree, found: Population) -> _Tiles:
+    """Divide regions by the estimates of their last round."""
+    hierarchy, asked = tree.partition.task.hierarchy, divided(tree, found)
+    last = tree.is_region[asked.cells] & (hierarchy.fanouts(tree.cells[asked.cells]) > 1)
+    rows, estimates, noise = asked.cells[last], asked.estimates[last], asked.noise[last]
     # A region without estimates is one tile; the tiles of the others are their children.
-    pieces = [_Pieces(regions[~asked], tree.cells[regions[~asked], None], found.people[regions[~asked], None])]
-    for width, rows in groups:
-        given, errors, expected = known[width]
-        learned = spread if width == usual else fit(found.people[rows], given, errors, expected)
-        people, noise = learned.divide(found.people[rows], given, errors, expected)
-        cells = hierarchy.children(tree.cells[rows]).reshape(-1, width)
-        pieces.append(_Pieces(rows, cells, people, expected, noise))
-    return _joined(pieces), spread
+    alone = np.setdiff1d(np.flatnonzero(tree.is_region), rows)
+    pieces = [_Pieces(alone, tree.cells[alone, None], found.people[alone, None])]
+    widths = hierarchy.fanouts(tree.cells[rows])
+    for width in np.unique(widths).tolist():
+        some, here = rows[widths == width], widths == width
+        cells = hierarchy.children(tree.cells[some]).reshape(-1, width)
+        areas = hierarchy.areas(cells.ravel()).reshape(-1, width)
+        expected = areas / areas.sum(axis=1, keepdims=True)
+        given = estimates[here][~np.isnan(estimates[here])].reshape(-1, width)
+        spread = found.law.spread(tree.depths[some], width)
+        people, errors = spread.divide(found.people[some], given, noise[here], expected)
+        pieces.append(_Pieces(some, cells, people, expected, errors))
+    return _joined(tree, found, pieces)
+
+
+def _spread(tree: Tree, found: Population, cells: Cells) -> Spread:
+    """How unevenly people lie in cells, by their depths and as if all had two children."""
+    hierarchy = tree.partition.task.hierarchy
+    depths, widths, clumped = hierarchy.depth(cells), np.maximum(hierarchy.fanouts(cells), 2), np.zeros(len(cells))
+    for width in np.unique(widths).tolist():
+        clumped[widths == width] = found.law.spread(depths[widths == width], width).clumped
+    return Spread((1.0 + clumped) / 2.0)
 
 
 class _Pieces(NamedTuple):
@@ -168,29 +169,20 @@ class _Pieces(NamedTuple):
     noise: Floats | None = None
 
 
-def _joined(pieces: list[_Pieces]) -> _Tiles:
+def _joined(tree: Tree, found: Population, pieces: list[_Pieces]) -> _Tiles:
     width = np.concatenate([np.full(len(piece.region), piece.cells.shape[1]) for piece in pieces])
     portions = [np.ones(piece.cells.shape) if piece.portion is None else piece.portion for piece in pieces]
     noises = [np.zeros(len(piece.region)) if piece.noise is None else piece.noise for piece in pieces]
+    cells = np.concatenate([piece.cells.ravel() for piece in pieces])
     return _Tiles(
         np.cumsum(width) - width,
         np.concatenate([piece.region for piece in pieces]),
-        np.concatenate([piece.cells.ravel() for piece in pieces]),
+        cells,
         np.concatenate([portion.ravel() for portion in portions]),
         np.concatenate([piece.people.ravel() for piece in pieces]),
         np.repeat(np.concatenate(noises), width),
+        _spread(tree, found, cells),
     )
-
-
-def _last_round(tree: Tree, found: Population, rows: Integers, width: int) -> tuple[Floats, Floats, Floats]:
-    """Who live in each child of regions, the variance of that, and the children's shares of the area."""
-    partition, hierarchy = tree.partition, tree.partition.task.hierarchy
-    areas = hierarchy.areas(hierarchy.children(tree.cells[rows])).reshape(-1, width)
-    expected = areas / areas.sum(axis=1, keepdims=True)
-    visitors = tree.acting[rows] - found.people[rows]
-    per_responder = with_fanout(partition.task.randomizer, width).variance(1.0 / width)
-    errors = tree.acting[rows] * per_responder + visitors / width * (1.0 - 1.0 / width) + found.doubt[rows] / width**2
-    return partition.estimates[tree.regions[rows], :width] - visitors[:, None] * expected, errors, expected
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,8 +229,8 @@ class PooledShares:
 
     def _count(self, questions: Iterable[_Question]) -> Counted:
         parts = [self._answer(shares_of) for shares_of in questions]
-        value, variance, other = np.concatenate([np.empty((3, 0)), *parts], axis=1)
-        return Counted(value, np.maximum(variance, 0.0), other, np.full(len(value), self.estimates.counts.sum()))
+        value, variance, second = np.concatenate([np.empty((3, 0)), *parts], axis=1)
+        return Counted.between(value, variance, second, float(self.estimates.counts.sum()))
 
     def _answer(self, shares_of: _Question) -> Floats:
         found = self.estimates

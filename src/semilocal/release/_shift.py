@@ -18,8 +18,6 @@ from ..functions import BoundedFunction
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import Column
 from ..protocol.partition import Partition
-from ._inside import Inside
-from ._shares import PublicShares
 from ._tree import NONE, Tree
 from ._visitors import Population, population
 
@@ -31,12 +29,12 @@ _PROBES = 16  # places in a box that stand for all
 class Shift(NamedTuple):
     """True sum of f less the sum over the places participants acted from.
 
-    ``likely`` is expected if trimmed parts are empty unless their estimates say otherwise, as in answers about counts,
-    ``other`` if none is (see ``_visitors``); ``variance`` is that of either.
+    ``likely`` is that of the people who are surely in trimmed parts, as in values of counts (``_law.Few``);
+    ``expected`` is the mean of what is possible, with its ``variance``.
     """
 
     likely: float
-    other: float
+    expected: float
     variance: float
 
 
@@ -44,7 +42,7 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     """The shift of the sum of f; zero if nobody can have been moved, or if values do not depend on where people are."""
     if not len(partition.trims.cells) or isinstance(f, Column):
         return Shift(0.0, 0.0, 0.0)
-    tree, found, clumped = _moved(partition)
+    tree, found = _moved(partition)
     parts = np.flatnonzero(tree.is_part)
     ends = np.flatnonzero(tree.children[:, 0] == NONE)
     mean, square = np.zeros((2, len(tree.cells)))
@@ -61,21 +59,20 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
         part = children[row, child]
         sent[part], sent_square[part] = landing[level[row]], landing_square[level[row]]
     people, change = found.people[parts], mean[parts] - sent[parts]
+    clumped = found.law.spread(tree.depths[parts], tree.children.shape[1]).clumped
     here = np.maximum(square[parts] - mean[parts] ** 2, 0.0)
     there = np.maximum(sent_square[parts] - sent[parts] ** 2, 0.0)
-    variance = found.noise[parts] * change**2 + (people + clumped * people**2) * here + people * there
+    variance = found.noise[parts] * change**2 + people * there
+    variance += (people + clumped * (people**2 + found.noise[parts])) * here
     middle, common = float(people @ change), float(found.common[parts] @ change)
-    return Shift(middle - common, middle + common, float(variance.sum()))
+    return Shift(middle - float(found.unsure[parts] @ change), middle, float(variance.sum()) + common**2)
 
 
 @lru_cache(maxsize=1)
-def _moved(partition: Partition) -> tuple[Tree, Population, float]:
-    """Who may have been moved, and how clumped they are; the same for every function of one partition."""
+def _moved(partition: Partition) -> tuple[Tree, Population]:
+    """Who may have been moved; the same for every function of one partition."""
     tree = Tree.of(partition)
-    found = population(tree)
-    if not partition.task.hierarchy.cells_are_boxes:
-        return tree, found, PublicShares.of(partition).spread.clumped
-    return tree, found, Inside.of(tree, found, np.zeros((len(tree.cells), tree.boxes.shape[2]))).spread.clumped
+    return tree, population(tree)
 
 
 def _places(hierarchy: Hierarchy, cells: Cells) -> Floats:

@@ -5,7 +5,8 @@ Knows a partition. Knows no queries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class Tree:
     lattice: Lattice
 
     @staticmethod
-    def of(partition: Partition, lattice: Lattice = NOT_ROUNDED) -> Tree:
+    def of(partition: Partition) -> Tree:
         """Build it from regions and TRIM verdicts."""
         hierarchy, fanout = partition.task.hierarchy, partition.task.randomizer.fanout
         ends = np.concatenate([partition.cells, partition.trimmed_cells])
@@ -89,15 +90,26 @@ class Tree:
         levels = tuple(np.flatnonzero(inner & (at == depth)) for depth in range(int(depths.max())))
         acting = np.zeros(len(cells))
         acting[regions != NONE] = partition.crowds[regions[regions != NONE]]
-        boxes = lattice.measure(hierarchy.boxes(cells))
-        tree = Tree(partition, cells, boxes, levels, children, exists, portions, kept, regions, trims, acting, lattice)
+        tree = Tree(
+            partition, cells, hierarchy.boxes(cells), levels, children, exists, portions, kept, regions, trims, acting,
+            NOT_ROUNDED,
+        )  # fmt: skip
         tree.add_up(acting)
         return tree
+
+    def on(self, lattice: Lattice) -> Tree:
+        """The same tree of an unrounded one, as a lattice measures it."""
+        return replace(self, boxes=lattice.measure(self.boxes), lattice=lattice) if lattice.steps else self
 
     @property
     def is_region(self) -> Flags:
         """bool[n]."""
         return np.asarray(self.regions != NONE)
+
+    @cached_property
+    def depths(self) -> Integers:
+        """int64[n]."""
+        return np.asarray(self.partition.task.hierarchy.depth(self.cells))
 
     @property
     def is_part(self) -> Flags:

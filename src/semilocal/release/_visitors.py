@@ -1,9 +1,9 @@
 """Who lives in which cell of a run's tree, and who only acts from there.
 
 A TRIM moves the people of a trimmed part to places drawn evenly from the part that is kept. From then on they are
-*visitors* there: they act from cells where they do not live. How many people a trimmed part has is known from that
-round's estimate. Visitors divide evenly at every later division, so the visitors of a region are known as well as
-those estimates are. Everybody else in a region's exact crowd lives there.
+*visitors* there: they act from cells where they do not live. How many people a trimmed part has follows from that
+round's estimate and from how cells of this run divide (``_law``). Visitors divide evenly at every later division, so
+the visitors of a region are known as well as those numbers are. Everybody else in a region's exact crowd lives there.
 
 Knows a tree. Knows no queries.
 """
@@ -14,23 +14,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Floats
-from ._tree import Tree
+from ..arrays import Floats, Integers
+from ..randomizer.widths import with_fanout
+from ._law import UNKNOWN, Law, learn
+from ._tree import NONE, Tree
 
-__all__ = ["Population", "few_people", "population"]
+__all__ = ["Divided", "Population", "divided", "population"]
 
-_ODDS_EMPTY = 9.0  # an estimate must be this much likelier with people than without to speak for people
-_FAR = 8.0  # an estimate so many standard errors below zero says no more than a nearer one
-_LOG_ROOT = 0.5 * float(np.log(2.0 * np.pi))
-_MOST_LOG = 700.0  # exp stays finite
+_PASSES = 2  # the law needs numbers of visitors, which need the law; a third pass changes nothing
 
 
 class Population(NamedTuple):
     """Expected numbers per cell: float64[n] each.
 
     ``people`` live in the cell; those of the root are all participants. ``noise`` is their variance in trimmed parts
-    and 0 elsewhere. ``visitors`` act from the cell and live elsewhere; ``doubt`` is the variance of their number.
-    ``common`` is by how much all parts together may hold more or fewer people, see :func:`few_people`.
+    and 0 elsewhere, ``common`` their standard deviation by the doubt about the law, and ``unsure`` by how much they
+    exceed those who are surely there (see :class:`semilocal.release._law.Few`). ``visitors`` act from the cell and live
+    elsewhere; ``doubt`` is the variance of their number. ``law`` is how cells divide.
     """
 
     people: Floats
@@ -38,78 +38,111 @@ class Population(NamedTuple):
     visitors: Floats
     doubt: Floats
     common: Floats
+    unsure: Floats
+    law: Law
+
+
+class Divided(NamedTuple):
+    """How the people of cells divide that were asked about, by all that is public.
+
+    Attributes
+    ----------
+    cells : int64[m]
+        Rows of the tree.
+    people : float64[m]
+        Who live there, or act from there and live in a trimmed part of it.
+    estimates : float64[m, fanout]
+        How many of them live in each child; NaN for no such child.
+    noise : float64[m]
+        Variance of each estimate. Those of cells that were split are exact, but for the visitors.
+    """
+
+    cells: Integers
+    people: Floats
+    estimates: Floats
+    noise: Floats
 
 
 def population(tree: Tree) -> Population:
-    """Follow the visitors from the root down; then nobody is counted twice."""
+    """Learn the law, and follow the visitors from the root down; then nobody is counted twice."""
+    found = _follow(tree, UNKNOWN)
+    for _ in range(_PASSES):
+        some = divided(tree, found)
+        found = _follow(tree, learn(tree.depths[some.cells], some.people, some.estimates, some.noise))
+    return found
+
+
+def divided(tree: Tree, found: Population) -> Divided:
+    """What splits, TRIMs and last rounds say about the children of cells, visitors taken out."""
+    task, trims = tree.partition.task, tree.partition.trims
+    estimates, noise = np.full(tree.children.shape, np.nan), np.zeros(len(tree.cells))
+    inner = tree.children[:, 0] != NONE
+    estimates[inner] = np.where(tree.exists[inner], tree.acting[tree.children[inner]], np.nan)
+    cut = np.flatnonzero(tree.trims != NONE)
+    row = tree.trims[cut]
+    scale = tree.acting[cut] / np.maximum(trims.responders[row], 1)  # who dropped out later counts no more
+    estimates[cut] = scale[:, None] * trims.estimates[row]
+    noise[cut] = scale**2 * trims.responders[row] * _per_responder(tree, cut, task.tau)
+    regions = np.flatnonzero(tree.is_region)
+    estimates[regions] = tree.partition.estimates[tree.regions[regions]]
+    noise[regions] = tree.acting[regions] * _per_responder(tree, regions)
+    cells = np.flatnonzero((tree.exists & ~np.isnan(estimates)).any(axis=1) & (tree.acting > 0))
+    weights = task.hierarchy.child_weights(tree.cells[cells])
+    portions = weights / weights.sum(axis=1, keepdims=True)
+    visitors, even = np.minimum(found.visitors[cells], tree.acting[cells]), 1.0 / tree.exists[cells].sum(axis=1)
+    return Divided(
+        cells, tree.acting[cells] - visitors, estimates[cells] - visitors[:, None] * portions,
+        noise[cells] + visitors * even * (1.0 - even) + found.doubt[cells] * even**2,
+    )  # fmt: skip
+
+
+def _per_responder(tree: Tree, cells: Integers, share: float | None = None) -> Floats:
+    """What each report adds to the variance of a child's estimate; with an even share if none is given: float64[m]."""
+    widths, out = np.maximum(tree.exists[cells].sum(axis=1), 2), np.zeros(len(cells))
+    for width in np.unique(widths).tolist():
+        randomizer = with_fanout(tree.partition.task.randomizer, width)
+        out[widths == width] = randomizer.variance(1.0 / width if share is None else share)
+    return out
+
+
+def _follow(tree: Tree, law: Law) -> Population:
+    """Follow the visitors under a law that is given."""
     task, trims = tree.partition.task, tree.partition.trims
     fanout = tree.children.shape[1]
-    people, noise, visitors, doubt, common = np.zeros((5, len(tree.cells)))
-    per_responder = task.randomizer.variance(task.tau)
-    for level in tree.levels:
-        leaving, unsure = np.zeros((2, len(level)))
+    people, noise, visitors, doubt, common, unsure = np.zeros((6, len(tree.cells)))
+    for depth, level in enumerate(tree.levels):
+        leaving, spread = np.zeros((2, len(level)))
         for child in range(fanout):
             at = np.flatnonzero(tree.exists[level, child] & ~tree.kept[level, child])
             cell, row = level[at], tree.trims[level[at]]
-            scale = tree.acting[cell] / np.maximum(trims.responders[row], 1)  # who dropped out later counts no more
+            scale = tree.acting[cell] / np.maximum(trims.responders[row], 1)
             portion = tree.portions[cell, child]
             even = visitors[cell] * portion
-            part = tree.children[cell, child]
-            error = scale**2 * trims.responders[row] * per_responder
+            error = scale**2 * trims.responders[row] * _per_responder(tree, cell, task.tau)
             error += even * (1.0 - portion) + doubt[cell] * portion**2
             estimate, residents = scale * trims.estimates[row, child] - even, tree.acting[cell] - visitors[cell]
-            people[part], noise[part], common[part] = few_people(estimate, error, residents)
-            leaving[at] += people[part]
-            unsure[at] += noise[part]
+            widths = tree.exists[cell].sum(axis=1)
+            for width in np.unique(widths).tolist():
+                some = np.flatnonzero(widths == width)
+                part = tree.children[cell[some], child]
+                few = law.few_people(estimate[some], error[some], residents[some], depth=depth, fanout=width)
+                people[part], noise[part], common[part] = few.mean, few.variance, few.common
+                unsure[part] = few.mean - few.surely
+                leaving[at[some]] += few.mean
+                spread[at[some]] += few.variance
         ways = np.where(tree.kept[level], tree.portions[level], 0.0)
         ways /= ways.sum(axis=1, keepdims=True)
         for child in range(fanout):
             stay = tree.kept[level, child]
             below = tree.children[level[stay], child]
             visitors[below] = ((visitors[level] + leaving) * ways[:, child])[stay]
-            doubt[below] = ((doubt[level] + unsure) * ways[:, child] ** 2)[stay]
+            doubt[below] = ((doubt[level] + spread) * ways[:, child] ** 2)[stay]
     rate = _settle(tree, visitors)
     people *= rate
     regions = tree.is_region
     people[regions] = tree.acting[regions] - rate[regions] * visitors[regions]
     tree.add_up(people)
-    return Population(people, noise, visitors, doubt, common * rate)
-
-
-def few_people(estimate: Floats, noise: Floats, most: Floats) -> tuple[Floats, Floats, Floats]:
-    """How many people a trimmed part has, given a noisy estimate.
-
-    How many of the trimmed parts are empty nobody knows: none, as in a plain, or all but those whose estimate says
-    otherwise, as in a country of deserts and seas. In a part that is not empty, all numbers up to half the cell are
-    equally likely. The answer lies in the middle of the two views. The doubt between them is common to all parts, so
-    it adds up where chance would average out.
-
-    Parameters
-    ----------
-    estimate, noise : float64[m]
-        A normal estimate and its variance.
-    most : float64[m]
-        People in the cell.
-
-    Returns
-    -------
-    mean, variance, common : float64[m]
-        ``variance`` is the mean of those that the two views have; ``common`` is half the difference between them, which
-        ``variance`` must not count again.
-    """
-    from scipy.special import log_ndtr  # loaded at first use: it takes a while
-
-    error = np.sqrt(noise)
-    away = np.maximum(estimate / error, -_FAR)
-    below = log_ndtr(away)
-    full = error * (away + np.exp(-0.5 * away**2 - _LOG_ROOT - below))  # a normal law cut off at zero
-    squares = noise + error * away * full
-    # How likely the estimate is in a part that is not empty, against one that is.
-    against = np.exp(np.minimum(below + _LOG_ROOT + 0.5 * away**2, _MOST_LOG)) * error / np.maximum(0.5 * most, 1.0)
-    view = against / (against + _ODDS_EMPTY)
-    middle = 0.5 * (1.0 + view)
-    variance = squares * middle - full**2 * 0.5 * (1.0 + view**2)
-    return full * middle, np.maximum(variance, 0.0), 0.5 * full * (1.0 - view)
+    return Population(people, noise, visitors, doubt, common * rate, unsure * rate, law)
 
 
 def _settle(tree: Tree, visitors: Floats) -> Floats:

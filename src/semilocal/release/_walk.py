@@ -21,7 +21,7 @@ from ._areas import Asked
 from ._box_walk import BoxWalk
 from ._inside import Inside
 from ._tree import NONE, Tree
-from ._visitors import Population, population
+from ._visitors import Population
 from ._way_back import Step, WayBack, add
 
 __all__ = ["Counted", "Walk"]
@@ -32,15 +32,31 @@ _BOXES_AT_ONCE = 1 << 12  # working arrays stay in the processor's cache
 class Counted(NamedTuple):
     """Answers to q queries: float64[q] each.
 
-    ``value`` is expected if trimmed parts are empty unless their estimates say otherwise, ``other`` if none is, both
-    with ``variance`` (see ``_visitors``); there cannot be more than ``most``, all who act from cells that the query
-    meets, or infinitely many where it meets trimmed parts.
+    ``value`` is what is told; from ``fewer`` to ``more`` people are expected, with ``variance``. There cannot be more
+    than ``most``: all who act from cells that the query meets, or infinitely many where it meets trimmed parts.
     """
 
     value: Floats
     variance: Floats
-    other: Floats
+    fewer: Floats
+    more: Floats
     most: Floats
+
+    @staticmethod
+    def around(sums: Floats) -> Counted:
+        """Public regions, by what walks add up: float64[5, q].
+
+        The people expected; their variance; their standard deviation by the doubt about the law; the most; and by how
+        much the people expected exceed those who are surely there.
+        """
+        middle, variance, common, most, unsure = sums
+        return Counted(np.maximum(middle - unsure, 0.0), variance + common**2, middle, middle, most)
+
+    @staticmethod
+    def between(value: Floats, variance: Floats, second: Floats, most: float) -> Counted:
+        """Two answers that may both be right."""
+        ends = np.minimum(value, second), np.maximum(value, second)
+        return Counted(value, np.maximum(variance, 0.0), *ends, np.full(len(value), most))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +75,8 @@ class Walk:
     inside: Inside
 
     @staticmethod
-    def of(tree: Tree) -> Walk:
+    def of(tree: Tree, found: Population) -> Walk:
         """Divide the tree's people; slopes come from asking for the neighbours of every region and trimmed part."""
-        found = population(tree)
         slopes = np.zeros((len(tree.cells), tree.boxes.shape[2]))
         flat = Walk(tree, found, Inside.of(tree, found, slopes))
         ends = np.flatnonzero(tree.children[:, 0] == NONE)
@@ -90,7 +105,7 @@ class Walk:
 
     def query(self, asked: Asked) -> Counted:
         """People in boxes float64[q, 2, d] or in polygons."""
-        answer = np.zeros((4, len(asked)))
+        answer = np.zeros((5, len(asked)))
         if isinstance(asked, Polygons):
             for some in asked.batches():
                 answer[:, some] = self._answer(asked.take(some))
@@ -102,11 +117,10 @@ class Walk:
                 answer[:, some] = self._boxes.answer(np.ascontiguousarray(np.moveaxis(asked[some], 0, 2)))
 
             on_all_cores(work, range(0, len(asked), _BOXES_AT_ONCE))
-        middle, variance, common, most = answer
-        return Counted(np.maximum(middle - common, 0.0), variance, middle + common, most)
+        return Counted.around(answer)
 
     def _answer(self, areas: Polygons) -> Floats:
-        answer = np.zeros((4, len(areas)))
+        answer = np.zeros((5, len(areas)))
         steps: list[Step] = []
         query, cell = np.arange(len(areas)), np.zeros(len(areas), dtype=np.int64)
         left, opened, _ = self._meet(answer, areas, query, cell)
@@ -167,7 +181,7 @@ class Walk:
             share = np.minimum(np.divide(taken, whole, out=np.zeros(len(cell)), where=whole > 0), 1.0)
             value += people * share
             variance += people * share * (1.0 - share)
-            uneven += np.sqrt(inside.spread.excess(people, share, doubt))
+            uneven += np.sqrt(inside.spread.take(cell).excess(people, share, doubt))
             total += share
             squares += share * share
         # Children of a region err against each other, since their sum is known; they are uneven in the same way.
@@ -181,5 +195,5 @@ class Walk:
         box = self.tree.boxes[cell]
         share = areas.tile_share(box, box, self.inside.slopes[cell])
         add(answer[0], query, people * share)
-        add(answer[1], query, self.inside.spread.variance(people, share, noise))
+        add(answer[1], query, self.inside.spread.take(cell).variance(people, share, noise))
         return share

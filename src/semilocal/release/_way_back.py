@@ -55,7 +55,7 @@ class WayBack(NamedTuple):
         return WayBack(kept, tree.trims != NONE, np.ascontiguousarray(tree.children.T), found)
 
     def go(self, answer: Floats, steps: list[Step]) -> None:
-        """Add to the variance and the common doubt, ``answer[1]`` and ``answer[2]``, from the deepest level up."""
+        """Add to what people in trimmed parts make uncertain, ``answer[[1, 2, 4]]``, from the deepest level up."""
         found, below = self.found, np.empty(0)
         for query, cell, shares, deeper in reversed(steps):
             shares[deeper] = below
@@ -78,6 +78,7 @@ class WayBack(NamedTuple):
                 part, net = children.take(cell.take(pair)), share.take(pair) - below.take(pair)
                 add(answer[1], query.take(pair), net**2 * found.noise.take(part))
                 add(answer[2], query.take(pair), net * found.common.take(part))
+                add(answer[4], query.take(pair), net * found.unsure.take(part))
 
 
 def add(total: Floats, query: Integers, numbers: Floats) -> None:

@@ -75,21 +75,21 @@ class CountAnswers(Answers):
     Attributes
     ----------
     value : float64[q]
-        Not negative. Public regions: if trimmed parts are empty unless their estimates say otherwise, as seas and
-        deserts are.
+        Not negative. Public regions: trimmed parts hold no more people than are there with three chances in four.
     stderr : float64[q]
         Noise of the reports, chance, and people who lie unevenly; 0 where the answer is exact.
     uncertain : bool
         Whether anybody may have been moved.
-    other : float64[q]
-        A second answer. Public regions: if no trimmed part is empty; pooled trees: without keeping estimates from being
-        negative, which moves people from crowded cells to empty ones. Chance does not average the difference out, so
-        intervals hold both.
+    fewer, more : float64[q]
+        Expected numbers. Public regions: one, the mean of what is possible. Pooled trees: with and without keeping
+        estimates from being negative, which moves people from crowded cells to empty ones. Chance does not average the
+        difference out, so intervals hold both.
     most : float64[q]
         Upper limits that hold for certain: all who act from regions that the box meets, or all participants.
     """
 
-    other: Floats = field(kw_only=True)
+    fewer: Floats = field(kw_only=True)
+    more: Floats = field(kw_only=True)
     most: Floats = field(kw_only=True)
 
     __repr__ = short_repr
@@ -113,13 +113,12 @@ class CountAnswers(Answers):
         population, is measured in bench/RESULTS.md.
         """
         width, variance = standard_errors(level), self.stderr**2
-        fewer, more = np.minimum(self.value, self.other), np.maximum(self.value, self.other)
-        middle = np.maximum((fewer + more) / 2, self.value)  # unbiased estimates may be negative
+        middle = np.maximum((self.fewer + self.more) / 2, self.value)  # unbiased estimates may be negative
         seen = np.divide(variance, middle, out=np.zeros(len(self)), where=middle > 0)
-        low = fewer - width * self.stderr
-        high = more + seen + width * np.sqrt(variance + seen**2)
+        low = self.fewer - width * self.stderr
+        high = self.more + seen + width * np.sqrt(variance + seen**2)
         ends: Floats = np.rint(np.clip(np.stack([low, high], axis=1), 0.0, self.most[:, None]))
-        exact = (self.stderr == 0) & (fewer == more)
+        exact = (self.stderr == 0) & (self.fewer == self.more)
         ends[exact] = np.rint(self.value[exact, None])  # sums of fractions: off by a rounding error
         ends[:, 0], ends[:, 1] = np.minimum(ends[:, 0], self.value), np.maximum(ends[:, 1], self.value)
         return ends

@@ -72,7 +72,7 @@ class BucketCounts(Mapped):
             value += answers.value
             variance += answers.stderr**2
         most = np.full(len(checked), float(self.total))
-        return CountAnswers(value, np.sqrt(variance), False, other=value, most=most)
+        return CountAnswers(value, np.sqrt(variance), False, fewer=value, more=value, most=most)
 
 
 def bucket_counts(pair: PairTask, parts: Mapping[int, PooledCounts]) -> BucketCounts:

@@ -1,8 +1,9 @@
 """Range counts from a finished partition. They cost nothing beyond it: everything used is in the public transcript.
 
 - Crowds are exact: who answers for a region is public by design.
+- How cells divide is learned from all of the run's divisions (_law.py).
 - A TRIM moved some participants into other regions; the trim round's estimates say how many (_visitors.py).
-- Inside a region, its last round and its neighbours say how its people divide (_inside.py, spread.py).
+- Inside a region, its last round and its neighbours say how its people divide (_inside.py).
 
 Totals are kept: the whole domain holds exactly the participants of the run.
 """

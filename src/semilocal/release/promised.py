@@ -32,6 +32,7 @@ from ._pooled_walk import PooledWalk
 from ._rounding import Divisions, divisions_of, likely_lattice, possible_lattice
 from ._shares import PooledShares, PublicShares
 from ._tree import Tree
+from ._visitors import Population, population
 from ._walk import Counted, Walk
 from .boxes import CountAnswers
 
@@ -156,7 +157,7 @@ class Mapped(WaysOut):
     def _divisions(self) -> list[Divisions]:
         """What the run published of how its cells divide, from the root down."""
         partition = self.partition
-        return list(divisions_of(Tree.of(partition) if isinstance(partition, Partition) else partition.estimates.tree))
+        return list(divisions_of(self._people[0] if isinstance(partition, Partition) else partition.estimates.tree))
 
     @cached_property
     def _possible_lattice(self) -> Lattice:
@@ -165,7 +166,7 @@ class Mapped(WaysOut):
         if not isinstance(walk, Walk | PooledWalk):
             return NOT_ROUNDED
         inside = walk.inside if isinstance(walk, Walk) else walk.inside()
-        return possible_lattice(self._divisions, self.partition.task.box, inside.spread.share_variance)
+        return possible_lattice(self._divisions, self.partition.task.box, float(np.mean(inside.spread.share_variance)))
 
     def _measured(self, asked: Asked, lattice: Lattice) -> Asked:
         if isinstance(asked, Polygons):
@@ -177,7 +178,7 @@ class Mapped(WaysOut):
     def _answers(self, found: Counted) -> CountAnswers:
         moved = len(self.partition.trimmed_cells) > 0
         most = np.minimum(found.most, float(self.total))
-        return CountAnswers(found.value, np.sqrt(found.variance), moved, other=found.other, most=most)
+        return CountAnswers(found.value, np.sqrt(found.variance), moved, fewer=found.fewer, more=found.more, most=most)
 
     def density(self, grid: tuple[int, ...], *, rounding: Rounding = None) -> Floats:
         """Expected number of participants in each cell of an even grid over the domain: float64[grid]."""
@@ -204,10 +205,18 @@ class Mapped(WaysOut):
     def _new_walk(self, lattice: Lattice) -> AnyWalk:
         boxes = self.partition.task.hierarchy.cells_are_boxes
         if isinstance(self.partition, Partition):
-            return Walk.of(Tree.of(self.partition, lattice)) if boxes else PublicShares.of(self.partition)
+            tree, found = self._people
+            return Walk.of(tree.on(lattice), found) if boxes else PublicShares.of(tree, found)
         if not boxes:
             return PooledShares.of(self.partition.estimates)
         return self._pooled_walk.on(lattice)
+
+    @cached_property
+    def _people(self) -> tuple[Tree, Population]:
+        """The tree of public regions and who lives where, which no lattice changes."""
+        assert isinstance(self.partition, Partition)
+        tree = Tree.of(self.partition)
+        return tree, population(tree)
 
     @cached_property
     def _pooled_walk(self) -> PooledWalk:

@@ -1,4 +1,4 @@
-"""How unevenly people lie inside a cell, learned from how the run's own cells divide.
+"""How unevenly people lie inside a cell.
 
 One number describes it: ``together``, the chance that two people of a cell are in the same child. It is 1 / fanout for
 people who lie evenly and 1 for people who all sit in one place. What lies between is taken for a crowd with meeting
@@ -12,12 +12,15 @@ chance and clumps. (A cascade, in which halves of halves divide like halves, has
 place of clumped b (1 - b). It agrees for halves and is smaller for small parts: too small for people who meet in
 places.)
 
+Pooled trees learn it from the divisions of their last cells (:func:`fit`), public regions from all divisions (_law.py).
+
 Knows counts and their noise. Knows no hierarchy, partition or mechanism.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +38,8 @@ class Spread:
 
     Attributes
     ----------
-    together : float
-        Chance that two people of a cell are in the same child, from 1 / fanout to 1.
+    together : float or float64[m]
+        Chance that two people of a cell are in the same child, from 1 / fanout to 1; that of each cell, if they differ.
     fanout : int
         Children per cell.
 
@@ -48,24 +51,28 @@ class Spread:
     1875.0
     """
 
-    together: float
+    together: float | Floats
     fanout: int = 2
 
     def __post_init__(self) -> None:
         if self.fanout < 2:
             raise InvalidInput(f"fanout must be at least 2; got {self.fanout}")
-        if not 1.0 / self.fanout <= self.together <= 1.0:
+        if np.min(self.together, initial=1.0) < 1.0 / self.fanout or np.max(self.together, initial=0.0) > 1.0:
             raise InvalidInput(f"together must be from 1/{self.fanout} to 1; got {self.together}")
 
     @property
-    def clumped(self) -> float:
+    def clumped(self) -> Floats:
         """Chance that two people of a cell are in the same place."""
-        return (self.together * self.fanout - 1.0) / (self.fanout - 1.0)
+        return np.asarray((self.together * self.fanout - 1.0) / (self.fanout - 1.0))
 
     @property
-    def share_variance(self) -> float:
+    def share_variance(self) -> Floats:
         """Variance of a child's share of a cell with very many people."""
-        return (self.together - 1.0 / self.fanout) / self.fanout
+        return np.asarray((self.together - 1.0 / self.fanout) / self.fanout)
+
+    def take(self, rows: npt.NDArray[Any]) -> Spread:
+        """That of some cells, if they differ."""
+        return Spread(np.asarray(self.together)[rows], self.fanout)
 
     def excess(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
         """By how much the variance exceeds that of people who lie evenly. Arguments are those of :meth:`variance`."""

@@ -141,7 +141,7 @@ class MeanRelease(Promised):
     @property
     def bias_bound(self) -> float:
         """How far moving participants can have shifted the mean, with two standard errors; 0 if nobody was moved."""
-        far = max(abs(self.shift.likely), abs(self.shift.other)) + 2.0 * math.sqrt(self.shift.variance)
+        far = max(abs(self.shift.likely), abs(self.shift.expected)) + 2.0 * math.sqrt(self.shift.variance)
         return far / self.participants
 
     @property
@@ -163,7 +163,8 @@ class MeanRelease(Promised):
         if not widen:
             return self.acting - width * self.stderr, self.acting + width * self.stderr
         half = width * math.hypot(self.stderr, math.sqrt(self.shift.variance) / self.participants)
-        ends = (self.shift.likely, self.shift.other, 0.0)
+        # Where in a trimmed part its people live is not known: evenly, or all next to what is kept, as they act.
+        ends = (self.shift.expected, self.shift.likely, 0.0)
         return self.acting + min(ends) / self.participants - half, self.acting + max(ends) / self.participants + half
 
 

@@ -13,7 +13,8 @@ from semilocal.protocol.plan import Plan, Release
 from semilocal.randomizer.values.mechanisms import best
 from semilocal.release import collected_mean, mean, values
 from semilocal.release._shift import shift_of
-from semilocal.release._visitors import few_people
+from semilocal.release._tree import Tree
+from semilocal.release._visitors import population
 from semilocal.simulation.values import play_values
 from semilocal.testing import secrets_of, unit_box
 from tests.helpers.release_runs import crowded, run_of
@@ -105,13 +106,13 @@ def test_the_shift_is_what_the_people_of_trimmed_parts_would_have_said_otherwise
         task, np.array([2], dtype=np.uint64), np.array([1000]), np.full((1, 2), np.nan), np.array([1]), trims
     )
     moved = shift_of(partition, functions.coordinate(0))
-    noise = 1000 * task.randomizer.variance(task.tau)
-    people, _, common = few_people(np.array([100.0]), np.array([noise]), np.array([1000.0]))
-    likely, other = (
-        (people[0] + sign * common[0]) * 0.5 for sign in (-1, 1)
-    )  # from 0.25 to 0.75, as the probes see it
-    assert moved.likely == pytest.approx(likely, rel=0.05)
-    assert moved.other == pytest.approx(other, rel=0.05)
+    tree = Tree.of(partition)
+    found = population(tree)
+    (part,) = np.flatnonzero(tree.is_part)
+    people, surely = found.people[part], found.people[part] - found.unsure[part]
+    assert 0 < surely < people < 150
+    assert moved.expected == pytest.approx(people * 0.5, rel=0.05)  # from 0.25 to 0.75, as the probes see it
+    assert moved.likely == pytest.approx(surely * 0.5, rel=0.05)
     assert moved.variance > 0
 
 

@@ -195,12 +195,12 @@ def close(campaign: server.Campaign, /, *, office: server.Office = server.Office
 
 def _start(client: AdminClient, task: str) -> None:
     state = client.state(task)
-    if isinstance(state, State):
+    if isinstance(state, CampaignState):
         asked = decode(client.task(task), Task)
         if asked.keeps_crowd and state.enrolled < asked.k:
             warnings.warn(
-                f"{state.enrolled:,} enrolled are fewer than k = {asked.k}: the only region is the whole domain, without the "
-                "crowd that was promised",
+                f"{state.enrolled:,} enrolled are fewer than k = {asked.k}: the only region is the whole domain, "
+                "without the crowd that was promised",
                 UserWarning,
                 stacklevel=2,
             )

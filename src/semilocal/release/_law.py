@@ -1,0 +1,218 @@
+"""How the people of cells divide: a law that a run's own divisions teach.
+
+The shares of a cell's children have a symmetric Dirichlet law (with two children a Beta law) with one parameter a:
+large where people lie evenly, 1 if all divisions are equally likely, small where nearly everybody is in one child. It
+differs from cell to cell: log2 a is normal, with a middle that is the same for all cells of a depth and a width that is
+the same for all. From one depth to the next the middle takes a normal step. So cities that look smooth from near and
+rugged from afar have one law, and each depth is learned from its own cells first and from its neighbours next.
+
+Middles, the width and the size of the steps have a few possible values each, equally likely before anything is seen.
+What a run published makes some of them likelier: for each depth and width the likelihood of all its divisions, and a
+sum over all ways of the middle from depth to depth (forwards and backwards, as in any hidden chain).
+
+All cells that were asked about teach it, whatever the verdict was. A cell is split, or becomes a region, *because* its
+estimates were even or uneven; learning from one kind alone would mistake noise for evenness or unevenness. With all of
+them there is nothing to correct: verdicts follow from what is observed, and say no more about the cells than that.
+
+Knows published numbers and their noise. Knows no tree, queries or mechanism.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Floats, Integers
+from .spread import Spread
+
+__all__ = ["LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Few", "Law", "learn"]
+
+_HALF = 40  # bins for shares below one half, and as many above; the smaller the share, the narrower
+_FAR = 5.0  # an estimate so many standard errors outside says no more than a nearer one
+_WHOLE = 1 / 12  # variance of a number of people that stands for whole ones
+_MOST_CELLS = 1 << 11  # evenly taken: thousands of divisions say as much as all
+_UNLIKELY = 1e-3  # values that are less likely may be left out
+_SURE = 0.25  # chance that fewer people are there than a value counts
+LEVELS = np.arange(-8.0, 10.25, 0.5)  # log2 a
+MIDDLES = np.arange(-8.0, 9.25, 0.5)  # of log2 a at one depth
+WIDTHS = np.array([0.25, 0.75, 1.5, 2.25, 3.0])  # standard deviation of log2 a at one depth
+_STEPS = np.array([0.25, 0.5, 1.0])  # that of the middle's change from one depth to the next
+
+
+class Few(NamedTuple):
+    """How many people parts of cells have: float64[m] each.
+
+    Attributes
+    ----------
+    mean, variance
+        Given the law.
+    common
+        Standard deviation of the mean over the laws that are possible. It is the same doubt in all parts, so that it
+        adds up where chance averages out.
+    surely
+        So many or more are there with three chances in four: best if people where nobody is are thrice as bad as people
+        left out.
+    """
+
+    mean: Floats
+    variance: Floats
+    common: Floats
+    surely: Floats
+
+
+class Law(NamedTuple):
+    """What is known about the law.
+
+    Attributes
+    ----------
+    chance : float64[depths, widths, middles]
+        Chance of each width and middle, which adds up to 1 for every depth. Deeper cells are like the last ones.
+    """
+
+    chance: Floats
+
+    def spread(self, depths: Integers, fanout: int) -> Spread:
+        """How unevenly cells of these depths divide, int64[m], on average over the laws that are possible."""
+        levels = np.tensordot(self.chance, _mixtures(), 2)
+        together = levels @ ((np.exp2(LEVELS) + 1.0) / (fanout * np.exp2(LEVELS) + 1.0))
+        return Spread(np.clip(together, 1.0 / fanout, 1.0)[self._row(depths)], fanout)
+
+    def few_people(self, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Few:
+        """How many people a child of cells has, given a noisy estimate.
+
+        Parameters
+        ----------
+        estimate, noise : float64[m]
+            A normal estimate and its variance.
+        most : float64[m]
+            People in the cell.
+        depth, fanout : int
+            Of the cells.
+        """
+        size, edges, chance = np.maximum(most, 1.0), _edges(), self.chance[self._row(depth)]
+        kernel, masses = _kernel(size, estimate, noise), _masses(fanout)
+        share = (edges[1:] + edges[:-1]) / 2.0
+        people = size[:, None] * share
+        luck = people * (1.0 - share)  # the variance of the people, given their share
+        trust = luck / (luck + noise[:, None] + _WHOLE)
+        mean = np.maximum(people + trust * (estimate[:, None] - people), 0.0)
+        square = mean**2 + luck * (1.0 - trust)
+        likely = chance > _UNLIKELY
+        laws, weight = _mixtures()[likely] @ masses, chance[likely] / chance[likely].sum()
+        total = kernel @ laws.T
+        means, squares = (kernel * mean) @ laws.T / total, (kernel * square) @ laws.T / total
+        middle = means @ weight
+        variance = np.maximum((squares - means**2) @ weight, 0.0)
+        common = np.sqrt((means - middle[:, None]) ** 2 @ weight)
+        return Few(middle, variance, common, size * _quantile(kernel * (weight @ laws)))
+
+    def _row(self, depth: Integers | int) -> Integers:
+        return np.minimum(depth, len(self.chance) - 1)
+
+
+UNKNOWN = Law(np.full((1, len(WIDTHS), len(MIDDLES)), 1.0 / (len(WIDTHS) * len(MIDDLES))))
+
+
+def learn(depths: Integers, people: Floats, estimates: Floats, noise: Floats) -> Law:
+    """Learn the law from cells that were asked about.
+
+    Parameters
+    ----------
+    depths : int64[m]
+    people : float64[m]
+        People in each cell. Cells with fewer than two tell nothing and are left out.
+    estimates : float64[m, fanout]
+        Estimated or exact number of people in each child; NaN where a cell has no such child.
+    noise : float64[m]
+        Variance of each estimate; 0 for exact numbers.
+    """
+    widths = np.count_nonzero(~np.isnan(estimates), axis=1)
+    some = np.flatnonzero((people >= 2) & (widths > 1))
+    if not len(some):
+        return UNKNOWN
+    some = some[np.argsort(depths[some], kind="stable")]
+    step = -(-len(some) // _MOST_CELLS)
+    some = some[::step]
+    mixtures = _mixtures().reshape(-1, len(LEVELS))
+    logs = np.zeros((int(depths[some[-1]]) + 1, len(mixtures)))
+    for fanout in np.unique(widths[some]).tolist():
+        cells = some[widths[some] == fanout]
+        laws = mixtures @ _masses(fanout)
+        # The children in the order of their columns, but for the last one, which follows from the others.
+        given = estimates[cells][~np.isnan(estimates[cells])].reshape(-1, fanout)
+        for child in given.T[:-1]:
+            found = np.log(np.maximum(_kernel(people[cells], child, noise[cells]) @ laws.T, np.finfo(float).tiny))
+            np.add.at(logs, depths[cells], step * found)
+    return Law(_chain(logs.reshape(-1, len(WIDTHS), len(MIDDLES))))
+
+
+def _chain(logs: Floats) -> Floats:
+    """Chances of widths and middles, given the log-likelihood of each depth's divisions: both float64[depths, w, m]."""
+    highest = logs.max(axis=2, keepdims=True)
+    likelihood = np.exp(logs - highest)
+    found = np.empty((len(_STEPS), *logs.shape))
+    evidence = np.tile(highest.sum(axis=(0, 2)), (len(_STEPS), 1))
+    for row, step in enumerate(_STEPS):
+        move = np.exp(-0.5 * ((MIDDLES - MIDDLES[:, None]) / step) ** 2)
+        move /= move.sum(axis=1, keepdims=True)
+        before, after = np.full(logs.shape, 1.0 / len(MIDDLES)), np.ones(logs.shape)
+        for depth, here in enumerate(likelihood):
+            both = before[depth] * here
+            total = both.sum(axis=1, keepdims=True)
+            evidence[row] += np.log(total[:, 0])
+            before[depth + 1 : depth + 2] = (both / total) @ move
+        for depth in range(len(logs) - 1, 0, -1):
+            both = (after[depth] * likelihood[depth]) @ move.T
+            after[depth - 1] = both / both.max(axis=1, keepdims=True)
+        here = before * likelihood * after
+        found[row] = here / here.sum(axis=2, keepdims=True)
+    weight = np.exp(evidence - evidence.max())
+    return np.asarray(np.einsum("sw,sdwm->dwm", weight / weight.sum(), found))
+
+
+def _kernel(people: Floats, estimate: Floats, noise: Floats) -> Floats:
+    """How likely an estimate is for shares in each bin, up to a factor for each cell: float64[m, bins]."""
+    from scipy.special import ndtr  # loaded at first use: it takes a while
+
+    error, edges = np.sqrt(noise + _WHOLE), _edges()
+    near = np.clip(estimate, -_FAR * error, people + _FAR * error)
+    expected = people[:, None] * edges
+    away = (expected - near[:, None]) / np.sqrt(expected * (1.0 - edges) + (error**2)[:, None])
+    kernel = np.diff(ndtr(away), axis=1) / np.diff(edges)
+    return np.asarray(kernel / np.maximum(kernel.max(axis=1, keepdims=True), np.finfo(float).tiny))
+
+
+def _quantile(weights: Floats) -> Floats:
+    """The share below which so much of the weight of bins lies, float64[m, bins]: float64[m]."""
+    below = np.cumsum(weights, axis=1)
+    below /= below[:, -1:]
+    row, edges = np.arange(len(below)), _edges()
+    last = np.count_nonzero(below < _SURE, axis=1)
+    before = np.where(last > 0, below[row, last - 1], 0.0)
+    inside = (_SURE - before) / (below[row, last] - before)
+    return np.asarray(edges[last] + inside * (edges[last + 1] - edges[last]))
+
+
+@lru_cache(maxsize=1)
+def _edges() -> Floats:
+    """Between which shares bins lie: float64[bins + 1]."""
+    half = 0.5 * (np.arange(_HALF + 1) / _HALF) ** 3
+    return np.concatenate([half, 1.0 - half[-2::-1]])
+
+
+@lru_cache(maxsize=64)
+def _masses(fanout: int) -> Floats:
+    """Chance of each bin for the share of one child, for every level: float64[levels, bins]."""
+    from scipy.special import betainc
+
+    level = np.exp2(LEVELS)[:, None]
+    return np.asarray(np.diff(betainc(level, (fanout - 1) * level, _edges()), axis=1))
+
+
+@lru_cache(maxsize=1)
+def _mixtures() -> Floats:
+    """Chance of each level: float64[widths, middles, levels]."""
+    chance = np.exp(-0.5 * ((LEVELS - MIDDLES[:, None]) / WIDTHS[:, None, None]) ** 2)
+    return np.asarray(chance / chance.sum(axis=2, keepdims=True))
