@@ -16,7 +16,7 @@ from semilocal import Run, Task
 from semilocal.arrays import Floats, Integers
 from semilocal.hierarchy.base import ROOT
 from semilocal.protocol.curator import Curator
-from semilocal.protocol.rule import Played, proceed
+from semilocal.protocol.rule import PlayedRound, proceed
 from semilocal.simulation.coded import CodedPopulation
 from semilocal.simulation.simulate import play
 
@@ -30,7 +30,7 @@ class _Forest(Curator):
         super().__init__(task)
         self._levels = levels
 
-    def judge(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Played:
+    def judge(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> PlayedRound:
         """What closes the open round."""
         played = super().judge(responders, tally)
         if self.round > self._levels:

@@ -110,7 +110,7 @@ def evidence(task: Task, shape: Callable[[Rng], Floats], *, delta: float, runs: 
     run, which = play_side_by_side(shapes, task, LEVELS, rng=rng)
     alone = run.partition.crowds[run.regions] < task.k
     first = np.searchsorted(which, np.arange(runs))
-    return alone[first] - delta, np.bincount(which, alone) / np.bincount(which) - delta
+    return np.subtract(alone[first], delta, dtype=np.float64), np.bincount(which, alone) / np.bincount(which) - delta
 
 
 LOWEST = -DELTA
@@ -179,7 +179,7 @@ def corner_evidence(name: str) -> Floats:
     shapes = [corners(rng, dimensions) for _ in range(CORNER_RUNS)]
     run, which = play_side_by_side(shapes, task, levels, rng=rng)
     alone = run.partition.crowds[run.regions[np.searchsorted(which, np.arange(CORNER_RUNS))]] < K
-    return alone - CORNER_DELTA
+    return np.subtract(alone, CORNER_DELTA, dtype=np.float64)
 
 
 @pytest.mark.parametrize("name", CORNERS)

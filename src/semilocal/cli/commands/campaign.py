@@ -100,7 +100,8 @@ def describe_state(state: CampaignState | PairState) -> str:
 
     Examples
     --------
-    >>> describe_state(State("collecting", 3, 2, enrolled=90, received=60, expected=88, deadline=1600, now=1000))
+    >>> state = CampaignState("collecting", 3, 2, enrolled=90, received=60, expected=88, deadline=1600, now=1000)
+    >>> describe_state(state)
     'collecting: round 3 is open, 60 of 88 answers received, 28 missing; it closes in 10 min 00 s; 90 enrolled'
     """
     if isinstance(state, PairState):
