@@ -27,7 +27,7 @@ import numpy as np
 from ..arrays import Floats, Integers
 from .spread import Spread
 
-__all__ = ["LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Few", "Law", "learn"]
+__all__ = ["LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Expected", "Law", "learn"]
 
 _HALF = 40  # bins for shares below one half, and as many above; the smaller the share, the narrower
 _FAR = 5.0  # an estimate so many standard errors outside says no more than a nearer one
@@ -41,7 +41,7 @@ WIDTHS = np.array([0.25, 0.75, 1.5, 2.25, 3.0])  # standard deviation of log2 a 
 _STEPS = np.array([0.25, 0.5, 1.0])  # that of the middle's change from one depth to the next
 
 
-class Few(NamedTuple):
+class Expected(NamedTuple):
     """How many people parts of cells have: float64[m] each.
 
     Attributes
@@ -79,7 +79,7 @@ class Law(NamedTuple):
         together = levels @ ((np.exp2(LEVELS) + 1.0) / (fanout * np.exp2(LEVELS) + 1.0))
         return Spread(np.clip(together, 1.0 / fanout, 1.0)[self._row(depths)], fanout)
 
-    def few_people(self, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Few:
+    def few_people(self, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Expected:
         """How many people a child of cells has, given a noisy estimate.
 
         Parameters
@@ -106,7 +106,7 @@ class Law(NamedTuple):
         middle = means @ weight
         variance = np.maximum((squares - means**2) @ weight, 0.0)
         common = np.sqrt((means - middle[:, None]) ** 2 @ weight)
-        return Few(middle, variance, common, size * _quantile(kernel * (weight @ laws)))
+        return Expected(middle, variance, common, size * _quantile(kernel * (weight @ laws)))
 
     def _row(self, depth: Integers | int) -> Integers:
         return np.minimum(depth, len(self.chance) - 1)
