@@ -29,8 +29,8 @@ class Population(NamedTuple):
 
     ``people`` live in the cell; those of the root are all participants. ``noise`` is their variance in trimmed parts
     and 0 elsewhere, ``common`` their standard deviation by the doubt about the law, and ``unsure`` by how much they
-    exceed those who are surely there (see :class:`semilocal.release._law.Expected`). ``visitors`` act from the cell and live
-    elsewhere; ``doubt`` is the variance of their number. ``law`` is how cells divide.
+    exceed those who are surely there (see :class:`semilocal.release._law.Expected`). ``visitors`` act from the cell and
+    live elsewhere; ``doubt`` is the variance of their number. ``law`` is how cells divide.
     """
 
     people: Floats
