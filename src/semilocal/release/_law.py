@@ -33,6 +33,7 @@ _HALF = 40  # bins for shares below one half, and as many above; the smaller the
 _FAR = 5.0  # an estimate so many standard errors outside says no more than a nearer one
 _WHOLE = 1 / 12  # variance of a number of people that stands for whole ones
 _MOST_CELLS = 1 << 11  # evenly taken: thousands of divisions say as much as all
+_AT_ONCE = 1 << 12  # parts; each takes some kilobytes
 _UNLIKELY = 1e-3  # values that are less likely may be left out
 _SURE = 0.25  # chance that fewer people are there than a value counts
 LEVELS = np.arange(-8.0, 10.25, 0.5)  # log2 a
@@ -91,6 +92,10 @@ class Law(NamedTuple):
         depth, fanout : int
             Of the cells.
         """
+        if len(estimate) > _AT_ONCE:
+            batches = (slice(start, start + _AT_ONCE) for start in range(0, len(estimate), _AT_ONCE))
+            found = [self.few_people(estimate[b], noise[b], most[b], depth=depth, fanout=fanout) for b in batches]
+            return Expected(*np.concatenate(found, axis=1))
         size, edges, chance = np.maximum(most, 1.0), _edges(), self.chance[self._row(depth)]
         kernel, masses = _kernel(size, estimate, noise), _masses(fanout)
         share = (edges[1:] + edges[:-1]) / 2.0
