@@ -27,12 +27,13 @@ import numpy as np
 from ..arrays import Floats, Integers
 from .spread import Spread
 
-__all__ = ["LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Headcount", "Law", "learn"]
+__all__ = ["LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Expected", "Law", "learn"]
 
 _HALF = 40  # bins for shares below one half, and as many above; the smaller the share, the narrower
 _FAR = 5.0  # an estimate so many standard errors outside says no more than a nearer one
 _WHOLE = 1 / 12  # variance of a number of people that stands for whole ones
 _MOST_CELLS = 1 << 11  # evenly taken: thousands of divisions say as much as all
+_AT_ONCE = 1 << 12  # parts; each takes some kilobytes
 _UNLIKELY = 1e-3  # values that are less likely may be left out
 _SURE = 0.25  # chance that fewer people are there than a value counts
 LEVELS = np.arange(-8.0, 10.25, 0.5)  # log2 a
@@ -41,7 +42,7 @@ WIDTHS = np.array([0.25, 0.75, 1.5, 2.25, 3.0])  # standard deviation of log2 a 
 _STEPS = np.array([0.25, 0.5, 1.0])  # that of the middle's change from one depth to the next
 
 
-class Headcount(NamedTuple):
+class Expected(NamedTuple):
     """How many people parts of cells have: float64[m] each.
 
     Attributes
@@ -79,7 +80,7 @@ class Law(NamedTuple):
         together = levels @ ((np.exp2(LEVELS) + 1.0) / (fanout * np.exp2(LEVELS) + 1.0))
         return Spread(np.clip(together, 1.0 / fanout, 1.0)[self._row(depths)], fanout)
 
-    def few_people(self, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Headcount:
+    def few_people(self, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Expected:
         """How many people a child of cells has, given a noisy estimate.
 
         Parameters
@@ -91,6 +92,10 @@ class Law(NamedTuple):
         depth, fanout : int
             Of the cells.
         """
+        if len(estimate) > _AT_ONCE:
+            batches = (slice(start, start + _AT_ONCE) for start in range(0, len(estimate), _AT_ONCE))
+            found = [self.few_people(estimate[b], noise[b], most[b], depth=depth, fanout=fanout) for b in batches]
+            return Expected(*np.concatenate(found, axis=1))
         size, edges, chance = np.maximum(most, 1.0), _edges(), self.chance[self._row(depth)]
         kernel, masses = _kernel(size, estimate, noise), _masses(fanout)
         share = (edges[1:] + edges[:-1]) / 2.0
@@ -106,7 +111,7 @@ class Law(NamedTuple):
         middle = means @ weight
         variance = np.maximum((squares - means**2) @ weight, 0.0)
         common = np.sqrt((means - middle[:, None]) ** 2 @ weight)
-        return Headcount(middle, variance, common, size * _quantile(kernel * (weight @ laws)))
+        return Expected(middle, variance, common, size * _quantile(kernel * (weight @ laws)))
 
     def _row(self, depth: Integers | int) -> Integers:
         return np.minimum(depth, len(self.chance) - 1)

@@ -29,8 +29,8 @@ class Population(NamedTuple):
 
     ``people`` live in the cell; those of the root are all participants. ``noise`` is their variance in trimmed parts
     and 0 elsewhere, ``common`` their standard deviation by the doubt about the law, and ``unsure`` by how much they
-    exceed those who are surely there (see ``_law.Headcount``). ``visitors`` act from the cell and live elsewhere;
-    ``doubt`` is the variance of their number. ``law`` is how cells divide.
+    exceed those who are surely there (see :class:`semilocal.release._law.Expected`). ``visitors`` act from the cell and
+    live elsewhere; ``doubt`` is the variance of their number. ``law`` is how cells divide.
     """
 
     people: Floats
@@ -125,11 +125,11 @@ def _follow(tree: Tree, law: Law) -> Population:
             for width in np.unique(widths).tolist():
                 some = np.flatnonzero(widths == width)
                 part = tree.children[cell[some], child]
-                counted = law.few_people(estimate[some], error[some], residents[some], depth=depth, fanout=width)
-                people[part], noise[part], common[part] = counted.mean, counted.variance, counted.common
-                unsure[part] = counted.mean - counted.surely
-                leaving[at[some]] += counted.mean
-                spread[at[some]] += counted.variance
+                expected = law.few_people(estimate[some], error[some], residents[some], depth=depth, fanout=width)
+                people[part], noise[part], common[part] = expected.mean, expected.variance, expected.common
+                unsure[part] = expected.mean - expected.surely
+                leaving[at[some]] += expected.mean
+                spread[at[some]] += expected.variance
         ways = np.where(tree.kept[level], tree.portions[level], 0.0)
         ways /= ways.sum(axis=1, keepdims=True)
         for child in range(fanout):

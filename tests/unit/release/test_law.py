@@ -73,6 +73,15 @@ def test_absurd_estimates_stay_finite_and_inside_the_cell() -> None:
         assert (found.surely <= 10).all()
 
 
+def test_many_parts_are_answered_like_few() -> None:
+    rng = np.random.default_rng(70)
+    some = rng.normal(0.0, 50.0, 5_000), rng.uniform(100.0, 900.0, 5_000), rng.uniform(200.0, 900.0, 5_000)
+    law = certain(1.5, -1.0)
+    whole = np.array(law.few_people(*some, depth=0, fanout=2))
+    for rows in (slice(0, 10), slice(4_090, 4_100), slice(4_990, 5_000)):
+        assert np.allclose(law.few_people(*(one[rows] for one in some), depth=0, fanout=2), whole[:, rows])
+
+
 def test_unevenness_is_that_of_the_mixture() -> None:
     """Oracle: the chance that two people are in one child is the mean square of shares, summed over the children."""
     for fanout in (2, 4):

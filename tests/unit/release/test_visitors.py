@@ -1,0 +1,54 @@
+"""Who lives where: every cell that was asked about tells how it divides, and nobody is counted twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from semilocal.release._tree import NONE, Tree
+from semilocal.release._visitors import divided, population
+from tests.helpers.release_runs import run_of
+
+
+@pytest.mark.parametrize("options", [{}, {"tree": "quad"}])
+def test_all_cells_tell_how_they_divide_whatever_the_verdict(options: dict[str, Any]) -> None:
+    """Splits by the exact numbers of their children, TRIMs and regions by estimates; where nobody was moved to."""
+    _, run = run_of(2, seed=61, **options)
+    tree, partition = Tree.of(run.partition), run.partition
+    found = population(tree)
+    some = divided(tree, found)
+    inner, alone = tree.children[:, 0] != NONE, found.visitors == 0
+    asked = tree.is_region.copy()
+    asked[tree.is_region] = ~np.isnan(partition.estimates[tree.regions[tree.is_region]]).any(axis=1)
+    assert np.array_equal(some.cells, np.flatnonzero((inner | asked) & (tree.acting > 0)))
+    assert np.allclose(some.estimates.sum(axis=1), some.people)
+    for cell, people, estimates, noise in zip(*some, strict=True):
+        if not alone[cell]:
+            assert people < tree.acting[cell]
+        elif tree.is_region[cell]:
+            assert np.allclose(estimates, partition.estimates[tree.regions[cell]])
+            assert noise == pytest.approx(people * run.task.randomizer.variance(1 / len(estimates)))
+        elif tree.trims[cell] != NONE:
+            assert np.allclose(estimates, partition.trims.estimates[tree.trims[cell]])
+            assert noise == pytest.approx(people * run.task.randomizer.variance(run.task.tau))
+        else:
+            assert np.allclose(estimates, tree.acting[tree.children[cell]])
+            assert noise == 0
+    trimmed = tree.trims != NONE
+    assert all(kind[some.cells].any() for kind in (tree.is_region, trimmed & alone, inner & ~trimmed))
+
+
+def test_people_and_visitors_are_all_who_act_from_a_region() -> None:
+    _, run = run_of(2, seed=62)
+    tree = Tree.of(run.partition)
+    found = population(tree)
+    parts, regions = tree.is_part, tree.is_region
+    assert found.people[0] == pytest.approx(tree.acting[0])
+    assert (found.people >= 0).all()
+    assert found.visitors[regions].sum() == pytest.approx(found.people[parts].sum())
+    assert (found.people[regions] <= tree.acting[regions] + 1e-9).all()
+    for doubt in (found.noise, found.common):
+        assert (doubt[parts] > 0).all()
+        assert (doubt[~parts] == 0).all()
