@@ -156,9 +156,9 @@ def function(
     >>> area.range_over([[[0.0, 1.0], [2.0, 3.0]]]).round(6).tolist()
     [[-0.0, 6.0]]
     """
-    for given, what in ((evaluate, "evaluate"), (range_over_boxes, "range_over_boxes")):
-        if not callable(given):
-            raise InvalidInput(f"{what} must be callable; got {given!r}")
+    for candidate, what in ((evaluate, "evaluate"), (range_over_boxes, "range_over_boxes")):
+        if not callable(candidate):
+            raise InvalidInput(f"{what} must be callable; got {candidate!r}")
     return _Custom(evaluate, range_over_boxes, name or _name_of(evaluate))
 
 

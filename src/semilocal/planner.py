@@ -41,9 +41,8 @@ __all__ = ["CAUTION", "DENSITIES", "Forecast", "cheapest", "density_of", "foreca
 Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
-    "Errors depend on where people live: those of counts were 0.2 to 5 times the forecast on five files of real\n"
-    "positions. With a file of public positions from the place itself (--density FILE) the forecast is that of the "
-    "file."
+    "Errors depend on where people live: those of counts were 0.2 to 5 times such a forecast on five files of real\n"
+    "positions. With a file of public positions of the place itself (--density FILE) the forecast is that of the file."
 )
 _PLAYS = 6
 _QUERIES = 1000
@@ -131,8 +130,7 @@ class Forecast:
 def density_of(name: str, box: Box) -> Density:
     """A density over a box by name: "uniform", "clustered" (towns), "gaussian" (one town, 7.5 % of the width wide).
 
-    "clustered" is drawn again in every play (:func:`semilocal.simulation.synthetic.towns`). On files of homes, "
-    "check-ins
+    "clustered" is drawn again in each play (:func:`semilocal.simulation.synthetic.towns`). On files of homes, check-ins
     and taxis it forecasts the number of regions and their crowds within a factor 1.5. Errors depend on which towns
     there are. Between the files themselves those of counts differ by a factor of up to 3.6, and those of means by 5, so
     that a single number cannot be near all of them: two numbers that differ by more than 2.25 have none within 1.5 of

@@ -52,9 +52,9 @@ def create(server: Server, name: str, delta: float = 1e-2) -> str:
         return client.create(CampaignForm(name, task, wanted, "open", AGENTS))
 
 
-def take_part(server: Server, task: str) -> None:
+def take_part(server: Server, task: str, agents: int = AGENTS) -> None:
     """Let real agents follow the campaign to its end."""
-    points = np.random.default_rng(1).permutation(california_housing()[0])[:AGENTS]
+    points = np.random.default_rng(1).permutation(california_housing()[0])[:agents]
     policy = Policy(max_epsilon=100.0, max_exposure=None, min_k=1, max_delta=1.0)
     result = asyncio.run(run_swarm(f"{server.url}/tasks/{task}", points, policy=policy, show=False))
     assert not result.failures

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2
-import numpy as np
 import pytest
 
 from semilocal.cli.admin_client import AdminClient
-from semilocal.datasets import california_housing
-from semilocal.device.swarm.run import run_swarm
 from semilocal.geometry.places import named_box
-from semilocal.protocol.policy import Policy
 from semilocal.protocol.task import Task
 from semilocal.service.campaign import CampaignForm, ReleaseForm
 from semilocal.testing import ADMIN_TOKEN, Server, running_server
 from semilocal.transcript.download import save_transcript
 from semilocal.transcript.verify import verify_file
-from tests.e2e.test_page import press_until
+from tests.e2e.test_page import press_until, take_part
 from tests.e2e.test_page_device import open_pair
 from tests.e2e.test_two_servers import servers  # noqa: F401
 from tests.helpers.browser import DESKTOP, PHONE, Look, apart, colours_of, looking
@@ -57,13 +52,6 @@ def create(server: Server, capacity: int, delta: float) -> str:
         return client.create(
             CampaignForm("a walk", task, (ReleaseForm("mean", "coordinate", (1.0,), 1.0),), "open", capacity)
         )
-
-
-def others(server: Server, task: str) -> None:
-    points = np.random.default_rng(1).permutation(california_housing()[0])[:AGENTS]
-    policy = Policy(max_epsilon=100.0, max_exposure=None, min_k=1, max_delta=1.0)
-    result = asyncio.run(run_swarm(f"{server.url}/tasks/{task}", points, policy=policy, show=False))
-    assert not result.failures
 
 
 def allow(page: Any) -> None:
@@ -114,7 +102,7 @@ def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
             page.get_by_text("Enrolled; waiting for the first round.").wait_for()
         looks[2].page.reload()  # the device goes on with what the browser kept
         looks[2].page.get_by_text("it goes on with the same position").wait_for()
-        rest = apart(others, server, task)
+        rest = apart(take_part, server, task, AGENTS)
         seen: set[str] = set()
         while operator.page.locator(".title .phase.finished").count() == 0:
             assert not (rest.done() and rest.exception()), rest.exception()

@@ -122,7 +122,7 @@ def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[s
         (("--queries", str(queries), "--out", str(queries)), "same file as the input"),
         (("--html", str(folder / "map.txt")), "must end in .html"),
         (("--basemap", str(queries)), "give both"),
-        (("--basemap", str(queries), "--html", str(folder / "map.html")), "is no GeoJSON"),
+        (("--basemap", str(queries), "--html", str(folder / "map.html")), "is not GeoJSON"),
         (("--grid", "2x2", "--out", str(folder / "a.txt")), "must end in .geojson or .csv"),
     ):
         assert main([*words, *wrong]) == 2

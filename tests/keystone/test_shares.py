@@ -17,16 +17,11 @@ from semilocal.pooled import PooledTask, play, replay
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Party, accepted_digest, derived_noise
 from semilocal.sharing.report import Shape, SharedReport, make_report
-from tests.helpers.pairs import SimulatedPair, operator, publish
+from tests.helpers.pairs import SimulatedPair, crowd, operator, publish
 
 TASK = PooledTask.build(Box((0, 0), (1, 1)), epsilon=40.0, trust="two-servers", max_depth=9)
 SECRETS = (b"0" * 32, b"1" * 32)
 Integers = npt.NDArray[np.int64]
-
-
-def points(n: int, seed: int = 4) -> npt.NDArray[np.float64]:
-    rng = np.random.default_rng(seed)
-    return np.clip(rng.normal(0.3, 0.12, size=(n, 2)), 0, 1)
 
 
 def ids(n: int) -> list[bytes]:
@@ -53,7 +48,7 @@ def parties(task: PooledTask, made: list[SharedReport]) -> list[Party]:
 
 @pytest.mark.parametrize("n", [0, 3, 400])
 def test_shares_give_the_numbers_of_the_simulation(n: int) -> None:
-    codes = TASK.hierarchy.codes(points(n))
+    codes = TASK.hierarchy.codes(crowd(n))
     first, second = publish(parties(TASK, reports(TASK, codes)))
     assert first.to_bytes() == second.to_bytes()
     simulated = play(TASK, SimulatedPair(TASK, codes, accepted_digest(ids(n)), SECRETS))
@@ -65,7 +60,7 @@ def test_shares_give_the_numbers_of_the_simulation(n: int) -> None:
 
 def test_shares_count_on_the_sphere_as_the_simulation_does() -> None:
     task = PooledTask.build(hierarchy=SphereTree(11), epsilon=40.0, trust="two-servers")
-    codes = task.hierarchy.codes(points(200) * [60, 60] + [150, -30] - [360, 0] * (points(200)[:, :1] > 0.5))
+    codes = task.hierarchy.codes(crowd(200) * [60, 60] + [150, -30] - [360, 0] * (crowd(200)[:, :1] > 0.5))
     first, second = publish(parties(task, reports(task, codes)))
     simulated = play(task, SimulatedPair(task, codes, accepted_digest(ids(200)), SECRETS))
     assert first.to_bytes() == second.to_bytes() == simulated.to_bytes()
@@ -83,7 +78,7 @@ def test_a_pair_refuses_tables_and_buckets_on_the_sphere() -> None:
 
 
 def test_a_report_that_is_rejected_on_the_way_counts_from_then_on_for_nobody() -> None:
-    codes = TASK.hierarchy.codes(points(300))
+    codes = TASK.hierarchy.codes(crowd(300))
     made = reports(TASK, codes)
     levels = TASK.hierarchy.max_depth
     crowded = path_of(int(np.sort(codes)[150]), levels)
@@ -96,7 +91,7 @@ def test_a_report_that_is_rejected_on_the_way_counts_from_then_on_for_nobody() -
 
 
 def test_a_level_is_fixed_once_and_nothing_leaves_before() -> None:
-    pair = parties(TASK, reports(TASK, TASK.hierarchy.codes(points(300))))
+    pair = parties(TASK, reports(TASK, TASK.hierarchy.codes(crowd(300))))
     with pytest.raises(InvalidInput, match="checking"):
         pair[0].share()
     nobody = np.zeros(300, dtype=bool)

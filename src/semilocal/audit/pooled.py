@@ -88,23 +88,23 @@ def pooled_scores(pair: PooledPair, *, at: str, runs: int, rng: np.random.Genera
     waiting = [([root_level(pair.task, len(pair.others) + 1)], np.arange(runs))]
     while waiting:
         levels, plays = waiting.pop()
-        here = levels[-1]
-        if not here.opened.any():
+        deepest = levels[-1]
+        if not deepest.opened.any():
             final = np.concatenate([level.cells[~level.opened] for level in levels])
             left = np.concatenate([level.left[~level.opened] for level in levels])
             scores[plays] += game.ask(len(plays), left, *(game.count(world, final) for world in game.worlds))[1]
             continue
-        cells = here.cells[here.opened]
+        cells = deepest.cells[deepest.opened]
         differences = [game.count(w, 2 * cells) - game.count(w, 2 * cells + np.uint64(1)) for w in game.worlds]
-        published, gained = game.ask(len(plays), here.price[here.opened], *differences)
+        published, gained = game.ask(len(plays), deepest.price[deepest.opened], *differences)
         scores[plays] += gained
-        if here.depth + 1 == pair.task.hierarchy.max_depth:  # what comes below depends on these numbers no more
+        if deepest.depth + 1 == pair.task.hierarchy.max_depth:  # what comes below depends on these numbers no more
             groups = np.zeros(len(plays), dtype=np.int64)
         else:
             groups = np.unique(published, axis=0, return_inverse=True)[1].reshape(-1)
         order = np.argsort(groups, kind="stable")
         for members in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-            below = pair.advance(pair.task, here, published[members[0]])
+            below = pair.advance(pair.task, deepest, published[members[0]])
             waiting.append(([*levels, below], plays[members]))
     return scores
 

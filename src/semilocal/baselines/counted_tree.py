@@ -57,10 +57,10 @@ class CountedTree:
         counts: list[Integers] = []
         cells = np.array([ROOT], dtype=np.uint64)
         for depth in range(self.tree.max_depth + 1):
-            here = self.count(cells)
-            goes_on = np.zeros(len(cells), dtype=bool) if depth == self.tree.max_depth else splits(depth, cells, here)
+            sizes = self.count(cells)
+            goes_on = np.zeros(len(cells), dtype=bool) if depth == self.tree.max_depth else splits(depth, cells, sizes)
             leaves.append(cells[~goes_on])
-            counts.append(here[~goes_on])
+            counts.append(sizes[~goes_on])
             if not goes_on.any():
                 break
             if int(np.count_nonzero(goes_on)) * self.tree.fanout > MOST_CELLS:

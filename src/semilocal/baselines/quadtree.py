@@ -84,14 +84,14 @@ def ldp_quadtree(
         sums.insert(0, sums[0].reshape(-1, tree.fanout).sum(axis=1))
     places, values, merged = [], [], []
     going = np.array([0])
-    for depth, here in enumerate(sums):
-        inside = number // len(here)  # cells of the finest level in each cell of this one
-        stops = (here[going] < cut * math.sqrt(noise * inside)) & (cut > 0)
+    for depth, level_sums in enumerate(sums):
+        inside = number // len(level_sums)  # cells of the finest level in each cell of this one
+        stops = (level_sums[going] < cut * math.sqrt(noise * inside)) & (cut > 0)
         if depth == 0 or depth == tree.max_depth:
             stops[:] = depth > 0
         leaves = going[stops]
         places.append(tree.ancestors(first + (leaves * inside).astype(np.uint64), depth))
-        values.append(here[leaves])
+        values.append(level_sums[leaves])
         merged.append(np.full(len(leaves), inside))
         going = (going[~stops, None] * tree.fanout + np.arange(tree.fanout)).ravel()
 

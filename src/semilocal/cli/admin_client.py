@@ -176,8 +176,8 @@ class AdminClient:
         found = exact or [row.task for row in rows if row.task.startswith(name) or row.name == name]
         if len(found) == 1:
             return found[0]
-        known = ", ".join(f"{row.task[:12]} ({row.name})" for row in rows[:20]) or "none"
-        raise InvalidInput(f"{len(found)} campaigns match {name!r}; there are: {known}{', …' * (len(rows) > 20)}")
+        listed = ", ".join(f"{row.task[:12]} ({row.name})" for row in rows[:20]) or "none"
+        raise InvalidInput(f"{len(found)} campaigns match {name!r}; there are: {listed}{', …' * (len(rows) > 20)}")
 
     def name(self, task: str) -> str:
         """The name of a campaign, for people."""

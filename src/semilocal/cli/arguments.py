@@ -258,10 +258,10 @@ def parse_position(
     named = [part.partition("=") for part in parts]
     try:
         if all(sign for _, sign, _ in named):
-            given = {name.strip(): float(value) for name, _, value in named}
-            if set(given) != set(box.names) or len(parts) != box.dimensions:
+            values = {name.strip(): float(value) for name, _, value in named}
+            if set(values) != set(box.names) or len(parts) != box.dimensions:
                 raise InvalidInput(f"the position must name each of the axes {', '.join(box.names)} once: {example}")
-            position = tuple(given[name] for name in box.names)
+            position = tuple(values[name] for name in box.names)
         else:
             numbers = [float(part) for part in parts]
             if len(numbers) != box.dimensions:

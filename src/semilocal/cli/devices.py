@@ -109,12 +109,12 @@ async def find_task(channel: Channel, url: str) -> Found:
     raise ServerViolation("malformed", "the server does not publish its task and its plan")
 
 
-def own_value(found: Found, given: str) -> float | None:
+def own_value(found: Found, text: str) -> float | None:
     """The owner's value as a number; None if none was given and none is asked for."""
-    check_asked(found, given=bool(given))
-    if not given:
+    check_asked(found, given=bool(text))
+    if not text:
         return None
-    numbers = parse_numbers(given, "--value")
+    numbers = parse_numbers(text, "--value")
     if len(numbers) != 1:
         raise InvalidInput(f"--value must be one number; got {len(numbers)}")
     if found.plan is not None:

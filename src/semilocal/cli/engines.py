@@ -53,8 +53,8 @@ def engine_of(file: Path, options: JobOptions) -> Engine:
         if not streamed or find_spec("pyarrow") is None or (not file.exists() and "*" not in str(file)):
             return "memory"
         return choose_engine(list_files(file))
-    for option, given in needs.items():
-        if given:
+    for option, used in needs.items():
+        if used:
             raise InvalidInput(f"{option} needs all positions in memory; leave it out, or take --engine memory")
     return data.engine
 

@@ -19,7 +19,7 @@ HIDDEN_HELP = "@FILE reads it from a file, - asks for it"
 LONGEST = 4096
 
 
-def read_hidden(given: str | None, *, option: str, variable: str) -> str:
+def read_hidden(text: str | None, *, option: str, variable: str) -> str:
     """A value as the owner wants to give it.
 
     Parameters
@@ -34,13 +34,13 @@ def read_hidden(given: str | None, *, option: str, variable: str) -> str:
     str
         Empty if it was not given at all.
     """
-    if given is None:
+    if text is None:
         return os.environ.get(variable, "").strip()
-    if given == "-":
+    if text == "-":
         return _ask(option) if sys.stdin.isatty() else _line(sys.stdin.readline(LONGEST), option, "standard input")
-    if given.startswith("@"):
-        return _line(_read(Path(given[1:]), option), option, given[1:])
-    return given
+    if text.startswith("@"):
+        return _line(_read(Path(text[1:]), option), option, text[1:])
+    return text
 
 
 def _ask(option: str) -> str:

@@ -302,9 +302,9 @@ def without(options: dict[str, Any], *names: str) -> dict[str, Any]:
 def _check_trust(promise: Promise, cells: CellRule) -> None:
     """Refuse a promise that does not say whom the participants trust, or has options of another answer."""
     if promise.trust not in TRUSTS:
-        known = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
+        choices = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
         got = "it is missing" if promise.trust is None else f"got {promise.trust!r}"
-        raise InvalidInput(f"--trust must say whom the participants trust; {got}. Take one of {known}")
+        raise InvalidInput(f"--trust must say whom the participants trust; {got}. Take one of {choices}")
     if promise.trust != "nobody":
         options = task_options(promise, cells)
         delta, k = options.pop("delta", None), options.pop("k", None)

@@ -35,10 +35,10 @@ __all__ = [
 
 def option(read: Callable[[str], Any] | None = None, metavar: str | None = None, help: str | None = None) -> Parameter:
     """What to put beside a type in ``Annotated``: the reader of the text, and words for the help."""
-    given: dict[str, Any] = {"metavar": metavar, "help": help}
+    settings: dict[str, Any] = {"metavar": metavar, "help": help}
     if read is not None:
-        given["converter"] = lambda _, tokens: read(tokens[0].value)
-    return Parameter(**{name: value for name, value in given.items() if value is not None})
+        settings["converter"] = lambda _, tokens: read(tokens[0].value)
+    return Parameter(**{name: value for name, value in settings.items() if value is not None})
 
 
 _TITLES = ("Queries", "Positions", "Promise", "Two servers", "Server", "Output", "Files")  # in this order in the help
@@ -97,5 +97,5 @@ _TASK = ("epsilon", "delta", "k", "rule", "accounting", "max_trims", "tau", "max
 
 def task_options(*groups: Any) -> dict[str, Any]:
     """What was given of the options in these groups that ``Task.build`` takes."""
-    given = {field.name: getattr(group, field.name) for group in groups for field in fields(group)}
-    return {name: given[name] for name in _TASK if given.get(name) is not None}
+    values = {field.name: getattr(group, field.name) for group in groups for field in fields(group)}
+    return {name: values[name] for name in _TASK if values.get(name) is not None}

@@ -22,8 +22,8 @@ __all__ = ["check_options", "preview", "stored_url"]
 
 def check_options(min_k: int | None, max_delta: float | None) -> None:
     """Refuse limits that a task of two servers cannot keep: an owner who asks for a crowd gets none here."""
-    for option, given in (("--min-k", min_k), ("--max-delta", max_delta)):
-        if given is not None:
+    for option, value in (("--min-k", min_k), ("--max-delta", max_delta)):
+        if value is not None:
             raise InvalidInput(
                 f"{option}: a task of two servers keeps no crowd, because nobody's region is published; leave the "
                 "option out to join it"

@@ -81,10 +81,10 @@ class PairOptions:
 
 def refuse_options(options: CampaignOptions, pair: PairOptions) -> None:
     """Refuse options of a pair for another campaign, and a campaign without its numbers."""
-    given = [name for name in _ONLY_PAIRS if getattr(pair, name) not in (None, False)]
-    if given:
-        more = "; here it is --release mean:own:NAME:LOW,HIGH:EPSILON" if given[0] in ("value", "range") else ""
-        raise InvalidInput(f"--{given[0].replace('_', '-')} belongs to --trust two-servers{more}")
+    named = [name for name in _ONLY_PAIRS if getattr(pair, name) not in (None, False)]
+    if named:
+        more = "; here it is --release mean:own:NAME:LOW,HIGH:EPSILON" if named[0] in ("value", "range") else ""
+        raise InvalidInput(f"--{named[0].replace('_', '-')} belongs to --trust two-servers{more}")
     for name in ("k", "delta"):
         if getattr(options, name) is None:
             raise InvalidInput(f"--{name} is missing: it is needed with --trust nobody")
@@ -94,9 +94,9 @@ def create(options: CampaignOptions, cells: CellRule, pair: PairOptions, office:
     """Create a pair on the leader; it proposes the pair to its helper."""
     from ..service.pair.form import PairForm
 
-    given = [name for name in _ONLY_CAMPAIGNS if getattr(cells, name, None) or getattr(options, name, None)]
-    if given:
-        raise InvalidInput(f"--{given[0].replace('_', '-')} has no meaning with --trust two-servers; leave it out")
+    named = [name for name in _ONLY_CAMPAIGNS if getattr(cells, name, None) or getattr(options, name, None)]
+    if named:
+        raise InvalidInput(f"--{named[0].replace('_', '-')} has no meaning with --trust two-servers; leave it out")
     if pair.peer_key is None:
         raise InvalidInput("--peer-key is missing: the helper's signing key, as its operator told you")
     if office.db:

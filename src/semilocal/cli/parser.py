@@ -79,19 +79,19 @@ def parse(words: Sequence[str], commands: Mapping[str, str], version: str) -> Ca
     MissingExtra
         If the command needs a package that is not installed.
     """
-    given = join_negative_numbers(words)
-    helping = bool({"--help", "-h"} & set(given))
-    app = build_app(commands, version, quick=bool(given) and given[0] in commands and not helping)
+    tokens = join_negative_numbers(words)
+    helping = bool({"--help", "-h"} & set(tokens))
+    app = build_app(commands, version, quick=bool(tokens) and tokens[0] in commands and not helping)
     if helping and not sys.stdout.isatty():
         from rich.console import Console
 
         app.console = Console(width=10_000)  # one line per option: a file has no width
     try:
-        function, bound, _ = app.parse_args(given)
+        function, bound, _ = app.parse_args(tokens)
     except UnknownCommandError as error:
-        raise InvalidInput(_unknown_command(error, app, given)) from None
+        raise InvalidInput(_unknown_command(error, app, tokens)) from None
     except CycloptsError as error:
-        raise InvalidInput(f"{_in_words(error)}; see: {_program(error, given)} --help") from None
+        raise InvalidInput(f"{_in_words(error)}; see: {_program(error, tokens)} --help") from None
     except ImportError as error:
         cause = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
         package = (cause.name or "").split(".")[0]
@@ -99,7 +99,7 @@ def parse(words: Sequence[str], commands: Mapping[str, str], version: str) -> Ca
             raise
         raise MissingExtra(package, "all") from None
     if getattr(function, "__name__", "") == "help_print" and not helping:
-        program = " ".join(["semilocal", *given])
+        program = " ".join(["semilocal", *tokens])
         raise InvalidInput(f"COMMAND is missing; see: {program} --help")
     return lambda: function(*bound.args, **bound.kwargs)
 
@@ -134,8 +134,8 @@ def _in_words(error: CycloptsError) -> str:
     if isinstance(error, UnknownOptionError):
         name = (error.token.keyword or error.token.value).split("=")[0]
         source = "" if error.token.source in ("", "cli") else f"{error.token.source}: "
-        known = [known for one in error.argument_collection if one.parse for known in one.names]
-        near = _near(name if name.startswith("-") else f"--{name.strip('[]')}", known)
+        spelling = [spelling for one in error.argument_collection if one.parse for spelling in one.names]
+        near = _near(name if name.startswith("-") else f"--{name.strip('[]')}", spelling)
         what = _hide_numbers(name)
         return f"{source}there is no option {what}" + (f"; did you mean {near}?" if near else "")
     if isinstance(error, UnusedCliTokensError):
@@ -161,8 +161,8 @@ def _name(error: CoercionError) -> str:
     return error.argument.name
 
 
-def _near(name: str, known: Sequence[str]) -> str:
-    return next(iter(difflib.get_close_matches(name, known, n=1)), "")
+def _near(name: str, names: Sequence[str]) -> str:
+    return next(iter(difflib.get_close_matches(name, names, n=1)), "")
 
 
 def _hide_numbers(word: str) -> str:
@@ -177,8 +177,8 @@ def _unknown_command(error: UnknownCommandError, app: App, given: Sequence[str])
     """Without loading the commands, as cyclopts would."""
     wrong = (error.unused_tokens or [""])[0]
     place = error.app if error.app is not None else app
-    known = [name for name in place if not name.startswith("-")]
-    near = _near(wrong, known)
-    advice = f"did you mean {near}?" if near else f"take one of {', '.join(known)}"
+    commands = [name for name in place if not name.startswith("-")]
+    near = _near(wrong, commands)
+    advice = f"did you mean {near}?" if near else f"take one of {', '.join(commands)}"
     program = " ".join(["semilocal", *given[: given.index(wrong)]]) if wrong in given else "semilocal"
     return f"there is no command {wrong!r}; {advice}; see: {program} --help"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ..io.coast import read_basemap
-from ..io.frames import Rows
+from ..io.map_rows import Rows
 from ..io.plots import PICTURES, need_matplotlib, save_picture
 from ..io.regions import AnyPartition
 from ..protocol.promise import Guarantee

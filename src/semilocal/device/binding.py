@@ -62,30 +62,30 @@ def check_operators(contents: Contents, pair: PairTask) -> None:
     ------
     InvalidInput
     """
-    known = _known(contents)
+    pins = _known(contents)
     for operator in (pair.leader, pair.helper):
-        _check(known, operator.origin, operator.signing_key)
+        _check(pins, operator.origin, operator.signing_key)
 
 
 def _known(contents: Contents) -> dict[str, set[bytes]]:
     """Keys by address, of every task that was joined."""
-    known: dict[str, set[bytes]] = {}
+    pins: dict[str, set[bytes]] = {}
     for entry in contents.memberships:
         pinned = pinned_task(entry.task, entry.task_id.hex())
-        known.setdefault(origin(entry.server), set()).add(pinned.server_key)
+        pins.setdefault(origin(entry.server), set()).add(pinned.server_key)
     for upload in contents.uploads:
         pair = PairTask.from_bytes(upload.task)
         for operator in (pair.leader, pair.helper):
-            known.setdefault(origin(operator.origin), set()).add(operator.signing_key)
-    return known
+            pins.setdefault(origin(operator.origin), set()).add(operator.signing_key)
+    return pins
 
 
-def _check(known: dict[str, set[bytes]], server: str, key: bytes) -> None:
-    if not known:
+def _check(pins: dict[str, set[bytes]], server: str, key: bytes) -> None:
+    if not pins:
         return
-    if origin(server) not in known:
-        raise InvalidInput(f"{server} is not the server this vault belongs to ({', '.join(sorted(known))}). {_ADVICE}")
-    keys = known[origin(server)]
+    if origin(server) not in pins:
+        raise InvalidInput(f"{server} is not the server this vault belongs to ({', '.join(sorted(pins))}). {_ADVICE}")
+    keys = pins[origin(server)]
     if key in keys or not any(keys):
         return
     before = " or ".join(f"{one.hex()[:16]}…" for one in sorted(keys) if one)

@@ -127,9 +127,12 @@ class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
             If a cap would be exceeded.
         """
         line = Reservation(task, str(exact(epsilon)), str(exact(exposure)))
-        known = self.line(task)
-        if known is not None:
-            if (known.reserved_epsilon, known.reserved_exposure) != (line.reserved_epsilon, line.reserved_exposure):
+        before = self.line(task)
+        if before is not None:
+            if (before.reserved_epsilon, before.reserved_exposure) != (
+                line.reserved_epsilon,
+                line.reserved_exposure,
+            ):
                 raise InvalidInput("this task is in the ledger with another worst case; a task is joined only once")
             return self
         return Budget(self.max_epsilon, self.max_exposure, (*self.lines, line))._checked("joining this task")
@@ -202,8 +205,8 @@ def worst_case(task: Task, plan: Plan) -> tuple[Fraction, Fraction]:
 def spent(participant: Participant) -> tuple[Fraction, Fraction]:
     """As ``participant.spent`` and ``participant.exposure``, in exact fractions."""
     task, state = participant.task, participant.state
-    given = participant.released.indices
-    values = sum((exact(participant.plan.releases[index].epsilon) for index in given), Fraction(0))
+    released = participant.released.indices
+    values = sum((exact(participant.plan.releases[index].epsilon) for index in released), Fraction(0))
     # TRIMs on the path, which are public; the number of own moves would show in which tasks are joined next
     reports = 1 + state.trims if state.answered else 0
     # a roll call tells nothing about the place inside the cell

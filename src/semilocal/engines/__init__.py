@@ -88,7 +88,7 @@ def open_source(
     if engine == "auto":
         engine = {"duckdb": "duckdb", "_duckdb": "duckdb", "pyspark": "spark"}.get(kind, "arrow")  # type: ignore[assignment]
     files = isinstance(rows, str | Path) or (
-        isinstance(rows, list | tuple) and all(isinstance(one, str | Path) for one in rows)
+        isinstance(rows, list | tuple) and all(isinstance(entry, str | Path) for entry in rows)
     )
     if leaves is not None and not (files and len(columns) == 1):
         raise InvalidInput("leaves are for one column of files; turn other labels into positions with tree.positions")

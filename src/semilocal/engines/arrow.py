@@ -241,7 +241,7 @@ def _numbers(batch: Any, columns: Sequence[str]) -> Floats:
 @contextlib.contextmanager
 def new_file(path: Path, inputs: Sequence[Path] = ()) -> Iterator[Path]:
     """A file that is there when everything was written, and not at all otherwise."""
-    if path.exists() or any(path.resolve() == given.resolve() for given in inputs):
+    if path.exists() or any(path.resolve() == source.resolve() for source in inputs):
         raise InvalidInput(f"{path} is there already; nothing is overwritten: name another file")
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -321,15 +321,15 @@ def open_files(
 def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     """The files that paths, folders and patterns name, sorted within each; refuses what names none."""
     out: list[Path] = []
-    for given in [paths] if isinstance(paths, str | Path) else paths:
-        path = Path(given)
+    for pattern in [paths] if isinstance(paths, str | Path) else paths:
+        path = Path(pattern)
         if path.is_dir():
             found = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
         else:
-            found = [path] if path.is_file() else sorted(Path(name) for name in glob(str(given), recursive=True))
+            found = [path] if path.is_file() else sorted(Path(name) for name in glob(str(pattern), recursive=True))
         if not found:
             what = "is an empty folder" if path.is_dir() else "names no file"
-            raise InvalidInput(f"{given} {what}; give files, folders or a pattern such as 'points/*.parquet'")
+            raise InvalidInput(f"{pattern} {what}; give files, folders or a pattern such as 'points/*.parquet'")
         out += found
     return out
 

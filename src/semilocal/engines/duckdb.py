@@ -166,9 +166,9 @@ class DuckDBSource(Grouping):
         added = {f"added {place}": values for place, values in enumerate(wanted.add.values())}
         path = write_rows(folder / "rows.parquet", parts(), added, kept=iter(beside.popleft, None))
         listed = [*names[: len(wanted.keep)], "region", *names[len(wanted.keep) :], *added]
-        given = [*wanted.keep, wanted.region, *wanted.acting, *([wanted.moves] * bool(wanted.moves)), *wanted.add]
+        names_out = [*wanted.keep, wanted.region, *wanted.acting, *([wanted.moves] * bool(wanted.moves)), *wanted.add]
         return self.connection.read_parquet(str(path)).project(
-            ", ".join(f"{DUCKDB.name(own)} AS {DUCKDB.name(name)}" for own, name in zip(listed, given, strict=True))
+            ", ".join(f"{DUCKDB.name(own)} AS {DUCKDB.name(name)}" for own, name in zip(listed, names_out, strict=True))
         )
 
     def _joined(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:

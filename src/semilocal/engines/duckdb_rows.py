@@ -157,9 +157,9 @@ def choose_rows(
 
 
 def _files(data: Any) -> list[str]:
-    given = [data] if isinstance(data, str | os.PathLike) else list(data)
+    sources = [data] if isinstance(data, str | os.PathLike) else list(data)
     found: list[str] = []
-    for entry in (os.fspath(one) for one in given):
+    for entry in (os.fspath(source) for source in sources):
         if "://" in entry:
             found.append(entry)
         elif os.path.isdir(entry):
@@ -169,7 +169,7 @@ def _files(data: Any) -> list[str]:
             found += [path for path in sorted(glob.glob(entry, recursive=True)) if os.path.isfile(path)]
     if not found:
         raise InvalidInput(
-            f"there is no file {', '.join(map(str, given)) or 'given'}; give Parquet or CSV files, a folder, or "
+            f"there is no file {', '.join(map(str, sources)) or 'given'}; give Parquet or CSV files, a folder, or "
             "a pattern such as 'points/*.parquet'"
         )
     return found
@@ -224,7 +224,7 @@ def _read_csv(connection: Any, files: list[str], columns: Sequence[str], texts: 
 def _refuse_ragged(connection: Any, file: str, header: str, name: str) -> None:
     """Name the line that has more or fewer values than the header: DuckDB then takes whole lines for one column."""
     for delimiter in ",;\t|":
-        names = [one.strip().strip('"') for one in header.split(delimiter)]
+        names = [cell.strip().strip('"') for cell in header.split(delimiter)]
         if name in names and len(set(names)) == len(names):
             every = dict.fromkeys(names, "VARCHAR")
             rows = connection.read_csv(file, header=True, sep=delimiter, columns=every, auto_detect=False)

@@ -127,11 +127,11 @@ class GrowingHistogram:
             self._cells, self._counts = more.cells, more.counts
             return
         place = np.searchsorted(self._cells, more.cells)
-        known = self._cells[np.minimum(place, len(self._cells) - 1)] == more.cells
-        self._counts[place[known]] += more.counts[known]
-        place = place[~known]
-        self._cells = np.insert(self._cells, place, more.cells[~known])
-        self._counts = np.insert(self._counts, place, more.counts[~known])
+        present = self._cells[np.minimum(place, len(self._cells) - 1)] == more.cells
+        self._counts[place[present]] += more.counts[present]
+        place = place[~present]
+        self._cells = np.insert(self._cells, place, more.cells[~present])
+        self._counts = np.insert(self._counts, place, more.counts[~present])
 
     def close(self) -> Histogram:
         """Everybody so far. How people were divided changes nothing."""

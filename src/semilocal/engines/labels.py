@@ -66,8 +66,8 @@ def in_duckdb(relation: Any, column: str, leaves: Mapping[str, float]) -> Any:
     label = rf"regexp_replace(CAST({own} AS VARCHAR), '^\s+|\s+$', '', 'g')"
     number = f"[{numbers}][enum_code(TRY_CAST({label} AS ENUM({listed}))) + 1]"
     mapped = relation.project(f"* REPLACE ({number} AS {own})")
-    rows, known = mapped.aggregate(f"count(*), count({own})").fetchall()[0]
-    _refuse_unknown(column, rows, rows - known)
+    rows, labelled = mapped.aggregate(f"count(*), count({own})").fetchall()[0]
+    _refuse_unknown(column, rows, rows - labelled)
     return mapped
 
 
@@ -84,17 +84,17 @@ def in_spark(frame: Any, column: str, leaves: Mapping[str, float]) -> Any:
         SPARK.name(_LEAF) + f" AS {SPARK.name(name)}" if name == column else SPARK.name(name) for name in frame.columns
     ]
     mapped = rows.selectExpr(*kept)
-    every, known = mapped.selectExpr("count(*)", f"count({SPARK.name(column)})").collect()[0]
-    _refuse_unknown(column, every, every - known)
+    every, labelled = mapped.selectExpr("count(*)", f"count({SPARK.name(column)})").collect()[0]
+    _refuse_unknown(column, every, every - labelled)
     return mapped
 
 
 def _numbers(labels: Any, leaves: Mapping[str, float]) -> Floats:
     """The numbers of an Arrow array of labels: float64[b]; NaN for what is not a leaf."""
     encoded = labels if hasattr(labels, "dictionary") else labels.dictionary_encode()
-    known = [leaves.get(str(label).strip(), np.nan) for label in encoded.dictionary.to_pylist()]
-    index = encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-    return np.asarray(np.array([*known, np.nan])[index])
+    numbers = [leaves.get(str(label).strip(), np.nan) for label in encoded.dictionary.to_pylist()]
+    index = encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+    return np.asarray(np.array([*numbers, np.nan])[index])
 
 
 def _refuse_unknown(column: str, rows: int, unknown: int, first: int = -1) -> None:

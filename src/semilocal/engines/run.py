@@ -160,8 +160,8 @@ def rank_source(source: Source, hierarchy: Hierarchy, *, crowd: int, depth: int 
         depth = choose_depth(hierarchy, source.sample(SAMPLE), source.count(), crowd=crowd)
     histogram = source.histogram(hierarchy, depth)
 
-    def refine(cells: Cells, here: int, deeper: int) -> Any:
-        return source.refine(hierarchy, cells, here, deeper)
+    def refine(cells: Cells, from_depth: int, deeper: int) -> Any:
+        return source.refine(hierarchy, cells, from_depth, deeper)
 
     return HistogramRanks(hierarchy, histogram, refine)
 

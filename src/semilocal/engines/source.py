@@ -285,11 +285,11 @@ class RowEnds:
         acting = batch
         moved = np.flatnonzero(regions == MOVED)
         if len(moved):
-            here = self._places[self._used : self._used + len(moved)]
+            places = self._places[self._used : self._used + len(moved)]
             self._used += len(moved)
-            regions[moved], moves[moved] = lookup.moved_regions[here], lookup.moves[here]
+            regions[moved], moves[moved] = lookup.moved_regions[places], lookup.moves[places]
             acting = batch.copy()
-            acting[moved] = self._hierarchy.middles(lookup.moved_codes[here])
+            acting[moved] = self._hierarchy.middles(lookup.moved_codes[places])
         return Attached(batch, regions, acting, moves)
 
 

@@ -261,10 +261,10 @@ def _arrow_batches(rows: Any) -> Iterator[Any]:
     def pack(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
 
-        def packed(some: list[Any]) -> Any:
+        def packed(group: list[Any]) -> Any:
             sink = pyarrow.BufferOutputStream()
-            with pyarrow.ipc.new_stream(sink, some[0].schema) as writer:
-                for batch in some:
+            with pyarrow.ipc.new_stream(sink, group[0].schema) as writer:
+                for batch in group:
                     writer.write_batch(batch)
             column = pyarrow.array([sink.getvalue().to_pybytes()], pyarrow.binary())
             return pyarrow.RecordBatch.from_arrays([column], ["packed"])

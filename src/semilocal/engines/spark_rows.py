@@ -1,5 +1,4 @@
-"""Files as DataFrames of Spark, a session for programs that have none, and at most a given number of rows of every "
-"person.
+"""Files as DataFrames of Spark, a session for programs that have none, and a limit on the rows of every person.
 
 Knows files and frames. Knows no mechanisms.
 """
@@ -107,7 +106,7 @@ def _numbered(frame: Any, files: Sequence[str]) -> Any:
     found = placed.groupBy(*by).agg(count(row), min(row)).collect()
     ranks = {os.path.realpath(name): rank for rank, name in enumerate(files)}
     begins, shifts = 0, []
-    for file, block, rows, first in sorted(found, key=lambda one: (ranks[_local(one[0])], one[1])):
+    for file, block, rows, first in sorted(found, key=lambda block_row: (ranks[_local(block_row[0])], block_row[1])):
         shifts.append((file, block, begins - first))
         begins += rows
     names, blocks, numbers = zip(*shifts, strict=True) if shifts else ((), (), ())

@@ -288,7 +288,7 @@ class Pooled:
     def labelled(self, points: Floats, labels: Integers, at: At) -> tuple[Floats, Integers]:
         """Synthetic points of every class, drawn from that class's own tree; labels are public in this experiment."""
         classes = np.unique(labels)
-        drawn = [pooled_points(self._counted(points[labels == one], at), rng=at.rng).points for one in classes]
+        drawn = [pooled_points(self._counted(points[labels == label], at), rng=at.rng).points for label in classes]
         return np.concatenate(drawn), np.repeat(classes, [len(rows) for rows in drawn])
 
     def _counted(self, points: Floats, at: At) -> PooledCounts:

@@ -268,10 +268,10 @@ class TreeIndex:
         self._high[leaves + self._leaf] = upper[self._order]
         self._sum[leaves + self._leaf] = weights[self._order]
         for level in range(self._depth - 1, -1, -1):
-            here, below = slice(1 << level, 2 << level), slice(2 << level, 4 << level)
-            self._low[here] = np.minimum(self._low[below][::2], self._low[below][1::2])
-            self._high[here] = np.maximum(self._high[below][::2], self._high[below][1::2])
-            self._sum[here] = self._sum[below][::2] + self._sum[below][1::2]
+            own, below = slice(1 << level, 2 << level), slice(2 << level, 4 << level)
+            self._low[own] = np.minimum(self._low[below][::2], self._low[below][1::2])
+            self._high[own] = np.maximum(self._high[below][::2], self._high[below][1::2])
+            self._sum[own] = self._sum[below][::2] + self._sum[below][1::2]
 
     def search(self, queries: Floats, total: Floats, *, closed: bool) -> Iterator[Pairs]:
         """Add the weights of contained items to ``total``, and yield the items that a query cuts, in chunks.
@@ -329,8 +329,8 @@ def count_points(points: npt.ArrayLike, boxes: npt.ArrayLike) -> Integers:
     >>> count_points([[0.0], [0.5], [1.0]], [[[0.0], [0.5]], [[0.0], [1.0]], [[0.0], [np.inf]]]).tolist()
     [1, 2, 3]
     """
-    given = as_floats(points, "points")
-    array = as_points(given.reshape(-1, 1) if given.ndim == 1 else given)
+    positions = as_floats(points, "points")
+    array = as_points(positions.reshape(-1, 1) if positions.ndim == 1 else positions)
     queries = as_boxes(boxes, dimensions=array.shape[1], infinite=True)
     if not len(array) or not len(queries):
         return np.zeros(len(queries), dtype=np.int64)

@@ -59,8 +59,8 @@ def named_box(name: str) -> Box:
     """
     key = str(name).strip().lower().replace(" ", "-").replace("_", "-")
     if key not in PLACES:
-        known = ", ".join(PLACES)
-        raise InvalidInput(f"no box is named {name!r}; there are {known}; or give the bounds as 'x0,y0,x1,y1'")
+        names = ", ".join(PLACES)
+        raise InvalidInput(f"no box is named {name!r}; there are {names}; or give the bounds as 'x0,y0,x1,y1'")
     west, south, east, north = PLACES[key]
     return Box((west, south), (east, north), names=DEGREES)
 

@@ -91,7 +91,7 @@ def as_shapes(areas: Any, box: Box) -> Shapes:
     elif _is_shape(areas):
         shapes = _shapes_of(areas)
     else:
-        shapes = np.concatenate([np.empty(0, dtype=object), *(_shapes_of(one) for one in areas)])
+        shapes = np.concatenate([np.empty(0, dtype=object), *(_shapes_of(area) for area in areas)])
     if not len(shapes):
         raise InvalidInput("there are no polygons; give at least one")
     _check(shapes)
@@ -111,11 +111,11 @@ def h3_shapes(cells: Iterable[str | int]) -> Shapes:
     except ImportError:
         raise MissingExtra("h3", "h3") from None
     out = []
-    for row, given in enumerate(cells):
-        cell = h3.int_to_str(int(given)) if isinstance(given, int | np.integer) and 0 <= given < 1 << 64 else given
+    for row, raw in enumerate(cells):
+        cell = h3.int_to_str(int(raw)) if isinstance(raw, int | np.integer) and 0 <= raw < 1 << 64 else raw
         if not isinstance(cell, str) or not h3.is_valid_cell(cell):
             raise InvalidInput(
-                f"H3 cell {row} is {printable(repr(given))}, which is not an H3 cell; correct or remove it"
+                f"H3 cell {row} is {printable(repr(raw))}, which is not an H3 cell; correct or remove it"
             )
         poles = {h3.latlng_to_cell(latitude, 0.0, h3.get_resolution(cell)) for latitude in (-90.0, 90.0)}
         if cell in poles:
@@ -177,7 +177,7 @@ def _shapes_of(area: Any) -> Shapes:
         features = document.get("features")
         if not isinstance(features, list | tuple):
             raise InvalidInput("a GeoJSON FeatureCollection needs a list of features; this one has none")
-        return _objects([_feature(number, one) for number, one in enumerate(features)])
+        return _objects([_feature(number, feature) for number, feature in enumerate(features)])
     return _objects([_geometry(document.get("geometry") if kind == "Feature" else document)])
 
 

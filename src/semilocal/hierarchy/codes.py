@@ -71,8 +71,8 @@ def _texts(tree: BoxTree, cells: npt.ArrayLike, size: int, letters: Any) -> npt.
     longest = tree.path_bits // size
     out = np.full((len(paths), max(longest, 1)), "", dtype="<U1")
     for place in range(longest):
-        there = np.flatnonzero(bits >= size * (place + 1))
-        shift = (bits[there] - size * (place + 1)).astype(np.uint64)
-        groups = (paths[there] >> shift) & np.uint64((1 << size) - 1)
-        out[there, place] = letters(groups.astype(np.int64))
+        long_enough = np.flatnonzero(bits >= size * (place + 1))
+        shift = (bits[long_enough] - size * (place + 1)).astype(np.uint64)
+        groups = (paths[long_enough] >> shift) & np.uint64((1 << size) - 1)
+        out[long_enough, place] = letters(groups.astype(np.int64))
     return np.ascontiguousarray(out).view(f"<U{out.shape[1]}")[:, 0]

@@ -144,10 +144,10 @@ class BoxTree(PrefixTree, frozen=True):
         doubt = slices * (2.0**-51 + 2.0 * float(np.spacing(max(abs(low), abs(high)))) / (high - low))
         if len(place) and (place.min() <= doubt or place.max() >= 1.0 - doubt):
             near = np.flatnonzero((place <= doubt) | (place >= 1.0 - doubt))
-            own, some = column[near], np.minimum(out[near], slices - 1)
-            some -= own < self._edge(axis, some)
-            some += (own >= self._edge(axis, some + 1)) & (some < slices - 1)
-            out[near] = some
+            own, ticks = column[near], np.minimum(out[near], slices - 1)
+            ticks -= own < self._edge(axis, ticks)
+            ticks += (own >= self._edge(axis, ticks + 1)) & (ticks < slices - 1)
+            out[near] = ticks
         return True
 
     def _edge(self, axis: int, tick: Integers) -> Floats:
@@ -203,12 +203,12 @@ class BoxTree(PrefixTree, frozen=True):
 
         def work(start: int) -> None:
             first, last = self.tick_bounds(array[start : start + _CHUNK])
-            some = slice(start, start + _CHUNK)
+            part = slice(start, start + _CHUNK)
             for axis in range(self.box.dimensions):
-                lower[axis, some] = self._edge(axis, first[:, axis])
+                lower[axis, part] = self._edge(axis, first[:, axis])
                 after = last[:, axis] + 1
                 at_end = after == 1 << self.tick_bits
-                upper[axis, some] = np.where(at_end, self.box.upper[axis], self._edge(axis, after))
+                upper[axis, part] = np.where(at_end, self.box.upper[axis], self._edge(axis, after))
 
         on_all_cores(work, range(0, len(array), _CHUNK))
         return np.moveaxis(out, 2, 0)

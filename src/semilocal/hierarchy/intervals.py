@@ -105,16 +105,16 @@ class CodeLabels:
         offsets = (codes if self._low is None else codes - self._low).astype(np.int64)
         whole = self._tables[0]
         whole.entries.take(offsets >> whole.shift, out=out, mode="clip")
-        there = np.flatnonzero(out < _CUT // 2)
+        pending = np.flatnonzero(out < _CUT // 2)
         for table in self._tables[1:]:
-            if not len(there):
+            if not len(pending):
                 return
-            place = offsets[there] >> table.shift
+            place = offsets[pending] >> table.shift
             place &= (1 << table.bits) - 1
-            place += (out[there].astype(np.int64) - _CUT) << table.bits
+            place += (out[pending].astype(np.int64) - _CUT) << table.bits
             found = table.entries.take(place)
-            out[there] = found
-            there = there[found < _CUT // 2]
+            out[pending] = found
+            pending = pending[found < _CUT // 2]
 
 
 def label_cells(hierarchy: Hierarchy, cells: Cells, others: Cells, label: int) -> tuple[Cells, Labels]:

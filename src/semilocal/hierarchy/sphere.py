@@ -138,9 +138,9 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         widths = [(rest + 1) // 2, rest // 2]
         ticks = [np.zeros(len(cells), dtype=np.uint64) for _ in widths]
         for step in range(int(rest.max(initial=0))):
-            here = step < rest
+            active = step < rest
             bit = (cells >> np.maximum(rest - 1 - step, 0).astype(np.uint64)) & np.uint64(1)
-            ticks[step % 2] = np.where(here, (ticks[step % 2] << np.uint64(1)) | bit, ticks[step % 2])
+            ticks[step % 2] = np.where(active, (ticks[step % 2] << np.uint64(1)) | bit, ticks[step % 2])
         return whole, face, ticks, widths
 
     def _patches(self, cells: npt.ArrayLike) -> _Patches:
@@ -266,11 +266,11 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         needed, at = np.unique(cell, return_inverse=True)
         places, weights = self._samples(array[needed])
         for start in range(0, len(query), _PAIRS_AT_ONCE):
-            some = slice(start, start + _PAIRS_AT_ONCE)
-            corners, found = queries[query[some]], places[at[some]]
+            part = slice(start, start + _PAIRS_AT_ONCE)
+            corners, found = queries[query[part]], places[at[part]]
             top = np.where(corners[:, 1] >= self.box.upper, np.inf, corners[:, 1])
             inside = ((found >= corners[:, 0, None]) & (found < top[:, None])).all(axis=2)
-            out[query[some], cell[some]] = (inside * weights[at[some]]).sum(axis=1)
+            out[query[part], cell[part]] = (inside * weights[at[part]]).sum(axis=1)
         return out
 
     def shares_in(self, cells: npt.ArrayLike, polygons: Shapes) -> Floats:
@@ -335,10 +335,10 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         whole, face, (y, x), (y_bits, x_bits) = self._squares(cell_array(cells))
         index = face.astype(np.uint64)
         for step in range(int(x_bits.max(initial=0))):
-            here = step < x_bits
+            active = step < x_bits
             shift = np.maximum(x_bits - 1 - step, 0).astype(np.uint64)
             pair = ((y >> shift) & np.uint64(1)) * np.uint64(2) + ((x >> shift) & np.uint64(1))
-            index = np.where(here, index * np.uint64(4) + pair, index)
+            index = np.where(active, index * np.uint64(4) + pair, index)
         good = whole & (x_bits == y_bits)
         return np.where(good, x_bits, -1), np.where(good, index.astype(np.int64), -1)
 

@@ -161,8 +161,11 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         first, last = np.zeros((2, cells), dtype=np.int64)
         first[starts[-2] :] = last[starts[-2] :] = np.arange(sizes[-1])
         for level in range(len(sizes) - 2, -1, -1):
-            here = np.arange(starts[level], starts[level + 1])
-            first[here], last[here] = first[child[here]], last[child[here] + fanout[here] - 1]
+            level_cells = np.arange(starts[level], starts[level + 1])
+            first[level_cells], last[level_cells] = (
+                first[child[level_cells]],
+                last[child[level_cells] + fanout[level_cells] - 1],
+            )
         return _Index(starts, np.append(-1, depth), parent, fanout, child, first, last)
 
     def _rows(self, cells: npt.ArrayLike) -> Integers:
@@ -223,8 +226,8 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         depths = np.broadcast_to(np.asarray(depth), codes.shape)
         out = np.zeros(len(codes), dtype=np.int64)
         for level in np.unique(depths).tolist():
-            here = depths == level
-            out[here] = self.number(self.ancestors(codes[here], level + 1))
+            on_level = depths == level
+            out[on_level] = self.number(self.ancestors(codes[on_level], level + 1))
         return out
 
     def boxes(self, cells: npt.ArrayLike) -> Floats:
@@ -254,9 +257,9 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         out = np.empty((len(np.asarray(labels)), 1))
         for row, label in enumerate(np.asarray(labels).tolist()):
             if label not in leaves:
-                known = "; it is not the deepest" if label in self._cell_of else ""
+                hint = "; it is not the deepest" if label in self._cell_of else ""
                 raise InvalidInput(
-                    f"row {row}: {label!r} is not a leaf of {self.name!r}{known}; remove it or correct it"
+                    f"row {row}: {label!r} is not a leaf of {self.name!r}{hint}; remove it or correct it"
                 )
             out[row] = leaves[label]
         return out

@@ -242,9 +242,9 @@ def _halves(
     sizes = np.cumsum([end - begin + 1 for begin, end, _ in parts])
     cut = 1 + int(np.argmin(np.abs(sizes[:-1] - sizes[-1] / 2)))
     out = []
-    for some in (parts[:cut], parts[cut:]):
-        whole = some[0][0], some[-1][1]
-        if len(some) > 1:
-            groups[whole] = some
-        out.append((*whole, some[0][2] if len(some) == 1 else f"{some[0][2]} to {some[-1][2]}"))
+    for half in (parts[:cut], parts[cut:]):
+        whole = half[0][0], half[-1][1]
+        if len(half) > 1:
+            groups[whole] = half
+        out.append((*whole, half[0][2] if len(half) == 1 else f"{half[0][2]} to {half[-1][2]}"))
     return out

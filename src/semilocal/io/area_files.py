@@ -46,7 +46,7 @@ def features_of(path: Path) -> list[Mapping[str, Any]]:
     except json.JSONDecodeError as error:
         raise InvalidInput(f"{path}, line {error.lineno}: is not JSON ({error.msg}); fix the file") from None
     features = document.get("features") if isinstance(document, dict) else None
-    if not isinstance(features, list) or not all(isinstance(one, dict) for one in features):
+    if not isinstance(features, list) or not all(isinstance(feature, dict) for feature in features):
         raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of polygons")
     if not features:
         raise InvalidInput(f"{path}: has no features; there must be at least one polygon")
@@ -126,10 +126,10 @@ class _ProjJson:
 
     @staticmethod
     def of(document: Any) -> _ProjJson:
-        known = document if isinstance(document, dict) else {}
-        code = known.get("id") or {}
+        metadata = document if isinstance(document, dict) else {}
+        code = metadata.get("id") or {}
         return _ProjJson(
-            str(known.get("name", "unknown")), "Geographic" in str(known.get("type")),
+            str(metadata.get("name", "unknown")), "Geographic" in str(metadata.get("type")),
             code.get("code") if code.get("authority") == "EPSG" else None,
         )  # fmt: skip
 

@@ -66,11 +66,11 @@ def check_outputs(
 
 def check_folder(option: str, path: Path) -> None:
     """Refuse a folder for results that cannot be made or written into."""
-    there = next(folder for folder in (path, *path.resolve().parents) if folder.exists())
-    if not there.is_dir():
-        raise InvalidInput(f"{option} {path}: {there} is a file, not a folder; take another name")
-    if not _can_write(there):
-        raise InvalidInput(f"{option} {path}: cannot write into {there}; check its permissions")
+    nearest = next(folder for folder in (path, *path.resolve().parents) if folder.exists())
+    if not nearest.is_dir():
+        raise InvalidInput(f"{option} {path}: {nearest} is a file, not a folder; take another name")
+    if not _can_write(nearest):
+        raise InvalidInput(f"{option} {path}: cannot write into {nearest}; check its permissions")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from ..pooled.partition import PooledPartition
 from ..simulation.run import Run
 from .coast import coast
 from .files import replacing
-from .frames import TRIMMED, Rows, area_unit, frame, partition_rows, round_rows
+from .map_rows import TRIMMED, Rows, area_unit, frame, partition_rows, round_rows
 from .regions import AnyPartition
 
 if TYPE_CHECKING:

@@ -145,9 +145,9 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
 
 def _from_labels(source: TableFile, column: str, tree: TableTree) -> Queries:
     texts = dict(zip(source.columns, source.texts(source.columns), strict=True))
-    labels, known = [str(text).strip() for text in texts[column]], set(tree.all_labels)
+    labels, all_labels = [str(text).strip() for text in texts[column]], set(tree.all_labels)
     for row, label in enumerate(labels):
-        if label not in known:
+        if label not in all_labels:
             source.refuse(row, f"{label!r} is not a label of {tree.name!r}", "correct it, or remove the line")
     return Queries(tree.boxes(tree.cells_of(labels)), texts, named=True)
 
@@ -157,10 +157,10 @@ def _from_geojson(path: Path, box: Box) -> Queries:
     features = features_of(path)
     properties = []
     for number, feature in enumerate(features):
-        given = feature.get("properties")
-        if given is not None and not isinstance(given, dict):
+        raw = feature.get("properties")
+        if raw is not None and not isinstance(raw, dict):
             raise InvalidInput(f"{path}, feature {number}: the properties must be names with values, or null")
-        named = dict(given or {})
+        named = dict(raw or {})
         if "id" in feature:
             named.setdefault("id", feature["id"])
         properties.append(named)

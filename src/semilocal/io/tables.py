@@ -162,7 +162,9 @@ def _outlines(hierarchy: Hierarchy, cells: Cells) -> Any:
     """Shapely geometries of cells that are not boxes: object[m]."""
     shapely = _library("shapely", "maps")
     parts = [[shapely.Polygon(ring) for ring in rings] for rings in hierarchy.polygons(cells)]
-    return np.array([some[0] if len(some) == 1 else shapely.MultiPolygon(some) for some in parts], dtype=object)
+    return np.array(
+        [polygons[0] if len(polygons) == 1 else shapely.MultiPolygon(polygons) for polygons in parts], dtype=object
+    )
 
 
 def box_wkb(boxes: Floats) -> npt.NDArray[np.uint8]:

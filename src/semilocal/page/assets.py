@@ -44,7 +44,7 @@ def static_files() -> dict[str, bytes]:
 
 
 def _collect(folder: Traversable, prefix: str, found: dict[str, bytes]) -> None:
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+    for entry in sorted(folder.iterdir(), key=lambda path: path.name):
         if entry.is_dir():
             _collect(entry, f"{prefix}{entry.name}/", found)
         else:

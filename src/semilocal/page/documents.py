@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidInput
-from ..io.frames import domain_json, partition_rows, round_rows
+from ..io.map_rows import domain_json, partition_rows, round_rows
 from ..protocol.curator import Curator
 from ..protocol.messages import ValueClosed, decode_closed
 from ..protocol.partition import UNPROTECTED
@@ -51,8 +51,8 @@ def pair_overview(live: LivePair) -> dict[str, Any]:
         "enrolment": row.enrolment, "capacity": row.capacity, "role": live.role,
         "notes": [EXPERIMENTAL, live.pair.collusion],
         "operators": [
-            {"role": role, "name": one.name, "origin": one.origin, "key": one.signing_key.hex()}
-            for role, one in (("leader", pair.leader), ("helper", pair.helper))
+            {"role": role, "name": operator.name, "origin": operator.origin, "key": operator.signing_key.hex()}
+            for role, operator in (("leader", pair.leader), ("helper", pair.helper))
         ],
         "public": "", "promise": pair.promise().to_json(),
     }  # fmt: skip

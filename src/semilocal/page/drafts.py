@@ -72,13 +72,13 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def own_range(self) -> tuple[float, float] | None:
         """The public range of people's own value; None if none is asked for."""
-        given = [number for number in (self.own_low, self.own_high) if number is not None]
+        ends = [number for number in (self.own_low, self.own_high) if number is not None]
         if not self.own:
-            if given or self.own_epsilon is not None:
+            if ends or self.own_epsilon is not None:
                 raise InvalidInput("own is missing: the name of people's own value; or leave its range and epsilon out")
             return None
         try:
-            return as_range(tuple(given), self.own)
+            return as_range(tuple(ends), self.own)
         except InvalidInput as error:
             raise InvalidInput(f"own_low and own_high: {error}") from None
 

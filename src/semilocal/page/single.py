@@ -17,7 +17,7 @@ from ..errors import InvalidInput
 from ..hierarchy.base import Hierarchy
 from ..io.coast import coast, lines_json
 from ..io.files import write_text
-from ..io.frames import Rows, domain_json, partition_rows, round_rows
+from ..io.map_rows import Rows, domain_json, partition_rows, round_rows
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.promise import Guarantee

@@ -65,7 +65,7 @@ class RankedCounter:
         tree = self._task.hierarchy
         if not self._cuts or len(cells) != 1 + sum(len(codes) for codes, _ in self._cuts):
             return None
-        codes, ranks = (np.sort(np.concatenate(some)) for some in zip(*self._cuts, strict=True))  # both in one order
+        codes, ranks = (np.sort(np.concatenate(cut)) for cut in zip(*self._cuts, strict=True))  # both in one order
         root, first = tree.span([ROOT])[0], tree.span(cells)[0]
         if not np.array_equal(first, np.concatenate([root, codes])):
             return None

@@ -64,20 +64,20 @@ class Estimates:
         weights : array_like, shape (q, m)
             One row per sum, one column per final cell.
         """
-        given = np.atleast_2d(np.asarray(weights, dtype=np.float64))
-        if given.ndim != 2 or given.shape[1] != len(self.counts):
-            raise InvalidInput(f"weights must have shape (q, {len(self.counts)}); got {given.shape}")
+        rows = np.atleast_2d(np.asarray(weights, dtype=np.float64))
+        if rows.ndim != 2 or rows.shape[1] != len(self.counts):
+            raise InvalidInput(f"weights must have shape (q, {len(self.counts)}); got {rows.shape}")
         places = self.tree.final_places
-        total = np.zeros(len(given))
-        below = np.zeros((len(given), 0))
+        total = np.zeros(len(rows))
+        below = np.zeros((len(rows), 0))
         for level, place, share, spread in _upwards(self.tree.levels, places, self.shares, self.spreads):
             opened = level.opened
-            here = np.empty((len(given), len(opened)))
-            here[:, ~opened] = given[:, place]
+            level_weights = np.empty((len(rows), len(opened)))
+            level_weights[:, ~opened] = rows[:, place]
             first, second = below[:, 0::2], below[:, 1::2]
             total += ((first - second) ** 2) @ spread
-            here[:, opened] = share * first + (1 - share) * second
-            below = here
+            level_weights[:, opened] = share * first + (1 - share) * second
+            below = level_weights
         return total
 
 
@@ -90,14 +90,14 @@ def estimate(tree: Tree) -> Estimates:
     value, spread = np.zeros(0), np.zeros(0)
     for level, place, difference in reversed(list(zip(tree.levels, places, _padded(tree), strict=True))):
         opened = level.opened
-        here, noisy = np.empty(len(opened)), np.empty(len(opened))
-        here[~opened], noisy[~opened] = tree.counts[place], final_noise[place]
+        level_values, noisy = np.empty(len(opened)), np.empty(len(opened))
+        level_values[~opened], noisy[~opened] = tree.counts[place], final_noise[place]
         one, other, one_noise, other_noise = value[0::2], value[1::2], spread[0::2], spread[1::2]
         measured = task.noises * noise.variance(task.unit, level.price[opened])
         all_noise = one_noise + other_noise + measured
         step = (difference - (one - other)) / all_noise
         one, other = one + one_noise * step, other - other_noise * step
-        here[opened] = one + other
+        level_values[opened] = one + other
         # The variances of both and of their sum, after the difference has been taken in.
         both = one_noise * other_noise / all_noise
         own = one_noise - one_noise * one_noise / all_noise
@@ -105,8 +105,8 @@ def estimate(tree: Tree) -> Estimates:
         share = (own + both) / noisy[opened]
         shares.append(share)
         spreads.append(np.maximum(own - share * share * noisy[opened], 0.0))
-        firsts.append(one - share * here[opened])  # child 0 is this and a share of the parent's final estimate
-        value, spread = here, noisy
+        firsts.append(one - share * level_values[opened])  # child 0 is this and a share of the parent's final estimate
+        value, spread = level_values, noisy
     shares, spreads, firsts = shares[::-1], spreads[::-1], firsts[::-1]
 
     settled, plain, error = np.array([float(tree.people)]), np.array([float(tree.people)]), np.zeros(1)

@@ -194,7 +194,7 @@ class _Reach:
 
 def _distances(box: Box) -> list[tuple[str, _Reach]]:
     names = [name.lower() for name in box.names]
-    east, north = ([i for i, name in enumerate(names) if name in known] for known in (LONGITUDE, LATITUDE))
+    east, north = ([i for i, name in enumerate(names) if name in spellings] for spellings in (LONGITUDE, LATITUDE))
     if box.dimensions == 2 and east and north:
         axes = east[0], north[0]
         return [(f"within {km:g} km", _Reach((km / KILOMETRES_PER_DEGREE,) * 2, *axes)) for km in _KILOMETRES]

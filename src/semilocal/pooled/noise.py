@@ -181,9 +181,9 @@ def _different(units: Integers) -> tuple[Integers, Integers]:
     if (most := int(units.max())) > _TABLE:
         different, which = np.unique(units, return_inverse=True)
         return different, which
-    there = np.zeros(most + 1, dtype=np.int64)
-    there[units] = 1
-    return np.flatnonzero(there), (np.cumsum(there) - 1).take(units)
+    present = np.zeros(most + 1, dtype=np.int64)
+    present[units] = 1
+    return np.flatnonzero(present), (np.cumsum(present) - 1).take(units)
 
 
 def _compare(words: Words, rows: Integers, table: Bits, which: Integers) -> tuple[Flags, Integers]:

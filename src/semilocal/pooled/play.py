@@ -231,10 +231,10 @@ def _grow(task: PooledTask, counter: Counter) -> Tree:
     levels = [root_level(task, people)]
     differences = []
     while (opened := levels[-1].opened).any():
-        here = levels[-1]
-        found = _numbers(counter.differences(here.depth, here.cells[opened], here.price[opened]), "differences")
+        last = levels[-1]
+        found = _numbers(counter.differences(last.depth, last.cells[opened], last.price[opened]), "differences")
         differences.append(found)
-        levels.append(next_level(task, here, found))
+        levels.append(next_level(task, last, found))
     final = np.concatenate([level.cells[~level.opened] for level in levels])
     left = np.concatenate([level.left[~level.opened] for level in levels])
     order = np.argsort(task.hierarchy.span(final)[0])

@@ -89,8 +89,8 @@ class Density:
         out = np.empty(len(cells))
 
         def work(start: int) -> None:
-            some = slice(start, start + _AT_ONCE)
-            out[some] = self._first_half(cells[some], counts[some])
+            part = slice(start, start + _AT_ONCE)
+            out[part] = self._first_half(cells[part], counts[part])
 
         on_all_cores(work, range(0, len(cells), _AT_ONCE))
         return out

@@ -140,8 +140,7 @@ class Partition(CellMap):
 
     @property
     def trimmed_cells(self) -> Cells:
-        """Children that were trimmed off, ascending on the curve: uint64[t]. Participants there were moved into a "
-        "region."""
+        """Children that were trimmed off, ascending on the curve: uint64[t]. People there were moved into a region."""
         rows, children = np.nonzero(~self.trims.kept & self.task.hierarchy.child_mask(self.trims.cells))
         cells = self.task.hierarchy.child(self.trims.cells[rows], children)
         return cells[np.argsort(self.task.hierarchy.span(cells)[0])]
@@ -172,11 +171,11 @@ class Partition(CellMap):
             ancestors = hierarchy.ancestors(codes, depth)
             row = rows[np.minimum(np.searchsorted(trims.cells[rows], ancestors), len(rows) - 1)]
             left = ~trims.kept[row, hierarchy.child_of(codes, depth)]
-            here = np.flatnonzero((trims.cells[row] == ancestors) & left)
+            gone = np.flatnonzero((trims.cells[row] == ancestors) & left)
             if words is None:
-                away[here] = True
+                away[gone] = True
             else:
-                codes[here] = hierarchy.spread(ancestors[here], trims.kept[row[here]], words(len(here)))
+                codes[gone] = hierarchy.spread(ancestors[gone], trims.kept[row[gone]], words(len(gone)))
         out = np.full(len(codes), -1)
         out[~away] = self._region_of(codes[~away])
         return out

@@ -305,8 +305,8 @@ def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> R
     hierarchy = task.hierarchy
     weights = hierarchy.child_weights(frontier.cells)
     left = ~kept & (weights > 0)
-    some = over_columns(np.logical_or, kept)
-    trimmed = some & over_columns(np.logical_or, left) if task.rule == "trim" else np.zeros(len(kept), dtype=bool)
+    any_kept = over_columns(np.logical_or, kept)
+    trimmed = any_kept & over_columns(np.logical_or, left) if task.rule == "trim" else np.zeros(len(kept), dtype=bool)
     visitors = np.zeros(kept.shape)
     if task.rule == "trim":
         own, come = _visitors(frontier, weights, kept, estimates)
@@ -318,7 +318,7 @@ def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> R
         rows, numbers = np.nonzero(left)
         ended = Ended(hierarchy.child(frontier.cells[rows], numbers), rows)
     else:
-        rows = np.flatnonzero(~some)
+        rows = np.flatnonzero(~any_kept)
         ended = Ended(frontier.cells[rows], rows)
     return Ruling(np.ascontiguousarray(kept), estimates, following, ended, trimmed)
 

@@ -125,9 +125,9 @@ class RoundTally:
 
     def add_reports(self, reports: Sequence[AnyReport]) -> None:
         """Count reports that are messages."""
-        given = [() if report.answer is None else report.answer for report in reports]
+        single_answers = [() if report.answer is None else report.answer for report in reports]
         try:
-            answers = np.array(given) if given else np.empty((0, 0), dtype=np.int64)
+            answers = np.array(single_answers) if single_answers else np.empty((0, 0), dtype=np.int64)
         except ValueError:  # some are single numbers, some are several
             raise DeviceViolation("bad-answer", "the reports of one round have answers of different form") from None
         self.add(np.array([report.cell for report in reports], dtype=np.uint64), answers)

@@ -58,8 +58,8 @@ def two_binomial_threshold(sizes: npt.ArrayLike, members: int, p_in: float, p_ou
         Thresholds; ``size + 1`` where no count is that unlikely.
     """
     asked = np.asarray(sizes, dtype=np.int64)
-    known = _known_thresholds(members, p_in, p_out, delta)
-    out = np.where(asked < len(known), known[np.minimum(asked, len(known) - 1)], 0)
+    table = _known_thresholds(members, p_in, p_out, delta)
+    out = np.where(asked < len(table), table[np.minimum(asked, len(table) - 1)], 0)
     new = np.flatnonzero(out == 0)
     if len(new):
         unique = np.unique(asked[new])
@@ -69,8 +69,8 @@ def two_binomial_threshold(sizes: npt.ArrayLike, members: int, p_in: float, p_ou
         at_once = max(_TERMS // len(window.tail), 1)
         parts = [unique[begin : begin + at_once] for begin in range(0, len(unique), at_once)]
         found = np.concatenate([_search_thresholds(part, members, p_in, p_out, window, delta) for part in parts])
-        end = int(np.searchsorted(unique, len(known)))
-        known[unique[:end]] = found[:end]
+        end = int(np.searchsorted(unique, len(table)))
+        table[unique[:end]] = found[:end]
         out[new] = found[np.searchsorted(unique, asked[new])]
     return out
 

@@ -61,10 +61,10 @@ def laplace_weights(epsilon: float) -> tuple[int, ...]:
         near, far = [], []  # pairs of y <= 0 and 1 - y >= 1
         mass = WORD * (1 - decay) / (1 + decay)
         for i in range(edge + 1):
-            here = mass * decay**i
+            weight = mass * decay**i
             last = i == edge
-            below = int(here / (1 - decay) if last else here)
-            above = int(here * decay / (1 - decay) if last else here * decay)
+            below = int(weight / (1 - decay) if last else weight)
+            above = int(weight * decay / (1 - decay) if last else weight * decay)
             far.append(above)
             near.append(min(below, int(above * growth)))
         left = WORD - sum(near) - sum(far)

@@ -121,7 +121,7 @@ def _strange(areas: Any) -> str:
         return ""
     numbers = (list, tuple, np.ndarray, int, float, np.number)
     places = (
-        place for place, one in enumerate(areas) if not isinstance(one, numbers) and not hasattr(one, "__array__")
+        place for place, area in enumerate(areas) if not isinstance(area, numbers) and not hasattr(area, "__array__")
     )
     place = next(places, None)
     if place is None:

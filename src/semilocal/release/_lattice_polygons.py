@@ -52,9 +52,9 @@ def on_lattice(polygons: Polygons, lattice: Lattice, box: Box) -> Polygons:
     owner, row, column = _crossings(polygons, lattice, box)
     # An outline is crossed by a row an even number of times: what lies between two crossings is inside.
     left, right = column[::2], column[1::2]
-    some = left < right
-    squares = shapely.box(left[some], row[::2][some], right[some], row[::2][some] + 1)
-    owners, first = np.unique(owner[::2][some], return_index=True)
+    filled = left < right
+    squares = shapely.box(left[filled], row[::2][filled], right[filled], row[::2][filled] + 1)
+    owners, first = np.unique(owner[::2][filled], return_index=True)
     if not len(owners):
         return Polygons(np.empty((0, 2)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), len(polygons))
     unions = [shapely.union_all(part) for part in np.split(squares, first[1:])]

@@ -94,4 +94,4 @@ def _fitted(estimates: Estimates, people: Floats, starts: Integers) -> Spread:
         children.append(np.stack([size + difference, size - difference], axis=1) / 2.0)
         noises.append(tree.task.noises * noise.variance(tree.task.unit, level.price[last]) / 4.0)
         expected.append(np.stack([first, 1.0 - first], axis=1))
-    return fit(*(np.concatenate(some) for some in (sizes, children, noises, expected)))
+    return fit(*(np.concatenate(column) for column in (sizes, children, noises, expected)))

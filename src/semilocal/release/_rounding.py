@@ -204,11 +204,11 @@ def _places(found: Divisions) -> _Places:
         np.bincount(place, numbers, minlength=len(middle))
         for numbers in (found.size, found.first, found.noise, found.size**2)
     )
-    some = size > 0
-    people = size[some].astype(np.float64)
+    occupied = size > 0
+    people = size[occupied].astype(np.float64)
     return _Places(
-        found.sides[:, first[some]], people, before[some] / people - 0.5, variance[some] / people**2,
-        squares[some] / people**2,
+        found.sides[:, first[occupied]], people, before[occupied] / people - 0.5, variance[occupied] / people**2,
+        squares[occupied] / people**2,
     )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class Edges(NamedTuple):
     @classmethod
     def joined(cls, parts: list[Edges]) -> Edges:
         """All pieces, by cells."""
-        cell, left, terms = (np.concatenate(some, axis=-1) for some in zip(*parts, strict=True))
+        cell, left, terms = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
         order = np.argsort(cell, kind="stable")
         return cls(cell.take(order), left.take(order), terms.take(order, axis=1))
 
@@ -68,20 +68,20 @@ class Edges(NamedTuple):
         terms = np.empty((_TERMS, len(cells), slices))
         slope = (masses / width).T
         before = (np.cumsum(masses, axis=0) - masses).T
-        for some, many in ((_PEOPLE, people), (_SHIFT, shift), (_SHARE, np.ones(len(cells)))):
-            terms[some] = many[:, None] * np.stack([before, slope])
+        for row, many in ((_PEOPLE, people), (_SHIFT, shift), (_SHARE, np.ones(len(cells)))):
+            terms[row] = many[:, None] * np.stack([before, slope])
         squares = np.stack([before - before * before, slope - 2.0 * before * slope, -slope * slope])
         terms[_VARIANCE] = uneven[:, None] * squares
         return Edges(np.repeat(cells, slices), left.T.ravel(), terms.reshape(_TERMS, -1))
 
     def moved(self, rows: Integers, left: Floats) -> Floats:
         """The terms of some pieces in powers of the way from other places: float64[9, k]."""
-        way, terms = left - self.left.take(rows), self.terms.take(rows, axis=1)
+        offset, terms = left - self.left.take(rows), self.terms.take(rows, axis=1)
         level, slope, square = terms[_VARIANCE]
-        level += (slope + square * way) * way
-        slope += 2.0 * square * way
-        for some in (_PEOPLE, _SHIFT, _SHARE):
-            terms[some.start] += terms[some.start + 1] * way
+        level += (slope + square * offset) * offset
+        slope += 2.0 * square * offset
+        for row in (_PEOPLE, _SHIFT, _SHARE):
+            terms[row.start] += terms[row.start + 1] * offset
         return terms
 
 
@@ -102,12 +102,12 @@ class Strips:
         """What lies below a place on one axis, in one cell each that has this place inside."""
         edges = self._axes[axis]
         piece = np.searchsorted(self._keys[axis], _key(cell, place), side="right") - 1
-        way = place - edges.left.take(piece)
+        offset = place - edges.left.take(piece)
         out = []
-        for some in (_PEOPLE, _SHIFT, _SHARE, _VARIANCE):
-            total = edges.terms[some.stop - 1].take(piece)
-            for term in range(some.stop - 2, some.start - 1, -1):
-                total *= way
+        for row in (_PEOPLE, _SHIFT, _SHARE, _VARIANCE):
+            total = edges.terms[row.stop - 1].take(piece)
+            for term in range(row.stop - 2, row.start - 1, -1):
+                total *= offset
                 total += edges.terms[term].take(piece)
             out.append(total)
         return Taken(*out)

@@ -82,8 +82,8 @@ def planned_task(box: Box | None, task: AnyTask | None, rows_per_person: int, op
     """The task of a call that gives one, or a box and options."""
     if task is not None:
         if box is not None or options:
-            given = ", ".join([*(["box"] if box is not None else []), *options])
-            raise InvalidInput(f"give a task, or a box and options, not both; got a task and {given}")
+            named = ", ".join([*(["box"] if box is not None else []), *options])
+            raise InvalidInput(f"give a task, or a box and options, not both; got a task and {named}")
         return task
     if not isinstance(box, Box) and (box is not None or options.get("hierarchy") is None):
         raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy or a task; got {box!r}")

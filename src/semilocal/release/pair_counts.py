@@ -39,7 +39,9 @@ def pair_counts(data: bytes) -> PairResult:
     """
     found = verify_pair(data)
     if not found.sound:
-        raise InvalidInput(f"the transcript does not hold: {'; '.join(str(one) for one in found.differences)}")
+        raise InvalidInput(
+            f"the transcript does not hold: {'; '.join(str(difference) for difference in found.differences)}"
+        )
     assert found.pair is not None
     parts = {
         tree.bucket: pooled_counts(published)
@@ -90,8 +92,8 @@ def pair_document(data: bytes, counts: PairResult) -> dict[str, Any]:
         "statement": pair.statement(counts.guarantee),
         "privacy": counts.guarantee.to_json(),
         "operators": [
-            {"role": role, "name": one.name, "origin": one.origin, "key": one.signing_key.hex()}
-            for role, one in (("leader", pair.leader), ("helper", pair.helper))
+            {"role": role, "name": operator.name, "origin": operator.origin, "key": operator.signing_key.hex()}
+            for role, operator in (("leader", pair.leader), ("helper", pair.helper))
         ],
         "reports": counts.total,
         "rejected": sum(sum(tree.rejected) for tree in signed.trees),

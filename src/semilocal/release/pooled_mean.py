@@ -176,8 +176,8 @@ class CellMeans(Mapped):
         return [
             np.concatenate(
                 [
-                    some[shapes.take(np.full(len(some), number)).within(boxes[some])[1]]
-                    for some in np.split(every, every[_CELLS_AT_ONCE::_CELLS_AT_ONCE])
+                    part[shapes.take(np.full(len(part), number)).within(boxes[part])[1]]
+                    for part in np.split(every, every[_CELLS_AT_ONCE::_CELLS_AT_ONCE])
                 ]
             )
             for number in range(len(shapes))

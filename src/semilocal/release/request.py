@@ -208,7 +208,11 @@ def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Na
     if not columns or isinstance(points, Source):
         return points, named
     hierarchy = named.get("hierarchy")
-    domain = hierarchy.box if hierarchy is not None else next((one for one in (f, box) if isinstance(one, Box)), None)
+    domain = (
+        hierarchy.box
+        if hierarchy is not None
+        else next((candidate for candidate in (f, box) if isinstance(candidate, Box)), None)
+    )
     if domain is None or not is_frame(points):
         option, column = next(iter(columns.items()))
         raise InvalidInput(f"{option}={column!r} names a column; give the points as a data frame, or the column itself")
@@ -224,7 +228,7 @@ def what_of(
     called = named.get("value")
     points, named = read_columns(points, f, box, named)
     value, bounds = named.get("value"), named.get("range")
-    others: Any = {name: given for name, given in named.items() if name not in ("value", "range")}
+    others: Any = {name: option for name, option in named.items() if name not in ("value", "range")}
     if value is None:
         if bounds is not None:
             raise InvalidInput("range belongs to value, one number per row; a function of the position knows its range")

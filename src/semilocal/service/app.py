@@ -163,8 +163,8 @@ async def _handler(context: Context, operation: Operation, request: Request) -> 
 
 
 def _check_admin(context: Context, request: Request) -> None:
-    given = request.headers.get("authorization", "")
-    token = given[7:] if given[:7].lower() == "bearer " else ""
+    header = request.headers.get("authorization", "")
+    token = header[7:] if header[:7].lower() == "bearer " else ""
     if not hmac.compare_digest(admin_hash(token), context.admin):
         raise Problem("unauthorized", "this route takes the admin token: Authorization: Bearer <token>")
 

@@ -59,8 +59,8 @@ class Intake:
         if match is None:
             return None
         key, size = b"", b""
-        for given, value in headers:
-            name = given.lower()
+        for header, value in headers:
+            name = header.lower()
             if name == b"authorization":
                 key = value
             elif name == b"content-length":

@@ -54,8 +54,8 @@ def _by_area(found: CellMeans, areas: Any, level: float) -> list[dict[str, Any]]
     ends, partition = found.interval(level), found.partition
     answers = []
     for met in found.meeting(areas):
-        known = met[np.isfinite(found.value[met])]
-        rows = known[np.argsort(-partition.crowds[known], kind="stable")][:MOST_REGIONS]
+        answered = met[np.isfinite(found.value[met])]
+        rows = answered[np.argsort(-partition.crowds[answered], kind="stable")][:MOST_REGIONS]
         columns = (partition.cells, partition.crowds, found.value, found.stderr, ends, partition.boxes)
         numbers = zip(*(column[rows].tolist() for column in columns), strict=True)
         regions = [
@@ -65,5 +65,5 @@ def _by_area(found: CellMeans, areas: Any, level: float) -> list[dict[str, Any]]
             }
             for cell, people, value, stderr, pair, (lower, upper) in numbers
         ]  # fmt: skip
-        answers.append({"regions": regions, "more": len(known) - len(rows)})
+        answers.append({"regions": regions, "more": len(answered) - len(rows)})
     return answers

@@ -170,8 +170,8 @@ class Findings(RegionFiles):
     @cached_property
     def _regions(self) -> list[dict[str, Any]]:
         table = self.partition.to_table()
-        known = self.campaign.task.rule != "each"
-        crowds: list[int | None] = table["crowd"].tolist() if known else [None] * len(self.partition)
+        has_crowds = self.campaign.task.rule != "each"
+        crowds: list[int | None] = table["crowd"].tolist() if has_crowds else [None] * len(self.partition)
         return [
             {
                 "cell": str(cell), "depth": depth, "crowd": crowd,
@@ -262,11 +262,11 @@ class Kept:
 
     def get(self, task: bytes, closed: int) -> Findings | None:
         """The findings after ``closed`` rounds, if they are in memory."""
-        known = self._kept.get(task)
-        if known is None or known[0] != closed:
+        entry = self._kept.get(task)
+        if entry is None or entry[0] != closed:
             return None
         self._kept.move_to_end(task)
-        return known[1]
+        return entry[1]
 
     def put(self, task: bytes, closed: int, findings: Findings) -> None:
         """Keep findings in the place of older ones."""
@@ -282,8 +282,8 @@ class Kept:
         self.regions = 0
 
     def _drop(self, task: bytes) -> None:
-        known = self._kept.pop(task, None)
-        self.regions -= 0 if known is None else len(known[1].partition)
+        entry = self._kept.pop(task, None)
+        self.regions -= 0 if entry is None else len(entry[1].partition)
 
 
 class FindingsCache:

@@ -163,9 +163,9 @@ def serve(
         )
     if log_level not in LOG_LEVELS:
         raise InvalidInput(f"--log-level must be one of {', '.join(LOG_LEVELS)}; got {log_level!r}")
-    given = os.environ.get(_ADMIN, "")
-    if given:
-        check_admin_token(given)
+    token = os.environ.get(_ADMIN, "")
+    if token:
+        check_admin_token(token)
     set_up_logging(log_level)
     listener = bind(host, port)
     lock = None  # held until the process ends, however it ends
@@ -182,7 +182,7 @@ def serve(
         try:
             file = key_file(database) if keys_in is None else Path(keys_in)
             keys = open_keys(store, file=file, environment=os.environ.get(ENVIRONMENT, ""), new=new_key)
-            admin, fresh = (admin_hash(given), None) if given else first_admin_token(store)
+            admin, fresh = (admin_hash(token), None) if token else first_admin_token(store)
             _warn_about_pairs(store, pair)
         finally:
             store.close()

@@ -172,12 +172,12 @@ class Writer:
                 raise
         found: dict[int, Outcome | Exception] = {}
         full: set[bytes] = set()
-        for some in places.values():
+        for own_places in places.values():
             try:
-                outcomes, filled = self._apply([items[place] for place in some])
+                outcomes, filled = self._apply([items[place] for place in own_places])
             except Exception as error:
-                outcomes, filled = [error] * len(some), set()
-            found.update(zip(some, outcomes, strict=True))
+                outcomes, filled = [error] * len(own_places), set()
+            found.update(zip(own_places, outcomes, strict=True))
             full |= filled
         return [found[place] for place in range(len(items))], full
 

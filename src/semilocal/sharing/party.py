@@ -251,8 +251,8 @@ class Party:
             self._final_numbers, self.stage = numbers, "done"
             return
         self._expect("sharing")
-        here = self.levels[-1]
-        below = next_level(self.task, here, numbers)
+        level = self.levels[-1]
+        below = next_level(self.task, level, numbers)
         self._differences.append(numbers)
         self.levels.append(below)
         rows = np.flatnonzero(below.opened)

@@ -53,18 +53,22 @@ class DeviceSecrets:
     def reports(self, who: Integers, round_: int, cells: Cells, words: int) -> Words:
         """Entropy of reports: uint64[m, words]."""
         people = zip(who.tolist(), cells.tolist(), strict=True)
-        drawn = b"".join(report_entropy(self._secrets[one], self._task, round_, cell, words) for one, cell in people)
+        drawn = b"".join(
+            report_entropy(self._secrets[person], self._task, round_, cell, words) for person, cell in people
+        )
         return _words(drawn).reshape(len(who), words)
 
     def moves(self, who: Integers, round_: int, cells: Cells) -> Words:
         """Entropy of places: uint64[m]."""
         people = zip(who.tolist(), cells.tolist(), strict=True)
-        return _words(b"".join(move_entropy(self._secrets[one], self._task, round_, cell) for one, cell in people))
+        return _words(
+            b"".join(move_entropy(self._secrets[person], self._task, round_, cell) for person, cell in people)
+        )
 
     def values(self, who: Integers, plan: bytes, index: int, cells: Cells, words: int) -> Words:
         """Entropy of values: uint64[m, words]; ``plan`` is the digest."""
         people = zip(who.tolist(), cells.tolist(), strict=True)
-        drawn = (value_entropy(self._secrets[one], self._task, plan, index, cell, words) for one, cell in people)
+        drawn = (value_entropy(self._secrets[person], self._task, plan, index, cell, words) for person, cell in people)
         return _words(b"".join(drawn)).reshape(len(who), words)
 
     def pseudonym(self, who: int) -> bytes:

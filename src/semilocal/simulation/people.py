@@ -150,7 +150,7 @@ def smallest_scores(
 
 def _check_names(who: npt.NDArray[np.object_]) -> None:
     """Refuse what cannot be told apart: nothing, or a mixture of kinds."""
-    kinds = [type(one) for one in who.tolist()]
+    kinds = [type(user) for user in who.tolist()]
     odd = next((row for row, kind in enumerate(kinds) if kind is not kinds[0] or kind not in (str, int, bytes)), None)
     if odd is not None:
         raise InvalidInput(

@@ -72,8 +72,8 @@ def person_columns(columns: Sequence[str]) -> list[str]:
 
 def count_filled(codes: Integers) -> Filled:
     """Of a column as codes int64[n], equal for equal content; -1 for nobody."""
-    known = codes[codes >= 0]
-    return Filled(len(known), len(np.unique(known)))
+    filled = codes[codes >= 0]
+    return Filled(len(filled), len(np.unique(filled)))
 
 
 def refuse_person_columns(where: object, columns: Sequence[str], ways: Ways) -> None:

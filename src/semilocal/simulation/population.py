@@ -196,8 +196,8 @@ class RankedPopulation:
         self._leaves.append(_Leaves(cells, self._start[rows], self._stop[rows]))
         ends = np.zeros(len(self._start), dtype=np.uint64)
         ends[rows] = cells
-        there = ends[self._aside.rows]
-        self._settle(there != 0, there[there != 0])
+        own_ends = ends[self._aside.rows]
+        self._settle(own_ends != 0, own_ends[own_ends != 0])
 
     def _settle(self, done: Flags, cells: Cells) -> None:
         aside = self._aside
@@ -401,12 +401,12 @@ def report(
     wide = (task.randomizer.fanout,) if task.randomizer.words > 1 else ()
     answers = np.zeros((len(who), *wide), dtype=np.int64)
     for members, randomizer in randomizers(task, asked.cells):
-        there = np.arange(len(who)) if isinstance(members, slice) else np.flatnonzero(np.isin(rows, members))
-        given = randomizer.answers(children[there], words(there, randomizer.words))
+        places = np.arange(len(who)) if isinstance(members, slice) else np.flatnonzero(np.isin(rows, members))
+        drawn = randomizer.answers(children[places], words(places, randomizer.words))
         if wide:
-            answers[there, : randomizer.fanout] = given.reshape(len(given), randomizer.fanout)
+            answers[places, : randomizer.fanout] = drawn.reshape(len(drawn), randomizer.fanout)
         else:
-            answers[there] = given
+            answers[places] = drawn
     return Reports(who, rows, answers)
 
 
@@ -415,9 +415,9 @@ def add_up(task: Task, reports: Reports, cells: Cells) -> Integers:
     tally = np.zeros((len(cells), task.randomizer.fanout), dtype=np.int64)
     for members, randomizer in randomizers(task, cells):
         columns = slice(randomizer.fanout)
-        there = np.isin(reports.rows, np.arange(len(cells))[members])
-        given = reports.answers[there] if reports.answers.ndim == 1 else reports.answers[there, columns]
-        tally[members, columns] = randomizer.tally(given, reports.rows[there], len(cells))[members]
+        chosen = np.isin(reports.rows, np.arange(len(cells))[members])
+        answers = reports.answers[chosen] if reports.answers.ndim == 1 else reports.answers[chosen, columns]
+        tally[members, columns] = randomizer.tally(answers, reports.rows[chosen], len(cells))[members]
     return tally
 
 

@@ -74,11 +74,11 @@ def give_values(
     acting = run.acting(points)
     who = np.flatnonzero(run.regions != LOST)
     regions = run.regions[who].astype(np.int64)
-    there = acting if len(who) == len(acting) else acting[who]
+    positions = acting if len(who) == len(acting) else acting[who]
     if isinstance(f, Column):
         f(acting)  # refuses another number of values
         f = f.rows(who)
-    unit, low, width = unit_values(f, there, run.partition.boxes, of=regions)
+    unit, low, width = unit_values(f, positions, run.partition.boxes, of=regions)
     return Given(who, regions, mechanism.release(unit, words(who)), low, width)
 
 

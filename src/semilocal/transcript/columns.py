@@ -64,8 +64,8 @@ def report_runs(data: bytes, bounds: Integers) -> Iterator[tuple[Kind | None, in
     for number, kind in enumerate(_KINDS, start=1):
         prefix = np.frombuffer(prefix_of(kind), dtype=np.uint8)
         long_enough = np.flatnonzero(lengths >= len(prefix))
-        here = buffer[bounds[long_enough][:, None] + np.arange(len(prefix))]
-        numbers[long_enough[(here == prefix).all(axis=1)]] = number
+        heads = buffer[bounds[long_enough][:, None] + np.arange(len(prefix))]
+        numbers[long_enough[(heads == prefix).all(axis=1)]] = number
     breaks = np.flatnonzero(np.diff(numbers, prepend=-1) | (numbers == 0)).tolist()
     for first, last in pairwise([*breaks, len(numbers)]):
         yield (_KINDS[numbers[first] - 1] if numbers[first] else None), first, last

@@ -372,8 +372,8 @@ class Replay:
 
 def _among(frontier: Frontier, cells: Sequence[int]) -> Frontier:
     """A frontier of other cells, with what is known of those that were due."""
-    known = {int(cell): row for row, cell in enumerate(frontier.cells)}
-    rows = [known.get(cell) for cell in cells]
+    row_of = {int(cell): row for row, cell in enumerate(frontier.cells)}
+    rows = [row_of.get(cell) for cell in cells]
     trims = [0 if row is None else int(frontier.trims[row]) for row in rows]
     expected = [np.nan if row is None else float(frontier.expected[row]) for row in rows]
     visitors = [0.0 if row is None else float(frontier.visitors[row]) for row in rows]

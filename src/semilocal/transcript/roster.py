@@ -74,7 +74,7 @@ class Roster:
             for row in np.flatnonzero(late).tolist():
                 yield "joined-late", f"pseudonym {names[row].hex()} last answered round {int(last_round[row])}"
             for row in np.flatnonzero(off).tolist():
-                before, here = int(last_cell[row]), int(cells[row])
-                yield "wrong-path", f"pseudonym {names[row].hex()} goes from cell {before} to {here}"
+                before, cell = int(last_cell[row]), int(cells[row])
+                yield "wrong-path", f"pseudonym {names[row].hex()} goes from cell {before} to {cell}"
         self._round[who[member]] = round_
         self._cell[who[member]] = cells[member]

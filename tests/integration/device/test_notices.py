@@ -59,6 +59,9 @@ def test_a_server_that_answers_is_not_spoken_of() -> None:
 
 def test_silence_is_said_at_once_and_every_ten_seconds_until_it_ends() -> None:
     lines = notices(60.0)
-    assert lines[0] == f"{URL} does not answer (ConnectError); trying again. Stopping is safe, the vault knows."
+    assert (
+        lines[0]
+        == f"{URL} does not answer (ConnectError); trying again. You can stop safely: the vault remembers the state."
+    )
     assert lines[-1] == f"{URL} answers again."
     assert 5 <= len(lines) - 1 <= 7  # sixty seconds of silence

@@ -126,7 +126,7 @@ def test_a_score_is_the_same_number_in_every_engine(spark: Any) -> None:
 
 def test_numbers_that_are_there_twice_give_no_order(spark: Any) -> None:
     frame = spark.createDataFrame(pyarrow.table({"x": [0.0, 1.0], "y": [0.0, 1.0], "row": [5, 5]}))
-    with pytest.raises(InvalidInput, match="column 'row' must have another whole number in every row"):
+    with pytest.raises(InvalidInput, match="column 'row' must have a different whole number in every row"):
         list(sl.spark.source(frame, ["x", "y"], BOX, order="row").batches())
 
 

@@ -257,15 +257,15 @@ def _policy(options: JoinOptions, vault: Vault) -> Policy:
     ledger = vault.contents.ledger
     cap = options.max_epsilon or ledger.max_epsilon or DEFAULT_MAX_EPSILON
     vault.set_caps(max_epsilon=cap, max_exposure=options.max_exposure or ledger.max_exposure)
-    given: dict[str, Any] = {"min_k": options.min_k, "max_delta": options.max_delta}
+    limits: dict[str, Any] = {"min_k": options.min_k, "max_delta": options.max_delta}
     if options.min_side is not None:
-        given["min_side"] = parse_numbers(options.min_side, "--min-side")
+        limits["min_side"] = parse_numbers(options.min_side, "--min-side")
     if options.max_exposure is not None:
-        given["max_exposure"] = float(exact(options.max_exposure))
+        limits["max_exposure"] = float(exact(options.max_exposure))
     return Policy(
         max_epsilon=float(vault.contents.ledger.cap("epsilon") or 0),
         allow_no_crowd=options.allow_no_crowd,
-        **{name: value for name, value in given.items() if value is not None},
+        **{name: value for name, value in limits.items() if value is not None},
     )
 
 

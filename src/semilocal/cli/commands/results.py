@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ...errors import InvalidInput
 from ...io.files import check_folder, check_outputs, write_text
-from ...io.frames import partition_rows, round_rows
+from ...io.map_rows import partition_rows, round_rows
 from ...protocol.curator import Curator
 from ...protocol.messages import Closed, decode
 from ...protocol.partition import Partition

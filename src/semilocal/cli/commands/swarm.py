@@ -147,10 +147,10 @@ def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tup
     if not needed:
         points = np.empty((len(rows), 0))
     elif args.drop_outside:
-        there = inside(table.points, tree.box)[rows]
-        if not there.all():
-            line += f"; {int(np.count_nonzero(~there)):,} outside the domain were dropped, as asked for"
-        rows = rows[there]
+        in_domain = inside(table.points, tree.box)[rows]
+        if not in_domain.all():
+            line += f"; {int(np.count_nonzero(~in_domain)):,} outside the domain were dropped, as asked for"
+        rows = rows[in_domain]
         points = table.points[rows]
     else:
         points = fit(table, tree.box)[0][rows]

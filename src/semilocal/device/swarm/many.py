@@ -86,10 +86,10 @@ async def run_many(
     done = asyncio.Event()
     watcher = asyncio.ensure_future(_watch(delivered, done, show))
     try:
-        given = list(tokens) or [""] * len(positions)
+        each_token = list(tokens) or [""] * len(positions)
         devices = [
             make(vault, tuple(position), token)
-            for vault, position, token in zip(vaults, positions, given, strict=False)
+            for vault, position, token in zip(vaults, positions, each_token, strict=False)
         ]
         ends = await asyncio.gather(*(_run(device) for device in devices))
     finally:

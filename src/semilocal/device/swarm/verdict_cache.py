@@ -59,9 +59,9 @@ class SharedParticipant(Participant):
         state, tree = self.state, self.task.hierarchy
         child = int(tree.child_of(np.array([state.code], dtype=np.uint64), closed.round - 1)[0])
         key = (closed, row, state.trims, state.visitors, state.expected, child)
-        known = self._verdicts.get(key)
-        if known is not None:
-            return msgspec.structs.replace(known, code=state.code, moves=state.moves, answered=state.answered)
+        cached = self._verdicts.get(key)
+        if cached is not None:
+            return msgspec.structs.replace(cached, code=state.code, moves=state.moves, answered=state.answered)
         following = super().next_state(closed, row, responders)
         if following.moves == state.moves:
             self._verdicts.put(key, following)

@@ -125,8 +125,8 @@ def load(name: str, folder: str | Path | None = None) -> Positions:
     if found is None:
         where = data_folder(folder)
         files = " or ".join(variant.file for variant in entry.variants)
-        way = f"run 'semilocal data fetch {name}'" if entry.original else f"see 'semilocal data describe {name}'"
-        raise InvalidInput(f"{name} is not in {where}: no {files}; {way}, or name another folder")
+        advice = f"run 'semilocal data fetch {name}'" if entry.original else f"see 'semilocal data describe {name}'"
+        raise InvalidInput(f"{name} is not in {where}: no {files}; {advice}, or name another folder")
     path, variant = found
     changed = path.stat()
     return _read(entry.name, variant, path, changed.st_mtime_ns, changed.st_size)
@@ -190,7 +190,7 @@ def describe(name: str, folder: str | Path | None = None) -> str:
     """Return where a dataset comes from, its terms, its checksums and what is on disk, as a text of a few
     lines."""
     entry = dataset(name)
-    here = _status(entry, folder)
+    status = _status(entry, folder)
     lines = [f"{entry.name}: {entry.title}", f"  columns    {', '.join(entry.columns)}"]
     for variant in entry.variants:
         rows = f", {variant.rows:,} rows" if variant.rows else ""
@@ -204,20 +204,20 @@ def describe(name: str, folder: str | Path | None = None) -> str:
     lines += [f"  home       {entry.home}", f"  terms      {entry.terms}", f"  cite       {entry.citation}"]
     if entry.original:
         size = f", {entry.original.size:,} bytes" if entry.original.size else ""
-        known = (
+        checksum = (
             f"sha256 {entry.original.sha256}"
             if entry.original.sha256
             else "no checksum is published; the first is recorded"
         )
         lines += [
             f"  original   {entry.original.url}{size}",
-            f"             {known}; makes {entry.original.makes}",
+            f"             {checksum}; makes {entry.original.makes}",
         ]
     if entry.by_hand:
         lines.append(f"  by hand    {entry.by_hand}")
-    lines.append(f"  on disk    {here.state}" + (f": {here.path}, {here.bytes:,} bytes" if here.path else ""))
-    if here.path is not None:
-        lines += [f"             {reason}: {count:,} left out" for reason, count in _recorded(here.path).items()]
+    lines.append(f"  on disk    {status.state}" + (f": {status.path}, {status.bytes:,} bytes" if status.path else ""))
+    if status.path is not None:
+        lines += [f"             {reason}: {count:,} left out" for reason, count in _recorded(status.path).items()]
     return "\n".join(lines)
 
 
@@ -247,7 +247,7 @@ def fetch(name: str, folder: str | Path | None = None, *, show: bool = True) -> 
     where = data_folder(folder)
     raw = where / "originals" / entry.original.url.rsplit("/", 1)[1]
     received = download(entry.original.url, raw, sha256=entry.original.sha256, show=show)
-    variant = next(one for one in entry.variants if one.file == entry.original.makes)
+    variant = next(candidate for candidate in entry.variants if candidate.file == entry.original.makes)
     target = where / variant.file
     convert = {"snap": convert_snap, "porto": convert_porto}[entry.original.layout]
     converted = convert(raw, target, show=show)
@@ -306,10 +306,10 @@ def _find(entry: Dataset, folder: str | Path | None) -> tuple[Path, Variant] | N
 
 
 def _status(entry: Dataset, folder: str | Path | None) -> FileStatus:
-    known = entry.name == SHIPPED or folder is not None or bool(os.environ.get(VARIABLE))
-    found = _find(entry, folder) if known else None
+    has_folder = entry.name == SHIPPED or folder is not None or bool(os.environ.get(VARIABLE))
+    found = _find(entry, folder) if has_folder else None
     if found is None:
-        return FileStatus(entry.name, None, 0, "not there" if known else "no data folder named")
+        return FileStatus(entry.name, None, 0, "not there" if has_folder else "no data folder named")
     path, variant = found
     if path.is_dir():
         files = list(path.glob("Data/*/Trajectory/*.plt"))

@@ -63,8 +63,8 @@ def column_of(guarantee: Guarantee) -> int:
 
 def results(options: FigureOptions, grid: Grid = FULL) -> tuple[Gathered, dict[str, str]]:
     """Return the trials on the sources that are there, and why others are missing."""
-    there, missing = present([source for source in grid.sources if source != "clusters"], options.data)
-    sources = {"clusters": "made here", **there} if "clusters" in grid.sources else there
+    present_sources, missing = present([source for source in grid.sources if source != "clusters"], options.data)
+    sources = {"clusters": "made here", **present_sources} if "clusters" in grid.sources else present_sources
     trials = [
         Trial.of(
             NAME, method, seed=options.seed, run=run, source=source, data=fingerprint, n=grid.size,

@@ -47,9 +47,9 @@ def _look_at_most(axes: Any, points: Floats) -> None:
 
 def make(options: FigureOptions, grid: Grid = FULL) -> Output:
     """Draw the figure."""
-    there, missing = present(grid.datasets, options.data)
+    present_sources, missing = present(grid.datasets, options.data)
     title = "the datasets with sample queries"
-    if not there:
+    if not present_sources:
         return Output((FigureReport("fig:spatial_queries_example", title, missing="; ".join(missing.values())),))
     rows: list[dict[str, Any]] = []
     with figure_style() as Figure:

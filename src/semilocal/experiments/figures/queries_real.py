@@ -44,7 +44,7 @@ FULL = Grid()
 
 def results(options: FigureOptions, grid: Grid = FULL) -> tuple[Gathered | None, dict[str, str]]:
     """Return the trials on the datasets that are there (None if there are none), and why others are missing."""
-    there, missing = present(grid.datasets, options.data)
+    present_sources, missing = present(grid.datasets, options.data)
     kind = {} if grid.stands_for == "row" else {"stands_for": grid.stands_for}
     trials = [
         Trial.of(
@@ -52,7 +52,7 @@ def results(options: FigureOptions, grid: Grid = FULL) -> tuple[Gathered | None,
             k=CROWD, **kind,
         )
         for run in range(options.repeats(quick=2))
-        for name, fingerprint in there.items()
+        for name, fingerprint in present_sources.items()
         for n in grid.sizes
         for epsilon in grid.epsilons
         for method in METHODS
@@ -88,8 +88,8 @@ def make(options: FigureOptions, grid: Grid = FULL) -> Output:
         name=grid.picture,
         columns=len(grid.datasets),
     )
-    there = [source for source in grid.datasets if source not in missing]
-    notes = [note for source in there for note in data.load(source, options.data).notes]
+    shown_sources = [source for source in grid.datasets if source not in missing]
+    notes = [note for source in shown_sources for note in data.load(source, options.data).notes]
     parameters = {
         "population": "N rows of the dataset without replacement, scaled from its public box to [0, 1]²",
         "queries": "200 per trial, around a data point, sides log-uniform in [1/256, 1/8], true count in [20, 0.05 N]",

@@ -69,8 +69,8 @@ TITLES = {"clusters": "Clusters", "california_housing": "California Housing"}
 def results(options: FigureOptions, grid: Grid = FULL) -> tuple[Gathered, dict[str, str]]:
     """Return the trials on the sources that are there, and why others are missing."""
     real = [source for source in grid.sources if source != "clusters"]
-    there, missing = present(real, options.data)
-    sources = {"clusters": "made here", **there} if "clusters" in grid.sources else there
+    present_sources, missing = present(real, options.data)
+    sources = {"clusters": "made here", **present_sources} if "clusters" in grid.sources else present_sources
     trials = [
         Trial.of(
             NAME,

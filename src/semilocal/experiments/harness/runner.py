@@ -84,15 +84,15 @@ def run(
         raise InvalidInput(f"workers must be at least 0; got {workers}")
     keys = {trial: trial.key(version) for trial in trials}
     cache = _Cache(Path(folder))
-    known = cache.read({trial.figure for trial in trials})
-    missing = [trial for trial in trials if keys[trial] not in known]
+    cached = cache.read({trial.figure for trial in trials})
+    missing = [trial for trial in trials if keys[trial] not in cached]
     with Progress(len(trials), label or "trials", done=len(trials) - len(missing), show=show) as bar:
         for trial, rows, seconds in _compute(missing, work, _processes(workers, len(missing))):
-            known[keys[trial]] = cache.append(trial, keys[trial], rows, seconds)
+            cached[keys[trial]] = cache.append(trial, keys[trial], rows, seconds)
             bar.advance()
     fresh = set(missing)
     return [
-        Result(trial, tuple(known[keys[trial]]["rows"]), float(known[keys[trial]]["seconds"]), trial not in fresh)
+        Result(trial, tuple(cached[keys[trial]]["rows"]), float(cached[keys[trial]]["seconds"]), trial not in fresh)
         for trial in trials
     ]
 
@@ -105,7 +105,7 @@ class _Cache:
         folder.mkdir(parents=True, exist_ok=True)
 
     def read(self, figures: set[str]) -> dict[str, dict[str, Any]]:
-        known: dict[str, dict[str, Any]] = {}
+        rows: dict[str, dict[str, Any]] = {}
         for figure in figures:
             path = self._path(figure)
             if not path.exists():
@@ -116,8 +116,8 @@ class _Cache:
                 os.truncate(path, len(whole))
             for line in whole.splitlines():
                 entry = json.loads(line)
-                known[entry["key"]] = entry
-        return known
+                rows[entry["key"]] = entry
+        return rows
 
     def append(self, trial: Trial, key: str, rows: Sequence[Mapping[str, Any]], seconds: float) -> dict[str, Any]:
         entry = {"key": key, "trial": trial.label, "seconds": seconds, "rows": [_plain(row) for row in rows]}

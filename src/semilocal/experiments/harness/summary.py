@@ -148,8 +148,8 @@ def gather(
     for group in summary:
         members = members_of[tuple(group[key] for key in by)]
         for fact in FACTS:
-            known = [float(row[fact]) for row in members if row.get(fact) is not None]
-            group[fact] = (max(known) if fact == "most_trims" else sum(known) / len(known)) if known else None
+            values = [float(row[fact]) for row in members if row.get(fact) is not None]
+            group[fact] = (max(values) if fact == "most_trims" else sum(values) / len(values)) if values else None
     full = [{**first, **group} for group in summary]
     write_csv(options.out / f"{name}.csv", full)
     write_csv(options.out / f"{name}_runs.csv", rows)
@@ -176,14 +176,14 @@ def select(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> list[Mapping[str
 
 def present(names: Sequence[str], folder: Path | None) -> tuple[dict[str, str], dict[str, str]]:
     """Return the datasets that can be read, with their fingerprints, and for the others what is missing."""
-    there: dict[str, str] = {}
+    available: dict[str, str] = {}
     missing: dict[str, str] = {}
     for name in names:
         try:
-            there[name] = data.load(name, folder).fingerprint
+            available[name] = data.load(name, folder).fingerprint
         except InvalidInput as error:
             missing[name] = str(error)
-    return there, missing
+    return available, missing
 
 
 def line_of(method: str, guarantee: Guarantee, rows: Sequence[Mapping[str, Any]], *notes: str) -> Line:

@@ -90,8 +90,8 @@ class ChunkWorker:
         """
         if retry:
             self._failed.clear()
-        pending = [one for one in self._tables.pending() if of in (None, one.task) and self._knows(one.task)]
-        sound = [one for one in pending if ChunkClaim(one.task, one.digest, one.chunk) not in self._failed]
+        pending = [chunk for chunk in self._tables.pending() if of in (None, chunk.task) and self._knows(chunk.task)]
+        sound = [chunk for chunk in pending if ChunkClaim(chunk.task, chunk.digest, chunk.chunk) not in self._failed]
         found = choose(sound, self._owner, Counter(task for task, _ in self._chunks))
         if found is None:
             if not pending:
@@ -182,11 +182,13 @@ class ChunkWorker:
             return None
         ids = split_ids(row.ids)
         wanted = set(ids)
-        rows = [one for one in self._tables.shares(claim.task, row.bucket, ids[0], ids[-1]) if one.report in wanted]
+        rows = [
+            stored for stored in self._tables.shares(claim.task, row.bucket, ids[0], ids[-1]) if stored.report in wanted
+        ]
         if len(rows) != len(ids):
             raise InvalidInput(f"chunk {claim.chunk} has {len(ids)} reports, but {len(rows)} are stored")
-        private = [pair.secrets.masked(one.private, one.report) for one in rows]
-        half = Half(claim.task, pair.pair.shape, pair.server, [one.public for one in rows], private)
+        private = [pair.secrets.masked(stored.private, stored.report) for stored in rows]
+        half = Half(claim.task, pair.pair.shape, pair.server, [stored.public for stored in rows], private)
         return _Chunk(ids, half, row.root)
 
     def _follow(self, claim: ChunkClaim, chunk: _Chunk) -> bool:

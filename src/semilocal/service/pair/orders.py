@@ -75,8 +75,8 @@ def root_digest(task: bytes, bucket: int, ids: Sequence[bytes]) -> bytes:
 
 def flags_of(ids: Sequence[bytes], wanted: bytes) -> Flags:
     """Which of the reports are among the joined ids: bool[n]."""
-    some = set(split_ids(wanted))
-    return np.fromiter((report in some for report in ids), dtype=bool, count=len(ids))
+    chosen_ids = set(split_ids(wanted))
+    return np.fromiter((report in chosen_ids for report in ids), dtype=bool, count=len(ids))
 
 
 def compute(half: Half, ids: Sequence[bytes], order: Order) -> bytes:

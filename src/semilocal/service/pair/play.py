@@ -188,9 +188,9 @@ class Play:
     def answer(self, request: bytes) -> bytes:
         """The helper's answer for the step that is due; refuses what no leader can have sent."""
         if not self._waiting:
-            given = Signature.from_bytes(request).signature
+            signature = Signature.from_bytes(request).signature
             parts = (self._body, *(tree.to_bytes() for tree in self.trees))
-            if not is_signed(given, self.pair.leader.signing_key, "transcript", *parts):
+            if not is_signed(signature, self.pair.leader.signing_key, "transcript", *parts):
                 raise InvalidInput("the leader signed another transcript than the one this server has")
             return Signature(SignedTree.signature_by(self._signing, self._body, self.trees)).to_bytes()
         tree, party = self._waiting[0], self._party()

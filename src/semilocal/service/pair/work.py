@@ -76,7 +76,11 @@ class Processes:
     def pids(self) -> list[int]:
         """Of the processes that run."""
         with self._guard:
-            return [one.pid for one in self._running if one is not None and one.is_alive() and one.pid is not None]
+            return [
+                process.pid
+                for process in self._running
+                if process is not None and process.is_alive() and process.pid is not None
+            ]
 
     def stop(self) -> None:
         """End all processes."""

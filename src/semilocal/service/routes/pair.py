@@ -237,8 +237,8 @@ async def answer_peer(context: Context, request: Request) -> Response:
     async with refusing():
         early = await read_request(request, FORM_BYTES) if live is None and step == "propose" else b""
         key = pairs.leader_key(live, step, early)
-        given = request.headers.get("authorization", "")
-        signature, digest = check_request(given, key, "POST", request.scope["path"], now=context.service.clock())
+        header = request.headers.get("authorization", "")
+        signature, digest = check_request(header, key, "POST", request.scope["path"], now=context.service.clock())
         body = early or await read_request(request, MAX_BODY)
         if not hmac.compare_digest(digest, hashlib.sha256(body).digest()):
             raise Problem("bad-signature", "the body is not the one that was signed")

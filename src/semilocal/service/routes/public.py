@@ -216,7 +216,9 @@ def _check_size(polygons: Sequence[PolygonForm | MultiPolygonForm], most: int) -
     if len(polygons) > MOST_POLYGONS:
         raise Problem("malformed", f"ask for 1 to {MOST_POLYGONS:,} polygons at once; got {len(polygons):,}")
     parts = [
-        part for one in polygons for part in ([one.coordinates] if isinstance(one, PolygonForm) else one.coordinates)
+        part
+        for polygon in polygons
+        for part in ([polygon.coordinates] if isinstance(polygon, PolygonForm) else polygon.coordinates)
     ]
     positions = sum(len(ring) for part in parts for ring in part)
     if positions > most:

@@ -125,18 +125,18 @@ def choose(pending: Sequence[Pending], owner: str, kept: Mapping[bytes, int]) ->
     free = []
     busy: dict[tuple[bytes, str], int] = defaultdict(int)
     waiting: dict[tuple[bytes, str], list[Pending]] = defaultdict(list)
-    for one in pending:
-        if one.owner == owner:
-            return one
-        busy[one.task, one.owner] += 1
-        if one.ended:
-            free.append(one)
-        elif one.claimed != one.digest:
-            waiting[one.task, one.owner].append(one)
+    for chunk in pending:
+        if chunk.owner == owner:
+            return chunk
+        busy[chunk.task, chunk.owner] += 1
+        if chunk.ended:
+            free.append(chunk)
+        elif chunk.claimed != chunk.digest:
+            waiting[chunk.task, chunk.owner].append(chunk)
     if free:  # every worker begins at another one
         place = hashlib.sha256(owner.encode() + free[0].digest).digest()
         return free[int.from_bytes(place[:4], "big") % len(free)]
-    others = [some for (task, name), some in waiting.items() if kept.get(task, 0) + 1 < busy[task, name]]
+    others = [claims for (task, name), claims in waiting.items() if kept.get(task, 0) + 1 < busy[task, name]]
     longest = max(others, key=len, default=[])
     return longest[-1] if longest else None
 

@@ -115,11 +115,11 @@ def judge_enrolments(
     names: dict[bytes, bytes] = {}
     used: dict[bytes, bytes | None] = {}
     for item, (verifier, token) in zip(items, rows, strict=True):
-        known = names.get(item.pseudonym, verifier)
+        registered = names.get(item.pseudonym, verifier)
         if token is not None and item.token in used:
             token = (used[item.token],)
         outcome = judge_enrolment(
-            item, campaign=campaign, phase=phase, enrolled=enrolled + len(names), verifier=known, token=token
+            item, campaign=campaign, phase=phase, enrolled=enrolled + len(names), verifier=registered, token=token
         )
         if outcome == "stored":
             names[item.pseudonym] = item.verifier

@@ -275,9 +275,9 @@ class PostgresStore(SQLStore[Connection]):
     ) -> None:
         kinds = ["bigint" if isinstance(column[0], int) else "bytea" for column in columns.values()]
         arrays = ", ".join(f"%b::{kind}[]" for kind in kinds)
-        given = ", ".join([*(["%s"] * len(fixed)), "i.*"])
+        columns_sql = ", ".join([*(["%s"] * len(fixed)), "i.*"])
         connection.execute(
-            f"INSERT INTO {table} ({', '.join([*fixed, *columns])}) SELECT {given} FROM unnest({arrays}) AS i",
+            f"INSERT INTO {table} ({', '.join([*fixed, *columns])}) SELECT {columns_sql} FROM unnest({arrays}) AS i",
             (*fixed.values(), *columns.values()),
         )
 

@@ -175,9 +175,9 @@ class SQLStore(StoreDialect[C]):
             groups.setdefault(item.task, []).append(place)
         full = set()
         with self._writing() as connection:
-            known = {task: number for task in groups if (number := self._number(connection, task)) is not None}
+            numbers = {task: number for task in groups if (number := self._number(connection, task)) is not None}
             # All workers lock campaigns in the same order, so that they never wait for each other in a circle.
-            for task, number in sorted(known.items(), key=lambda pair: pair[1]):
+            for task, number in sorted(numbers.items(), key=lambda pair: pair[1]):
                 places = groups[task]
                 judged, is_full = self._apply_to(connection, number, [batch[place] for place in places])
                 for place, outcome in zip(places, judged, strict=True):

@@ -204,9 +204,9 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
             cut.append(f"substr(:{name}, key * {width} + 1, {width})" if width else "zeroblob(0)")
         values["rows"] = _json([list(row) for row in zip(*(columns[name] for name in numbers), strict=True)]
                                if numbers else [[]] * len(columns[names[0]]))  # fmt: skip
-        given = ", ".join([*(f":{name}" for name in fixed), *cut])
+        values_sql = ", ".join([*(f":{name}" for name in fixed), *cut])
         connection.execute(
-            f"INSERT INTO {table} ({', '.join([*fixed, *names])}) SELECT {given} FROM json_each(:rows)", values
+            f"INSERT INTO {table} ({', '.join([*fixed, *names])}) SELECT {values_sql} FROM json_each(:rows)", values
         )
 
     def _select_in(
@@ -222,10 +222,10 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
             f"ELSE {value} END)) FROM {table} WHERE {where} {key} IN "
             f"(SELECT substr(:keys, key * {len(keys[0])} + 1, {len(keys[0])}) FROM json_each(:rows))"
         )
-        given = {**fixed, "keys": b"".join(keys), "rows": _json([0] * len(keys))}
+        parameters = {**fixed, "keys": b"".join(keys), "rows": _json([0] * len(keys))}
         return [
             (bytes.fromhex(name), bytes.fromhex(found) if isinstance(found, str) else found)
-            for name, found in _rows(connection, sql, given)
+            for name, found in _rows(connection, sql, parameters)
         ]
 
     def _insert_tokens(self, connection: sqlite3.Connection, number: int, hashes: Sequence[bytes]) -> None:

@@ -157,7 +157,7 @@ def test_a_sealing_key_is_for_one_pair(stores: Stores) -> None:
             assert (await client.post(f"/tasks/{first.id.hex()}/confirm", headers=ADMIN)).status_code == 200
             answer = await client.post(f"/tasks/{second.id.hex()}/confirm", headers=ADMIN)
             assert token_of(answer) == "malformed"
-            assert "Create the pair anew" in answer.json()["detail"]
+            assert "Create the pair again" in answer.json()["detail"]
         third = await servers.opened(label="third")
         assert third.leader.sealing_key != first.leader.sealing_key
         assert third.helper.sealing_key != first.helper.sealing_key

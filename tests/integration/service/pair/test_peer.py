@@ -183,7 +183,7 @@ def test_a_proposal_must_name_this_helper(stores: Stores) -> None:
             pair = PairTask(pair_task().pooled, operator(0), helper)
             answer = await step(servers, pair, "propose", Proposal("t", pair.to_bytes()).to_bytes())
             assert token_of(answer) == "malformed"
-            assert "create the pair anew" in answer.json()["detail"]
+            assert "create the pair again" in answer.json()["detail"]
         good = PairTask(pair_task(label="other").pooled, operator(0), own)
         answer = await step(servers, good, "propose", Proposal("t", good.to_bytes()).to_bytes())
         assert not ProposalAnswer.from_bytes(answer.content).confirmed

@@ -1,4 +1,4 @@
-// The cells of a map, round by round, as columns of numbers. See io/frames.py, which makes them.
+// The cells of a map, round by round, as columns of numbers. See io/map_rows.py, which makes them.
 // A round asks about every open cell: a frame is all rows of its round, and the rows of earlier rounds that had ended.
 // Knows columns. Knows no browser.
 

@@ -12,7 +12,7 @@ from semilocal.geometry.earth import areas, aspect, is_map
 from semilocal.geometry.places import named_box
 from semilocal.hierarchy import ROOT, SphereTree
 from semilocal.hierarchy.tables import from_labels
-from semilocal.io.frames import OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
+from semilocal.io.map_rows import OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
 from semilocal.io.verdicts import child_spread, part_names, stop_reasons
 from semilocal.pooled.task import PooledTask
 from semilocal.protocol.rule import PlayedRound, decide, frontier_at
