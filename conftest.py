@@ -28,7 +28,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Python frees everything when it ends, but pytest collects garbage five times before that."""
+    """When Python ends it frees everything, but after pytest has looked for garbage, which it does five times."""
     config.add_cleanup(gc.unfreeze)
 
 

@@ -27,7 +27,7 @@ STILTED = {
     r"let go of": "close, release",
     r"anew": "again",
     r"oneself|one's own": "yourself, your own, the participant",
-    r"(that|which|what) (is|are) no (?!longer|such)[a-z]+": "that is not a",
+    r"(that|which) (is|are) no (?!longer|such)[a-z]+": "that is not a",
 }
 SOFT = {"made", "said", "told", "fine", "held", "few", "again"}  # names that say nothing
 

@@ -26,7 +26,7 @@ from ..geometry.box import Box
 from ..protocol.task import Task
 from ..simulation.simulate import simulate
 
-__all__ = ["COMMANDS", "OPTIONS", "CommandRun", "Worlds", "differing", "equal_worlds", "outputs_of"]
+__all__ = ["COMMANDS", "OPTIONS", "Job", "Worlds", "differing", "equal_worlds", "outputs_of"]
 
 FILE = "people.csv"
 UNIT = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
@@ -97,7 +97,7 @@ def equal_worlds(rng: np.random.Generator, *, tries: int = 20_000) -> Worlds:
     raise InvalidInput(f"no equal transcripts in {tries} tries")
 
 
-class CommandRun(NamedTuple):
+class Job(NamedTuple):
     """A command, the people in its file, and its seed."""
 
     command: Sequence[str]
@@ -105,7 +105,7 @@ class CommandRun(NamedTuple):
     seed: int
 
 
-def outputs_of(jobs: Sequence[CommandRun]) -> list[dict[str, bytes]]:
+def outputs_of(jobs: Sequence[Job]) -> list[dict[str, bytes]]:
     """Everything that each command writes in a folder of its own: by file name, stdout and stderr included."""
     with tempfile.TemporaryDirectory() as name:
         folders = [Path(name) / str(number) for number in range(len(jobs))]
@@ -127,7 +127,7 @@ def outputs_of(jobs: Sequence[CommandRun]) -> list[dict[str, bytes]]:
 
 def differing(commands: Sequence[Sequence[str]], worlds: Worlds) -> list[list[str]]:
     """What each command writes differently in two worlds with the same transcript; nothing if it keeps the rule."""
-    pairs = [CommandRun(command, world, worlds.seed) for command in commands for world in (worlds.stayed, worlds.moved)]
+    pairs = [Job(command, world, worlds.seed) for command in commands for world in (worlds.stayed, worlds.moved)]
     found = outputs_of(pairs)
     return [
         sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))

@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return an exit code of ``exits.EXIT_CODES``. Errors are one line on stderr."""
     try:
         if argv is None:
-            gc.disable()  # modules are not garbage: a collection would only take time, now and when Python ends
+            gc.disable()  # modules are no garbage: nobody needs to look for any among them, now or when Python ends
             call = read_words(sys.argv[1:])
             gc.freeze()
             gc.enable()

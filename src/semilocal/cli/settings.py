@@ -50,13 +50,13 @@ class Environment(Env):
         prefix = self._prefix(commands)
         if not commands:
             return
-        by_name = {self._convert_argument(commands, argument): argument for argument in arguments if argument.parse}
-        without_command = {PREFIX + full.removeprefix(prefix): full for full in by_name}
+        known = {self._convert_argument(commands, one): one for one in arguments if one.parse}
+        without_command = {PREFIX + full.removeprefix(prefix): full for full in known}
         for name in os.environ:
             if name in without_command and name not in READ_ELSEWHERE:
                 raise InvalidInput(f"{name}: names no command; write {without_command[name]}, or unset it")
-            if name.startswith(prefix) and name not in by_name:
-                near = difflib.get_close_matches(name, by_name, n=1)
+            if name.startswith(prefix) and name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
                 advice = f"did you mean {near[0]}?" if near else "unset it"
                 raise InvalidInput(f"{name}: {' '.join(commands)} has no such option; {advice}")
         super().__call__(app, commands, arguments)

@@ -20,7 +20,7 @@ from .crs import check_crs
 from .places import LATITUDE, LONGITUDE
 from .shapes import latitude_first
 
-__all__ = ["column_names", "count_content", "frame_columns", "frame_points", "is_frame", "listed_names"]
+__all__ = ["column_names", "count_content", "frame_columns", "frame_points", "is_frame"]
 
 # One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
 _MARKS = (
@@ -76,7 +76,7 @@ def frame_columns(frame: Any, names: Sequence[str]) -> list[npt.NDArray[Any]]:
 
 
 def column_names(frame: Any) -> list[str]:
-    """The names of a frame's columns; none of a series, or of what is not a frame that we know."""
+    """The names of a frame's columns; none of a series, or of what is no frame that we know."""
     table = _narwhals().from_native(frame, allow_series=True, pass_through=True)
     if table is frame or isinstance(table, _narwhals().Series):
         return []
@@ -109,7 +109,7 @@ def _narwhals() -> Any:
 def _columns(table: Any, wanted: Sequence[str], names: Sequence[str]) -> list[Any]:
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise InvalidInput(f"the frame has no column {missing[0]!r}; it has {listed_names(names)}")
+        raise InvalidInput(f"the frame has no column {missing[0]!r}; it has {_listed(names)}")
     chosen = table.select(*dict.fromkeys(wanted))
     chosen = chosen.collect() if hasattr(chosen, "collect") else chosen
     return [chosen[name] for name in wanted]
@@ -124,10 +124,10 @@ def _column_for(axis: str, names: Sequence[str]) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise InvalidInput(f"{listed_names(found)} could all be the axis {axis!r}; leave one, or name the axis like it")
+        raise InvalidInput(f"{_listed(found)} could all be the axis {axis!r}; leave one, or name the axis like it")
     raise InvalidInput(
-        f"the frame has no column for the axis {axis!r}; it has {listed_names(names)}; rename the columns, or name the "
-        "axes of the box like them: Box(lower, upper, names=...)"
+        f"the frame has no column for the axis {axis!r}; it has {_listed(names)}; rename the columns, or name the axes "
+        "of the box like them: Box(lower, upper, names=...)"
     )
 
 
@@ -170,7 +170,6 @@ def _geometry_points(frame: Any, box: Box) -> Floats:
     return points[:, ::-1] if latitude_first(box) else points
 
 
-def listed_names(names: Sequence[Any]) -> str:
-    """Names of columns for a message, at most twenty."""
+def _listed(names: Sequence[Any]) -> str:
     shown = ", ".join(repr(name) for name in names[:20])
     return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")

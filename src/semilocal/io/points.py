@@ -15,7 +15,6 @@ import numpy as np
 
 from ..arrays import Floats, Integers, on_all_cores, short_repr
 from ..errors import InvalidInput
-from ..geometry.frames import listed_names
 from ..geometry.places import LATITUDE, LONGITUDE
 from .sources import TableFile, open_source
 
@@ -182,7 +181,7 @@ def _spelled(source: TableFile, name: str) -> str:
     same = [column for column in source.columns if column.lower() == name.lower()]
     if len(same) == 1:
         return same[0]
-    raise InvalidInput(f"{source.path}: has no column {name!r}; it has {listed_names(source.columns)}")
+    raise InvalidInput(f"{source.path}: has no column {name!r}; it has {_listed(source.columns)}")
 
 
 def _recognised(source: TableFile, usual: tuple[str, ...], axis: str) -> str:
@@ -193,6 +192,11 @@ def _recognised(source: TableFile, usual: tuple[str, ...], axis: str) -> str:
         raise InvalidInput(
             f"{source.path}: no column is called {', '.join(usual[:-1])} or {usual[-1]}; name the {axis} "
             "column out of "
-            f"{listed_names(source.columns)}"
+            f"{_listed(source.columns)}"
         )
-    raise InvalidInput(f"{source.path}: {listed_names(found)} could all be the {axis} column; name the one you mean")
+    raise InvalidInput(f"{source.path}: {_listed(found)} could all be the {axis} column; name the one you mean")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:20])
+    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..arrays import Floats, Integers, arrow_values, is_number, on_all_cores
+from ..arrays import Floats, Integers, arrow_values, on_all_cores
 from ..errors import InvalidInput, MissingExtra
 from .arrow import NOBODY, codes_of, numbers_of, read_csv
 
@@ -297,7 +297,7 @@ class _GeoJsonFile(TableFile):
                     store[row] = position[("longitude", "latitude").index(name)]
                 else:
                     value = (feature.get("properties") or {}).get(name)
-                    if not is_number(value):
+                    if not _is_json_number(value):
                         self.refuse(row, f"property {name!r} is not a number", "fix it or remove the feature")
                     store[row] = value
             for codes, name in zip(coded, labels, strict=True):
@@ -311,7 +311,7 @@ class _GeoJsonFile(TableFile):
             got = geometry.get("type") if isinstance(geometry, dict) else geometry
             self.refuse(row, f"the geometry is {got!r}", "every feature must be a Point")
         position = geometry.get("coordinates")
-        if not isinstance(position, list) or len(position) < 2 or not all(map(is_number, position)):
+        if not isinstance(position, list) or len(position) < 2 or not all(map(_is_json_number, position)):
             self.refuse(row, "the coordinates are not two numbers", "give [longitude, latitude]")
         return position
 
@@ -349,6 +349,10 @@ def _delimiter(stream: io.TextIOWrapper) -> str:
 
 def _kind(content: Any) -> str:
     return f"type {content.get('type')!r}" if isinstance(content, dict) else f"a {type(content).__name__}"
+
+
+def _is_json_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _is_number(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semilocal.audit.outputs import COMMANDS, FILE, OPTIONS, CommandRun, Worlds, differing, equal_worlds, outputs_of
+from semilocal.audit.outputs import COMMANDS, FILE, OPTIONS, Job, Worlds, differing, equal_worlds, outputs_of
 from semilocal.errors import InvalidInput
 
 
@@ -28,17 +28,17 @@ def test_shares_of_moved_participants_would_be_seen(worlds: Worlds) -> None:
 def test_a_picture_shows_no_positions(worlds: Worlds) -> None:
     pytest.importorskip("matplotlib")
     command = ("partition", FILE, *OPTIONS, "--tau", "0.3", "--plot", "regions.png")
-    stayed, moved = outputs_of([CommandRun(command, people, worlds.seed) for people in (worlds.stayed, worlds.moved)])
+    stayed, moved = outputs_of([Job(command, people, worlds.seed) for people in (worlds.stayed, worlds.moved)])
     assert {"stdout", "stderr", "regions.png"} <= stayed.keys()
     assert stayed == moved
 
 
 def test_other_transcripts_are_not_called_equal(worlds: Worlds) -> None:
     """The comparison sees a difference: with another seed the counts are others."""
-    one, other = outputs_of([CommandRun(COMMANDS[2], worlds.stayed, worlds.seed + more) for more in (0, 1)])
+    one, other = outputs_of([Job(COMMANDS[2], worlds.stayed, worlds.seed + more) for more in (0, 1)])
     assert one != other
 
 
 def test_a_command_that_fails_is_no_finding(worlds: Worlds) -> None:
     with pytest.raises(InvalidInput, match=r"counts no-such-file\.csv .* failed: "):
-        outputs_of([CommandRun(("counts", "no-such-file.csv", *OPTIONS), worlds.stayed, worlds.seed)])
+        outputs_of([Job(("counts", "no-such-file.csv", *OPTIONS), worlds.stayed, worlds.seed)])
