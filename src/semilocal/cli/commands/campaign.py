@@ -199,8 +199,8 @@ def _start(client: AdminClient, task: str) -> None:
         asked = decode(client.task(task), Task)
         if asked.keeps_crowd and state.enrolled < asked.k:
             warnings.warn(
-                f"{state.enrolled:,} enrolled are fewer than k = {asked.k}: the only region is the whole domain, without "
-                "the crowd that was promised",
+                f"{state.enrolled:,} enrolled are fewer than k = {asked.k}: the only region is the whole domain, "
+                "without the crowd that was promised",
                 UserWarning,
                 stacklevel=2,
             )
