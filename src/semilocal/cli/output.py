@@ -16,6 +16,7 @@ import numpy as np
 from ..accounting import Ledger
 from ..pooled.loss import guarantee
 from ..protocol.promise import Guarantee
+from ..protocol.promise_words import FROM_DATA
 from ..protocol.rule import decide
 from ..release.pooled_counts import PooledCounts
 from ..release.pooled_mean import PooledMean
@@ -79,6 +80,8 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
         lines += ["", promised.text(), "", str(ledger)]
     else:
         lines.append(f"Promised: {promised.sentence()}")
+        if FROM_DATA in promised.notes:
+            lines.append(FROM_DATA)
         if promised.rows > 1:
             lines.append(f"One person may have {promised.rows} rows: the losses are for all of them together.")
         lines.append("The whole statement: --explain.")
@@ -91,6 +94,15 @@ def promise_to_people(
     options: JobOptions, run: AnyRun | PooledCounts | PooledMean | PooledPoints, ledger: Ledger, *, whole: bool = True
 ) -> Guarantee:
     """What is promised to a person, who may have several rows; not by distance unless the ``whole`` is asked for."""
+    found = _promise(options, run, ledger, whole=whole)
+    if options.data.bounds != "data":
+        return found
+    return msgspec.structs.replace(found, notes=(*found.notes, FROM_DATA))
+
+
+def _promise(
+    options: JobOptions, run: AnyRun | PooledCounts | PooledMean | PooledPoints, ledger: Ledger, *, whole: bool
+) -> Guarantee:
     if isinstance(run, AnyRun):
         settled = ledger.settle(run.partition).times(options.people.rows_per_user)
         return settled.guarantee(run.partition, simulated=run.simulated)
