@@ -97,8 +97,8 @@ class FileDisk:
                 raise VaultError(f"{path} must be a regular file that belongs to you")
             if stat.S_IMODE(status.st_mode) & 0o077:
                 raise VaultError(
-                    f"a vault holds a secret, but {path} has permissions {stat.S_IMODE(status.st_mode):04o}: others may have "
-                    f"read it. Allowed is 0600. If nobody has, run: chmod 600 {path}; else start with a new vault"
+                    f"a vault holds a secret, but {path} has permissions {stat.S_IMODE(status.st_mode):04o}: others may "
+                    f"have read it. Allowed is 0600. If nobody has, run: chmod 600 {path}; else start with a new vault"
                 )
             return file.read()
 
