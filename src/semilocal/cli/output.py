@@ -127,9 +127,12 @@ def trim_limit_advice(run: AnyRun) -> str:
             stopped += int(decide(task, frontier, played.responders[rows], played.tally[rows]).kept.any(axis=1).sum())
     if not stopped:
         return ""
+    price = "more moves, so a higher worst-case loss"
+    if task.accounting == "uniform":
+        price = "each report then has less of epsilon, so other regions get larger"
     paths = "1 path" if stopped == 1 else f"{stopped} paths"
     return (
         f"the limit of {task.max_trims} TRIM verdicts stopped {paths}, so regions there are larger than they need to "
         f"be: the box is larger than the data. Take a smaller public box, or --max-trims {max(40, 2 * task.max_trims)} "
-        "(more moves, so a higher worst-case loss)"
+        f"({price})"
     )
