@@ -13,8 +13,8 @@ from semilocal.simulation.person_columns import COMMAND, check_rows_are_people, 
     "name",
     ["user", "User", "uid", "user_id", "userId", "USER ID", "device", "device-id", "taxi", "TAXI_ID", "id", "person",
      "driver_no", "customer", "member_hash", "imei", "phone_number", "vehicle id", "participant",
-     "uuid", "ad_id", "advertiser_id", "MAID", "idfa", "android id", "hashed_id", "mmsi", "email", "e-mail", "ip_address",
-     "MAC address", "passengerId", "household_id"],
+     "uuid", "ad_id", "advertiser_id", "MAID", "idfa", "android id", "hashed_id", "mmsi", "email", "e-mail",
+     "ip_address", "MAC address", "passengerId", "household_id"],
 )  # fmt: skip
 def test_columns_that_name_people_are_recognised(name: str) -> None:
     assert person_columns(["lon", name, "lat"]) == [name]
