@@ -181,6 +181,11 @@ class Ledger:
         return sum((entry.worst for entry in self.entries), Fraction(0))
 
     @property
+    def rows(self) -> int:
+        """The most rows that one person has in an expense; losses are for all of them together. See :meth:`times`."""
+        return max((entry.rows for entry in self.entries), default=1)
+
+    @property
     def delta(self) -> Fraction:
         """Largest chance that a single partition's crowd is missing. Crowds do not compose: this is no sum."""
         return max((entry.delta for entry in self.entries), default=Fraction(0))
@@ -191,7 +196,7 @@ class Ledger:
         Where nothing was asked but the values (one region, the whole domain), that is plain local privacy.
         """
         tasks = [entry.task for entry in self.entries if entry.task]
-        rows = max((entry.rows for entry in self.entries if entry.task or not tasks), default=1)
+        rows = next((entry.rows for entry in self.entries if entry.task), self.rows)
         releases = tuple((entry.what, float(entry.epsilon / rows)) for entry in self.entries if not entry.task)
         if not tasks:
             loss = float(self.epsilon / rows)
