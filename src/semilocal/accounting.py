@@ -76,8 +76,6 @@ class Ledger:
     entries : tuple of Entry
     cap : number, optional
         The most that ``epsilon_worst`` may be; spending more is refused.
-    rows : int
-        Rows that one person has; the losses are for all of them together. See :meth:`times`.
 
     Examples
     --------
@@ -90,7 +88,6 @@ class Ledger:
 
     entries: tuple[Entry, ...] = ()
     cap: Fraction | None = None
-    rows: int = 1
 
     __repr__ = short_repr
 
@@ -147,7 +144,7 @@ class Ledger:
             )
             for entry in self.entries
         )
-        return Ledger(entries, None if self.cap is None else rows * self.cap, rows * self.rows)
+        return Ledger(entries, None if self.cap is None else rows * self.cap)
 
     def __add__(self, other: Ledger) -> Ledger:
         """Expenses of the same people in both ledgers; the stricter cap holds."""
@@ -184,6 +181,11 @@ class Ledger:
         return sum((entry.worst for entry in self.entries), Fraction(0))
 
     @property
+    def rows(self) -> int:
+        """The most rows that one person has in an expense; losses are for all of them together. See :meth:`times`."""
+        return max((entry.rows for entry in self.entries), default=1)
+
+    @property
     def delta(self) -> Fraction:
         """Largest chance that a single partition's crowd is missing. Crowds do not compose: this is not a sum."""
         return max((entry.delta for entry in self.entries), default=Fraction(0))
@@ -194,16 +196,17 @@ class Ledger:
         Where nothing was asked but the values (one region, the whole domain), that is plain local privacy.
         """
         tasks = [entry.task for entry in self.entries if entry.task]
-        releases = tuple((entry.what, float(entry.epsilon / self.rows)) for entry in self.entries if not entry.task)
+        rows = next((entry.rows for entry in self.entries if entry.task), self.rows)
+        releases = tuple((entry.what, float(entry.epsilon / rows)) for entry in self.entries if not entry.task)
         if not tasks:
-            loss = float(self.epsilon / self.rows)
-            return Guarantee.plain("nobody", loss, releases=releases, simulated=simulated).times(self.rows)
+            loss = float(self.epsilon / rows)
+            return Guarantee.plain("nobody", loss, releases=releases, simulated=simulated).times(rows)
         if tasks != [partition.task.id]:
             raise InvalidInput(f"a promise is for one partition; this ledger has {len(tasks)}: use sentences()")
         trims = int(partition.path_trims.max(initial=0))
         people = int(partition.crowds.sum())
         one = promise(partition.task, releases, trims=trims, counted="run", participants=people, simulated=simulated)
-        return one.times(self.rows)
+        return one.times(rows)
 
     def __str__(self) -> str:
         rows = [("spent on", "epsilon inside", "epsilon moved", "delta (crowd)")]

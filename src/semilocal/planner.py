@@ -108,7 +108,7 @@ class Forecast:
         (low, high), (least, most) = self.mean_errors, self.count_errors
         rows = [
             ("participants", f"{self.n}"),
-            ("promise", promise(self.partition.task).sentence()),
+            ("promise", promise(self.partition.task, participants=self.n).sentence()),
             ("regions", f"{self.regions:.0f}, median crowd {self.crowd:.0f}"),
             ("typical region", f"{100 * self.area:.3g} % of the domain"),
             ("share moved", f"{100 * self.moved:.2g} %"),
@@ -261,7 +261,7 @@ def picture(plan: Forecast, path: Path) -> None:
     """Draw the regions of one play on the reference population to a file."""
     title = (
         f"One play on a reference population: n = {plan.n}, k = {plan.k},\nepsilon: "
-        f"{promise(plan.partition.task).cost()}; delta = {plan.delta:g} for the crowd"
+        f"{promise(plan.partition.task).cost()} (delta = 0); delta = {plan.delta:g} for the crowd"
     )
     save_picture(plan.partition, path, title=title)
 

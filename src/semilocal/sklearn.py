@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +17,7 @@ from .arrays import Floats
 from .errors import InvalidInput, MissingExtra, listed_columns
 from .geometry.box import Box
 from .geometry.frames import axes_in_order
+from .protocol.promise_words import FROM_DATA
 from .protocol.task import Accounting, Rule, Task
 from .release.point_release import centres, draws
 from .simulation.simulate import simulate
@@ -156,7 +158,9 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         run = simulate(points, task, rng=_generator(self.random_state))
         self.partition_ = run.partition
         self.spent_ = Ledger.of(task).settle(run.partition)
-        self.guarantee_ = self.spent_.guarantee(run.partition, simulated=run.simulated)
+        promised = self.spent_.guarantee(run.partition, simulated=run.simulated)
+        from_data = (FROM_DATA,) if isinstance(self.box, str) else ()
+        self.guarantee_ = msgspec.structs.replace(promised, notes=(*promised.notes, *from_data))
         if self.public_data:
             self.move_shares_ = run.move_shares
         return self._points(run.partition.boxes[run.regions])

@@ -164,7 +164,8 @@ def test_the_box_must_be_public() -> None:
     with pytest.raises(InvalidInput, match="public domain"):
         SemiLocalTransformer().fit(points)
     with pytest.warns(UserWarning, match="publishes the extremes"):
-        SemiLocalTransformer(box="data", random_state=1).fit(points)
+        fitted = SemiLocalTransformer(box="data", random_state=1).fit(points)
+    assert "nothing is promised to the people there" in fitted.guarantee_.text()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for box in (sl.Box((0, 0), (1, 1)), (0, 1), ((0, 0), (1, 1)), [[0, 0], 1]):

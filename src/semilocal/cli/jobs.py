@@ -110,6 +110,11 @@ class Job:
                 "--bounds is missing: name a public box, such as --bounds world, --bounds california or "
                 "--bounds -10,-10,10,10; it is never taken from the data in silence, because that would leak"
             )
+        if data.bounds == "data" and not data.public_data:
+            raise InvalidInput(
+                "--bounds data publishes the outermost positions without any protection; name a public box, or say "
+                "--public-data if all positions are public anyway"
+            )
         rng = np.random.default_rng(options.output.seed)  # without a seed it is drawn from the operating system
         if (engine := engine_of(file, options)) != "memory":
             source, tree, own = open_rows(file, options, engine, rng, value)

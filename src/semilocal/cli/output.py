@@ -16,6 +16,7 @@ import numpy as np
 from ..accounting import Ledger
 from ..pooled.loss import guarantee
 from ..protocol.promise import Guarantee
+from ..protocol.promise_words import FROM_DATA
 from ..protocol.rule import decide
 from ..release.pooled_counts import PooledCounts
 from ..release.pooled_mean import PooledMean
@@ -79,6 +80,8 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
         lines += ["", promised.text(), "", str(ledger)]
     else:
         lines.append(f"Promised: {promised.sentence()}")
+        if FROM_DATA in promised.notes:
+            lines.append(FROM_DATA)
         if promised.rows > 1:
             lines.append(f"One person may have {promised.rows} rows: the losses are for all of them together.")
         lines.append("The whole statement: --explain.")
@@ -91,6 +94,15 @@ def promise_to_people(
     options: JobOptions, run: AnyRun | PooledCounts | PooledMean | PooledPoints, ledger: Ledger, *, whole: bool = True
 ) -> Guarantee:
     """What is promised to a person, who may have several rows; not by distance unless the ``whole`` is asked for."""
+    found = _promise(options, run, ledger, whole=whole)
+    if options.data.bounds != "data":
+        return found
+    return msgspec.structs.replace(found, notes=(*found.notes, FROM_DATA))
+
+
+def _promise(
+    options: JobOptions, run: AnyRun | PooledCounts | PooledMean | PooledPoints, ledger: Ledger, *, whole: bool
+) -> Guarantee:
     if isinstance(run, AnyRun):
         settled = ledger.settle(run.partition).times(options.people.rows_per_user)
         return settled.guarantee(run.partition, simulated=run.simulated)
@@ -115,9 +127,12 @@ def trim_limit_advice(run: AnyRun) -> str:
             stopped += int(decide(task, frontier, played.responders[rows], played.tally[rows]).kept.any(axis=1).sum())
     if not stopped:
         return ""
+    price = "more moves, so a higher worst-case loss"
+    if task.accounting == "uniform":
+        price = "each report then has less of epsilon, so other regions get larger"
     paths = "1 path" if stopped == 1 else f"{stopped} paths"
     return (
         f"the limit of {task.max_trims} TRIM verdicts stopped {paths}, so regions there are larger than they need to "
         f"be: the box is larger than the data. Take a smaller public box, or --max-trims {max(40, 2 * task.max_trims)} "
-        "(more moves, so a higher worst-case loss)"
+        f"({price})"
     )

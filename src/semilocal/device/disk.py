@@ -95,10 +95,11 @@ class FileDisk:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
                 raise VaultError(f"{path} must be a regular file that belongs to you")
-            if stat.S_IMODE(status.st_mode) & 0o077:
+            mode = stat.S_IMODE(status.st_mode)
+            if mode & 0o077:
                 raise VaultError(
-                    f"{path} holds a secret but has permissions {stat.S_IMODE(status.st_mode):04o}: others may have "
-                    f"read it. Allowed is 0600. If nobody has, run: chmod 600 {path}; else start with a new vault"
+                    f"a vault holds a secret, but {path} has permissions {mode:04o}: others may have read it."
+                    f" Allowed is 0600. If nobody has, run: chmod 600 {path}; else start with a new vault"
                 )
             return file.read()
 

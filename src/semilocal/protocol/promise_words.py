@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 __all__ = [
-    "BETWEEN", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED", "Adjacency", "Trust",
-    "anywhere_words", "crowds_words", "factor_words", "loss_words", "losses_words", "priced", "published",
+    "BETWEEN", "FROM_DATA", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED", "Adjacency",
+    "Trust", "anywhere_words", "crowds_words", "factor_words", "loss_words", "losses_words", "priced", "published",
     "times_words", "values_words",
 ]  # fmt: skip
 
@@ -37,6 +37,10 @@ TRUSTED: dict[Trust, str] = {
 SIMULATED = (
     "SIMULATION: one program holds all positions, so the person who runs it is a curator. The promise is what "
     "participants would get if each answered from a device of their own."
+)
+FROM_DATA = (
+    "The domain was taken from the positions: the outermost ones are published as they are, and nothing is promised to "
+    "the people there."
 )
 SEEDED = (
     "SIMULATION: the noise comes from a seeded generator, and who knows the seed can remove it. The promise is that of "

@@ -33,7 +33,9 @@ __all__ = [
 _PERSON = re.compile(
     r"(user|person|people|device|phone|taxi|cab|driver|rider|vehicle|car|bike|customer|client|member|account|subscriber|"
     r"participant|patient|employee|individual|visitor|traveller|traveler|owner)s?(id|key|name|no|nr|num|number|hash)?"
-    r"|u?id|imei|imsi|mac|msisdn|username"
+    # alone these are numbers of people, or kinds of things
+    r"|(passenger|courier|worker|student|resident|household|truck|vessel|tracker|advertiser|advertising|android|hashed|ad)id"
+    r"|u{0,2}id|guid|imei|imsi|mmsi|maid|idfa|mac(address)?|ip(address)?|e?mail(address)?|msisdn|username"
 )
 
 

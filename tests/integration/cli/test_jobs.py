@@ -19,7 +19,7 @@ import semilocal as sl
 from semilocal.cli.main import COMMANDS, main
 from semilocal.protocol.promise import Guarantee, promise
 from tests.helpers import HANG
-from tests.helpers.commands import COMMON, UNIT, crowd, run, run_json, write_people
+from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +249,10 @@ def test_bounds_are_required_and_never_taken_from_the_data_in_silence(
     assert out == ""
     assert "--bounds is missing" in err
     assert "leak" in err
-    code, _, err = run(capsys, "partition", table, "--bounds", "data", *COMMON)
+    job = ("partition", table, "--bounds", "data", *COMMON)
+    assert "name a public box, or say --public-data" in refused(capsys, *job)
+    code, out, err = run(capsys, *job, "--public-data")
+    assert "nothing is promised to the people there" in out
     assert code == 0
     assert "warning: --bounds data publishes the outermost positions" in err
 

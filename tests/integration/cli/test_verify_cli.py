@@ -46,6 +46,17 @@ def test_a_difference_exits_with_one_and_is_printed(file: Path, capsys: pytest.C
     assert "[missing-report]" in capsys.readouterr().out
 
 
+def test_a_file_that_is_no_transcript_is_not_called_another_history(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = file.with_name("homes.csv")
+    table.write_text("x,y\n1,2\n")
+    assert command("verify", str(file), "--against", str(table)) == 2
+    said = capsys.readouterr()
+    assert "homes.csv: is no transcript that can be read" in said.err
+    assert "other-history" not in said.out
+
+
 def test_two_histories_exit_with_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = campaign(30, k=3, seed=8)
     second = file.with_name("second.slt")

@@ -158,6 +158,16 @@ def test_a_statement_says_what_a_crowd_needs() -> None:
     assert needs not in promise(TASKS["each"]).text()
 
 
+def test_a_promise_counts_the_rows_of_its_partition_in_whatever_order_ledgers_are_added() -> None:
+    task = build(epsilon=1.0)
+    run = sl.simulate(np.random.default_rng(3).random((2000, 2)), task, rng=np.random.default_rng(1))
+    several = Ledger.of(task).settle(run.partition).times(3)
+    for spent in (several + Ledger().spend("mean", 0.5), Ledger().spend("mean", 0.5) + several):
+        found = spent.guarantee(run.partition)
+        assert (found.rows, found.epsilon) == (3, pytest.approx(float(spent.epsilon))) == (3, pytest.approx(3.5))
+        assert found.worst == pytest.approx(float(spent.epsilon_worst))
+
+
 def test_the_crowd_of_each_expense_counts_its_own_rows() -> None:
     both = Ledger.of(TASKS["trim"]).times(3) + Ledger.of(TASKS["quad"])
     assert "of at least 17 people (16 others)" in both.sentences()

@@ -82,7 +82,10 @@ def _verify_file(path: Path, vault: Path | None, against: Path | None) -> int:
     found = verify_file(path, own=own)
     seconds = max(time.perf_counter() - begin, 1e-9)
     if against is not None:
-        found.differences += compare_histories(found, verify_file(against))
+        other = verify_file(against)
+        if other.task is None:
+            raise InvalidInput(f"--against {against}: is no transcript that can be read, so nothing can be compared")
+        found.differences += compare_histories(found, other)
     print("\n".join(printable(line, most=1000) for line in found.lines()))
     print(f"{found.reports / seconds:,.0f} reports per second")
     return DONE if found.sound else FOUND
