@@ -259,7 +259,7 @@ def test_best_is_never_worse_than_any_other(epsilon: float) -> None:
     assert chosen.worst_variance <= min(other.worst_variance for other in others)
 
 
-def least_worst_variance(epsilon: float, *, inputs: int = 12, outputs: int = 40) -> float:
+def least_worst_variance(epsilon: float, *, inputs: int = 10, outputs: int = 32) -> float:
     """The smallest worst-case variance of all unbiased mechanisms, by linear programming.
 
     On [-1, 1], symmetric: P(y | x) for x >= 0 in ``inputs`` steps and y in ``2 outputs + 1`` places, each between
