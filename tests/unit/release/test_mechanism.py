@@ -67,12 +67,11 @@ def inputs_of(mechanism: Mechanism, most: int = 150) -> list[float]:
 
 def assert_private(mechanism: Mechanism, inputs: Sequence[float]) -> None:
     """All pairs of the inputs, all outputs: integer weights whose ratio is at most e^epsilon, compared exactly."""
-    highest = lowest = mechanism.probabilities(inputs[0])
-    for unit in inputs:
-        weights = mechanism.probabilities(unit)
-        assert len(weights) == len(mechanism.alphabet)
-        assert sum(weights) == mechanism.total
-        highest, lowest = list(map(max, highest, weights)), list(map(min, lowest, weights))
+    rows = [mechanism.probabilities(unit) for unit in inputs]
+    assert len(rows) > 1
+    assert {len(weights) for weights in rows} == {len(mechanism.alphabet)}
+    assert {sum(weights) for weights in rows} == {mechanism.total}
+    highest, lowest = list(map(max, *rows)), list(map(min, *rows))
     assert min(lowest) > 0
     with localcontext(prec=60):
         bound = Decimal(mechanism.epsilon).exp()
