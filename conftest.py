@@ -29,9 +29,16 @@ def pytest_collection() -> Generator[None, Any, Any]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Look for garbage once more. pytest does so five times when it ends, and has less to look at then."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """When Python ends it frees everything, but after pytest has looked for garbage, which it does five times."""
+    """When Python ends it frees everything, but after pytest has looked for garbage."""
     config.add_cleanup(gc.unfreeze)
     if hasattr(config, "workerinput"):
         # A worker has sent its results by then; to free one object after another takes it two seconds.
