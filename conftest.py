@@ -29,9 +29,16 @@ def pytest_collection() -> Generator[None, Any, Any]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Collect garbage once: pytest does so five times when it ends, and then has less to look at."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Python frees everything when it ends, but pytest collects garbage five times before that."""
+    """Python frees everything when it ends, but pytest collects garbage before that."""
     config.add_cleanup(gc.unfreeze)
     if hasattr(config, "workerinput"):
         # A worker has sent its results by then; to free one object after another takes it two seconds.

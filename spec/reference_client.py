@@ -13,7 +13,7 @@ import math
 import struct
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from functools import lru_cache
-from operator import mul
+from itertools import accumulate
 from typing import Any
 
 from reference_trees import Sphere, Table
@@ -288,18 +288,20 @@ def threshold(kind: str, epsilon: float, fanout: int, n: int, k: int, delta: flo
 def _response_threshold(weights: tuple[int, int], n: int, k: int, allowed: Decimal) -> int:
     with localcontext(Context(prec=50, Emin=-(10**9), Emax=10**9)):
         true, other = (Decimal(weight) / WORD for weight in weights)
-        members, others = _masses(k - 1, true), _masses(n - k + 1, other)
-        tail, count = Decimal(0), n + 1
-        while count > 0:
-            low = max(0, count - 1 - (n - k + 1))
-            high = min(k - 1, count - 1)
-            mass = sum(map(mul, members[low : high + 1], reversed(others[count - 1 - high : count - low])))
-            if tail + mass > allowed:
-                # Two clients may only differ within 1e-7 of the bound; the vectors stay clear of it.
-                assert abs((tail + mass) / allowed - 1) > Decimal("1e-7") < abs(tail / allowed - 1)
-                break
-            tail, count = tail + mass, count - 1
-        return count
+        members = _masses(k - 1, true)
+        others = list(accumulate(reversed(_masses(n - k + 1, other))))[::-1]  # P(at least 0, 1, … of the others)
+
+        def tail(count: int) -> Decimal:
+            ways = ((x, mass) for x, mass in enumerate(members) if count - x < len(others))
+            return sum((mass * others[max(count - x, 0)] for x, mass in ways), Decimal(0))
+
+        low, high = 0, n + 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if tail(middle) <= allowed else (middle + 1, high)
+        # Two clients may only differ within 1e-7 of the bound; the vectors stay clear of it.
+        assert abs(tail(low - 1) / allowed - 1) > Decimal("1e-7") < abs(tail(low) / allowed - 1)
+        return low
 
 
 def _masses(size: int, p: Decimal) -> list[Decimal]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -168,10 +169,15 @@ def test_the_layers_of_the_architecture_are_those_of_the_test() -> None:
 # -- plain English --------------------------------------------------------------------------------------------------
 
 
+@cache
+def prose() -> dict[str, str]:
+    return {name_of(path): path.read_text("utf-8") for path in PROSE}
+
+
 @pytest.mark.parametrize("words", STILTED)
 def test_nobody_needs_a_dictionary(words: str) -> None:
     pattern = re.compile(rf"\b({words})\b", flags=re.IGNORECASE)
-    found = [f"{name_of(path)}: {match[0]}" for path in PROSE for match in pattern.finditer(path.read_text("utf-8"))]
+    found = [f"{name}: {match[0]}" for name, text in prose().items() for match in pattern.finditer(text)]
     assert found == [], f"say instead: {STILTED[words]}"
 
 

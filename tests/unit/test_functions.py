@@ -74,7 +74,7 @@ BUILT_IN: dict[str, Callable[[int, list[float], list[float], float, Box], Bounde
 }
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(case=cases())
 def test_no_value_leaves_the_range_and_the_range_is_tight(case: Any) -> None:
     """Extremes are at corners, or nearest to the center, or where two boxes meet: there the bounds are attained."""
@@ -92,7 +92,7 @@ def test_no_value_leaves_the_range_and_the_range_is_tight(case: Any) -> None:
         assert upper - values.max() <= slack, which
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=75, deadline=None, derandomize=True)
 @given(case=cases())
 def test_no_value_of_a_lipschitz_function_leaves_its_range(case: Any) -> None:
     _, box, center, _, sigma, _ = case

@@ -84,7 +84,9 @@ class PrefixTree(Hierarchy, frozen=True):
         """The depth of all cells, or int64[m] if they differ. Most arrays are a frontier, which has one depth."""
         if not len(cells):
             return 0
-        low, high = int(np.minimum.reduce(cells)), int(np.maximum.reduce(cells))
+        low = high = int(cells[0])  # a device asks about its own cell alone
+        if len(cells) > 1:
+            low, high = int(np.minimum.reduce(cells)), int(np.maximum.reduce(cells))
         first, last = low.bit_length() - 1, high.bit_length() - 1
         depth: int | Integers
         if first == last:

@@ -294,7 +294,8 @@ class Participant:
             raise ServerViolation("impossible-tally", "the tally does not have one number per child")
         if not with_fanout(task.randomizer, width).possible(sums, size)[0]:
             raise ServerViolation("impossible-tally", "no set of reports adds up to this tally")
-        tally = np.pad(sums, [(0, 0), (0, task.hierarchy.fanout - width)])
+        tally = np.zeros((1, task.hierarchy.fanout), dtype=np.int64)
+        tally[:, :width] = sums
         cell = np.array([state.cell], dtype=np.uint64)
         expected = np.nan if state.expected is None else state.expected
         frontier = frontier_at(cell, trims=state.trims, expected=expected, visitors=state.visitors)

@@ -28,7 +28,7 @@ CASES = [
 
 @pytest.mark.parametrize(("dimensions", "rule", "tree", "kind"), CASES)
 def test_counts_give_the_same_bytes_as_sorted_codes(dimensions: int, rule: Any, tree: Any, kind: str) -> None:
-    points, box = people(4000, dimensions, kind=kind), box_of(dimensions)
+    points, box = people(2000, dimensions, kind=kind), box_of(dimensions)
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule=rule, tree=tree)
     found = compare(points, task, PointsSource(points, box))
     same_rows(points, task, joined(found.attach()))

@@ -23,7 +23,7 @@ from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy.dyadic import MAX_BITS
 
 Tree = BinaryTree | Quadtree
-fixed = settings(derandomize=True, deadline=None, max_examples=100)
+fixed = settings(derandomize=True, deadline=None, max_examples=60)
 
 ODD = (-0.1, 0.30000000000000004)  # the last edge of its grid is not its upper end
 

@@ -18,7 +18,7 @@ from tests.helpers.commands import run_json
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import csv, parquet  # noqa: E402
 
-ROWS = 70_000  # more than a megabyte of CSV
+ROWS = 45_000  # more than a megabyte of CSV
 BOX = Box((-10.0, 40.0), (-7.0, 43.0), names=("lon", "lat"))
 POINTS = np.round(np.random.default_rng(1).normal((-8.6, 41.2), 0.05, (ROWS, 2)), 6)
 

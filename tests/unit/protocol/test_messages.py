@@ -78,9 +78,10 @@ def tasks(draw: st.DrawFn) -> Task:
 
 
 messages = queries | reports | closings() | tasks()
+SOME = settings(STEADY, max_examples=50)  # other ones in every test
 
 
-@STEADY
+@SOME
 @given(messages)
 def test_decoding_encoded_bytes_gives_the_message_back(message: Message) -> None:
     data = encode(message)
@@ -89,7 +90,7 @@ def test_decoding_encoded_bytes_gives_the_message_back(message: Message) -> None
     assert encode(decode(data, kind)) == data
 
 
-@STEADY
+@SOME
 @given(messages)
 def test_the_bytes_are_the_specification_s(message: Message) -> None:
     """Against the second implementation of canonical MessagePack."""
@@ -97,7 +98,7 @@ def test_the_bytes_are_the_specification_s(message: Message) -> None:
     assert encode(message) == pack(fields)
 
 
-@STEADY
+@SOME
 @given(messages)
 def test_a_message_is_of_one_kind(message: Message) -> None:
     for kind in KINDS:
@@ -106,13 +107,13 @@ def test_a_message_is_of_one_kind(message: Message) -> None:
                 decode(encode(message), kind)
 
 
-@STEADY
+@SOME
 @given(tasks())
 def test_the_id_of_a_task_is_the_hash_of_its_bytes(task: Task) -> None:
     assert task.id == hashlib.sha256(encode(task)).digest() == decode(encode(task), Task).id
 
 
-@STEADY
+@SOME
 @given(messages)
 def test_messages_are_frozen(message: Message) -> None:
     for field in message.__struct_fields__:
@@ -120,7 +121,7 @@ def test_messages_are_frozen(message: Message) -> None:
             setattr(message, field, getattr(message, field))
 
 
-@settings(STEADY, max_examples=50)
+@SOME
 @given(messages, st.data())
 def test_no_prefix_and_no_extension_of_a_message_is_a_message(message: Message, data: st.DataObject) -> None:
     raw = encode(message)

@@ -44,7 +44,7 @@ def tally(channel: Any, rows: list[tuple[int, Any]]) -> RoundTally:
 
 
 @pytest.mark.parametrize("name", CHANNELS)
-@settings(STEADY, max_examples=40)
+@settings(STEADY, max_examples=25)
 @given(data=st.data())
 def test_merged_parts_are_the_whole_in_any_order(name: str, data: st.DataObject) -> None:
     channel = CHANNELS[name]

@@ -109,9 +109,9 @@ def test_both_engines_agree_when_the_lists_would_be_too_long(monkeypatch: pytest
 def test_chunks_do_not_show(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Queries and pairs are worked off in pieces; the pieces may be as small as one."""
     rng = np.random.default_rng(5)
-    tiling = random_tiling(rng, 50, dimensions, dyadic=True)
-    counts = BoxCounts(tiling, rng.poisson(50, 50), variances=rng.poisson(5, 50))
-    queries = random_queries(rng, tiling, 20)
+    tiling = random_tiling(rng, 30, dimensions, dyadic=True)
+    counts = BoxCounts(tiling, rng.poisson(50, 30), variances=rng.poisson(5, 30))
+    queries = random_queries(rng, tiling, 10)
     expected = counts.query(queries)
     for pairs, block in ((1, 3), (2, 1), (7, 50)):
         monkeypatch.setattr(rectangle_index, "PAIRS_AT_ONCE", pairs)

@@ -67,12 +67,11 @@ def inputs_of(mechanism: Mechanism, most: int = 150) -> list[float]:
 
 def assert_private(mechanism: Mechanism, inputs: Sequence[float]) -> None:
     """All pairs of the inputs, all outputs: integer weights whose ratio is at most e^epsilon, compared exactly."""
-    highest = lowest = mechanism.probabilities(inputs[0])
-    for unit in inputs:
-        weights = mechanism.probabilities(unit)
-        assert len(weights) == len(mechanism.alphabet)
-        assert sum(weights) == mechanism.total
-        highest, lowest = list(map(max, highest, weights)), list(map(min, lowest, weights))
+    rows = [mechanism.probabilities(unit) for unit in inputs]
+    assert len(rows) > 1
+    assert {len(weights) for weights in rows} == {len(mechanism.alphabet)}
+    assert {sum(weights) for weights in rows} == {mechanism.total}
+    highest, lowest = list(map(max, *rows)), list(map(min, *rows))
     assert min(lowest) > 0
     with localcontext(prec=60):
         bound = Decimal(mechanism.epsilon).exp()
@@ -259,7 +258,7 @@ def test_best_is_never_worse_than_any_other(epsilon: float) -> None:
     assert chosen.worst_variance <= min(other.worst_variance for other in others)
 
 
-def least_worst_variance(epsilon: float, *, inputs: int = 12, outputs: int = 40) -> float:
+def least_worst_variance(epsilon: float, *, inputs: int = 10, outputs: int = 32) -> float:
     """The smallest worst-case variance of all unbiased mechanisms, by linear programming.
 
     On [-1, 1], symmetric: P(y | x) for x >= 0 in ``inputs`` steps and y in ``2 outputs + 1`` places, each between
