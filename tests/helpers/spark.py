@@ -13,7 +13,8 @@ import pytest
 
 __all__ = ["SHORT", "spark"]
 
-SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # short jobs: compile less
+# Short jobs: compile less, and take Spark's classes as they are.
+SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 
 @pytest.fixture(scope="session")
