@@ -141,6 +141,10 @@ def test_the_office_works_on_a_database_directly(tmp_path: Path, capsys: pytest.
     assert "cancelled" in capsys.readouterr().out
     assert main(["campaign", "show", "nobody", *office]) == 2
     assert "0 campaigns match 'nobody'; there are:" in capsys.readouterr().err
+    assert main([*CREATE, "--label", "again", *office]) == 0
+    assert main(["campaign", "show", "walkers", *office]) == 2
+    assert "2 campaigns match 'walkers'" in (err := capsys.readouterr().err)
+    assert "give the beginning of its id" in err
 
 
 def test_show_says_how_many_are_missing_and_how_long_it_takes(

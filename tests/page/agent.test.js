@@ -58,8 +58,8 @@ class Replay {
   }
 }
 
-async function takePart(server, { store = memoryStore(), policy = LIMITS, position = PLAY.participants[PERSON].point, agreed } = {}) {
-  const vault = await Vault.open(store, unhex(PLAY.participants[PERSON].secret));
+async function takePart(server, { store = memoryStore(), policy = LIMITS, person = PERSON, position = PLAY.participants[person].point, agreed } = {}) {
+  const vault = await Vault.open(store, unhex(PLAY.participants[person].secret));
   let now = 0;
   const channel = new Channel(SERVER, { fetch: server.fetch, sleep: async (milliseconds) => void (now += milliseconds), now: () => now });
   const summary = await new Agent(channel, PLAY.id, vault, position, policy, { agreed }).run();
@@ -68,6 +68,23 @@ async function takePart(server, { store = memoryStore(), policy = LIMITS, positi
 
 const listed = PLAY.rounds.flatMap(({ round, reports }) => reports.filter(([person]) => person === PERSON).map(([, , , data]) => [round, data]));
 const reportsOf = (server) => server.sent.filter(([path]) => path.includes("/reports/")).map(([path, data]) => [Number(/rounds\/(\d+)/.exec(path)[1]), data]);
+
+test("a device that was moved books what one that stayed in the same region books", async () => {
+  const booked = new Map();
+  for (const [person, { region }] of PLAY.participants.entries()) {
+    if (region === null) continue;
+    const { summary, vault } = await takePart(new Replay(), { person });
+    const { epsilon } = vault.contents.ledger[PLAY.id];
+    const of = booked.get(region) ?? booked.set(region, []).get(region);
+    of.push({ moved: summary.moves > 0, spent: epsilon.spent, told: summary.epsilon, trims: summary.trims });
+  }
+  const mixed = [...booked.values()].filter((of) => of.some(({ moved }) => moved) && of.some(({ moved }) => !moved));
+  assert.ok(mixed.length, "no region of the vectors has both");
+  for (const of of mixed) {
+    assert.ok(of[0].trims > 0);
+    for (const one of of) assert.deepEqual({ ...one, moved: false }, { ...of[0], moved: false });
+  }
+});
 
 test("the agent sends the reports of the vectors and tells what they cost", async () => {
   const server = new Replay();

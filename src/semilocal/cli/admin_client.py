@@ -177,7 +177,10 @@ class AdminClient:
         if len(found) == 1:
             return found[0]
         listed = ", ".join(f"{row.task[:12]} ({row.name})" for row in rows[:20]) or "none"
-        raise InvalidInput(f"{len(found)} campaigns match {name!r}; there are: {listed}{', …' * (len(rows) > 20)}")
+        advice = "; give the beginning of its id" if found else ""
+        raise InvalidInput(
+            f"{len(found)} campaigns match {name!r}; there are: {listed}{', …' * (len(rows) > 20)}{advice}"
+        )
 
     def name(self, task: str) -> str:
         """The name of a campaign, for people."""

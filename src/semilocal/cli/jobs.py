@@ -161,6 +161,11 @@ class Job:
         return {"box": self.box} if self.tree is None else {"hierarchy": self.tree}
 
     @property
+    def counted_in(self) -> str:
+        """What is counted: participants, or rows where a person may have several."""
+        return "participants" if self.options.people.rows_per_user == 1 else "rows"
+
+    @property
     def pooled(self) -> bool:
         """Whether the participants trust somebody."""
         return self.options.promise.trust != "nobody"

@@ -52,6 +52,8 @@ def test_with_more_rows_the_promise_is_scaled(capsys: pytest.CaptureFixture[str]
     assert two["privacy"]["epsilon"] == pytest.approx(2 * one["privacy"]["epsilon"])
     said = "".join(run(capsys, *words, "2")[1:])
     assert "One person may have 2 rows" in said
+    assert f"{2 * PEOPLE:,} participants" not in said
+    assert (f"{2 * PEOPLE:,} rows" in said) == (job in ("partition", "mean"))
 
 
 @pytest.mark.parametrize(("options", "several"), [(People(), False), (PeopleWithRows(), True)])

@@ -87,7 +87,7 @@ def _pooled(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
     )  # refuses before adding up
     result = pooled_mean(task, job.points, asked.function, rng=job.noise_rng)
     return Outcome(
-        result, result.spent, _found(asked, result, level), [_sentence(asked, result, level)], own=result.own
+        result, result.spent, _found(asked, result, level), [_sentence(job, asked, result, level)], own=result.own
     )
 
 
@@ -99,11 +99,11 @@ def _found(asked: _Asked, result: MeanRelease | PooledMean, level: float) -> dic
     }  # fmt: skip
 
 
-def _sentence(asked: _Asked, result: MeanRelease | PooledMean, level: float) -> str:
+def _sentence(job: jobs.Job, asked: _Asked, result: MeanRelease | PooledMean, level: float) -> str:
     low, high = result.interval(level)
     return (
-        f"mean of {asked.name} over {result.participants:,} participants: {result.value:.6g} ± {result.stderr:.2g}, "
-        f"{100 * level:g} % interval {low:.6g} to {high:.6g}"
+        f"mean of {asked.name} over {result.participants:,} {job.counted_in}: {result.value:.6g} ± "
+        f"{result.stderr:.2g}, {100 * level:g} % interval {low:.6g} to {high:.6g}"
     )
 
 
@@ -113,11 +113,11 @@ def _from_regions(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
     narrow = result.interval(level, widen=False)
     found = _found(asked, result, level)
     found |= {"regions": len(run.partition), "epsilon_partition": split.tree, "epsilon_values": split.value}
-    words = [_sentence(asked, result, level)]
+    words = [_sentence(job, asked, result, level)]
     if result.biased:
         words.append(
-            "Some participants were moved; the mean is corrected for the likely effect, and the interval allows for "
-            "the possible effect. Over the places they were moved to, noise alone gives {narrow[0]:.6g} to "
+            "Some participants may have been moved; the mean is corrected for the likely effect, and the interval allows "
+            f"for the possible effect. Over the places they were moved to, noise alone gives {narrow[0]:.6g} to "
             f"{narrow[1]:.6g}."
         )
     if job.column is not None:

@@ -68,7 +68,7 @@ def _partition(job: jobs.Job, out: Path | None, plot: Path | None, files: MapFil
     }
     kind = "estimated crowds" if job.pooled else "crowds"
     words = (
-        f"{result.total:,} participants, {len(partition):,} regions with {kind} from {crowds.min():,.0f} to "
+        f"{result.total:,} {job.counted_in}, {len(partition):,} regions with {kind} from {crowds.min():,.0f} to "
         f"{crowds.max():,.0f} (median {np.median(crowds):,.0f})"
     )
     if isinstance(partition, Partition):
