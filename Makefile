@@ -38,7 +38,7 @@ test: $(VENV)/.test system .tools/node_modules
 
 # The fast tests: tests/unit and the doctests.
 unit: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist worksteal -p no:schemathesis -m "unit and not slow" src tests/unit
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "unit and not slow" src tests/unit
 
 # The fast tests with the lowest versions that pyproject.toml allows, in an environment of their own.
 lowest:

@@ -18,8 +18,6 @@ from semilocal.testing import ADMIN_TOKEN, Server
 from tests.helpers import HANG
 from tests.helpers.forked import ForkedServer
 
-schemathesis = pytest.importorskip("schemathesis")
-
 EXAMPLES = 6  # of every route
 ALWAYS = ("/tasks", "/key", "/healthz", "/metrics", "/openapi.json")
 
@@ -34,6 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_no_request_makes_the_server_fail_and_every_answer_is_described(server: Server) -> None:
+    schemathesis = pytest.importorskip("schemathesis")
     schemathesis.openapi.media_type("application/msgpack", st.binary(max_size=200))
     described = httpx2.get(f"{server.url}/openapi.json", timeout=HANG).json()
     schema = schemathesis.openapi.from_dict(described)
