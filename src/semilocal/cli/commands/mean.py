@@ -116,8 +116,8 @@ def _from_regions(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
     words = [_sentence(job, asked, result, level)]
     if result.biased:
         words.append(
-            "Some participants may have been moved; the mean is corrected for the likely effect, and the interval allows "
-            f"for the possible effect. Over the places they were moved to, noise alone gives {narrow[0]:.6g} to "
+            "Some participants may have been moved; the mean is corrected for the likely effect, and the interval "
+            f"allows for the possible effect. Over the places they were moved to, noise alone gives {narrow[0]:.6g} to "
             f"{narrow[1]:.6g}."
         )
     if job.column is not None:
