@@ -8,19 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from semilocal import Run, Task
 from semilocal.arrays import Floats, Integers
-from semilocal.hierarchy.base import ROOT
+from semilocal.hierarchy.base import ROOT, Cells
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.rule import Played, proceed
 from semilocal.simulation.coded import CodedPopulation
+from semilocal.simulation.population import Detail, SortedPopulation
 from semilocal.simulation.simulate import play
 
-__all__ = ["play_side_by_side"]
+__all__ = ["Side", "play_side_by_side"]
+
+
+class Side(NamedTuple):
+    """Runs side by side.
+
+    Attributes
+    ----------
+    run : Run
+        With the participants of all runs, one after the other.
+    which : int64[n]
+        The run that each participant is in.
+    tops : uint64[m]
+        The cell that each run has for its domain, ascending.
+    """
+
+    run: Run
+    which: Integers
+    tops: Cells
+
+    @property
+    def first(self) -> Integers:
+        """The first participant of each run: int64[m]."""
+        return np.searchsorted(self.which, np.arange(len(self.tops)))
+
+    def of(self, cells: Cells) -> Integers:
+        """Which run each cell is in: int64[c]."""
+        hierarchy = self.run.task.hierarchy
+        depth = int(hierarchy.depth(self.tops)[0])
+        return np.searchsorted(self.tops, hierarchy.ancestors(hierarchy.span(cells)[0], depth))
 
 
 class _Forest(Curator):
@@ -42,8 +73,8 @@ class _Forest(Curator):
 
 
 def play_side_by_side(
-    shapes: Sequence[Floats], task: Task, levels: int, *, rng: np.random.Generator
-) -> tuple[Run, Integers]:
+    shapes: Sequence[Floats], task: Task, levels: int, *, rng: np.random.Generator, detail: Detail = "tallies"
+) -> Side:
     """Play the task below each cell of a level, one run in each.
 
     Parameters
@@ -53,23 +84,23 @@ def play_side_by_side(
     task : Task
         Of so many levels more than a single run has. The cells of the level have the proportions of the whole.
     levels : int
-
-    Returns
-    -------
-    Run
-        With the participants of all runs, one after the other.
-    int64[n]
-        Which run each of them is in.
+    detail : {"tallies", "reports"}
+        As in :func:`semilocal.simulate`.
     """
     hierarchy = task.hierarchy
     cells = np.array([ROOT], dtype=np.uint64)
     for _ in range(levels):
         cells = hierarchy.children(cells)
-    assert len(shapes) <= len(cells)
-    which = np.repeat(np.arange(len(shapes)), [len(shape) for shape in shapes])
-    low, high = np.moveaxis(hierarchy.boxes(cells), 1, 0)
+    tops = cells[: len(shapes)]
+    which = np.repeat(np.arange(len(tops)), [len(shape) for shape in shapes])
+    low, high = np.moveaxis(hierarchy.boxes(tops), 1, 0)
     points = low[which] + np.concatenate(shapes) * (high - low)[which]
-    run = play(_Forest(task, levels), CodedPopulation(task, points, rng=rng))
-    assert (hierarchy.ancestors(hierarchy.codes(points), levels) == cells[which]).all()
+    population = (
+        CodedPopulation(task, points, rng=rng)
+        if detail == "tallies"
+        else SortedPopulation(task, points, rng=rng, detail=detail)
+    )
+    run = play(_Forest(task, levels), population)
+    assert (hierarchy.ancestors(hierarchy.codes(points), levels) == tops[which]).all()
     assert (hierarchy.depth(run.partition.cells) >= levels).all()
-    return run, which
+    return Side(run, which, tops)

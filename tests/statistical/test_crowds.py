@@ -107,10 +107,9 @@ def evidence(task: Task, shape: Callable[[Rng], Floats], *, delta: float, runs: 
     """D of every run: float64[runs] for participant 0, and for the mean over all participants."""
     rng = np.random.default_rng(20240)
     shapes = [shape(rng) for _ in range(runs)]
-    run, which = play_side_by_side(shapes, task, LEVELS, rng=rng)
-    alone = run.partition.crowds[run.regions] < task.k
-    first = np.searchsorted(which, np.arange(runs))
-    return alone[first] - delta, np.bincount(which, alone) / np.bincount(which) - delta
+    side = play_side_by_side(shapes, task, LEVELS, rng=rng)
+    alone = side.run.partition.crowds[side.run.regions] < task.k
+    return alone[side.first] - delta, np.bincount(side.which, alone) / np.bincount(side.which) - delta
 
 
 LOWEST = -DELTA
@@ -177,9 +176,8 @@ def corner_evidence(name: str) -> Floats:
     domain, rng = Box((0,) * dimensions, (1,) * dimensions), np.random.default_rng(20242)
     task = Task.build(domain, delta=CORNER_DELTA, k=K, max_visitors=1.0, **options)
     shapes = [corners(rng, dimensions) for _ in range(CORNER_RUNS)]
-    run, which = play_side_by_side(shapes, task, levels, rng=rng)
-    alone = run.partition.crowds[run.regions[np.searchsorted(which, np.arange(CORNER_RUNS))]] < K
-    return alone - CORNER_DELTA
+    side = play_side_by_side(shapes, task, levels, rng=rng)
+    return (side.run.partition.crowds[side.run.regions[side.first]] < K) - CORNER_DELTA
 
 
 @pytest.mark.parametrize("name", CORNERS)

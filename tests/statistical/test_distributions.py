@@ -25,7 +25,9 @@ import numpy.typing as npt
 import pytest
 from scipy import special, stats
 
-from semilocal import Box, DiscreteLaplace, PaperLaplace, RandomizedResponse, Task, simulate
+from semilocal import Box, DiscreteLaplace, PaperLaplace, RandomizedResponse, Task
+from semilocal.simulation.population import Detail
+from tests.helpers.forest import play_side_by_side
 
 pytestmark = pytest.mark.slow
 
@@ -221,20 +223,23 @@ def test_tallies_of_large_cells_have_their_exact_distribution(fanout: int) -> No
 
 POINTS = np.concatenate([np.random.default_rng(0).random((40, 2)) * [0.5, 1], [[0.9, 0.2]] * 5, [[0.6, 0.9]] * 3])
 RUNS = 500
-TASK = Task.build(Box((0, 0), (1, 1)), epsilon=1.5, delta=0.2, k=6, max_depth=3, tau=0.3)
+LEVELS = 10  # above the runs, which are played side by side
+TASK = Task.build(Box((0, 0), (1, 1)), epsilon=1.5, delta=0.2, k=6, max_depth=LEVELS + 3, tau=0.3)
 
 
-def sample(task: Task, detail: Any, *, runs: int = RUNS) -> dict[str, Counter[Any]]:
+def sample(task: Task, detail: Detail) -> dict[str, Counter[Any]]:
     """What runs look like: regions, tallies of the first round, crowd and moves of a stray participant."""
-    out: dict[str, Counter[Any]] = {name: Counter() for name in ("regions", "tally", "crowd", "moves", "trims")}
-    for seed in range(runs):
-        run = simulate(POINTS, task, rng=np.random.default_rng([seed, detail == "reports"]), detail=detail)
-        out["regions"][len(run.partition)] += 1
-        out["tally"][tuple(run.rounds[0].tally[0].tolist())] += 1
-        out["crowd"][int(run.partition.crowds[run.regions[-1]])] += 1
-        out["moves"][int(run.moves[-1])] += 1
-        out["trims"][len(run.partition.trims.cells)] += 1
-    return out
+    rng = np.random.default_rng(8 if detail == "tallies" else 9)
+    side = play_side_by_side([POINTS[::-1]] * RUNS, task, LEVELS, rng=rng, detail=detail)  # the stray comes first
+    run, partition = side.run, side.run.partition
+    found: dict[str, Integers] = {
+        "regions": np.bincount(side.of(partition.cells))[:RUNS],
+        "crowd": partition.crowds[run.regions[side.first]],
+        "moves": run.moves[side.first].astype(np.int64),
+        "trims": np.bincount(side.of(partition.trims.cells), minlength=RUNS),
+    }
+    tallies = run.rounds[LEVELS].tally[:RUNS]
+    return {"tally": Counter(map(tuple, tallies.tolist())), **{name: Counter(a.tolist()) for name, a in found.items()}}
 
 
 @pytest.mark.parametrize(

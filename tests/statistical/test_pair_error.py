@@ -26,6 +26,7 @@ from semilocal.sharing.report import SharedReport
 from tests.helpers.pairs import SIGNING, crowd, pair_task, report_id, shared_report
 
 RUNS, PEOPLE = 150, 120
+PLANTED = 60  # runs with a fault: p-values are below 1e-15 then, in other runs too
 ALARM = 5e-7
 PAIR = pair_task(epsilon=8.0, max_depth=6)
 POINTS = crowd(PEOPLE)
@@ -87,13 +88,13 @@ def errors(published: Published) -> tuple[float, float]:
     for level, found in zip(tree.levels, tree.differences, strict=False):
         children = task.hierarchy.children(level.cells[level.opened]).reshape(-1, 2)
         noise.append((found - exact(children[:, 0]) + exact(children[:, 1])) * level.price[level.opened])
-    values = pooled_counts(published, simulated=True).query(GRID).value
+    values = pooled_counts(published, simulated=True).query(GRID, rounding=0).value
     return float(task.unit) * float(np.abs(np.concatenate(noise)).mean()), float(np.abs(values - TRUTH).sum())
 
 
-def sample(secrets: Secrets, seed: int) -> Floats:
+def sample(secrets: Secrets, seed: int, *, runs: int = RUNS) -> Floats:
     rng = np.random.default_rng(seed)
-    return np.array([errors(pair_run(secrets(rng))) for _ in range(RUNS)])
+    return np.array([errors(pair_run(secrets(rng))) for _ in range(runs)])
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +112,7 @@ def test_the_pairs_error_is_the_simulations(simulated: Floats) -> None:
 
 
 def test_two_servers_with_one_secret_are_found(simulated: Floats) -> None:
-    assert min(p_values(sample(one_secret, 3), simulated)) < ALARM
+    assert min(p_values(sample(one_secret, 3, runs=PLANTED), simulated)) < ALARM
 
 
 def test_a_helper_without_noise_is_found(simulated: Floats, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,4 +122,4 @@ def test_a_helper_without_noise_is_found(simulated: Floats, monkeypatch: pytest.
         return exact.astype(np.int64) if self.server == 1 else whole(self, what, exact, *others)  # type: ignore[arg-type]
 
     monkeypatch.setattr(party.Party, "_noisy", quiet)
-    assert min(p_values(sample(own_secrets, 4), simulated)) < ALARM
+    assert min(p_values(sample(own_secrets, 4, runs=PLANTED), simulated)) < ALARM
