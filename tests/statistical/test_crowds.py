@@ -109,7 +109,8 @@ def evidence(task: Task, shape: Callable[[Rng], Floats], *, delta: float, runs: 
     shapes = [shape(rng) for _ in range(runs)]
     side = play_side_by_side(shapes, task, LEVELS, rng=rng)
     alone = side.run.partition.crowds[side.run.regions] < task.k
-    return alone[side.first] - delta, np.bincount(side.which, alone) / np.bincount(side.which) - delta
+    shares = np.bincount(side.which, alone) / np.bincount(side.which)
+    return alone[side.first].astype(np.float64) - delta, shares - delta
 
 
 LOWEST = -DELTA
@@ -177,7 +178,8 @@ def corner_evidence(name: str) -> Floats:
     task = Task.build(domain, delta=CORNER_DELTA, k=K, max_visitors=1.0, **options)
     shapes = [corners(rng, dimensions) for _ in range(CORNER_RUNS)]
     side = play_side_by_side(shapes, task, levels, rng=rng)
-    return (side.run.partition.crowds[side.run.regions[side.first]] < K) - CORNER_DELTA
+    alone = side.run.partition.crowds[side.run.regions[side.first]] < K
+    return alone.astype(np.float64) - CORNER_DELTA
 
 
 @pytest.mark.parametrize("name", CORNERS)
