@@ -14,6 +14,7 @@ from semilocal.device.vault import Vault
 from semilocal.errors import InvalidInput
 from semilocal.testing import ALLOW_ALL
 from semilocal.transcript.checkpoints import public_key
+from tests.helpers import HANG
 from tests.helpers.fake_server import BOX, URL, DeviceDies, FakeServer, World
 
 KEY, OTHER = hashlib.sha256(b"the server").digest(), hashlib.sha256(b"another one").digest()
@@ -30,7 +31,7 @@ def join(vault: Vault, k: int, key: bytes | None, *, url: str = URL, new_server:
     world = World(FakeServer(task(k, key), signing_key=key))
     address = f"{url}/tasks/{world.server.name}"
     agent = Agent(address, vault, position=(0.3, 0.3), policy=ALLOW_ALL, channel=world.channel(), new_server=new_server)
-    return world, asyncio.run(asyncio.wait_for(agent.run(), 30))
+    return world, asyncio.run(asyncio.wait_for(agent.run(), HANG))
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_running_task_goes_on_elsewhere_only_with_the_owners_word() -> None:
         agent = Agent(
             address, vault, position=(0.3, 0.3), policy=ALLOW_ALL, channel=channel, new_server=new_server
         )  # fmt: skip
-        return asyncio.run(asyncio.wait_for(agent.run(), 30))
+        return asyncio.run(asyncio.wait_for(agent.run(), HANG))
 
     with world.vault("device") as vault:
         with pytest.raises(DeviceDies):

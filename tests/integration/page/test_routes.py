@@ -27,6 +27,7 @@ from semilocal.service.server import find_routes
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.worker import Service
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
+from tests.helpers import HANG
 from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task
 
 ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
@@ -140,16 +141,16 @@ def test_events_say_where_the_campaign_stands_whenever_that_changes_and_end_with
             devices = await enrolled(client, sqlite, open_campaign(sample_task()), cluster(20), secrets_of(20))
             task = devices[0].task.id
             stream = events(service, looking_at(service, task))
-            first = await asyncio.wait_for(anext(stream), 10)
+            first = await asyncio.wait_for(anext(stream), HANG)
             assert first.startswith(b"event: state\ndata: ")
             assert json.loads(first.split(b"data: ")[1])["phase"] == "enrolling"
             assert _viewers[service] == 1
             await client.post(f"{devices[0].base}/start", headers=ADMIN)
-            second = await asyncio.wait_for(anext(stream), 10)
+            second = await asyncio.wait_for(anext(stream), HANG)
             assert json.loads(second.split(b"data: ")[1])["phase"] == "collecting"
             service.leave()
             with pytest.raises(StopAsyncIteration):
-                await asyncio.wait_for(anext(stream), 10)
+                await asyncio.wait_for(anext(stream), HANG)
             assert _viewers[service] == 0
 
     asyncio.run(body())
