@@ -41,9 +41,10 @@ pytest.importorskip("sklearn")
 
 PURPOSES: tuple[methods.Purpose, ...] = ("values", "counts", "points")
 REAL = ("california_housing",)
+MEANS = mean.Grid(sizes=(400,), epsilons=(1.0, 8.0))
 TINY: dict[str, Callable[[FigureOptions], Output]] = {
     "density": lambda options: density.make(options, density.Grid(size=600)),
-    "mean": lambda options: mean.make(options, mean.Grid(sizes=(400,), epsilons=(1.0, 8.0))),
+    "mean": lambda options: mean.make(options, MEANS),
     "classifiers": lambda options: classifiers.make(
         options, classifiers.Grid(epsilons=(1.0,), rows=800, classifiers=(FOREST, LOGISTIC))
     ),
@@ -152,7 +153,7 @@ def test_the_same_seed_gives_the_same_numbers_whatever_the_workers(
     apart = dataclasses.replace(options, out=tmp_path / "apart", workers=2)
     other = dataclasses.replace(options, out=tmp_path / "other", seed=8)
     for chosen in (apart, other):
-        TINY["mean"](chosen)
+        mean.results(chosen, MEANS)
     for file in ("mean.csv", "mean_runs.csv"):
         assert (options.out / file).read_bytes() == (apart.out / file).read_bytes()
         assert (options.out / file).read_bytes() != (other.out / file).read_bytes()
@@ -167,8 +168,10 @@ def test_a_second_time_comes_from_the_cache_with_the_same_bytes(drawn: Callable[
     assert (options.out / "cache" / "queries-synthetic.jsonl").read_bytes() == lines
 
 
-def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(options: FigureOptions) -> None:
-    [figure] = TINY["queries_real"](options).figures
+def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(
+    options: FigureOptions, drawn: Callable[[str], Drawn]
+) -> None:
+    [figure] = drawn("queries_real").made.figures
     assert not figure.missing
     assert any("geolife is not in" in note for note in figure.notes)
     only = queries_real.Grid(datasets=("geolife", "porto"), sizes=(2_000,), epsilons=(1.0,))
