@@ -53,7 +53,7 @@ def run(
     epsilon
         loss between two positions inside a region, in all; left out with --want
     want
-        smallest epsilon for error=0.1 (of counts) or mean=0.5
+        smallest epsilon for error=0.01 (of a count, as a share of the participants) or mean=0.5
     delta
         chance that a crowd is below k
     accounting
