@@ -188,7 +188,7 @@ def test_half_open_connections_at_the_file_limit_do_not_keep_a_device_out(tmp_pa
         server.stop()
     log = (tmp_path / "log.txt").read_text()
     assert "Too many open files" not in log
-    assert "at the door" in log
+    assert "the oldest that waits is closed" in log
 
 
 def test_one_connection_takes_less_than_two_megabytes(tmp_path: Path) -> None:

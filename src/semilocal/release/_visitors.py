@@ -111,25 +111,20 @@ def _follow(tree: Tree, law: Law) -> Population:
     fanout = tree.children.shape[1]
     people, noise, visitors, doubt, common, unsure = np.zeros((6, len(tree.cells)))
     for depth, level in enumerate(tree.levels):
-        leaving, spread = np.zeros((2, len(level)))
-        for child in range(fanout):
-            at = np.flatnonzero(tree.exists[level, child] & ~tree.kept[level, child])
-            cell, row = level[at], tree.trims[level[at]]
-            scale = tree.acting[cell] / np.maximum(trims.responders[row], 1)
-            portion = tree.portions[cell, child]
-            even = visitors[cell] * portion
-            error = scale**2 * trims.responders[row] * _per_responder(tree, cell, task.tau)
-            error += even * (1.0 - portion) + doubt[cell] * portion**2
-            estimate, residents = scale * trims.estimates[row, child] - even, tree.acting[cell] - visitors[cell]
-            widths = tree.exists[cell].sum(axis=1)
-            for width in np.unique(widths).tolist():
-                some = np.flatnonzero(widths == width)
-                part = tree.children[cell[some], child]
-                expected = law.few_people(estimate[some], error[some], residents[some], depth=depth, fanout=width)
-                people[part], noise[part], common[part] = expected.mean, expected.variance, expected.common
-                unsure[part] = expected.mean - expected.surely
-                leaving[at[some]] += expected.mean
-                spread[at[some]] += expected.variance
+        at, child = np.nonzero(tree.exists[level] & ~tree.kept[level])
+        cell, part = level[at], tree.children[level[at], child]
+        row, portion, widths = tree.trims[cell], tree.portions[cell, child], tree.exists[cell].sum(axis=1)
+        scale, even = tree.acting[cell] / np.maximum(trims.responders[row], 1), visitors[cell] * portion
+        error = scale**2 * trims.responders[row] * _per_responder(tree, cell, task.tau)
+        error += even * (1.0 - portion) + doubt[cell] * portion**2
+        estimate, residents = scale * trims.estimates[row, child] - even, tree.acting[cell] - visitors[cell]
+        for width in np.unique(widths).tolist():
+            same = np.flatnonzero(widths == width)
+            expected = law.few_people(estimate[same], error[same], residents[same], depth=depth, fanout=width)
+            people[part[same]], noise[part[same]], common[part[same]] = expected[:3]
+            unsure[part[same]] = expected.mean - expected.surely
+        leaving = np.bincount(at, people[part], minlength=len(level))
+        spread = np.bincount(at, noise[part], minlength=len(level))
         ways = np.where(tree.kept[level], tree.portions[level], 0.0)
         ways /= ways.sum(axis=1, keepdims=True)
         for child in range(fanout):

@@ -178,7 +178,9 @@ class Mapped(WaysOut):
     def _answers(self, found: Counted) -> CountAnswers:
         moved = len(self.partition.trimmed_cells) > 0
         most = np.minimum(found.most, float(self.total))
-        return CountAnswers(found.value, np.sqrt(found.variance), moved, fewer=found.fewer, more=found.more, most=most)
+        exact = (found.variance == 0) & (found.fewer == found.more)
+        value = np.where(exact, np.rint(found.value), found.value)  # a sum of fractions is off by a rounding error
+        return CountAnswers(value, np.sqrt(found.variance), moved, fewer=found.fewer, more=found.more, most=most)
 
     def density(self, grid: tuple[int, ...], *, rounding: Rounding = None) -> Floats:
         """Expected number of participants in each cell of an even grid over the domain: float64[grid]."""
