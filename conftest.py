@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # tests fill all cores: further threads would only wait for one
 gc.disable()
 gc.set_threshold(20_000)  # new objects until somebody looks; 700 is for programs that make fewer
 
