@@ -33,7 +33,7 @@ test: $(VENV)/.test system .tools/node_modules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@mkdir -p .mypy_cache; $(BIN)/mypy > .mypy_cache/found.txt 2>&1 & types=$$!; \
-	$(BIN)/python -m pytest -n 5 --dist worksteal --durations 30 --durations-min 4; tests=$$?; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal --durations 30 --durations-min 4; tests=$$?; \
 	wait $$types; types=$$?; cat .mypy_cache/found.txt; exit $$((tests | types))
 
 # The fast tests: tests/unit and the doctests.

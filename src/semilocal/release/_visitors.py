@@ -108,7 +108,6 @@ def _per_responder(tree: Tree, cells: Integers, share: float | None = None) -> F
 def _follow(tree: Tree, law: Law) -> Population:
     """Follow the visitors under a law that is given."""
     task, trims = tree.partition.task, tree.partition.trims
-    fanout = tree.children.shape[1]
     people, noise, visitors, doubt, common, unsure = np.zeros((6, len(tree.cells)))
     for depth, level in enumerate(tree.levels):
         at, child = np.nonzero(tree.exists[level] & ~tree.kept[level])
@@ -127,11 +126,10 @@ def _follow(tree: Tree, law: Law) -> Population:
         spread = np.bincount(at, noise[part], minlength=len(level))
         ways = np.where(tree.kept[level], tree.portions[level], 0.0)
         ways /= ways.sum(axis=1, keepdims=True)
-        for child in range(fanout):
-            stay = tree.kept[level, child]
-            below = tree.children[level[stay], child]
-            visitors[below] = ((visitors[level] + leaving) * ways[:, child])[stay]
-            doubt[below] = ((doubt[level] + spread) * ways[:, child] ** 2)[stay]
+        stays, way = np.nonzero(tree.kept[level])
+        below, portion = tree.children[level[stays], way], ways[stays, way]
+        visitors[below] = (visitors[level] + leaving)[stays] * portion
+        doubt[below] = (doubt[level] + spread)[stays] * portion**2
     rate = _settle(tree, visitors)
     people *= rate
     regions = tree.is_region
