@@ -41,8 +41,8 @@ Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
     "Errors depend on where people live. Those of counts were 0.8 to 1.6 times the forecast in 19 of 21 cases (seven\n"
-    "files of real positions, three settings) and 2.4 and 3.8 times in two; those of means 0.1 to 2.6 times. With a file\n"
-    "of public positions of the place itself (--density FILE) the forecast is that of the file."
+    "files of real positions, three settings) and 2.4 and 3.8 times in two; those of means 0.1 to 2.6 times. With a\n"
+    "file of public positions of the place itself (--density FILE) the forecast is that of the file."
 )
 _PLAYS = 6
 _QUERIES = 400
