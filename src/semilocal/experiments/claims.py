@@ -165,13 +165,13 @@ def _rule_all(seed: int, sizes: tuple[int, ...]) -> tuple[Claim, Claim]:
         ).sum(axis=1)
         ours = float(np.sum(run.partition.crowds * 2 * (span / (epsilon / 2)) ** 2)) / n**2
         worse += ours > 2 * (200 / epsilon) ** 2 / n
-    trials = f"{min(regions)}" if min(regions) == max(regions) else f"{min(regions)} to {max(regions)}"
+    found = f"{min(regions)}" if min(regions) == max(regions) else f"{min(regions)} to {max(regions)}"
     return (
         Claim(
             "The algorithm as printed (split only if every child passes) gives a data-adaptive partition of "
             "N(0, 1.5²) in [-10, 10]²",
             False,
-            f"it stops at {trials} trials in all {len(regions)} settings (N = {', '.join(f'{n:,}' for n in sizes)}; "
+            f"it stops at {found} regions in all {len(regions)} settings (N = {', '.join(f'{n:,}' for n in sizes)}; "
             "ε = 0.5 … 12)",
             COMMAND,
         ),

@@ -100,7 +100,7 @@ def _draw(trials: dict[str, Trial], options: FigureOptions) -> Saved:
             assert partition is not None
             promised = promise_of(method, "values")
             kept = "crowd of k kept" if promised.k else "no crowd promised"
-            _boxes(grid[0, place], points, partition, f"{look(method).name}\n{len(partition):,} regions, {kept}")
+            _boxes(grid[0, place], points, partition, f"{look(method).name}\nregions: {len(partition):,}, {kept}")
             _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{_narrow(promised)}")
         for axes in grid[:, 0]:
             axes.set_ylabel("y")
