@@ -102,7 +102,7 @@ class MeanRelease(Promised):
     Attributes
     ----------
     value : float
-        The mean over the positions that participants act from, set right by what moving them likely did to it.
+        The mean over the positions that participants act from, corrected for what moving them likely did to it.
     acting : float
         Unbiased for the mean of f over the positions that participants act from.
     stderr : float
@@ -135,7 +135,7 @@ class MeanRelease(Promised):
 
     @property
     def value(self) -> float:
-        """The mean, set right by what moving participants likely did to it."""
+        """The mean, corrected for what moving participants likely did to it."""
         return self.acting + self.shift.likely / self.participants
 
     @property
