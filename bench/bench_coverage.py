@@ -94,7 +94,7 @@ def row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.
             found[kind].append(one)
     cells = []
     for rows in found.values():
-        asked, good, _ = np.array(rows).T
+        asked, good, *_ = np.array(rows).T
         mean, error = rate(good, asked) if asked.any() else (float("nan"), float("nan"))
         cells.append(f"{100 * mean:.1f} ({100 * error:.1f})" if asked.any() else "exact")
     return f"| {name} | {epsilon:g} | {' | '.join(cells)} |"

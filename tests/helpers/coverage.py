@@ -22,11 +22,12 @@ Counted = CountsRelease | PooledCounts
 
 
 class Covered(NamedTuple):
-    """Boxes of one kind in one run whose answers are not exact: how many, covered, and covered by half the width."""
+    """Boxes of one kind in one run whose answers are not exact: how many, covered, and by half and twice the width."""
 
     asked: int
     covered: int
     covered_by_half: int
+    covered_by_twice: int
 
 
 def boxes_of(points: Floats, result: Counted, rng: np.random.Generator, *, ordinary: int) -> dict[str, Floats]:
@@ -61,12 +62,8 @@ def coverage(
     assert ((ends[:, 0] <= answers.value) & (answers.value <= ends[:, 1])).all()
     for kind in by_kind:
         some = ~exact & (kinds == kind) & ((truth >= GRID_PEOPLE) | (kind != "grid cells"))
-        (low, high), true, quarter = ends[some].T, truth[some], (ends[some] @ [-0.25, 0.25])
-        found[kind] = Covered(
-            len(true),
-            int(np.count_nonzero((low <= true) & (true <= high))),
-            int(np.count_nonzero((low + quarter <= true) & (true <= high - quarter))),
-        )
+        true, away, half = truth[some], np.abs(truth[some] - ends[some].mean(axis=1)), ends[some] @ [-0.5, 0.5]
+        found[kind] = Covered(len(true), *(int(np.count_nonzero(away <= scale * half)) for scale in (1.0, 0.5, 2.0)))
     return found
 
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers
-from ._inside import Inside
+from ._inside import ALIKE, Inside
 from ._tree import NONE, Tree
 from ._visitors import Population
-from ._way_back import Step, WayBack, add
+from ._way_back import MOST, PEOPLE, SUMS, VARIANCE, Step, WayBack, add
 
 __all__ = ["BoxWalk"]
 
@@ -88,12 +88,12 @@ class BoxWalk(NamedTuple):
             moved.append([np.flatnonzero(differ[:, :, child].T).tolist() for child in range(fanout)])
         halved = [_narrower(sides[:, None, :, cells], tiles[..., cells]) for cells in regions]
         doubt = inside.noise + found.doubt / fanout**2
-        clumps = np.sqrt(spread.clumped[:, None] * np.maximum(inside.people**2 + doubt[:, None] - inside.people, 0.0))
+        clumps = np.sqrt(np.maximum(spread.unevenness(inside.people.T, doubt) - inside.people.T, 0.0))
         walk = BoxWalk(
             sides[0], sides[1], inverse, moved, halved, inner, tree.is_region, found.people, most,
             spread.unevenness(found.people, found.noise), np.ascontiguousarray(inside.slopes.T),
             (tiles - sides[0]) * inverse, np.ascontiguousarray(inside.people.T), np.full(inside.people.T.shape, np.inf),
-            np.ascontiguousarray(clumps.T), inside.noise * (fanout / (fanout - 1)), back,
+            np.ascontiguousarray(clumps), inside.noise * (fanout / (fanout - 1)), back,
         )  # fmt: skip
         # By the same operations as parts of them later: a child that is covered is covered to the last bit.
         for depth, cells in enumerate(regions):
@@ -103,8 +103,8 @@ class BoxWalk(NamedTuple):
         return walk
 
     def answer(self, queries: Floats) -> Floats:
-        """Sums of boxes float64[2, d, q], see :meth:`Counted.around`: float64[5, q]."""
-        out, children = np.zeros((5, queries.shape[2])), self.back.children
+        """Sums of boxes float64[2, d, q], see :meth:`Counted.around`: float64[4, q]."""
+        out, children = np.zeros((SUMS, queries.shape[2])), self.back.children
         query, cell = np.arange(queries.shape[2]), np.zeros(queries.shape[2], dtype=np.int64)
         every = range(2 * len(self.lower))
         met, cuts = self._cuts(
@@ -172,9 +172,9 @@ class BoxWalk(NamedTuple):
         whole, inner = cuts == 0, self.inner.take(cell)
         opened = inner & ~whole
         rows = np.flatnonzero(~opened)
-        add(out[3], query.take(rows), self.most.take(cell.take(rows)))
+        add(out[MOST], query.take(rows), self.most.take(cell.take(rows)))
         rows = np.flatnonzero(whole)
-        add(out[0], query.take(rows), self.people.take(cell.take(rows)))
+        add(out[PEOPLE], query.take(rows), self.people.take(cell.take(rows)))
         share, cut, region = whole.astype(np.float64), ~(whole | inner), self.region.take(cell)
         if len(rows := np.flatnonzero(cut & region)):
             share[rows] = self._cut_regions(out, queries, query.take(rows), cell.take(rows), depth)
@@ -195,8 +195,8 @@ class BoxWalk(NamedTuple):
         share = np.ones(len(cell))
         for axis, slopes in enumerate(self.slopes):
             share *= _between(*self._covered(queries, query, cell, axis), slopes.take(cell))
-        add(out[0], query, self.people.take(cell) * share)
-        add(out[1], query, self.uneven.take(cell) * share * (1.0 - share))
+        add(out[PEOPLE], query, self.people.take(cell) * share)
+        add(out[VARIANCE], query, self.uneven.take(cell) * share * (1.0 - share))
         return share
 
     def _cut_regions(self, out: Floats, queries: Floats, query: Integers, cell: Integers, depth: int) -> Floats:
@@ -206,17 +206,17 @@ class BoxWalk(NamedTuple):
         value, variance, uneven, total, squares = np.zeros((5, len(cell)))
         for part, living, whole, clumps in zip(parts, self.living, self.whole, self.clumps, strict=True):
             share = np.minimum(part / whole.take(cell), 1.0)
-            people, spread = living.take(cell), share * (1.0 - share)
+            people, spread, clump = living.take(cell), share * (1.0 - share), clumps.take(cell)
             total += share
             squares += share * share
             value += people * share
-            variance += people * spread
-            uneven += clumps.take(cell) * np.sqrt(spread)
-        # Children of a region err against each other, since their sum is known; they are uneven in the same way.
+            variance += (people + (1.0 - ALIKE) * clump * clump) * spread
+            uneven += clump * np.sqrt(spread)
+        # Children of a region err against each other, since their sum is known; they are uneven alike.
         apart = np.maximum(squares - total * total / fanout, 0.0)
-        variance += apart * self.noise.take(cell) + uneven * uneven
-        add(out[0], query, value)
-        add(out[1], query, variance)
+        variance += apart * self.noise.take(cell) + ALIKE * uneven * uneven
+        add(out[PEOPLE], query, value)
+        add(out[VARIANCE], query, variance)
         return _product([last - first for first, last in ends])
 
     def _in_children(self, ends: list[tuple[Floats, Floats]], cell: Integers, depth: int) -> list[Floats]:

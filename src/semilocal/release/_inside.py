@@ -4,6 +4,11 @@ They divide among the region's children as the last round estimates, pulled towa
 the cells on one side of a region hold more people than those on the other, its density is taken to be a slope. How far
 such slopes can be trusted is measured on the run's own divisions, and so is how unevenly people lie (_law.py).
 
+What slopes explain is no longer uncertain. The law says how unevenly cells of a depth divide, slopes included:
+``clumped``. Of regions, slopes explain x on average. What they leave there is about as much as the law says at the
+most; so they explain a share of x / (clumped + x) or more, and the rest of ``clumped`` is left. Children of a region
+have the slope in common; what is left is mostly each one's own.
+
 Knows a tree and its population. Knows no queries.
 """
 
@@ -13,12 +18,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Floats, Integers
+from ..arrays import Flags, Floats, Integers
+from ..hierarchy.base import ROOT
+from ._law import Law
 from ._tree import Tree
 from ._visitors import Population, divided
 from .spread import Spread
 
-__all__ = ["Inside", "overlap"]
+__all__ = ["ALIKE", "Inside", "overlap"]
+
+ALIKE = 0.25  # correlation of what is left in children of a region; -0.02 to 0.27 in files of real positions
+_STEEPEST = 2.0  # times what neighbours suggest: a region is one because it is steeper than most cells
 
 
 def overlap(lower: Floats, upper: Floats, boxes: Floats, slopes: Floats) -> Floats:
@@ -57,7 +67,7 @@ class Inside:
     noise : float64[n]
         Variance of each of them.
     spread : Spread
-        How unevenly people lie in the children of regions, and in trimmed parts; of each cell.
+        How unevenly people lie in the children of regions, and in trimmed parts, beyond slopes; of each cell.
     """
 
     slopes: Floats
@@ -82,16 +92,63 @@ class Inside:
         suggested = total[:, None] * (_expected(_shares(tree, boxes, slopes, known)) - even)
         strength = float(np.sum(suggested**2 / doubt[:, None]))
         agreement = float(np.sum(suggested * (estimates - total[:, None] * even) / doubt[:, None]))
-        trusted = slopes * (min(max(agreement / strength, 0.0), 1.0) if strength > 0 else 0.0)
+        trust = min(max(agreement / strength, 0.0), _STEEPEST) if strength > 0 else 0.0
+        trusted = np.clip(trust * slopes, -1.0, 1.0)
         shares, people, errors = np.ones((number, fanout)), np.zeros((number, fanout)), np.zeros(number)
         shares[regions] = _shares(tree, boxes, trusted, regions)
         filled, unknown = np.full((number, fanout), 0.0), np.full(number, np.inf)
         filled[known], unknown[known] = estimates, noise
-        people[regions], errors[regions] = found.law.spread(tree.depths[regions], fanout).divide(
-            found.people[regions], filled[regions], unknown[regions], _expected(shares[regions])
+        expected = _expected(shares[regions])
+        explained = (fanout * (expected**2).sum(axis=1) - 1.0) * _told(tree, tree.boxes[regions])
+        left = _beyond(found.law, tree.depths[regions], explained, fanout)
+        people[regions], errors[regions] = left.divide(
+            found.people[regions], filled[regions], unknown[regions], expected
         )
-        uneven = found.law.spread(tree.depths + tree.is_region, fanout)
-        return Inside(trusted, boxes, shares, people, errors, uneven)
+        return Inside(trusted, boxes, shares, people, errors, _uneven(tree, found.law, boxes, trusted))
+
+
+def _beyond(law: Law, depths: Integers, explained: Floats, fanout: int) -> Spread:
+    """How unevenly cells of these depths divide beyond what slopes explain.
+
+    ``explained`` is fanout - 1 times the chance, by slopes alone, that two people are in the same place.
+    """
+    clumped, number = law.spread(depths, fanout).clumped, np.maximum(np.bincount(depths), 1)
+    slopes = (np.bincount(depths, explained) / number)[depths] / (fanout - 1)
+    left = np.divide(clumped**2, clumped + slopes, out=np.zeros(len(depths)), where=clumped > 0)
+    return Spread((1.0 + (fanout - 1) * left) / fanout, fanout)
+
+
+def _uneven(tree: Tree, law: Law, boxes: Floats, slopes: Floats) -> Spread:
+    """How unevenly people lie in the children of regions and in trimmed parts, beyond slopes; of each cell."""
+    fanout, together = tree.children.shape[1], np.full(len(tree.cells), 0.5)
+    for cells in (tree.is_region, tree.is_part):
+        rows = np.flatnonzero(cells)
+        part = boxes[rows, 0]  # a region's first child, or the trimmed part itself
+        steep = slopes[rows] * (part[:, 1] - part[:, 0]) / (tree.boxes[rows, 1] - tree.boxes[rows, 0]) / 2.0
+        depths = tree.depths[rows] + tree.is_region[rows]
+        squares = np.where(_halved(tree, depths), 1.0 + steep**2, 1.0).prod(axis=1)
+        together[rows] = _beyond(law, depths, (squares - 1.0) * _told(tree, part), fanout).together
+    return Spread(np.maximum(together, 1.0 / fanout), fanout)
+
+
+def _told(tree: Tree, boxes: Floats) -> Floats:
+    """How much slopes tell about boxes: nothing if positions lie on a lattice that has one line in them. float64[m]."""
+    if not tree.lattice.steps:
+        return np.ones(len(boxes))
+    return np.asarray(1.0 - 1.0 / np.maximum((boxes[:, 1] - boxes[:, 0]).min(axis=1), 1.0))  # measured in lines
+
+
+def _halved(tree: Tree, depths: Integers) -> Flags:
+    """On which axes cells of these depths are divided: bool[m, d]."""
+    hierarchy = tree.partition.task.hierarchy
+    out = np.zeros((len(depths), tree.boxes.shape[2]), dtype=bool)
+    cell = np.array([ROOT], dtype=np.uint64)
+    for depth in range(min(int(depths.max(initial=0)) + 1, hierarchy.max_depth)):
+        child = hierarchy.child(cell, np.zeros(1, dtype=np.int64))
+        (outer,), (inner,) = hierarchy.boxes(cell), hierarchy.boxes(child)
+        out[depths == depth] = inner[1] - inner[0] < outer[1] - outer[0]
+        cell = child
+    return out
 
 
 def _last_round(tree: Tree, found: Population) -> tuple[Integers, Floats, Floats]:

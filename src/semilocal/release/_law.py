@@ -27,7 +27,7 @@ import numpy as np
 from ..arrays import Floats, Integers
 from .spread import Spread
 
-__all__ = ["LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Expected", "Law", "learn"]
+__all__ = ["LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Doubt", "Expected", "Law", "learn"]
 
 _HALF = 40  # bins for shares below one half, and as many above; the smaller the share, the narrower
 _FAR = 5.0  # an estimate so many standard errors outside says no more than a nearer one
@@ -50,8 +50,8 @@ class Expected(NamedTuple):
     mean, variance
         Given the law.
     common
-        Standard deviation of the mean over the laws that are possible. It is the same doubt in all parts, so that it
-        adds up where chance averages out.
+        Standard deviation of the mean over the laws that are possible. It is the same doubt in all parts of a depth,
+        and nearly the same at neighbouring depths, so that it adds up where chance averages out (:class:`Doubt`).
     surely
         So many or more are there with three chances in four: best if people where nobody is are thrice as bad as people
         left out.
@@ -70,15 +70,18 @@ class Law(NamedTuple):
     ----------
     chance : float64[depths, widths, middles]
         Chance of each width and middle, which adds up to 1 for every depth. Deeper cells are like the last ones.
+    alike : float64[depths]
+        Correlation of what is not known about the middle of a depth and of the next one; 1 for the last.
     """
 
     chance: Floats
+    alike: Floats
 
     def spread(self, depths: Integers, fanout: int) -> Spread:
         """How unevenly cells of these depths divide, int64[m], on average over the laws that are possible."""
         levels = np.tensordot(self.chance, _mixtures(), 2)
         together = levels @ ((np.exp2(LEVELS) + 1.0) / (fanout * np.exp2(LEVELS) + 1.0))
-        return Spread(np.clip(together, 1.0 / fanout, 1.0)[self._row(depths)], fanout)
+        return Spread(np.clip(together, 1.0 / fanout, 1.0)[self.row(depths)], fanout)
 
     def few_people(self, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Expected:
         """How many people a child of cells has, given a noisy estimate.
@@ -96,7 +99,7 @@ class Law(NamedTuple):
             batches = (slice(start, start + _AT_ONCE) for start in range(0, len(estimate), _AT_ONCE))
             found = [self.few_people(estimate[b], noise[b], most[b], depth=depth, fanout=fanout) for b in batches]
             return Expected(*np.concatenate(found, axis=1))
-        size, edges, chance = np.maximum(most, 1.0), _edges(), self.chance[self._row(depth)]
+        size, edges, chance = np.maximum(most, 1.0), _edges(), self.chance[self.row(depth)]
         kernel, masses = _kernel(size, estimate, noise), _masses(fanout)
         share = (edges[1:] + edges[:-1]) / 2.0
         people = size[:, None] * share
@@ -113,11 +116,34 @@ class Law(NamedTuple):
         common = np.sqrt((means - middle[:, None]) ** 2 @ weight)
         return Expected(middle, variance, common, size * _quantile(kernel * (weight @ laws)))
 
-    def _row(self, depth: Integers | int) -> Integers:
+    def row(self, depth: Integers | int) -> Integers:
+        """Which row of the arrays a depth has."""
         return np.minimum(depth, len(self.chance) - 1)
 
 
-UNKNOWN = Law(np.full((1, len(WIDTHS), len(MIDDLES)), 1.0 / (len(WIDTHS) * len(MIDDLES))))
+UNKNOWN = Law(np.full((1, len(WIDTHS), len(MIDDLES)), 1.0 / (len(WIDTHS) * len(MIDDLES))), np.ones(1))
+
+
+class Doubt:
+    """Variance of q sums over parts by the doubt about the law, from the deepest parts up.
+
+    Depths that lie apart are as alike as all the steps between them.
+
+    Parameters
+    ----------
+    law : Law
+    number : int
+        q
+    """
+
+    def __init__(self, law: Law, number: int) -> None:
+        self.variance, self._deeper, self._law = np.zeros(number), np.zeros(number), law
+
+    def add(self, depth: int, numbers: Floats) -> None:
+        """Add what cells of a depth take of the standard deviations of their parts, float64[q]; one depth at a time."""
+        self._deeper *= self._law.alike[self._law.row(depth)]
+        self.variance += numbers * (numbers + 2.0 * self._deeper)
+        self._deeper += numbers
 
 
 def learn(depths: Integers, people: Floats, estimates: Floats, noise: Floats) -> Law:
@@ -150,14 +176,14 @@ def learn(depths: Integers, people: Floats, estimates: Floats, noise: Floats) ->
         for child in given.T[:-1]:
             found = np.log(np.maximum(_kernel(people[cells], child, noise[cells]) @ laws.T, np.finfo(float).tiny))
             np.add.at(logs, depths[cells], step * found)
-    return Law(_chain(logs.reshape(-1, len(WIDTHS), len(MIDDLES))))
+    return _chain(logs.reshape(-1, len(WIDTHS), len(MIDDLES)))
 
 
-def _chain(logs: Floats) -> Floats:
-    """Chances of widths and middles, given the log-likelihood of each depth's divisions: both float64[depths, w, m]."""
+def _chain(logs: Floats) -> Law:
+    """The law, given the log-likelihood of each depth's divisions for every width and middle: float64[depths, w, m]."""
     highest = logs.max(axis=2, keepdims=True)
     likelihood = np.exp(logs - highest)
-    found = np.empty((len(_STEPS), *logs.shape))
+    found, together = np.empty((len(_STEPS), *logs.shape)), np.zeros((len(_STEPS), *logs.shape[:2]))
     evidence = np.tile(highest.sum(axis=(0, 2)), (len(_STEPS), 1))
     for row, step in enumerate(_STEPS):
         move = np.exp(-0.5 * ((MIDDLES - MIDDLES[:, None]) / step) ** 2)
@@ -169,12 +195,22 @@ def _chain(logs: Floats) -> Floats:
             evidence[row] += np.log(total[:, 0])
             before[depth + 1 : depth + 2] = (both / total) @ move
         for depth in range(len(logs) - 1, 0, -1):
-            both = (after[depth] * likelihood[depth]) @ move.T
+            here, there = before[depth - 1] * likelihood[depth - 1], after[depth] * likelihood[depth]
+            both = there @ move.T
             after[depth - 1] = both / both.max(axis=1, keepdims=True)
+            products = (here * MIDDLES * ((there * MIDDLES) @ move.T)).sum(axis=1)  # of the middles of both depths
+            together[row, depth - 1] = products / (here * both).sum(axis=1)
         here = before * likelihood * after
         found[row] = here / here.sum(axis=2, keepdims=True)
     weight = np.exp(evidence - evidence.max())
-    return np.asarray(np.einsum("sw,sdwm->dwm", weight / weight.sum(), found))
+    weight /= weight.sum()
+    chance = np.einsum("sw,sdwm->dwm", weight, found)
+    middle, square = (chance.sum(axis=1) @ power for power in (MIDDLES, MIDDLES**2))
+    error = np.sqrt(np.maximum(square - middle**2, np.finfo(float).tiny))
+    alike = np.ones(len(logs))
+    product = np.einsum("sw,sdw->d", weight, together)[:-1] - middle[:-1] * middle[1:]
+    alike[:-1] = np.clip(product / (error[:-1] * error[1:]), 0.0, 1.0)
+    return Law(chance, alike)
 
 
 def _kernel(people: Floats, estimate: Floats, noise: Floats) -> Floats:

@@ -38,6 +38,7 @@ from ..pooled import noise
 from ..pooled.play import Tree as PooledTree
 from ._lattice import NOT_ROUNDED, ON_A_LINE, Lattice
 from ._tree import Tree
+from ._visitors import Population, divided, population
 
 __all__ = ["Divisions", "divisions_of", "likely_lattice", "possible_lattice"]
 
@@ -72,12 +73,19 @@ class Divisions(NamedTuple):
     noise: Floats
 
 
-def divisions_of(tree: PooledTree | Tree) -> Iterator[Divisions]:
-    """All divisions that a run published, from the root down; none where cells are not halved."""
+def divisions_of(tree: PooledTree | Tree, found: Population | None = None) -> Iterator[Divisions]:
+    """All divisions that a run published, from the root down; none where cells are not halved.
+
+    Parameters
+    ----------
+    tree : PooledTree or Tree
+    found : Population, optional
+        Who lives in the cells of a :class:`Tree`, if that is known already.
+    """
     hierarchy = (tree if isinstance(tree, PooledTree) else tree.partition).task.hierarchy
     if not isinstance(hierarchy, BinaryTree):
         return
-    for cells, size, first, variance in _pooled(tree) if isinstance(tree, PooledTree) else _public(tree):
+    for cells, size, first, variance in _pooled(tree) if isinstance(tree, PooledTree) else _public(tree, found):
         if len(cells):
             every = slice(None, None, -(-len(cells) // _MOST_CELLS))
             axis = int(hierarchy.depth(cells[:1])[0]) % hierarchy.box.dimensions
@@ -93,9 +101,12 @@ def _pooled(tree: PooledTree) -> Iterator[tuple[Cells, Floats, Floats, Floats]]:
         yield level.cells[level.opened], size, (size + difference) / 2.0, variance
 
 
-def _public(tree: Tree) -> Iterator[tuple[Cells, Floats, Floats, Floats]]:
-    for level in tree.levels:
-        yield tree.cells[level], tree.acting[level], tree.acting[tree.children[level, 0]], np.zeros(len(level))
+def _public(tree: Tree, found: Population | None) -> Iterator[tuple[Cells, Floats, Floats, Floats]]:
+    some = divided(tree, found or population(tree))
+    depths = tree.depths[some.cells]
+    for depth in range(int(depths.max(initial=-1)) + 1):
+        rows = depths == depth
+        yield tree.cells[some.cells[rows]], some.people[rows], some.estimates[rows, 0], some.noise[rows]
 
 
 def likely_lattice(divisions: Iterable[Divisions], box: Box) -> Lattice:

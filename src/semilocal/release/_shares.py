@@ -23,9 +23,11 @@ from ..pooled import noise
 from ..pooled.estimate import Estimates
 from ..pooled.rule import last_opened
 from ._areas import Asked
+from ._law import Doubt
 from ._tree import Tree
 from ._visitors import Population, divided
 from ._walk import Counted
+from ._way_back import SUMS
 from .spread import Spread, fit
 
 __all__ = ["PooledShares", "PublicShares"]
@@ -80,10 +82,10 @@ class PublicShares:
 
     def _count(self, questions: Iterable[_Question]) -> Counted:
         parts = [self._answer(shares_of) for shares_of in questions]
-        return Counted.around(np.concatenate([np.empty((5, 0)), *parts], axis=1))
+        return Counted.around(np.concatenate([np.empty((SUMS, 0)), *parts], axis=1))
 
     def _answer(self, shares_of: _Question) -> Floats:
-        """What :meth:`Counted.around` takes: float64[5, q]."""
+        """What :meth:`Counted.around` takes: float64[4, q]."""
         tree, found, tiles = self.tree, self.found, self.tiles
         parts = np.flatnonzero(tree.is_part)
         taken = shares_of(tiles.cells)
@@ -95,8 +97,8 @@ class PublicShares:
         # Who act from a cell is the largest number that may live there; no limit is known for trimmed parts.
         ends = np.append(tiles.region, parts)
         most = np.where(shares[:, ends] > 0, np.where(tree.is_part, np.inf, tree.acting)[ends], 0.0).sum(axis=1)
-        common, unsure = np.zeros((2, len(taken)))
-        for level in reversed(tree.levels):
+        unsure, doubt = np.zeros(len(taken)), Doubt(found.law, len(taken))
+        for depth, level in reversed(list(enumerate(tree.levels))):
             children, kept = tree.children[level], tree.kept[level]
             ways = np.where(kept, tree.portions[level], 0.0)
             ways /= ways.sum(axis=1, keepdims=True)
@@ -106,9 +108,9 @@ class PublicShares:
             row, child = np.nonzero(tree.exists[level] & ~kept)
             part, net = children[row, child], below[:, row, child] - here[:, row]
             variance += net**2 @ found.noise[part]
-            common += net @ found.common[part]
             unsure += net @ found.unsure[part]
-        return np.stack([value, variance, common, most, unsure])
+            doubt.add(depth, net @ found.common[part])
+        return np.stack([value, variance + doubt.variance, most, unsure])
 
     def _inside(self, taken: Floats) -> Floats:
         """What places inside tiles add to the variance, given the shares float64[q, t]: float64[q]."""

@@ -18,6 +18,7 @@ from ..functions import BoundedFunction
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import Column
 from ..protocol.partition import Partition
+from ._law import Doubt
 from ._tree import NONE, Tree
 from ._visitors import Population, population
 
@@ -64,8 +65,11 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     there = np.maximum(sent_square[parts] - sent[parts] ** 2, 0.0)
     variance = found.noise[parts] * change**2 + people * there
     variance += (people + clumped * (people**2 + found.noise[parts])) * here
-    middle, common = float(people @ change), float(found.common[parts] @ change)
-    return Shift(middle - float(found.unsure[parts] @ change), middle, float(variance.sum()) + common**2)
+    doubt, depths = Doubt(found.law, 1), tree.depths[parts] - 1  # those of the cells that were trimmed
+    for depth in range(int(depths.max()), -1, -1):
+        doubt.add(depth, np.atleast_1d(found.common[parts] @ np.where(depths == depth, change, 0.0)))
+    middle = float(people @ change)
+    return Shift(middle - float(found.unsure[parts] @ change), middle, float(variance.sum()) + float(doubt.variance[0]))
 
 
 @lru_cache(maxsize=1)

@@ -19,10 +19,10 @@ from ..arrays import Floats, Integers, on_all_cores
 from ..geometry.polygons import Polygons
 from ._areas import Asked
 from ._box_walk import BoxWalk
-from ._inside import Inside
+from ._inside import ALIKE, Inside
 from ._tree import NONE, Tree
 from ._visitors import Population
-from ._way_back import Step, WayBack, add
+from ._way_back import MOST, PEOPLE, SUMS, VARIANCE, Step, WayBack, add
 
 __all__ = ["Counted", "Walk"]
 
@@ -44,13 +44,9 @@ class Counted(NamedTuple):
 
     @staticmethod
     def around(sums: Floats) -> Counted:
-        """Public regions, by what walks add up: float64[5, q].
-
-        The people expected; their variance; their standard deviation by the doubt about the law; the most; and by how
-        much the people expected exceed those who are surely there.
-        """
-        middle, variance, common, most, unsure = sums
-        return Counted(np.maximum(middle - unsure, 0.0), variance + common**2, middle, middle, most)
+        """Public regions, by what walks add up (``_way_back``): float64[4, q]."""
+        middle, variance, most, unsure = sums
+        return Counted(np.maximum(middle - unsure, 0.0), variance, middle, middle, most)
 
     @staticmethod
     def between(value: Floats, variance: Floats, second: Floats, most: float) -> Counted:
@@ -105,7 +101,7 @@ class Walk:
 
     def query(self, asked: Asked) -> Counted:
         """People in boxes float64[q, 2, d] or in polygons."""
-        answer = np.zeros((5, len(asked)))
+        answer = np.zeros((SUMS, len(asked)))
         if isinstance(asked, Polygons):
             for some in asked.batches():
                 answer[:, some] = self._answer(asked.take(some))
@@ -120,7 +116,7 @@ class Walk:
         return Counted.around(answer)
 
     def _answer(self, areas: Polygons) -> Floats:
-        answer = np.zeros((5, len(areas)))
+        answer = np.zeros((SUMS, len(areas)))
         steps: list[Step] = []
         query, cell = np.arange(len(areas)), np.zeros(len(areas), dtype=np.int64)
         left, opened, _ = self._meet(answer, areas, query, cell)
@@ -145,12 +141,12 @@ class Walk:
         tree = self.tree
         inner, meets, holds = areas.within(tree.boxes[cell])
         whole, cut = np.flatnonzero(holds), np.flatnonzero(meets & ~holds)
-        add(answer[0], query[whole], self.found.people[cell[whole]])
-        add(answer[3], query[whole], self._most[cell[whole]])
+        add(answer[PEOPLE], query[whole], self.found.people[cell[whole]])
+        add(answer[MOST], query[whole], self._most[cell[whole]])
         shares = holds.astype(np.float64)
         ends = tree.children[cell[cut], 0] == NONE
         opened, cut = cut[~ends], cut[ends]
-        add(answer[3], query[cut], self._most[cell[cut]])
+        add(answer[MOST], query[cut], self._most[cell[cut]])
         region = tree.regions[cell[cut]] != NONE
         for rows, take in ((cut[region], self._cut_regions), (cut[~region], self._cut_parts)):
             shares[rows] = take(answer, inner.take(rows), query[rows], cell[rows])
@@ -180,20 +176,22 @@ class Walk:
             whole = inside.shares[cell, child]
             share = np.minimum(np.divide(taken, whole, out=np.zeros(len(cell)), where=whole > 0), 1.0)
             value += people * share
-            variance += people * share * (1.0 - share)
-            uneven += np.sqrt(inside.spread.take(cell).excess(people, share, doubt))
+            excess = inside.spread.take(cell).excess(people, share, doubt)
+            variance += people * share * (1.0 - share) + (1.0 - ALIKE) * excess
+            uneven += np.sqrt(excess)
             total += share
             squares += share * share
-        # Children of a region err against each other, since their sum is known; they are uneven in the same way.
-        variance += np.maximum(squares - total**2 / fanout, 0.0) * fanout / (fanout - 1) * noise + uneven**2
-        add(answer[0], query, value)
-        add(answer[1], query, variance)
+        # Children of a region err against each other, since their sum is known; they are uneven alike.
+        apart = np.maximum(squares - total**2 / fanout, 0.0) * fanout / (fanout - 1)
+        variance += apart * noise + ALIKE * uneven**2
+        add(answer[PEOPLE], query, value)
+        add(answer[VARIANCE], query, variance)
         return areas.tile_share(region, region, np.zeros(slopes.shape))
 
     def _cut_parts(self, answer: Floats, areas: Polygons, query: Integers, cell: Integers) -> Floats:
         people, noise = self.found.people[cell], self.found.noise[cell]
         box = self.tree.boxes[cell]
         share = areas.tile_share(box, box, self.inside.slopes[cell])
-        add(answer[0], query, people * share)
-        add(answer[1], query, self.inside.spread.take(cell).variance(people, share, noise))
+        add(answer[PEOPLE], query, people * share)
+        add(answer[VARIANCE], query, self.inside.spread.take(cell).variance(people, share, noise))
         return share

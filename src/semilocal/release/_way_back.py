@@ -14,10 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Flags, Floats, Integers
+from ._law import Doubt
 from ._tree import NONE, Tree
 from ._visitors import Population
 
-__all__ = ["Step", "WayBack", "add"]
+__all__ = ["MOST", "PEOPLE", "SUMS", "UNSURE", "VARIANCE", "Step", "WayBack", "add"]
+
+# What walks add up for each query: the people expected; their variance; the most that there may be; and by how much the
+# people expected exceed those who are surely there.
+SUMS = 4
+PEOPLE, VARIANCE, MOST, UNSURE = range(SUMS)
 
 
 class Step(NamedTuple):
@@ -55,9 +61,9 @@ class WayBack(NamedTuple):
         return WayBack(kept, tree.trims != NONE, np.ascontiguousarray(tree.children.T), found)
 
     def go(self, answer: Floats, steps: list[Step]) -> None:
-        """Add to what people in trimmed parts make uncertain, ``answer[[1, 2, 4]]``, from the deepest level up."""
-        found, below = self.found, np.empty(0)
-        for query, cell, shares, deeper in reversed(steps):
+        """Add what people in trimmed parts make uncertain, from the deepest level up."""
+        found, below, doubt = self.found, np.empty(0), Doubt(self.found.law, answer.shape[1])
+        for depth, (query, cell, shares, deeper) in reversed(list(enumerate(steps))):
             shares[deeper] = below
             below, squares = np.zeros((2, len(cell)))
             kept = [numbers.take(cell) for numbers in self.kept]
@@ -69,16 +75,16 @@ class WayBack(NamedTuple):
             squares -= below * below
             np.maximum(squares, 0.0, out=squares)
             squares *= found.visitors.take(cell)
-            add(answer[1], query, squares)
-            trimmed = np.flatnonzero(self.trimmed.take(cell))
-            if not len(trimmed):
-                continue
+            add(answer[VARIANCE], query, squares)
+            trimmed, common = np.flatnonzero(self.trimmed.take(cell)), np.zeros(answer.shape[1])
             for share, stays, children in zip(shares, kept, self.children, strict=True):
                 pair = trimmed[stays.take(trimmed) == 0.0]
                 part, net = children.take(cell.take(pair)), share.take(pair) - below.take(pair)
-                add(answer[1], query.take(pair), net**2 * found.noise.take(part))
-                add(answer[2], query.take(pair), net * found.common.take(part))
-                add(answer[4], query.take(pair), net * found.unsure.take(part))
+                add(answer[VARIANCE], query.take(pair), net**2 * found.noise.take(part))
+                add(answer[UNSURE], query.take(pair), net * found.unsure.take(part))
+                add(common, query.take(pair), net * found.common.take(part))
+            doubt.add(depth, common)
+        answer[VARIANCE] += doubt.variance
 
 
 def add(total: Floats, query: Integers, numbers: Floats) -> None:

@@ -94,13 +94,13 @@ class CountAnswers(Answers):
 
     __repr__ = short_repr
 
-    def as_likely_as(self, second: CountAnswers) -> CountAnswers:
-        """These answers, if those of a second model may as well be the right ones.
+    def allowing_for(self, second: CountAnswers) -> CountAnswers:
+        """These answers with standard errors that hold if those of a second model are the right ones, too.
 
-        Half of the mean square error around the values is that of the second model: its own, and its distance. Answers
-        that are exact in both stay so.
+        The mean square error around the values is then the second model's own, and its distance. Answers that are exact
+        in both stay so.
         """
-        square = (self.stderr**2 + second.stderr**2 + (self.value - second.value) ** 2) / 2
+        square = np.maximum(self.stderr**2, second.stderr**2 + (self.value - second.value) ** 2)
         exact = (self.stderr == 0) & (second.stderr == 0)
         return replace(self, stderr=np.where(exact, 0.0, np.sqrt(square)))
 

@@ -140,7 +140,7 @@ class Mapped(WaysOut):
             return self._ask(asked, NOT_ROUNDED)
         answers = self._ask(asked, self._found_lattice)
         if not self._found_lattice.steps and self._possible_lattice.steps:
-            return answers.as_likely_as(self._ask(asked, self._possible_lattice))
+            return answers.allowing_for(self._ask(asked, self._possible_lattice))
         return answers
 
     def _ask(self, asked: Asked, lattice: Lattice) -> CountAnswers:
@@ -157,7 +157,9 @@ class Mapped(WaysOut):
     def _divisions(self) -> list[Divisions]:
         """What the run published of how its cells divide, from the root down."""
         partition = self.partition
-        return list(divisions_of(self._people[0] if isinstance(partition, Partition) else partition.estimates.tree))
+        if isinstance(partition, Partition):
+            return list(divisions_of(*self._people))
+        return list(divisions_of(partition.estimates.tree))
 
     @cached_property
     def _possible_lattice(self) -> Lattice:

@@ -16,7 +16,7 @@ from semilocal.protocol.messages import Closed
 from semilocal.protocol.partition import Partition
 from semilocal.protocol.promise import promise
 from semilocal.release import counts
-from semilocal.release._inside import overlap
+from semilocal.release._inside import ALIKE, overlap
 from semilocal.release._tree import NONE, Tree
 from semilocal.release._visitors import population
 from semilocal.release._walk import Walk
@@ -104,10 +104,10 @@ def walk_of(partition: Partition) -> Walk:
     return Walk.of(tree, population(tree))
 
 
-def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, float, float, float]:
-    """People, variance, doubts (common, unsure) and landing share of one cell, by recursion down the whole tree."""
+def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floats, float, float]:
+    """People, variance, doubts (common for each depth, unsure), landing share of a cell: recursion down the tree."""
     tree, found, inside = walk.tree, walk.found, walk.inside
-    clumped = float(inside.spread.clumped[cell])
+    clumped, nothing = float(inside.spread.clumped[cell]), np.zeros(len(tree.levels))
     box = tree.boxes[cell]
 
     def share(lower: Floats, upper: Floats, slopes: Floats) -> float:
@@ -123,7 +123,7 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, floa
         taken, people = share(query[0], query[1], inside.slopes[cell]), found.people[cell]
         variance = people * taken * (1 - taken)
         pairs = max(people**2 + found.noise[cell] - people, 0.0)
-        return people * taken, variance + clumped * pairs * taken * (1 - taken), 0.0, 0.0, taken
+        return people * taken, variance + clumped * pairs * taken * (1 - taken), nothing, 0.0, taken
     if tree.is_region[cell]:
         shares, slopes = [], inside.slopes[cell]
         for lower, upper in inside.boxes[cell]:
@@ -136,17 +136,19 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, floa
         clumps = [
             (clumped * max(n**2 + doubt - n, 0.0) * s * (1 - s)) ** 0.5 for n, s in zip(people, shares, strict=True)
         ]
-        return float(people @ shares), variance + sum(clumps) ** 2, 0.0, 0.0, share(query[0], query[1], flat)
+        variance += (1 - ALIKE) * sum(one**2 for one in clumps) + ALIKE * sum(clumps) ** 2
+        return float(people @ shares), variance, nothing, 0.0, share(query[0], query[1], flat)
     results = [oracle(walk, query, int(child)) for child in tree.children[cell]]
     kept = tree.kept[cell]
     landing = np.array([result[4] for result in results])
     land = float(landing[kept].mean())
-    value, variance, common, unsure = (float(sum(result[index] for result in results)) for index in range(4))
+    value, variance, unsure = (float(sum(result[index] for result in results)) for index in (0, 1, 3))
+    common = np.sum([result[2] for result in results], axis=0)
     variance += found.visitors[cell] * float(np.mean(landing[kept] ** 2) - land**2)
     for child, stays, there in zip(tree.children[cell], kept, landing, strict=True):
         if not stays:
             variance += (there - land) ** 2 * found.noise[child]
-            common += (there - land) * found.common[child]
+            common[tree.depths[cell]] += (there - land) * found.common[child]
             unsure += (there - land) * found.unsure[child]
     return value, variance, common, unsure, land
 
@@ -160,12 +162,15 @@ def test_answers_are_what_plain_recursion_gives(options: dict[str, Any]) -> None
     lower = rng.random((25, 2)) * 0.8 - 0.1
     some = run.partition.boxes[::7]
     queries = np.concatenate([some, np.stack([lower, lower + rng.random((25, 2)) * 0.6], axis=1)])
-    found = walk.query(queries)
+    found, law = walk.query(queries), walk.found.law
+    depths = np.arange(len(walk.tree.levels))
+    steps = np.array([[np.prod(law.alike[law.row(np.arange(a, b))]) for b in depths] for a in depths])
+    alike = np.triu(steps) + np.triu(steps, 1).T  # of two depths: all the steps between them
     for row, query in enumerate(queries):
         value, variance, common, unsure, _ = oracle(walk, query)
         assert found.value[row] == pytest.approx(max(value - unsure, 0.0), abs=1e-6)
         assert found.fewer[row] == found.more[row] == pytest.approx(value, abs=1e-6)
-        assert found.variance[row] == pytest.approx(variance + common**2, rel=1e-6, abs=1e-6)
+        assert found.variance[row] == pytest.approx(variance + common @ alike @ common, rel=1e-6, abs=1e-6)
 
 
 def test_a_tree_has_every_participant_once_on_every_level() -> None:

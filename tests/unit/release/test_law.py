@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import beta, betabinom, norm
 
-from semilocal.release._law import LEVELS, MIDDLES, UNKNOWN, WIDTHS, Law, learn
+from semilocal.release._law import LEVELS, MIDDLES, UNKNOWN, WIDTHS, Doubt, Law, learn
 
 Floats = npt.NDArray[np.float64]
 
@@ -17,7 +17,7 @@ def certain(width: float, *middles: float) -> Law:
     chance = np.zeros((len(middles), *UNKNOWN.chance.shape[1:]))
     for depth, middle in enumerate(middles):
         chance[depth, WIDTHS.tolist().index(width), MIDDLES.tolist().index(middle)] = 1.0
-    return Law(chance)
+    return Law(chance, np.ones(len(middles)))
 
 
 def levels(width: float, middle: float) -> tuple[Floats, Floats]:
@@ -54,7 +54,7 @@ def test_people_in_a_part_are_what_sums_over_all_numbers_say(
 
 def test_doubt_about_the_law_is_common_to_all_parts() -> None:
     """Two laws are possible. Oracle: the means under each."""
-    both = Law((certain(0.25, -4.0).chance + 3.0 * certain(0.25, 0.0).chance) / 4.0)
+    both = Law((certain(0.25, -4.0).chance + 3.0 * certain(0.25, 0.0).chance) / 4.0, np.ones(1))
     some = np.array([10.0, 60.0]), np.array([400.0, 900.0]), np.array([500.0, 800.0])
     low, high = (certain(0.25, middle).few_people(*some, depth=0, fanout=2) for middle in (-4.0, 0.0))
     found = both.few_people(*some, depth=0, fanout=2)
@@ -142,9 +142,9 @@ def test_few_cells_leave_doubt_and_many_take_it_away() -> None:
     rng = np.random.default_rng(72)
     doubts = []
     for cells in (3, 30, 600):
-        chance = learn(*run(rng, 0.75, [0.0, 0.0, 0.0], cells)).chance
-        assert chance.sum(axis=(1, 2)) == pytest.approx(1.0)
-        doubts.append(float(np.mean(chance.sum(axis=1) @ MIDDLES**2 - middle_of(Law(chance)) ** 2)))
+        law = learn(*run(rng, 0.75, [0.0, 0.0, 0.0], cells))
+        assert law.chance.sum(axis=(1, 2)) == pytest.approx(1.0)
+        doubts.append(float(np.mean(law.chance.sum(axis=1) @ MIDDLES**2 - middle_of(law) ** 2)))
     assert doubts[0] > 3.0 * doubts[1] > 9.0 * doubts[2]
 
 
@@ -163,3 +163,44 @@ def test_nothing_to_learn_from_leaves_everything_possible() -> None:
         nothing = np.full((rows, 2), np.nan)
         found = learn(np.zeros(rows, dtype=np.int64), np.ones(rows), nothing, np.ones(rows))
         assert np.array_equal(found.chance, UNKNOWN.chance)
+
+
+def test_depths_are_alike_as_far_as_nothing_tells_them_apart() -> None:
+    """Oracle: all ways of two middles, one by one. A depth without cells is nearly like its neighbours."""
+    rng = np.random.default_rng(74)
+    depths, people, children, noise = run(rng, 0.75, [0.0, 1.0], 40)
+    alone = np.zeros(40, dtype=np.int64)
+    each = (learn(alone, people[rows], children[rows], noise[rows]) for rows in (depths == 0, depths == 1))
+    logs = [law.chance[0] for law in each]  # of one depth alone: its likelihood, up to a factor
+    total, moments = 0.0, np.zeros(5)
+    for step in (0.25, 0.5, 1.0):
+        move = np.exp(-0.5 * ((MIDDLES - MIDDLES[:, None]) / step) ** 2)
+        move /= move.sum(axis=1, keepdims=True)
+        for first, second in zip(*logs, strict=True):
+            both = first[:, None] * move * second / len(MIDDLES)
+            a, b = np.meshgrid(MIDDLES, MIDDLES, indexing="ij")
+            total += both.sum()
+            moments += [(both * term).sum() for term in (a, b, a * a, b * b, a * b)]
+    a, b, aa, bb, ab = moments / total
+    expected = (ab - a * b) / np.sqrt((aa - a * a) * (bb - b * b))
+    law = learn(depths, people, children, noise)
+    assert law.alike == pytest.approx([expected, 1.0], rel=1e-6)
+    assert 0.0 < expected < 0.9
+    apart = learn(np.array([0, 2]), people[[0, 50]], children[[0, 50]], noise[[0, 50]])
+    assert (apart.alike > 0.9).all()
+
+
+def test_doubts_add_up_by_how_alike_their_depths_are() -> None:
+    """Oracle: the whole matrix of correlations. Planted: all depths alike, and none."""
+    law = Law(np.repeat(UNKNOWN.chance, 4, axis=0), np.array([0.9, 0.5, 0.7, 1.0]))
+    numbers = np.array([[1.0, -2.0], [0.0, 3.0], [4.0, 1.0], [-1.0, 1.0], [2.0, 0.5]])
+    alike = np.eye(5)
+    for a in range(5):
+        for b in range(a + 1, 5):
+            alike[a, b] = alike[b, a] = np.prod([0.9, 0.5, 0.7, 1.0][a:b])
+    doubt = Doubt(law, 2)
+    for depth in range(4, -1, -1):
+        doubt.add(depth, numbers[depth])
+    assert doubt.variance == pytest.approx(np.einsum("aq,ab,bq->q", numbers, alike, numbers))
+    assert not np.allclose(doubt.variance, numbers.sum(axis=0) ** 2)
+    assert not np.allclose(doubt.variance, (numbers**2).sum(axis=0))
