@@ -14,7 +14,7 @@ from semilocal.release import _rounding
 from semilocal.release._lattice import NOT_ROUNDED, Lattice
 from semilocal.release._rounding import Divisions, divisions_of, likely_lattice, possible_lattice
 from semilocal.release._tree import Tree
-from semilocal.release._visitors import Divided
+from semilocal.release._visitors import Divided, divided
 
 LINE = sl.Box((0.0,), (1.0,))
 UNIT = sl.Box((0.0, 0.0), (1.0, 1.0))
@@ -165,7 +165,7 @@ def test_the_last_rounds_of_regions_exclude_decimals_too(monkeypatch: pytest.Mon
     runs = [sl.release.counts(sl.simulate(ringed(step, rng), task, rng=rng)) for step in (0.0, 0.01)]
     assert runs[0]._possible_lattice.steps < (0.01, 0.01)
     assert 0.01 in (*runs[1]._found_lattice.steps, *runs[1]._possible_lattice.steps)
-    real = _rounding.divided
+    real = divided
 
     def splits(tree: Tree, found: Any) -> Any:
         some = real(tree, found)
