@@ -62,8 +62,11 @@ def coverage(
     assert ((ends[:, 0] <= answers.value) & (answers.value <= ends[:, 1])).all()
     for kind in by_kind:
         some = ~exact & (kinds == kind) & ((truth >= GRID_PEOPLE) | (kind != "grid cells"))
-        true, away, half = truth[some], np.abs(truth[some] - ends[some].mean(axis=1)), ends[some] @ [-0.5, 0.5]
-        found[kind] = Covered(len(true), *(int(np.count_nonzero(away <= scale * half)) for scale in (1.0, 0.5, 2.0)))
+        (low, high), true, half = ends[some].T, truth[some], ends[some] @ [-0.5, 0.5]
+        more = (0.0, -half / 2, half)  # on either side
+        found[kind] = Covered(
+            len(true), *(int(np.count_nonzero((low - one <= true) & (true <= high + one))) for one in more)
+        )
     return found
 
 
