@@ -25,6 +25,7 @@ __all__ = [
     "Refusal",
     "check_cell",
     "check_task",
+    "longer_sides",
     "refusals",
     "stops_early",
 ]
@@ -139,6 +140,21 @@ def check_task(task: Task, plan: Plan, policy: Policy) -> None:
         raise InvalidInput(
             f"min_side must have one number, or one for each of the {task.box.dimensions} axes; got {policy.min_side}"
         )
+
+
+def longer_sides(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
+    """The longer of two limits on each axis.
+
+    Examples
+    --------
+    >>> longer_sides((0.5,), (1.0, 0.1)), longer_sides((), (2.0,))
+    ((1.0, 0.5), (2.0,))
+    """
+    if not one or not other:
+        return one or other
+    if len(one) != len(other) and 1 not in (len(one), len(other)):
+        return other  # one of the two does not fit the task, which refuses it
+    return tuple(np.maximum(one, other).tolist())
 
 
 def check_cell(task: Task, cell: int, policy: Policy) -> None:

@@ -20,6 +20,7 @@ from semilocal.device.disk import MemoryDisk
 from semilocal.device.summary import Summary
 from semilocal.device.vault import Vault
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, Unreachable
+from semilocal.protocol.keys import pseudonym
 from semilocal.protocol.messages import Report, ValueClosed, ValueQuery, ValueReport, decode
 from semilocal.protocol.participant import Participant, State
 from semilocal.protocol.plan import Release
@@ -513,6 +514,31 @@ def test_a_position_outside_the_domain_is_refused_before_anything_is_sent() -> N
             asyncio.run(world.agent(vault, (0.3,)).run())
         assert {sent.method for sent in world.network.sent} == {"GET"}
         assert vault.contents.memberships == ()
+
+
+@pytest.mark.parametrize(("later", "end"), [((), 30), ((20.0,), 30), ((60.0,), 60)])
+def test_the_owners_smallest_cell_holds_after_a_restart(
+    later: tuple[float, ...], end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that joined with a limit never names a smaller cell, if it is started again without the limit or not."""
+    world, points = World(FakeServer(capacity=SIZE)), crowd(SIZE)
+    with world.vault("device0") as vault, monkeypatch.context() as patched:
+        patched.setattr(Agent, "_enrol", dies)
+        first = world.agent(vault, points[0], policy=msgspec.structs.replace(ALLOW_ALL, min_side=(30.0,)))
+        with pytest.raises(DeviceDies):
+            asyncio.run(first.run())
+    again, others = (msgspec.structs.replace(ALLOW_ALL, min_side=sides) for sides in (later, (float(end),)))
+    ends = run_agents(world, points, policies=[again] + [others] * (SIZE - 1))
+    summaries = asyncio.run(asyncio.wait_for(ends, 60))  # one that named a smaller cell would wait for the others
+    assert (summaries[0].outcome, summaries[0].token) == ("refused", "small-cell")
+    name = pseudonym(world.secrets["device0"], TASK.id).hex()
+    sent = [body for url, bodies in world.network.puts().items() if url.endswith(name) for body in bodies]
+    named = [decode(body, Report).cell for body in sent]
+    assert TASK.hierarchy.sides(named).min() >= end
+
+
+async def dies(*_: object) -> None:
+    raise DeviceDies
 
 
 FARE = Release.ask("mean", "own:fare", epsilon=1.5, parameters=[0, 80])
