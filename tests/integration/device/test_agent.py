@@ -263,6 +263,12 @@ def test_the_owner_is_told_that_a_crowd_is_below_k(crowd_size: int, small: bool)
     assert (f"({TASK.k - 1} others)" in text) != small
 
 
+def test_the_owner_is_told_both_losses_by_the_public_trims_and_not_by_the_own_moves() -> None:
+    text = Summary(outcome="finished", task=TASK, crowd=9, moves=1, trims=3, rounds=5, epsilon=25.0).text()
+    assert "epsilon = 7 (delta = 0) between any two positions inside" in text  # a report of 6 and a value of 1
+    assert "at most 25 (delta = 0) for a moved position against any position inside" in text
+
+
 def crash_world() -> World:
     return World(FakeServer(task=SMALL, capacity=FEW, releases=(MEAN,)))
 
