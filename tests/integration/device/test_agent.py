@@ -24,6 +24,7 @@ from semilocal.protocol.keys import pseudonym
 from semilocal.protocol.messages import Report, ValueClosed, ValueQuery, ValueReport, decode
 from semilocal.protocol.participant import Participant, State
 from semilocal.protocol.plan import Release
+from semilocal.protocol.promise_words import MOVED
 from semilocal.simulation.values import play_values, value_events
 from semilocal.testing import ALLOW_ALL
 from semilocal.transcript.merkle import transcript_root
@@ -499,8 +500,9 @@ def test_the_caps_of_the_vault_hold_over_all_tasks() -> None:
     world = World(FakeServer(task=SMALL))
     with world.vault("device") as vault:
         vault.set_caps(max_epsilon=71, max_exposure=None)
-        with pytest.raises(BudgetExceeded, match="to 72; the cap of this vault is 71"):
+        with pytest.raises(BudgetExceeded, match="to 72; the cap of this vault is 71") as refused:
             asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert f"epsilon (delta = 0; for {MOVED}, or" in str(refused.value)  # 8 inside, 72 for a moved position
         vault.set_caps(max_epsilon=72, max_exposure=7)
         with pytest.raises(BudgetExceeded, match="your cap leaves 7"):
             asyncio.run(world.agent(vault, (0.3, 0.3)).run())
