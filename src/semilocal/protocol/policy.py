@@ -57,8 +57,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         Whether to join tasks that keep no crowd (as with rule "each"), or whose noise is for simulation only.
     min_side : tuple of float
         Sides of the smallest cell that the device ever names: one number per axis, or one for all, in units of the
-        axes (kilometres where they are longitude and latitude); empty for no limit. A server that lies can lead a
-        device to the smallest cell it is willing to name.
+        axes (kilometres where they are longitude and latitude; on the sphere those of squares of the cell's area, and
+        true sides are up to a fifth shorter); empty for no limit. A server that lies can lead a device to the smallest
+        cell it is willing to name.
     """
 
     max_epsilon: float
