@@ -436,6 +436,11 @@ def promise(
 
 def _notes(task: Task) -> tuple[str, ...]:
     notes = []
+    if task.quorum < 1 and task.keeps_crowd:
+        notes.append(
+            f"A round may close when {100 * task.quorum:g} % of those expected have answered. The others are then out, "
+            f"so a region may hold fewer than {task.k} participants, by the task's own rule."
+        )
     if task.tolerate_liars:
         notes.append(f"Up to {task.tolerate_liars} lying devices are not counted in a crowd.")
     if not task.keeps_crowd:
