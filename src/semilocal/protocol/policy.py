@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import InvalidInput, ServerViolation
 from ..geometry.sides import at_least, lengths_words, side_unit
+from ..hierarchy.base import ROOT
 from .plan import Plan
 from .promise_words import losses_words
 from .task import Task
@@ -141,6 +142,7 @@ def check_task(task: Task, plan: Plan, policy: Policy) -> None:
         raise InvalidInput(
             f"min_side must have one number, or one for each of the {task.box.dimensions} axes; got {policy.min_side}"
         )
+    check_cell(task, ROOT, policy)  # a device that enrols is known to be in the domain
 
 
 def longer_sides(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:

@@ -483,6 +483,7 @@ def test_the_only_enrolling_task_is_found_from_the_servers_url() -> None:
     [
         (msgspec.structs.replace(ALLOW_ALL, max_epsilon=54.9), "over-budget"),  # 6 x (1 + 8) and 1 for the value
         (msgspec.structs.replace(ALLOW_ALL, min_k=3), "small-crowd"),
+        (msgspec.structs.replace(ALLOW_ALL, min_side=(112.0,)), "small-cell"),  # who enrols is known to be in the box
     ],
 )
 def test_a_task_that_the_policy_forbids_is_not_joined(policy: Policy, token: str) -> None:
