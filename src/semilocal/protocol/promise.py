@@ -257,7 +257,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             part = f"{inside} for taking part or not"
             return part if self.anywhere is None else f"{wording.times_words(self.anywhere, unit)} anywhere, {part}"
         if self.adjacency != "inside":
-            return f"{inside} anywhere"
+            return f"{inside} inside a bucket" if self.adjacency == "bucket" else f"{inside} anywhere"
         if not self.trims:
             return f"{inside} inside"
         each = wording.times_words(self.report, "T") if unit else f"{self.report:g} T"
