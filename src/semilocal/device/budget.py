@@ -31,7 +31,7 @@ __all__ = ["Budget", "Reservation", "spent", "worst_case"]
 Account = Literal["epsilon", "exposure"]
 Amount = float | str | Fraction
 _WORDS: dict[Account, str] = {
-    "epsilon": f"epsilon (delta = 0; for {MOVED}, or with two servers between any two positions)",
+    "epsilon": f"epsilon (delta = 0; for {MOVED}, or with two servers between any two in the domain or bucket)",
     "exposure": "exposure (epsilon, delta = 0; between two positions inside the cells that you named)",
 }
 

@@ -48,7 +48,7 @@ import { SECRET_BYTES, checkSecret } from "#device/secret.js";
 
 const ACCOUNTS = /** @type {Account[]} */ (["epsilon", "exposure"]);
 /** What an account counts, with its adjacency and delta. */
-const WORDS = { epsilon: "epsilon (delta = 0; for a moved position over any position inside the region it was moved to, or with two servers between any two positions)", exposure: "exposure (epsilon, delta = 0; between two positions inside the cells that you named)" };
+const WORDS = { epsilon: "epsilon (delta = 0; for a moved position over any position inside the region it was moved to, or with two servers between any two in the domain or bucket)", exposure: "exposure (epsilon, delta = 0; between two positions inside the cells that you named)" };
 
 /** A store that ends with the program: for tests. @returns {Store} */
 export function memoryStore() {
