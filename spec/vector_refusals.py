@@ -312,6 +312,7 @@ def joining_list() -> Iterable[tuple[str, str, str, str, Policy]]:
         ("epsilon-of-the-moved-above-the-owner-s", "over-budget", "quad", "epsilon_worst is 3 times 2",
          other_policy(max_epsilon=5.9)),
         ("nothing-left", "over-budget", "all", "the budget is spent", other_policy(max_epsilon=0.0)),
+        ("domain-below-the-owner-s", "small-cell", "all", "the whole domain is smaller", other_policy(min_side=(1e6,))),
     ]  # fmt: skip
 
 

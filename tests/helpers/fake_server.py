@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 import numpy as np
 
-from semilocal import Box, Closed, Curator, Query, Report, Task
+from semilocal import Box, Closed, Curator, Policy, Query, Report, Task
 from semilocal.device.agent import Agent
 from semilocal.device.channel import Channel, Retry
 from semilocal.device.disk import MemoryDisk
@@ -408,14 +408,16 @@ class World:
         return Agent(f"{URL}/tasks/{self.server.name}", vault, position=position, **options)
 
 
-async def run_agents(world: World, points: list[Point], values: list[float] | None = None) -> list[Summary]:
+async def run_agents(
+    world: World, points: list[Point], values: list[float] | None = None, policies: list[Policy] | None = None
+) -> list[Summary]:
     """All devices at once, on one channel; with own values if the plan asks for one."""
     channel = world.channel()
     vaults = [world.vault(f"device{number}") for number in range(len(points))]
     own = [None] * len(points) if values is None else values
     agents = [
-        world.agent(vault, point, channel=channel, value=value)
-        for vault, point, value in zip(vaults, points, own, strict=True)
+        world.agent(vault, point, channel=channel, value=value, policy=policy)
+        for vault, point, value, policy in zip(vaults, points, own, policies or [ALLOW_ALL] * len(own), strict=True)
     ]
     try:
         return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), HANG)

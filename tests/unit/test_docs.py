@@ -50,6 +50,19 @@ NEEDS = {  # extras that the Python of a page needs
 }
 
 
+MOVED_PAGES = [
+    "README.md", "SECURITY.md", "docs/explanation/promise.md", "docs/explanation/trust.md", "docs/howto/choose.md",
+    "docs/tutorials/operator.md",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", MOVED_PAGES)
+def test_the_loss_of_a_moved_position_is_said_to_hold_one_way(page: str) -> None:
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").lower().split())
+    assert "other way round" in text
+    assert "between two moved positions" in text or "between two places that were both cut off" in text
+
+
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 

@@ -193,14 +193,19 @@ def randomizers(runs: int, rng: np.random.Generator) -> list[Finding]:
 
 
 def crowds(runs: int, rng: np.random.Generator) -> list[Finding]:
-    """The worst place for a crowd: k - 1 in a child of a large cell."""
+    """Bad places for a crowd: k - 1 in a child of a large cell, or in the corner opposite to everybody else's."""
     task = default_task()
     sizes = np.unique(np.geomspace(task.k, 10**6, 60).astype(int)).tolist()
     worst = max(crowd_test_failure(task, size) for size in sizes)
-    out = [Finding("chance of a region below k, default task, n up to 10^6", "share", task.delta, worst, "exact")]
+    what = "chance that one crowd test errs, default task, n up to 10^6"
+    out = [Finding(what, "share", task.delta_test, worst, "exact")]
     loose = default_task(delta=0.05)
     out.append(_crowd_share(loose, "chance of a region below k, default at delta = 0.05", max(runs // 4, 1000), rng))
-    return [*out, _natural_share(loose, min(max(runs // 200, 100), 1000), rng)]
+    out.append(_natural_share(loose, min(max(runs // 200, 100), 1000), rng))
+    what = "chance of a region below k, opposite corners, 16 TRIMs, delta = 0.02"
+    out.append(_corner_share(what, 0.02, 0.02, max(runs // 20, 1000), rng))
+    what = "planted: every test of a path may err with delta, opposite corners"
+    return [*out, _corner_share(what, 0.02 * 17, 0.02, max(runs // 20, 1000), rng, broken=True)]
 
 
 def published(runs: int, rng: np.random.Generator) -> list[Finding]:
@@ -355,6 +360,19 @@ def _crowd_share(task: Task, name: str, runs: int, rng: np.random.Generator, bro
     hits = int((play(pair, runs=runs, rng=rng).crowds < task.k).sum())
     low, high = share_bounds(hits, runs)
     return Finding(name, "share", task.delta, low, f"{_percent(CONFIDENCE)}, {runs} plays", broken, high)
+
+
+def _corner_share(
+    name: str, delta: float, claimed: float, runs: int, rng: np.random.Generator, broken: bool = False
+) -> Finding:
+    """Everybody in one corner, k - 1 in the opposite one: they are moved again and again, and every test can err."""
+    line = Box((0.0,), (1.0,))
+    task = Task.build(line, epsilon=0.7, delta=delta, k=15, max_trims=16, max_depth=28, max_visitors=1.0)
+    others = np.repeat([[1.0], [0.0]], [task.k - 2, 1500], axis=0)
+    plays = play(Pair(task, others, (1.0,), (1.0,)), runs=runs, rng=rng.spawn(1)[0])
+    hits = int((plays.crowds < task.k).sum())
+    low, high = share_bounds(hits, runs)
+    return Finding(name, "share", claimed, low, f"{_percent(CONFIDENCE)}, {runs} plays", broken, high)
 
 
 def _natural_share(task: Task, runs: int, rng: np.random.Generator) -> Finding:

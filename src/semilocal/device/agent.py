@@ -29,6 +29,7 @@ from ..protocol.keys import access_key
 from ..protocol.messages import AnyClosed, AnyReport, Checkpoint, Query, ValueQuery, decode, decode_closed, encode
 from ..protocol.participant import Participant, Policy
 from ..protocol.plan import Plan
+from ..protocol.policy import longer_sides
 from ..protocol.promise import promise
 from ..protocol.task import Task
 from .binding import check_address, check_server
@@ -64,7 +65,8 @@ class Agent:
     position : sequence of float
         One number per axis, in the order of the task's axes. It never leaves. Fixed when the device joins.
     policy : Policy
-        What the owner allows; its ``max_epsilon`` holds for the partition and all releases together.
+        What the owner allows; its ``max_epsilon`` holds for the partition and all releases together. Fixed when the
+        device joins: an agent that goes on with a task can only make ``min_side`` longer.
     value : float, optional
         The owner's own value, if the plan asks for one. Fixed when the device joins; it leaves through noise only.
     token : str
@@ -194,9 +196,11 @@ class Agent:
         self._plan = pinned_plan(entry.plan)
         line = self._vault.contents.ledger.line(self._task.id)
         assert line is not None
+        pinned = entry.policy or self._policy
         policy = msgspec.structs.replace(
-            self._policy, max_epsilon=float(line.reserved("epsilon")), max_exposure=float(line.reserved("exposure"))
-        )
+            pinned, max_epsilon=float(line.reserved("epsilon")), max_exposure=float(line.reserved("exposure")),
+            min_side=longer_sides(pinned.min_side, self._policy.min_side),
+        )  # fmt: skip
         secret = self._vault.contents.secret
         self._participant = SharedParticipant(
             self._task, entry.position, secret, policy, verdicts=self._verdicts, plan=self._plan, value=entry.value,
@@ -226,7 +230,7 @@ class Agent:
             self._notify(f"Your cap on exposure ends your part after {answers} answers, perhaps without a region.")
         entry = Membership(
             server=self._server, task=task.to_bytes(), plan=encode(plan), position=self._position,
-            value=self._own, state=participant.state, token=self._token,
+            value=self._own, state=participant.state, policy=self._policy, token=self._token,
         )  # fmt: skip
         self._vault.put(entry, ledger.reserve(task.id, epsilon=worst, exposure=min(limits)))
         return entry

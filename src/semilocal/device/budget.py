@@ -23,12 +23,17 @@ from ..arrays import exact
 from ..errors import BudgetExceeded, InvalidInput
 from ..protocol.participant import Participant
 from ..protocol.plan import Plan
+from ..protocol.promise_words import MOVED
 from ..protocol.task import Task
 
 __all__ = ["Budget", "Reservation", "spent", "worst_case"]
 
 Account = Literal["epsilon", "exposure"]
 Amount = float | str | Fraction
+_WORDS: dict[Account, str] = {
+    "epsilon": f"epsilon (delta = 0; for {MOVED}, or with two servers between any two in the domain or bucket)",
+    "exposure": "exposure (epsilon, delta = 0; between two positions inside the cells that you named)",
+}
 
 
 class Reservation(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -190,8 +195,8 @@ class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
             cap, charged = self.cap(account), self.charged(account)
             if cap is not None and charged > cap:
                 raise BudgetExceeded(
-                    f"{what} would bring the {account} reserved and spent inside your regions to {float(charged):g}; "
-                    f"the cap of this vault is {float(cap):g}. Wait until other tasks are settled, or raise the cap"
+                    f"{what} would bring the {_WORDS[account]} reserved and spent to {float(charged):g}; the cap of "
+                    f"this vault is {float(cap):g}. Wait until other tasks are settled, or raise the cap"
                 )
         return self
 

@@ -121,8 +121,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         lines.append(f"What was revealed: {revealed}.")
         lines.append(
             f"Your exposure: if the server lied about everyone else, your crowd may be made up; the loss is at most "
-            f"epsilon = {self.exposure:g} (delta = 0) between positions that are led along the same cells: "
-            f"{self.rounds} rounds answered."
+            f"epsilon = {self.exposure:g} (delta = 0) between two positions inside this cell, and for a moved position "
+            f"against those inside: {self.rounds} rounds answered."
         )
         if self.checkpoint:
             lines.append(

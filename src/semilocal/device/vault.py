@@ -29,6 +29,7 @@ from ..protocol.keys import SECRET_BYTES
 from ..protocol.messages import decode
 from ..protocol.participant import Released, State
 from ..protocol.plan import Plan
+from ..protocol.policy import Policy
 from ..protocol.task import Task
 from ..transcript.findings import Own
 from .budget import Amount, Budget
@@ -59,6 +60,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         The owner's own value, fixed for the task; None if the plan asks for none.
     state : State
         Where the participant is between two messages.
+    policy : Policy or None
+        What the owner allowed when joining; it holds to the end. None in a vault of an earlier version.
     token : str
         The one-time token to enrol with; empty once the server has acknowledged the enrolment.
     enrolled : bool
@@ -84,6 +87,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     plan: bytes
     position: tuple[float, ...]
     state: State
+    policy: Policy | None = None
     value: float | None = None
     token: str = ""
     enrolled: bool = False

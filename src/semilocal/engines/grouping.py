@@ -20,7 +20,7 @@ from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from ..hierarchy.dyadic import BoxTree
 from .expressions import Dialect, coarser, condition_of_rows, key
-from .histogram import Histogram, Lookup
+from .histogram import CHANGED, Histogram, Lookup
 from .joins import Groups, JoinTable, Wanted, covers, join_tables, unclear_cells
 from .keys import cells_of_keys, keys_of_cells
 from .source import Streamed, refuse_bad_rows, refuse_values
@@ -28,7 +28,6 @@ from .source import Streamed, refuse_bad_rows, refuse_values
 __all__ = ["CHANGED", "KEY", "MOVES", "ROW", "Grouping", "acting_name", "moved_ends", "region_columns"]
 
 KEY, MOVES, ROW = "semilocal key", "semilocal moves", "semilocal row"
-CHANGED = "the rows changed while they were read: run it on data that nobody writes to"
 _RESERVED = "semilocal "  # names of columns that queries add begin with this
 
 

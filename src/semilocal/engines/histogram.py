@@ -19,9 +19,11 @@ from ..arrays import Integers, short_repr, sort_on_all_cores
 from ..errors import InvalidInput
 from ..hierarchy.base import ROOT, Cells, Hierarchy
 
-__all__ = ["MOVED", "GrowingHistogram", "Histogram", "HistogramRanks", "Lookup"]
+__all__ = ["CHANGED", "MOVED", "GrowingHistogram", "Histogram", "HistogramRanks", "Lookup"]
 
 _CHUNK = 1 << 20  # cells that are worked on at a time, where histograms are large
+# How many people were moved, or are in a cell, is not public: no message says it.
+CHANGED = "the rows changed while they were read: run it on data that nobody writes to"
 MOVED = -2  # in place of a region: the people of this interval were moved, each to a region of their own
 
 
@@ -193,10 +195,7 @@ class HistogramRanks:
         """Put the finer cells in place of the entries from each start to its stop."""
         people = int((self._before[stop] - self._before[start]).sum())
         if people != finer.total:
-            raise InvalidInput(
-                f"the rows changed while they were read: {people} people were in some cells, now "
-                f"{finer.total}; run it on data that nobody writes to"
-            )
+            raise InvalidInput(CHANGED)
         edges = np.zeros(len(self._first) + 1, dtype=np.int8)  # the ranges do not overlap
         edges[start] += 1
         edges[stop] -= 1

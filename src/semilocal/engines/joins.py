@@ -22,7 +22,7 @@ from ..errors import InvalidInput, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Cells
 from ..hierarchy.dyadic import BoxTree
-from .histogram import Lookup
+from .histogram import CHANGED, Lookup
 from .keys import keys_of_cells
 
 __all__ = ["Groups", "JoinTable", "Wanted", "covers", "join_tables", "moved_places", "unclear_cells"]
@@ -96,10 +96,7 @@ def moved_places(lookup: Lookup, counts: Integers) -> Integers:
         Rows in each deepest cell that holds moved rows, in the order of the curve.
     """
     if int(counts.sum()) != len(lookup.moved_regions):
-        raise InvalidInput(
-            f"the rows changed while they were read: {len(lookup.moved_regions)} people were moved, now "
-            f"{int(counts.sum())} rows are where they were; run it on data that nobody writes to"
-        )
+        raise InvalidInput(CHANGED)
     return np.asarray(np.cumsum(counts) - counts)
 
 

@@ -27,7 +27,7 @@ from ..errors import InvalidInput, OutsideDomain
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import refuse_values
-from .histogram import MOVED, GrowingHistogram, Histogram, Lookup
+from .histogram import CHANGED, MOVED, GrowingHistogram, Histogram, Lookup
 
 __all__ = [
     "Attached",
@@ -303,10 +303,7 @@ def _moved_places(source: Source, hierarchy: Hierarchy, lookup: Lookup) -> Integ
         found.append(codes[lookup.regions[lookup.interval(codes)] == MOVED])
     order = np.argsort(np.concatenate(found), kind="stable")
     if len(order) != len(lookup.moved_regions):
-        raise InvalidInput(
-            f"the rows changed while they were read: {len(lookup.moved_regions)} people were moved, now "
-            f"{len(order)} rows are where they were; run it on data that nobody writes to"
-        )
+        raise InvalidInput(CHANGED)
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order))
     return places

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import InvalidInput, ServerViolation
 from ..geometry.sides import at_least, lengths_words, side_unit
+from ..hierarchy.base import ROOT
 from .plan import Plan
 from .promise_words import losses_words
 from .task import Task
@@ -25,6 +26,7 @@ __all__ = [
     "Refusal",
     "check_cell",
     "check_task",
+    "longer_sides",
     "refusals",
     "stops_early",
 ]
@@ -56,8 +58,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         Whether to join tasks that keep no crowd (as with rule "each"), or whose noise is for simulation only.
     min_side : tuple of float
         Sides of the smallest cell that the device ever names: one number per axis, or one for all, in units of the
-        axes (kilometres where they are longitude and latitude); empty for no limit. A server that lies can lead a
-        device to the smallest cell it is willing to name.
+        axes (kilometres where they are longitude and latitude; on the sphere those of squares of the cell's area, and
+        true sides are up to a fifth shorter); empty for no limit. A server that lies can lead a device to the smallest
+        cell it is willing to name.
     """
 
     max_epsilon: float
@@ -119,6 +122,12 @@ def stops_early(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
             )
             change = f"lower epsilon or max_rounds, or ask owners to raise max_exposure to {_exposure(task, plan):g}"
             out.append(Refusal("over-exposure", reason, change))
+    if task.quorum < 1:
+        reason = (
+            f"a round may close when {100 * task.quorum:g} % of those expected have answered, and the others are out; "
+            f"a region may then hold fewer than {task.k}"
+        )
+        out.append(Refusal("quorum", reason, "set quorum to 1"))
     return out
 
 
@@ -139,6 +148,22 @@ def check_task(task: Task, plan: Plan, policy: Policy) -> None:
         raise InvalidInput(
             f"min_side must have one number, or one for each of the {task.box.dimensions} axes; got {policy.min_side}"
         )
+    check_cell(task, ROOT, policy)  # a device that enrols is known to be in the domain
+
+
+def longer_sides(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
+    """The longer of two limits on each axis.
+
+    Examples
+    --------
+    >>> longer_sides((0.5,), (1.0, 0.1)), longer_sides((), (2.0,))
+    ((1.0, 0.5), (2.0,))
+    """
+    if not one or not other:
+        return one or other
+    if len(one) != len(other) and 1 not in (len(one), len(other)):
+        return other  # one of the two does not fit the task, which refuses it
+    return tuple(np.maximum(one, other).tolist())
 
 
 def check_cell(task: Task, cell: int, policy: Policy) -> None:

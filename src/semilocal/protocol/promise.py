@@ -257,7 +257,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             part = f"{inside} for taking part or not"
             return part if self.anywhere is None else f"{wording.times_words(self.anywhere, unit)} anywhere, {part}"
         if self.adjacency != "inside":
-            return f"{inside} anywhere"
+            return f"{inside} inside a bucket" if self.adjacency == "bucket" else f"{inside} anywhere"
         if not self.trims:
             return f"{inside} inside"
         each = wording.times_words(self.report, "T") if unit else f"{self.report:g} T"
@@ -436,6 +436,11 @@ def promise(
 
 def _notes(task: Task) -> tuple[str, ...]:
     notes = []
+    if task.quorum < 1 and task.keeps_crowd:
+        notes.append(
+            f"A round may close when {100 * task.quorum:g} % of those expected have answered. The others are then out, "
+            f"so a region may hold fewer than {task.k} participants, by the task's own rule."
+        )
     if task.tolerate_liars:
         notes.append(f"Up to {task.tolerate_liars} lying devices are not counted in a crowd.")
     if not task.keeps_crowd:

@@ -45,6 +45,7 @@ __all__ = [
 ]  # fmt: skip
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
+_NOBODY_PROVES = 2.0**53  # people: more than any round has, and a float holds it
 
 
 class Frontier(NamedTuple):
@@ -243,7 +244,9 @@ def crowds_needed(task: Task, frontier: Frontier) -> Integers:
         return np.full((len(frontier.cells), task.hierarchy.fanout), task.k)
     weights = task.hierarchy.child_weights(frontier.cells)
     visitors = frontier.visitors[:, None] * weights / _in_order(weights)[:, None]
-    return np.maximum(np.ceil(visitors / task.max_visitors).astype(np.int64), task.k)
+    with np.errstate(over="ignore"):
+        crowds = np.minimum(np.ceil(visitors / task.max_visitors), _NOBODY_PROVES)
+    return np.maximum(crowds.astype(np.int64), task.k)
 
 
 def too_many_visitors(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Flags:

@@ -73,7 +73,8 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         Ed25519 public key (32 bytes) that signs the transcript's checkpoints; empty: they are not signed.
     min_side : tuple of float
         No region gets a side shorter than this: one number per axis, or one for all, in units of the axes (kilometres
-        where they are longitude and latitude); empty for no limit. Not with rule "each".
+        where they are longitude and latitude; see :class:`Policy` for the sphere); empty for no limit. Not with rule
+        "each".
     label : str
         At most 64 characters. It is part of the id, so that the same collection can be repeated under another label.
     max_visitors : float

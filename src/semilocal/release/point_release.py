@@ -29,7 +29,8 @@ class PointsRelease(Promised):
     Attributes
     ----------
     points : float64[n, d]
-        NaN for participants lost to dropout.
+        In the order of the participants; NaN for those lost to dropout. Publish them in another order (such as that of
+        ``regions``) if the participants' own order tells where they are, as in a file that is sorted by place.
     stderr : float64[n, d]
         Root mean square distance, per axis, to a position spread evenly over the region.
     clipped : int

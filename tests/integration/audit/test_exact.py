@@ -20,6 +20,7 @@ from semilocal.audit.exact import (
     randomizer_loss,
     value_loss,
 )
+from semilocal.device.summary import Summary
 from semilocal.protocol.rule import decide, first_frontier
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Piecewise, TwoPoint, best
@@ -68,6 +69,19 @@ def test_nothing_is_claimed_for_an_inside_position_against_a_moved_one_and_right
     found = [each for each in transcript_losses(task, others, (0.05,), (0.9,)) if each.moved == (False, True)]
     assert max(each.loss for each in found) > 2 * task.epsilon + 0.5
     assert max(-each.loss for each in found) <= 2 * task.epsilon
+
+
+def test_what_a_device_loses_in_all_its_rounds_is_bounded_for_positions_inside_its_cell_only() -> None:
+    """Theorem 6: epsilon per round, inside the cell and for a moved position over those inside; not the reverse."""
+    task = small(epsilon=0.5, max_depth=4, k=1, delta=0.45, max_trims=1, max_visitors=1.0)
+    others = [(x,) for x in (0.02, 0.05, 0.15, 0.2, 0.3, 0.4, 0.45)] * 20
+    found = [each for each in transcript_losses(task, others, (0.9,), (0.05,)) if each.moved == (True, False)]
+    assert max(each.loss for each in found) <= task.max_rounds * task.epsilon
+    assert max(-each.loss for each in found) == pytest.approx(task.epsilon + 3 * math.log(2))
+    assert task.epsilon + 3 * math.log(2) > task.max_rounds * task.epsilon
+    text = Summary(outcome="finished", task=task, rounds=4, epsilon=0.5, exposure=2.0).text()
+    claimed = "at most epsilon = 2 (delta = 0) between two positions inside this cell, and for a moved position against"
+    assert claimed in text
 
 
 def test_two_positions_that_were_each_moved_once_lose_more_than_one_report() -> None:

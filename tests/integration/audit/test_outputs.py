@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,27 @@ def test_parquet_engines_maps_and_points_tell_no_more_than_the_transcript(worlds
         ("points", *SHARED, "--json"),
     ]
     assert differing(commands, worlds) == [[]] * len(commands)
+
+
+@pytest.mark.parametrize("engine", ["memory", "arrow"])
+def test_the_order_of_the_file_is_not_in_the_points(engine: str) -> None:
+    """A file that is sorted by place: its order would tell where inside a region people are, and who was moved."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(5)
+    people = np.concatenate([rng.random((1500, 2)) * [0.45, 1.0], rng.random((15, 2))])
+    people = people[np.lexsort(people.T)]
+    out = "points.csv" if engine == "memory" else "points.parquet"
+    command = ("points", *SHARED, "--engine", engine, "--out", out)
+    (written,) = outputs_of([CommandRun(command, people, 7)])
+    if engine == "memory":
+        points = np.array([line.split(",") for line in written[out].decode().split()[1:]], dtype=np.float64)
+    else:
+        table = parquet.read_table(io.BytesIO(written[out]))
+        points = np.column_stack([table.column(name).to_numpy() for name in ("x", "y")])
+    assert len(points) == len(people)
+    regions = len(np.unique(points, axis=0))
+    assert regions > 5
+    assert np.count_nonzero((np.diff(points, axis=0) != 0).any(axis=1)) == regions - 1  # one region after another
 
 
 def test_shares_of_moved_participants_would_be_seen(worlds: Worlds) -> None:

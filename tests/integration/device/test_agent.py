@@ -20,9 +20,11 @@ from semilocal.device.disk import MemoryDisk
 from semilocal.device.summary import Summary
 from semilocal.device.vault import Vault
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, Unreachable
+from semilocal.protocol.keys import pseudonym
 from semilocal.protocol.messages import Report, ValueClosed, ValueQuery, ValueReport, decode
 from semilocal.protocol.participant import Participant, State
 from semilocal.protocol.plan import Release
+from semilocal.protocol.promise_words import MOVED
 from semilocal.simulation.values import play_values, value_events
 from semilocal.testing import ALLOW_ALL
 from semilocal.transcript.merkle import transcript_root
@@ -262,6 +264,12 @@ def test_the_owner_is_told_that_a_crowd_is_below_k(crowd_size: int, small: bool)
     assert (f"({TASK.k - 1} others)" in text) != small
 
 
+def test_the_owner_is_told_both_losses_by_the_public_trims_and_not_by_the_own_moves() -> None:
+    text = Summary(outcome="finished", task=TASK, crowd=9, moves=1, trims=3, rounds=5, epsilon=25.0).text()
+    assert "epsilon = 7 (delta = 0) between any two positions inside" in text  # a report of 6 and a value of 1
+    assert "at most 25 (delta = 0) for a moved position against any position inside" in text
+
+
 def crash_world() -> World:
     return World(FakeServer(task=SMALL, capacity=FEW, releases=(MEAN,)))
 
@@ -475,6 +483,7 @@ def test_the_only_enrolling_task_is_found_from_the_servers_url() -> None:
     [
         (msgspec.structs.replace(ALLOW_ALL, max_epsilon=54.9), "over-budget"),  # 6 x (1 + 8) and 1 for the value
         (msgspec.structs.replace(ALLOW_ALL, min_k=3), "small-crowd"),
+        (msgspec.structs.replace(ALLOW_ALL, min_side=(112.0,)), "small-cell"),  # who enrols is known to be in the box
     ],
 )
 def test_a_task_that_the_policy_forbids_is_not_joined(policy: Policy, token: str) -> None:
@@ -492,8 +501,9 @@ def test_the_caps_of_the_vault_hold_over_all_tasks() -> None:
     world = World(FakeServer(task=SMALL))
     with world.vault("device") as vault:
         vault.set_caps(max_epsilon=71, max_exposure=None)
-        with pytest.raises(BudgetExceeded, match="to 72; the cap of this vault is 71"):
+        with pytest.raises(BudgetExceeded, match="to 72; the cap of this vault is 71") as refused:
             asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+        assert f"epsilon (delta = 0; for {MOVED}, or" in str(refused.value)  # 8 inside, 72 for a moved position
         vault.set_caps(max_epsilon=72, max_exposure=7)
         with pytest.raises(BudgetExceeded, match="your cap leaves 7"):
             asyncio.run(world.agent(vault, (0.3, 0.3)).run())
@@ -513,6 +523,31 @@ def test_a_position_outside_the_domain_is_refused_before_anything_is_sent() -> N
             asyncio.run(world.agent(vault, (0.3,)).run())
         assert {sent.method for sent in world.network.sent} == {"GET"}
         assert vault.contents.memberships == ()
+
+
+@pytest.mark.parametrize(("later", "end"), [((), 30), ((20.0,), 30), ((60.0,), 60)])
+def test_the_owners_smallest_cell_holds_after_a_restart(
+    later: tuple[float, ...], end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that joined with a limit never names a smaller cell, if it is started again without the limit or not."""
+    world, points = World(FakeServer(capacity=SIZE)), crowd(SIZE)
+    with world.vault("device0") as vault, monkeypatch.context() as patched:
+        patched.setattr(Agent, "_enrol", dies)
+        first = world.agent(vault, points[0], policy=msgspec.structs.replace(ALLOW_ALL, min_side=(30.0,)))
+        with pytest.raises(DeviceDies):
+            asyncio.run(first.run())
+    again, others = (msgspec.structs.replace(ALLOW_ALL, min_side=sides) for sides in (later, (float(end),)))
+    ends = run_agents(world, points, policies=[again] + [others] * (SIZE - 1))
+    summaries = asyncio.run(asyncio.wait_for(ends, 60))  # one that named a smaller cell would wait for the others
+    assert (summaries[0].outcome, summaries[0].token) == ("refused", "small-cell")
+    name = pseudonym(world.secrets["device0"], TASK.id).hex()
+    sent = [body for url, bodies in world.network.puts().items() if url.endswith(name) for body in bodies]
+    named = [decode(body, Report).cell for body in sent]
+    assert TASK.hierarchy.sides(named).min() >= end
+
+
+async def dies(*_: object) -> None:
+    raise DeviceDies
 
 
 FARE = Release.ask("mean", "own:fare", epsilon=1.5, parameters=[0, 80])

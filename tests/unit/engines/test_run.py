@@ -12,6 +12,8 @@ import pytest
 from semilocal import Task
 from semilocal.arrays import Floats
 from semilocal.engines import source as source_module
+from semilocal.engines.histogram import CHANGED
+from semilocal.engines.joins import moved_places
 from semilocal.engines.run import run_source
 from semilocal.engines.source import PointsSource
 from tests.helpers.engine_runs import box_of, compare, joined, people, same_rows
@@ -53,8 +55,20 @@ def test_a_row_that_is_lost_between_two_scans_is_noticed() -> None:
             return super().refine(*args, **named)
 
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20)
-    with pytest.raises(ValueError, match="rows changed while they were read"):
+    with pytest.raises(ValueError, match=f"^{CHANGED}$"):
         run_source(Losing(points, box), task, rng=np.random.default_rng(1), depth=1)
+
+
+def test_rows_that_changed_are_refused_without_saying_how_many_people_were_moved() -> None:
+    points, box = people(6000, 2), box_of(2)
+    source = PointsSource(points, box)
+    found = run_source(source, Task.build(box, epsilon=2.0, delta=0.05, k=20), rng=np.random.default_rng(1))
+    assert len(found.lookup.moved_regions) > 20
+    source._points = points[:10]
+    with pytest.raises(ValueError, match=f"^{CHANGED}$"):
+        joined(found.attach())
+    with pytest.raises(ValueError, match=f"^{CHANGED}$"):
+        moved_places(found.lookup, np.array([1]))
 
 
 def test_a_sample_keeps_no_batch_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,23 @@ def test_even_positions_fall_evenly_into_cells_of_equal_area() -> None:
     assert ((skewed - mean) ** 2 / mean).sum() > 3300
 
 
+def test_true_sides_are_at_most_a_fifth_shorter_than_those_of_a_square() -> None:
+    """Along a meridian between two faces, from the corner of the equatorial belt to nearly the pole."""
+    tree = SphereTree(41)
+    cells = tree.locate([(0.001, latitude) for latitude in (42.0, 50.0, 60.0, 75.0, 89.5)], 30)
+    assert np.ptp(tree.sides(cells), axis=1).max() == 0  # squares
+    shortest = []
+    for (outline,) in tree.polygons(cells):
+        corners = np.radians(np.array(outline)[::8])
+        longitude, latitude = corners.T
+        steps = [np.diff(latitude), np.diff(longitude) * np.cos((latitude[1:] + latitude[:-1]) / 2)]
+        shortest.append(float(6371.0088 * np.hypot(*steps).min()))
+    ratios = np.array(shortest) / tree.sides(cells)[:, 0]
+    assert np.all(np.diff(ratios) < 0)
+    assert 0.79 < ratios[-1] < 0.81
+    assert ratios[1] == pytest.approx(6 / 7, abs=0.01)
+
+
 def test_the_date_line_and_the_poles_have_neighbours_on_both_sides() -> None:
     tree = SphereTree(30)
     west, east = tree.locate([[179.999999, 10.0], [-179.999999, 10.0]], 20)

@@ -256,6 +256,8 @@ def test_a_device_that_was_told_nothing_protects_its_owner() -> None:
     [early] = stops_early(Task.build(unit_box(2), epsilon=2.0, delta=1e-3, k=20), Plan(good.id), policy)
     assert "allows 25 of 40 answers" in early.reason
     assert stops_early(good, Plan(good.id), policy) == []
+    hasty = msgspec.structs.replace(good, quorum=0.25)
+    assert [found.token for found in stops_early(hasty, Plan(hasty.id), policy)] == ["quorum"]
 
 
 def test_a_server_that_always_trims_moves_a_device_at_most_max_trims_times() -> None:

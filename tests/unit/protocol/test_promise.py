@@ -55,6 +55,20 @@ PROMISES = {name: promise(task) for name, task in TASKS.items()} | {
 }
 
 
+def test_a_loss_inside_a_bucket_is_not_called_one_for_anywhere() -> None:
+    found = Guarantee(trust="two-servers", adjacency="bucket", epsilon=2.0)
+    assert found.cost("ε") == "2 ε inside a bucket"
+    assert Guarantee.plain("two-servers", 2.0).cost("ε") == "2 ε anywhere"
+
+
+@pytest.mark.parametrize(("quorum", "note"), [(1.0, False), (0.25, True)])
+def test_a_task_that_closes_rounds_early_says_that_a_crowd_may_be_smaller(quorum: float, note: bool) -> None:
+    """Everybody is willing and the server follows the protocol: those who are not waited for make the crowd smaller."""
+    task = build(quorum=quorum)
+    words = "when 25 % of those expected have answered. The others are then out, so a region may hold fewer than 50"
+    assert (words in task.statement()) == note
+
+
 @pytest.mark.parametrize("name", PROMISES)
 def test_a_promise_from_json_is_the_same_and_shows_the_same_words(name: str) -> None:
     said = PROMISES[name]

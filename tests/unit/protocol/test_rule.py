@@ -15,7 +15,7 @@ from scipy import stats
 from semilocal import Box, Task, simulate
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy.tables import from_cuts
-from semilocal.protocol.rule import Frontier, decide, first_frontier, frontier_at, no_frontier
+from semilocal.protocol.rule import Frontier, crowds_needed, decide, first_frontier, frontier_at, no_frontier
 from semilocal.randomizer import RandomizedResponse
 
 SQUARE = Box((0, 0), (1, 1))
@@ -239,6 +239,14 @@ def test_without_a_limit_visitors_change_no_verdict() -> None:
         axis=1
     )
     assert refused.any()
+
+
+@pytest.mark.parametrize("share", [1e-6, 1e-18, 1e-19, 1e-300, 5e-324])
+def test_the_smallest_share_of_visitors_forbids_the_most(share: float) -> None:
+    task = task_of("trim", max_visitors=share)
+    frontier = frontier_at([2], trims=1, visitors=40.0)
+    assert (crowds_needed(task, frontier) >= 20_000_000).all()
+    assert not decide(task, frontier, [10_000], [[5_000, 5_000]]).kept.any()
 
 
 def test_a_trim_that_would_leave_mostly_visitors_is_a_stop() -> None:

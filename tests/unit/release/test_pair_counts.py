@@ -109,6 +109,10 @@ def test_the_promise_of_buckets_never_speaks_of_the_whole_domain() -> None:
     for text in (promise.text(), PAIR.statement(), PAIR.loss_words):
         assert "nothing is promised between buckets" in text
     assert promise.anywhere is None
+    spent = pair_counts(bucketed()).spent
+    assert spent.epsilon == 2
+    assert spent.epsilon_anywhere is None
+    assert "domain" not in str(spent)
     assert promise.ladder[-1] == ("anywhere in the bucket (for 95 in 100 people)", 2.0)
     assert "anywhere in the domain" in sample_pair().loss_words
 

@@ -37,6 +37,7 @@ _CHANGES = {
     "small-crowd": "Raise --k, or tell owners to lower --min-k",
     "weak-crowd": "Lower --delta, or tell owners to raise --max-delta",
     "no-crowd": "Take --rule trim or all, or tell owners to give --allow-no-crowd",
+    "quorum": "Give --quorum 1",
     "over-exposure": "Lower --epsilon or --max-depth, or tell owners to raise --max-exposure",
 }
 

@@ -82,8 +82,8 @@ class JoinOptions:
         str | None,
         option(
             metavar="E",
-            help="most that all tasks of this vault together may cost inside your regions, worst case "
-            f"(a new vault has {DEFAULT_MAX_EPSILON}; kept in the vault)",
+            help="most that all tasks of this vault together may cost, worst case: a moved position against those "
+            f"inside its region, delta 0 (a new vault has {DEFAULT_MAX_EPSILON}; kept in the vault)",
         ),
     ] = None
     max_exposure: Annotated[

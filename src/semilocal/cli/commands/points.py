@@ -1,13 +1,21 @@
-"""``semilocal points``: the middle of everybody's region, or synthetic positions drawn from estimated counts."""
+"""``semilocal points``: the middle of everybody's region, or synthetic positions drawn from estimated counts.
+
+Points are written region by region, not in the order of the file: where a file is sorted by place, the order of its
+rows would tell where inside their regions people are, and who was moved.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, cast
 
+import numpy as np
+
+from ...arrays import Integers
 from ...engines.arrow import write_rows
 from ...engines.run import SourceRun
-from ...engines.source import Source, attached_batches
+from ...engines.source import Attached, Source
 from ...errors import InvalidInput
 from ...io.files import write_text
 from ...io.regions import csv_text
@@ -22,6 +30,8 @@ from ..options import FILE
 from ..output import Outcome
 
 __all__ = ["run"]
+
+_BATCH = 1 << 20
 
 
 def run(
@@ -68,7 +78,8 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         assert not isinstance(job.points, Source)
         result = quantize(run, job.points, ledger=ledger)
         words = [f"{len(result.points):,} points, each the middle of one of {len(result.partition):,} regions"]
-    table = csv_text({name: result.points[:, axis].tolist() for axis, name in enumerate(names)})
+    points = result.points if isinstance(result, PooledPoints) else result.points[np.argsort(result.regions)]
+    table = csv_text({name: points[:, axis].tolist() for axis, name in enumerate(names)})
     found: dict[str, object] = {"regions": len(result.partition)}
     files = jobs.write_transcript(job.transcript, run)
     if out is not None:
@@ -76,20 +87,32 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         files.append(str(out))
         table = ""
     else:
-        found["points"] = result.points.tolist()
+        found["points"] = points.tolist()
     if files:
         found["files"] = files
     return Outcome(run, result.spent, found, [*words, *(f"wrote {path}" for path in files)], table=table)
 
 
 def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
-    """The middle of everybody's region, written batch by batch in the order of the rows."""
+    """The middle of everybody's region, written batch by batch."""
     run, ledger = job.partition()
     assert isinstance(run, SourceRun)
     middles = centres(run.partition.boxes)
-    parts = attached_batches(run.source, run.task.hierarchy, run.lookup)
-    write_rows(out, parts, {name: middles[:, axis] for axis, name in enumerate(job.box.names)})
+    write_rows(
+        out,
+        _region_by_region(run.partition.crowds),
+        {name: middles[:, axis] for axis, name in enumerate(job.box.names)},
+    )
     files = [*jobs.write_transcript(job.transcript, run), str(out)]
     words = [f"{run.participants:,} points, each the middle of one of {len(run.partition):,} regions"]
     words += [f"wrote {path}" for path in files]
     return Outcome(run, ledger.settle(run.partition), {"regions": len(run.partition), "files": files}, words)
+
+
+def _region_by_region(crowds: Integers) -> Iterator[Attached]:
+    """A row for every participant, in the order of the regions."""
+    ends = np.cumsum(crowds)
+    for start in range(0, int(ends[-1]), _BATCH):
+        rows = np.arange(start, min(start + _BATCH, int(ends[-1])))
+        regions, nothing = np.searchsorted(ends, rows, side="right").astype(np.int32), np.empty((len(rows), 0))
+        yield Attached(nothing, regions, nothing, np.zeros(len(rows), dtype=np.int16))

@@ -71,7 +71,10 @@ def _losses(done: list[Summary]) -> list[str]:
     crowd = crowd_words(task, int(known.min()) if len(known) else None)
     worst = max(summary.exposure for summary in done)
     lines.append(f"Losses, releases included: {losses}. {crowd}")
-    lines.append(f"Largest exposure against a server that lies: epsilon = {worst:g} along the same cells (delta = 0).")
+    lines.append(
+        f"Largest exposure against a server that lies: epsilon = {worst:g} (delta = 0) between two positions inside a "
+        "device's cell, and for a moved position against those inside."
+    )
     return lines
 
 

@@ -49,8 +49,9 @@ function costLines(task, plan) {
 export function beforeLines(task, plan) {
   const { tree } = task;
   const smallest = tree.smallestSides(task.max_rounds).map((side, axis) => Math.max(side, task.min_side[axis] ?? task.min_side[0] ?? 0));
+  const early = task.quorum < 1 ? ` A round may close when ${short(100 * task.quorum)} % of those expected have answered: the others are then out, and fewer may be published in your region.` : "";
   const crowd = keepsCrowd(task)
-    ? `At least k = ${task.k} participants are published in your region, you included, if so many take part and nobody drops out, except with probability delta = ${task.delta}.`
+    ? `At least k = ${task.k} participants are published in your region, you included, if so many take part and nobody drops out, except with probability delta = ${task.delta}.${early}`
     : "No crowd is promised: you may be alone in your region, and everybody would see it.";
   return [
     `Known to everybody, without any protection: the region your device ends in, its crowd, and in which rounds it answered, under a name made for this campaign. ${crowd}`,

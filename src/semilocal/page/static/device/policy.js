@@ -54,6 +54,7 @@ export function refusals(task, plan, policy) {
 export function checkTask(task, plan, policy) {
   for (const refusal of refusals(task, plan, policy)) throw refusal;
   check([0, 1, task.tree.axes].includes(policy.min_side.length), `min_side has one number, or one per axis; got ${policy.min_side}`);
+  checkCell(task, 1n, policy); // a device that enrols is known to be in the domain
 }
 
 /** Refuse to name a cell that is smaller than the owner allows. @param {Task} task @param {bigint} cell @param {Policy} policy */

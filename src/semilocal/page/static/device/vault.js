@@ -47,6 +47,8 @@ import { SECRET_BYTES, checkSecret } from "#device/secret.js";
 /** @typedef {{load: () => Promise<any>, save: (contents: any) => Promise<void>, close: () => void}} Store */
 
 const ACCOUNTS = /** @type {Account[]} */ (["epsilon", "exposure"]);
+/** What an account counts, with its adjacency and delta. */
+const WORDS = { epsilon: "epsilon (delta = 0; for a moved position over any position inside the region it was moved to, or with two servers between any two in the domain or bucket)", exposure: "exposure (epsilon, delta = 0; between two positions inside the cells that you named)" };
 
 /** A store that ends with the program: for tests. @returns {Store} */
 export function memoryStore() {
@@ -169,7 +171,7 @@ export function reserve(contents, task, worst) {
   for (const account of ACCOUNTS) {
     const left = leftOn(contents, account);
     if (left !== null && worst[account] > left) {
-      throw new BudgetExceeded(`this task may cost ${account} ${unitsToNumber(worst[account])} (delta = 0); your cap on all tasks leaves ${unitsToNumber(left)}`);
+      throw new BudgetExceeded(`this task may cost ${unitsToNumber(worst[account])} of ${WORDS[account]}; your cap on all tasks leaves ${unitsToNumber(left)}`);
     }
   }
   const line = { epsilon: { reserved: worst.epsilon, spent: 0n }, exposure: { reserved: worst.exposure, spent: 0n }, settled: false };
