@@ -65,6 +65,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Of the task; empty where there is none.
     rounds : int
         The most rounds that ask for children.
+    quorum : float
+        Share of those expected whose answers may close a round; below 1 the others are out, and no crowd is sure.
     releases : tuple of (str, float)
         What is released after the partition, and its part of ``epsilon``.
     ladder : tuple of (str, float)
@@ -98,6 +100,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     rule: str = ""
     accounting: str = ""
     rounds: int = 0
+    quorum: float = 1.0
     releases: tuple[tuple[str, float], ...] = ()
     ladder: tuple[tuple[str, float], ...] = ()
     rows: int = 1
@@ -201,7 +204,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
-        return f"{wording.published(self.k, self.rows)}, except with probability delta = {self.delta:g}"
+        early = ", if no round closes early" if self.quorum < 1 else ""
+        return f"{wording.published(self.k, self.rows)}{early}, except with probability delta = {self.delta:g}"
 
     def sentence(self) -> str:
         """The promise in one sentence: every loss with its adjacency and delta."""
@@ -425,6 +429,7 @@ def promise(
         rule=task.rule,
         accounting=task.accounting,
         rounds=task.max_rounds,
+        quorum=task.quorum,
         releases=added,
         simulated=simulated,
         own="" if planned is None else releases.own_words,  # type: ignore[union-attr]

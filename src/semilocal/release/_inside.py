@@ -7,7 +7,7 @@ such slopes can be trusted is measured on the run's own divisions, and so is how
 What slopes explain is no longer uncertain. The law says how unevenly cells of a depth divide, slopes included:
 ``clumped``. Of regions, slopes explain x on average. What they leave there is about as much as the law says at the
 most; so they explain a share of x / (clumped + x) or more, and the rest of ``clumped`` is left. Children of a region
-have the slope in common; what is left is mostly each one's own.
+have the slope in common; what is left differs from child to child.
 
 Knows a tree and its population. Knows no queries.
 """
@@ -99,7 +99,7 @@ class Inside:
         filled, unknown = np.full((number, fanout), 0.0), np.full(number, np.inf)
         filled[known], unknown[known] = estimates, noise
         expected = _expected(shares[regions])
-        explained = (fanout * (expected**2).sum(axis=1) - 1.0) * _told(tree, tree.boxes[regions])
+        explained = (fanout * (expected**2).sum(axis=1) - 1.0) * _reach(tree, tree.boxes[regions])
         left = _beyond(found.law, tree.depths[regions], explained, fanout)
         people[regions], errors[regions] = left.divide(
             found.people[regions], filled[regions], unknown[regions], expected
@@ -127,12 +127,12 @@ def _uneven(tree: Tree, law: Law, boxes: Floats, slopes: Floats) -> Spread:
         steep = slopes[rows] * (part[:, 1] - part[:, 0]) / (tree.boxes[rows, 1] - tree.boxes[rows, 0]) / 2.0
         depths = tree.depths[rows] + tree.is_region[rows]
         squares = np.where(_halved(tree, depths), 1.0 + steep**2, 1.0).prod(axis=1)
-        together[rows] = _beyond(law, depths, (squares - 1.0) * _told(tree, part), fanout).together
+        together[rows] = _beyond(law, depths, (squares - 1.0) * _reach(tree, part), fanout).together
     return Spread(np.maximum(together, 1.0 / fanout), fanout)
 
 
-def _told(tree: Tree, boxes: Floats) -> Floats:
-    """How much slopes tell about boxes: nothing if positions lie on a lattice that has one line in them. float64[m]."""
+def _reach(tree: Tree, boxes: Floats) -> Floats:
+    """How far slopes reach into boxes: not at all if positions lie on a lattice that has one line in them. float64[m]."""
     if not tree.lattice.steps:
         return np.ones(len(boxes))
     return np.asarray(1.0 - 1.0 / np.maximum((boxes[:, 1] - boxes[:, 0]).min(axis=1), 1.0))  # measured in lines

@@ -65,6 +65,7 @@ def test_a_loss_inside_a_bucket_is_not_called_one_for_anywhere() -> None:
 def test_a_task_that_closes_rounds_early_says_that_a_crowd_may_be_smaller(quorum: float, note: bool) -> None:
     """Everybody is willing and the server follows the protocol: those who are not waited for make the crowd smaller."""
     task = build(quorum=quorum)
+    assert ("if no round closes early" in promise(task).sentence()) == note
     words = "when 25 % of those expected have answered. The others are then out, so a region may hold fewer than 50"
     assert (words in task.statement()) == note
 

@@ -47,8 +47,8 @@ def test_slopes_tell_nothing_about_cells_with_one_line_of_a_lattice() -> None:
     _, run = run_of(2, seed=63)
     tree = Tree.of(run.partition)
     boxes = np.array([[[0.0, 0.0], [1.0, 5.0]], [[0.0, 0.0], [4.0, 2.0]], [[0.0, 0.0], [0.0, 3.0]]])
-    assert _inside._told(tree, boxes).tolist() == [1.0, 1.0, 1.0]
-    assert _inside._told(tree.on(Lattice((0.1, 0.1))), boxes).tolist() == [0.0, 0.5, 0.0]
+    assert _inside._reach(tree, boxes).tolist() == [1.0, 1.0, 1.0]
+    assert _inside._reach(tree.on(Lattice((0.1, 0.1))), boxes).tolist() == [0.0, 0.5, 0.0]
 
 
 def test_where_density_is_smooth_less_is_uncertain_and_where_it_is_even_nothing_changes(
