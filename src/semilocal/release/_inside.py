@@ -132,7 +132,7 @@ def _uneven(tree: Tree, law: Law, boxes: Floats, slopes: Floats) -> Spread:
 
 
 def _reach(tree: Tree, boxes: Floats) -> Floats:
-    """How far slopes reach into boxes: not at all if positions lie on a lattice that has one line in them. float64[m]."""
+    """How far slopes reach into boxes, float64[m]: not at all where positions lie on one line of a lattice."""
     if not tree.lattice.steps:
         return np.ones(len(boxes))
     return np.asarray(1.0 - 1.0 / np.maximum((boxes[:, 1] - boxes[:, 0]).min(axis=1), 1.0))  # measured in lines
