@@ -5,12 +5,12 @@
                                    [--means]
 
 Ordinary boxes have sides of 1 to 15 % of each axis around a random person; the grid is 32 x 32, cells with 20 people or
-more; the others lie along the edges of regions, and the last column has all of these together. Answers that are exact do not count. The band to reach is 90 to 99 %;
-with a curator or two servers it is 92 to 99 %. One row per population; the files of real positions (--data) are sampled
-without replacement, one position a person. ``california_housing`` has coordinates rounded to 0.01 degrees, and
-``california_unrounded`` spreads them over their squares; --rounding 0.01 tells the release about the former. --snap
-rounds all positions before they are counted; without --rounding the release looks for the step by itself, with
---rounding 0 it takes none.
+more; the others lie along the edges of regions, and the last column has all of these together. Answers that are exact do
+not count. The band to reach is 90 to 99 %; with a curator or two servers it is 92 to 99 %. One row per population; the
+files of real positions (--data) are sampled without replacement, one position a person. ``california_housing`` has
+coordinates rounded to 0.01 degrees, and ``california_unrounded`` spreads them over their squares; --rounding 0.01 tells
+the release about the former. --snap rounds all positions before they are counted; without --rounding the release looks
+for the step by itself, with --rounding 0 it takes none.
 
 --means: means of both coordinates, one call each with the defaults for k and delta. "Half width" is that of the
 interval over the root mean square of the errors: 2 if errors were normal and the interval told all.
