@@ -5,7 +5,7 @@
                                    [--means]
 
 Ordinary boxes have sides of 1 to 15 % of each axis around a random person; the grid is 32 x 32, cells with 20 people or
-more; the others lie along the edges of regions, and the last column has all of these together. Answers that are exact do
+more; the others lie along edges of regions, and the last column has all of these together. Answers that are exact do
 not count. The band to reach is 90 to 99 %; with a curator or two servers it is 92 to 99 %. One row per population; the
 files of real positions (--data) are sampled without replacement, one position a person. ``california_housing`` has
 coordinates rounded to 0.01 degrees, and ``california_unrounded`` spreads them over their squares; --rounding 0.01 tells
