@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers
-from ._inside import ALIKE, Inside
+from ._inside import Inside, alike
 from ._tree import NONE, Tree
 from ._visitors import Population
 from ._way_back import MOST, PEOPLE, SUMS, VARIANCE, Step, WayBack, add
@@ -200,7 +200,7 @@ class BoxWalk(NamedTuple):
         return share
 
     def _cut_regions(self, out: Floats, queries: Floats, query: Integers, cell: Integers, depth: int) -> Floats:
-        fanout = len(self.living)
+        fanout, common = len(self.living), alike(len(self.living))
         ends = [self._covered(queries, query, cell, axis) for axis in range(len(self.lower))]
         parts = self._in_children(ends, cell, depth)
         value, variance, uneven, total, squares = np.zeros((5, len(cell)))
@@ -210,11 +210,11 @@ class BoxWalk(NamedTuple):
             total += share
             squares += share * share
             value += people * share
-            variance += (people + (1.0 - ALIKE) * clump * clump) * spread
+            variance += (people + (1.0 - common) * clump * clump) * spread
             uneven += clump * np.sqrt(spread)
         # Children of a region err against each other, since their sum is known; they are uneven alike.
         apart = np.maximum(squares - total * total / fanout, 0.0)
-        variance += apart * self.noise.take(cell) + ALIKE * uneven * uneven
+        variance += apart * self.noise.take(cell) + common * uneven * uneven
         add(out[PEOPLE], query, value)
         add(out[VARIANCE], query, variance)
         return _product([last - first for first, last in ends])

@@ -25,10 +25,18 @@ from ._tree import Tree
 from ._visitors import Population, divided
 from .spread import Spread
 
-__all__ = ["ALIKE", "Inside", "overlap"]
+__all__ = ["Inside", "alike", "overlap"]
 
-ALIKE = 0.25  # correlation of what is left in children of a region; -0.02 to 0.27 in files of real positions
 _STEEPEST = 2.0  # times what neighbours suggest: a region is one because it is steeper than most cells
+
+
+def alike(fanout: int) -> float:
+    """Correlation of what is left uncertain in two children of a region.
+
+    Between -0.02 and 0.27 for two children in files of real positions (bench/RESULTS.md). Of four, pairs have -0.3
+    to 0.8: the most is taken.
+    """
+    return 0.25 if fanout == 2 else 1.0
 
 
 def overlap(lower: Floats, upper: Floats, boxes: Floats, slopes: Floats) -> Floats:

@@ -19,7 +19,7 @@ from ..arrays import Floats, Integers, on_all_cores
 from ..geometry.polygons import Polygons
 from ._areas import Asked
 from ._box_walk import BoxWalk
-from ._inside import ALIKE, Inside
+from ._inside import Inside, alike
 from ._tree import NONE, Tree
 from ._visitors import Population
 from ._way_back import MOST, PEOPLE, SUMS, VARIANCE, Step, WayBack, add
@@ -177,13 +177,13 @@ class Walk:
             share = np.minimum(np.divide(taken, whole, out=np.zeros(len(cell)), where=whole > 0), 1.0)
             value += people * share
             excess = inside.spread.take(cell).excess(people, share, doubt)
-            variance += people * share * (1.0 - share) + (1.0 - ALIKE) * excess
+            variance += people * share * (1.0 - share) + (1.0 - alike(fanout)) * excess
             uneven += np.sqrt(excess)
             total += share
             squares += share * share
         # Children of a region err against each other, since their sum is known; they are uneven alike.
         apart = np.maximum(squares - total**2 / fanout, 0.0) * fanout / (fanout - 1)
-        variance += apart * noise + ALIKE * uneven**2
+        variance += apart * noise + alike(fanout) * uneven**2
         add(answer[PEOPLE], query, value)
         add(answer[VARIANCE], query, variance)
         return areas.tile_share(region, region, np.zeros(slopes.shape))

@@ -16,7 +16,7 @@ from semilocal.protocol.messages import Closed
 from semilocal.protocol.partition import Partition
 from semilocal.protocol.promise import promise
 from semilocal.release import counts
-from semilocal.release._inside import ALIKE, overlap
+from semilocal.release._inside import alike, overlap
 from semilocal.release._tree import NONE, Tree
 from semilocal.release._visitors import population
 from semilocal.release._walk import Walk
@@ -136,7 +136,7 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floa
         clumps = [
             (clumped * max(n**2 + doubt - n, 0.0) * s * (1 - s)) ** 0.5 for n, s in zip(people, shares, strict=True)
         ]
-        variance += (1 - ALIKE) * sum(one**2 for one in clumps) + ALIKE * sum(clumps) ** 2
+        variance += (1 - alike(fanout)) * sum(one**2 for one in clumps) + alike(fanout) * sum(clumps) ** 2
         return float(people @ shares), variance, nothing, 0.0, share(query[0], query[1], flat)
     results = [oracle(walk, query, int(child)) for child in tree.children[cell]]
     kept = tree.kept[cell]
@@ -165,12 +165,12 @@ def test_answers_are_what_plain_recursion_gives(options: dict[str, Any]) -> None
     found, law = walk.query(queries), walk.found.law
     depths = np.arange(len(walk.tree.levels))
     steps = np.array([[np.prod(law.alike[law.row(np.arange(a, b))]) for b in depths] for a in depths])
-    alike = np.triu(steps) + np.triu(steps, 1).T  # of two depths: all the steps between them
+    together = np.triu(steps) + np.triu(steps, 1).T  # of two depths: all the steps between them
     for row, query in enumerate(queries):
         value, variance, common, unsure, _ = oracle(walk, query)
         assert found.value[row] == pytest.approx(max(value - unsure, 0.0), abs=1e-6)
         assert found.fewer[row] == found.more[row] == pytest.approx(value, abs=1e-6)
-        assert found.variance[row] == pytest.approx(variance + common @ alike @ common, rel=1e-6, abs=1e-6)
+        assert found.variance[row] == pytest.approx(variance + common @ together @ common, rel=1e-6, abs=1e-6)
 
 
 def test_a_tree_has_every_participant_once_on_every_level() -> None:
