@@ -113,3 +113,27 @@ def test_text_replaces_a_file_through_a_link_and_keeps_its_rights(tmp_path: Path
     assert link.is_symlink()
     assert data.read_bytes() == "ü".encode()
     assert data.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_or_a_device_is_refused_and_stays(tmp_path: Path, *, linked: bool) -> None:
+    pipe = path = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    if linked:
+        path = tmp_path / "link.csv"
+        path.symlink_to(pipe)
+    with pytest.raises(InvalidInput, match=r"--out .*is a device, a pipe or a folder"):
+        check_outputs({"--out": (path, (".csv",))})
+    with pytest.raises(InvalidInput, match="is a device, a pipe or a folder"):
+        write_text(path, "rows")
+    assert pipe.is_fifo()
+
+
+def test_a_link_that_leads_to_itself_is_no_input_and_no_output(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.csv"
+    loop.symlink_to(loop)
+    check_outputs({"--out": (tmp_path / "new.csv", ())}, inputs=[loop])  # reading it says what is wrong
+    with pytest.raises(InvalidInput, match=r"--out .*leads to itself"):
+        check_outputs({"--out": (loop, ())})
+    with pytest.raises(InvalidInput, match="leads to itself"):
+        write_text(loop, "rows")
