@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from glob import has_magic
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -46,17 +47,20 @@ def engine_of(file: Path, options: JobOptions) -> Engine:
     """
     data = options.data
     needs = {"--clip": data.clip, "--bounds data": data.bounds == "data"}
-    if data.engine == "memory" or (data.engine == "auto" and any(needs.values())):
+    several = file.is_dir() or (not file.exists() and has_magic(str(file)))
+    if data.engine == "memory" or (data.engine == "auto" and any(needs.values()) and not several):
         return "memory"
-    if data.engine == "auto":
-        streamed = str(file).lower().endswith(_STREAMED) or not file.is_file()
-        if not streamed or find_spec("pyarrow") is None or (not file.exists() and "*" not in str(file)):
-            return "memory"
-        return choose_engine(list_files(file))
     for option, used in needs.items():
         if used:
-            raise InvalidInput(f"{option} needs all positions in memory; leave it out, or take --engine memory")
-    return data.engine
+            raise InvalidInput(
+                f"{option} needs all positions in memory; leave it out, or take --engine memory and one file"
+            )
+    if data.engine != "auto":
+        return data.engine
+    if several:
+        return "arrow"
+    streamed = file.exists() and str(file).lower().endswith(_STREAMED) and find_spec("pyarrow") is not None
+    return choose_engine([file]) if streamed else "memory"
 
 
 def position_columns(data: PositionOptions) -> tuple[list[str] | None, dict[str, float] | None]:
@@ -78,11 +82,13 @@ def open_rows(
     data, people = options.data, options.people
     columns, leaves = position_columns(data)
     asked = [] if value is None else [value.name]
-    names, own, others = choose_columns(list_files(file)[0], x=data.x, y=data.y, columns=columns, values=asked)
+    files = list_files(file)
+    names, own, _ = choose_columns(files[0], x=data.x, y=data.y, columns=columns, values=asked)
     if data.bounds is None:
         raise InvalidInput("--bounds is missing: name a public box, such as --bounds world")
     if people.user is None and not people.rows_are_people:
-        refuse_person_columns(file, others, COMMAND)
+        for path in files:  # a later file may say whose row it is where the first does not
+            refuse_person_columns(path, choose_columns(path, columns=[])[2], COMMAND)
     if people.user is not None and people.rows_are_people:
         raise InvalidInput("give --user or --rows-are-people, not both")
     if people.user is None and people.rows_each != 1:

@@ -205,6 +205,30 @@ def test_a_file_with_a_person_column_needs_a_word_about_people(
     assert run_json(capsys, *job, "--rows-are-people")["participants"] == 900
 
 
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
+def test_a_person_column_of_a_later_file_is_seen(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str
+) -> None:
+    write(tmp_path / "a.parquet", people(600, 2))
+    write(tmp_path / "b.parquet", people(600, 2), user=np.arange(600) // 3)
+    job = ("counts", tmp_path, *JOB, "--grid", "2x2", "--trust", "curator", "--engine", engine)
+    assert "b.parquet: column 'user' looks like a person" in refused(capsys, *job)
+    assert run_json(capsys, *job, "--rows-are-people")["participants"] == 1200
+    with pytest.raises(InvalidInput, match="'user' looks like a person"):
+        open_source(tmp_path, ["x", "y"], BOX)
+
+
+@pytest.mark.parametrize("given", ["rows", "rows/*.parquet", "rows/?.parquet", "rows/[ab].parquet"])
+def test_a_folder_or_a_pattern_may_name_one_small_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, given: str
+) -> None:
+    (tmp_path / "rows").mkdir()
+    write(tmp_path / "rows" / "a.parquet", people(600, 2))
+    job = ("counts", tmp_path / given, *JOB, "--grid", "2x2", "--trust", "curator")
+    assert run_json(capsys, *job)["participants"] == 600
+    assert "--clip needs all positions in memory" in refused(capsys, *job, "--clip")
+
+
 def test_attached_batches_are_the_rows_of_memory(tmp_path: Path) -> None:
     points = people(5000, 2, kind="rounded")
     found = compare(points, TASK, source_of(write(tmp_path / "in.parquet", points)), depth=2)
