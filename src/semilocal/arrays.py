@@ -122,6 +122,8 @@ def as_floats(values: Any, what: str, *, kinds: str = "fiu", infinite: bool = Fa
     """Return float64 of any shape, or refuse it; what is not finite passes with ``infinite=True``."""
     try:
         array = np.asarray(values)
+        if np.ma.is_masked(values):  # the array has what the mask hides
+            raise ValueError("some of them are masked; remove these first")
         if array.dtype.kind not in kinds and array.size:
             raise ValueError(f"dtype {array.dtype}; convert it first, for instance with .astype(float)")
         array = array.astype(np.float64, copy=False)

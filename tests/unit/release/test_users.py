@@ -62,3 +62,14 @@ def test_several_rows_need_users() -> None:
         job("counts", rows_per_user=2)
     with pytest.raises(InvalidInput, match="users must be 3000, one per row"):
         job("counts", users=[1, 2, 3])
+
+
+def test_what_a_mask_hides_is_not_counted() -> None:
+    hidden = np.zeros(len(POINTS), dtype=bool)
+    hidden[7] = True
+    with pytest.raises(InvalidInput, match="points must be an array of numbers: some of them are masked"):
+        sl.counts(np.ma.array(POINTS, mask=np.column_stack([hidden, hidden])), BOX, epsilon=1.0, trust="curator")
+    assert sl.counts(np.ma.array(POINTS, mask=False), BOX, epsilon=1.0, trust="curator").participants == 3_000
+    for users in (np.ma.array(USERS, mask=hidden), np.where(hidden, np.datetime64("NaT"), USERS.astype("M8[s]"))):
+        with pytest.raises(InvalidInput, match="users must not be NaN or masked"):
+            job("counts", users=users)
