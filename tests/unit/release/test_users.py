@@ -73,3 +73,14 @@ def test_what_a_mask_hides_is_not_counted() -> None:
     for users in (np.ma.array(USERS, mask=hidden), np.where(hidden, np.datetime64("NaT"), USERS.astype("M8[s]"))):
         with pytest.raises(InvalidInput, match="users must not be NaN or masked"):
             job("counts", users=users)
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_rows_per_user_is_a_whole_number_under_its_own_name(trust: Any) -> None:
+    def count(rows: Any) -> float:
+        return float(sl.counts(POINTS, BOX, epsilon=1.0, trust=trust, users=USERS, rows_per_user=rows).total)
+
+    assert count(np.int64(2)) == 2_000
+    for rows in ("2", None, 0, 2.0, True):
+        with pytest.raises(InvalidInput, match="rows_per_user must be an integer from 1 to 1000"):
+            count(rows)
