@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, as_floats
+from ..arrays import Floats, as_floats, shown
 from ..errors import InvalidInput, OutsideDomain, is_plain, printable
 
 __all__ = ["MAX_DIMENSIONS", "MERCATOR", "Box", "Clipped"]
@@ -213,4 +213,4 @@ def _number(value: Any, name: str) -> float:
             raise TypeError
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{name} must hold numbers; got {value!r}") from None
+        raise InvalidInput(f"{name} must hold numbers; got {shown(value)}") from None

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .. import release
 from ..accounting import Ledger
-from ..arrays import Integers, as_integer, exact
+from ..arrays import Integers, as_integer, exact, shown
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
@@ -98,7 +98,7 @@ class Request:
             check_alone(hierarchy, box=self.box)
             return hierarchy.box  # type: ignore[no-any-return]
         if not isinstance(self.box, Box):
-            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy; got {self.box!r}")
+            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy; got {shown(self.box)}")
         return self.box
 
     @property
@@ -268,5 +268,7 @@ def request(
             raise InvalidInput(f"there is no option {name!r} here; {advice}")
     if users is not None and rows_are_people:
         raise InvalidInput("give users or rows_are_people, not both")
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise InvalidInput(f"rng must be a numpy.random.Generator; got {shown(rng)}")
     rows = as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
     return Request(box, epsilon, which_trust(trust), delta, k, rng, cap, ledger, users, rows, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -70,6 +70,8 @@ def test_what_a_mask_hides_is_not_counted() -> None:
     with pytest.raises(InvalidInput, match="points must be an array of numbers: some of them are masked"):
         sl.counts(np.ma.array(POINTS, mask=np.column_stack([hidden, hidden])), BOX, epsilon=1.0, trust="curator")
     assert sl.counts(np.ma.array(POINTS, mask=False), BOX, epsilon=1.0, trust="curator").participants == 3_000
+    with pytest.raises(InvalidInput, match="value: some values are masked"):
+        sl.mean(POINTS, BOX, value=np.ma.array(USERS, mask=hidden), range=(0, 999), epsilon=1.0, trust="curator")
     for users in (np.ma.array(USERS, mask=hidden), np.where(hidden, np.datetime64("NaT"), USERS.astype("M8[s]"))):
         with pytest.raises(InvalidInput, match="users must not be NaN or masked"):
             job("counts", users=users)
@@ -84,3 +86,21 @@ def test_rows_per_user_is_a_whole_number_under_its_own_name(trust: Any) -> None:
     for rows in ("2", None, 0, 2.0, True):
         with pytest.raises(InvalidInput, match="rows_per_user must be an integer from 1 to 1000"):
             count(rows)
+
+
+@pytest.mark.parametrize("points", [POINTS, POINTS.tolist()])
+def test_a_message_shows_no_position_where_arguments_are_mixed_up(points: Any) -> None:
+    place, box, seven = str(POINTS[0, 0])[:6], cast(Any, BOX), cast(Any, 7)
+    calls: list[Callable[..., Any]] = [
+        lambda **named: sl.counts(box, points, **named),
+        lambda **named: sl.points(box, points, **named),
+        lambda **named: sl.mean(box, F, points, **named),
+        lambda **named: sl.counts(POINTS, BOX, rng=points, **named),
+        lambda **named: sl.counts(POINTS, BOX, k=points, **named),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInput) as refused:
+            call(epsilon=1.0, trust="nobody")
+        assert place not in str(refused.value)
+    with pytest.raises(InvalidInput, match=r"rng must be a numpy.random.Generator; got 7"):
+        sl.counts(POINTS, BOX, epsilon=1.0, trust="curator", rng=seven)
