@@ -26,6 +26,7 @@ from ..simulation.people import draw_key
 from ..simulation.person_columns import COMMAND, refuse_person_columns
 from .domains import named_domain
 from .job_options import JobOptions, PositionOptions
+from .people import warn_of_others
 
 __all__ = ["OwnValue", "engine_of", "open_rows", "position_columns"]
 
@@ -83,7 +84,7 @@ def open_rows(
     columns, leaves = position_columns(data)
     asked = [] if value is None else [value.name]
     files = list_files(file)
-    names, own, _ = choose_columns(files[0], x=data.x, y=data.y, columns=columns, values=asked)
+    names, own, there = choose_columns(files[0], x=data.x, y=data.y, columns=columns, values=asked)
     if data.bounds is None:
         raise InvalidInput("--bounds is missing: name a public box, such as --bounds world")
     if people.user is None and not people.rows_are_people:
@@ -93,6 +94,8 @@ def open_rows(
         raise InvalidInput("give --user or --rows-are-people, not both")
     if people.user is None and people.rows_each != 1:
         raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
+    if people.user is not None:
+        warn_of_others(people.user, there)
     box, tree = named_domain(data.bounds, names)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: temporary files hold rows, and must go
