@@ -142,7 +142,8 @@ def as_range(range: Any, name: str) -> tuple[float, float]:
     try:
         low, high = range
     except (TypeError, ValueError):
-        raise InvalidInput(f"range must be two numbers, smallest and largest; got {shown(range)}") from None
+        got = range if isinstance(range, tuple) else shown(range)
+        raise InvalidInput(f"range must be two numbers, smallest and largest; got {got}") from None
     low, high = as_number(low, "range"), as_number(high, "range")
     if not (low < high and np.isfinite(high - low)):
         raise InvalidInput(f"range must be two numbers, the smallest first; got {range!r}")
