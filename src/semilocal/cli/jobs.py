@@ -281,7 +281,7 @@ def write_map(job: Job, files: MapFiles, run: AnyRun | PooledCounts, result: Cou
         return []
     from ..page.single import write_html
 
-    numbers = {"participants": f"{result.total:,}", "regions": f"{len(result.partition):,}"}
+    numbers = {job.counted_in: f"{result.total:,}", "regions": f"{len(result.partition):,}"}
     write_html(
         files.html, run if isinstance(run, Run) else result.partition,
         promise_to_people(job.options, run, result.spent),
