@@ -168,6 +168,9 @@ def test_the_command_line_writes_a_point_for_every_row_of_an_engine(
     table = parquet.read_table(tmp_path / "out.parquet")
     assert np.array_equal(np.column_stack([table.column(name).to_numpy() for name in ("x", "y")]), memory)
     assert "--out FILE.parquet" in refused(capsys, *job, "--engine", engine)
+    again = refused(capsys, *job, "--engine", engine, "--quiet", "--out", tmp_path / "out.parquet")
+    assert "--out" in again  # before the rounds are played
+    assert "is there already" in again
     assert "needs all positions in memory" in refused(capsys, *job, "--engine", engine, "--clip")
 
 
