@@ -90,3 +90,9 @@ def test_a_user_that_looks_like_no_person_beside_one_that_does_is_pointed_at(
     words = ("counts", path, *UNIT, *COMMON, "--grid", "2x2", "--engine", engine, "--user")
     assert "--user 'trip': column 'taxi' looks like a person, too" in run(capsys, *words, "trip")[2]
     assert "looks like a person" not in run(capsys, *words, "taxi")[2]
+
+
+def test_a_cap_that_is_too_small_is_named_as_it_was_given(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    people = ("--user", "user_id", "--rows-per-user", "4")
+    said = refused(capsys, "counts", table, *UNIT, *COMMON, "--grid", "2x2", *people, "--cap", "6")
+    assert "the cap is 6; the total would be epsilon = 8 " in said
