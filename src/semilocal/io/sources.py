@@ -28,6 +28,7 @@ from .arrow import NOBODY, codes_of, numbers_of, read_csv
 
 __all__ = ["Pieces", "TableFile", "open_source"]
 
+_GZIP = b"\x1f\x8b"
 LONGEST_HEADER = 1_000_000  # characters
 _AT_ONCE = 1 << 17  # rows of a piece that are decoded at once: they stay in the cache
 
@@ -337,6 +338,8 @@ def _open_text(path: Path) -> Iterator[io.TextIOWrapper]:
         raw: Any = stack.enter_context(path.open("rb"))
         if path.suffix.lower() == ".gz":
             raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
+        elif raw.peek(2)[:2] == _GZIP:
+            raise InvalidInput(f"{path}: is compressed with gzip; call it {path.name}.gz")
         yield stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
 
 

@@ -239,3 +239,10 @@ def test_labels_are_codes_in_all_formats_and_an_empty_one_is_nobody(tmp_path: Pa
         assert codes[0] == codes[3] != codes[2]
         assert codes.tolist().count(-1) == 1
         assert codes[1] == -1
+
+
+def test_a_gzipped_file_under_another_name_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "homes.csv"
+    path.write_bytes(gzip.compress(b"x,y\n1,2\n"))
+    with pytest.raises(InvalidInput, match=r"is compressed with gzip; call it homes.csv.gz"):
+        read_points(path)
