@@ -15,6 +15,7 @@ from functools import lru_cache, reduce
 from threading import Thread
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -37,6 +38,7 @@ __all__ = [
     "as_points",
     "as_ranges",
     "as_values",
+    "cut_repr",
     "exact",
     "finite",
     "is_integer",
@@ -404,6 +406,12 @@ def short_repr(value: Any) -> str:
     names: Any = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", ())
     text = ", ".join(f"{name}={shown(getattr(value, name))}" for name in names)
     return f"{type(value).__name__}({text if len(text) <= _LONGEST_REPR else text[:_LONGEST_REPR] + '…'})"
+
+
+def cut_repr(value: Any) -> str:
+    """The usual repr of a struct with settings, cut where it is long. To be assigned as ``__repr__``."""
+    text = msgspec.Struct.__repr__(value)
+    return text if len(text) <= _LONGEST_REPR else f"{text[:_LONGEST_REPR]}…)"
 
 
 def shown(value: Any) -> str:

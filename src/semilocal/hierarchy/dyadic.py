@@ -23,7 +23,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, is_integer, on_all_cores, shown
+from ..arrays import Floats, Integers, cut_repr, is_integer, on_all_cores, shown
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from .base import HEAD_BITS, ROOT, Cells, Heads
@@ -52,6 +52,8 @@ class BoxTree(PrefixTree, frozen=True):
 
     box: Box
     max_depth: int
+
+    __repr__ = cut_repr
 
     def __post_init__(self) -> None:
         if not isinstance(self.box, Box):
