@@ -77,7 +77,7 @@ def test_the_length_does_not_grow_with_the_content(size: int) -> None:
 
 
 def test_a_box_of_many_digits_and_axes_prints_short() -> None:
-    box = sl.Box((-1 / 3,) * 8, (1 / 3,) * 8, names=[f"coordinate_number_{axis}" for axis in range(8)])
+    box = sl.Box((-1 / 3,) * 8, (1 / 3,) * 8, names=tuple(f"coordinate_number_{axis}" for axis in range(8)))
     task = sl.Task.build(box, epsilon=1 / 3, delta=1e-3, k=20)
     pooled = sl.counts(np.zeros((1, 8)), box, epsilon=1.0, trust="curator").partition.task
     for value in (box, task.hierarchy, task, pooled):

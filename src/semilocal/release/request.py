@@ -271,4 +271,10 @@ def request(
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"rng must be a numpy.random.Generator; got {shown(rng)}")
     rows = as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
-    return Request(box, epsilon, which_trust(trust), delta, k, rng, cap, ledger, users, rows, options)
+    loss, chance, crowd, most = (_plain(setting) for setting in (epsilon, delta, k, cap))
+    return Request(box, loss, which_trust(trust), chance, crowd, rng, most, ledger, users, rows, options)
+
+
+def _plain(setting: Any) -> Any:
+    """A number of Python's own in place of NumPy's."""
+    return setting.item() if isinstance(setting, np.number) else setting

@@ -104,3 +104,12 @@ def test_a_message_shows_no_position_where_arguments_are_mixed_up(points: Any) -
         assert place not in str(refused.value)
     with pytest.raises(InvalidInput, match=r"rng must be a numpy.random.Generator; got 7"):
         sl.counts(POINTS, BOX, epsilon=1.0, trust="curator", rng=seven)
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_settings_may_be_numbers_of_numpy(trust: Any) -> None:
+    settings: dict[str, Any] = {"epsilon": np.int64(2), "cap": np.float32(100)}
+    if trust == "nobody":
+        settings |= {"k": np.int64(20), "delta": np.float32(0.125)}
+    found = sl.counts(POINTS, BOX, trust=trust, **settings)
+    assert found.spent.epsilon == 2
