@@ -122,7 +122,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _target(path: Path, what: str) -> Path:
-    """The file behind links; refuses what is no ordinary file: a device or a pipe would be replaced by one."""
+    """The file behind links; refuses a device or a pipe, which a file would replace."""
     if path.exists() and not path.is_file():
         raise InvalidInput(f"{what}: is a device, a pipe or a folder, which a file would replace; give another name")
     target = Path(os.path.realpath(path))
