@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
 from typing import BinaryIO
@@ -57,6 +58,7 @@ def check_outputs(
         if same is not None:
             raise InvalidInput(f"{option} {path}: is the same file as {same}, which it would overwrite; take another")
         around = next((folder for known, folder in folders.items() if known in target.parents), None)
+        around = around or next((path for path in given if not path.exists() and _fits(target, path)), None)
         if around is not None:
             raise InvalidInput(
                 f"{option} {path}: lies in the input {around}, and would be read with it the next time; write elsewhere"
@@ -119,6 +121,12 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir():
         return [file for file in path.rglob("*") if file.is_file()]
     return [path] if path.exists() else [Path(name) for name in glob(str(path), recursive=True)]
+
+
+def _fits(target: Path, pattern: Path) -> bool:
+    """Whether a pattern of files names this one, too."""
+    words = os.path.realpath(pattern)
+    return fnmatch(str(target), words.replace("**/", "*")) if "**" in words else target.match(words)
 
 
 def _target(path: Path, what: str) -> Path:
