@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -228,7 +228,7 @@ def test_a_person_column_of_a_later_file_is_seen(
     assert "b.parquet: column 'user' looks like a person" in refused(capsys, *job)
     assert run_json(capsys, *job, "--rows-are-people")["participants"] == 1200
     with pytest.raises(InvalidInput, match="'user' looks like a person"):
-        open_source(tmp_path, ["x", "y"], BOX)
+        open_source(tmp_path, ["x", "y"], BOX, engine=cast(Any, engine))
 
 
 @pytest.mark.parametrize("given", ["rows", "rows/*.parquet", "rows/?.parquet", "rows/[ab].parquet"])
