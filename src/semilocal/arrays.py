@@ -15,6 +15,7 @@ from functools import lru_cache, reduce
 from threading import Thread
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -37,6 +38,7 @@ __all__ = [
     "as_points",
     "as_ranges",
     "as_values",
+    "cut_repr",
     "exact",
     "finite",
     "is_integer",
@@ -46,6 +48,7 @@ __all__ = [
     "require",
     "scale_words",
     "short_repr",
+    "shown",
     "sort_on_all_cores",
     "sort_with_order",
 ]
@@ -74,7 +77,7 @@ def is_number(value: object) -> TypeGuard[float]:
 def require(good: bool, name: str, allowed: str, got: Any) -> None:
     """Refuse a setting with its name, what is allowed, and what was given."""
     if not good:
-        raise InvalidInput(f"{name} must be {allowed}; got {got!r}")
+        raise InvalidInput(f"{name} must be {allowed}; got {shown(got)}")
 
 
 def as_integer(value: Any, name: str, *, low: int, high: int | None = None) -> int:
@@ -82,7 +85,7 @@ def as_integer(value: Any, name: str, *, low: int, high: int | None = None) -> i
     whole = is_integer(value) or isinstance(value, np.integer)
     if not whole or value < low or (high is not None and value > high):
         allowed = f"of at least {low}" if high is None else f"from {low} to {high}"
-        raise InvalidInput(f"{name} must be an integer {allowed}; got {value!r}")
+        raise InvalidInput(f"{name} must be an integer {allowed}; got {shown(value)}")
     return int(value)
 
 
@@ -91,7 +94,7 @@ def as_number(value: Any, name: str, *, positive: bool = False) -> float:
     array = as_floats(value, name, kinds="fiub", infinite=True)
     good = array.ndim == 0 and not isinstance(value, bool | np.bool_) and bool(np.isfinite(array))
     if not good or (positive and not array > 0):
-        raise InvalidInput(f"{name} must be a {'positive' if positive else 'finite'} number; got {value!r}")
+        raise InvalidInput(f"{name} must be a {'positive' if positive else 'finite'} number; got {shown(value)}")
     return float(array)
 
 
@@ -122,6 +125,8 @@ def as_floats(values: Any, what: str, *, kinds: str = "fiu", infinite: bool = Fa
     """Return float64 of any shape, or refuse it; what is not finite passes with ``infinite=True``."""
     try:
         array = np.asarray(values)
+        if np.ma.is_masked(values):  # the array has what the mask hides
+            raise ValueError("some of them are masked; remove these first")
         if array.dtype.kind not in kinds and array.size:
             raise ValueError(f"dtype {array.dtype}; convert it first, for instance with .astype(float)")
         array = array.astype(np.float64, copy=False)
@@ -169,7 +174,7 @@ def as_numbers(values: Any, name: str) -> tuple[float, ...]:
         return ()
     array = as_floats(values, name)
     if array.ndim != 1 or not len(array):
-        raise InvalidInput(f"{name} must hold one number per axis; got {values!r}")
+        raise InvalidInput(f"{name} must hold one number per axis; got {shown(values)}")
     return tuple(array.tolist())
 
 
@@ -399,11 +404,18 @@ def short_repr(value: Any) -> str:
     Found(count=3, points=float64[3, 2])
     """
     names: Any = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", ())
-    text = ", ".join(f"{name}={_shown(getattr(value, name))}" for name in names)
+    text = ", ".join(f"{name}={shown(getattr(value, name))}" for name in names)
     return f"{type(value).__name__}({text if len(text) <= _LONGEST_REPR else text[:_LONGEST_REPR] + '…'})"
 
 
-def _shown(value: Any) -> str:
+def cut_repr(value: Any) -> str:
+    """The usual repr of a struct with settings, cut where it is long. To be assigned as ``__repr__``."""
+    text = msgspec.Struct.__repr__(value)
+    return text if len(text) <= _LONGEST_REPR else f"{text[:_LONGEST_REPR]}…)"
+
+
+def shown(value: Any) -> str:
+    """What a message shows of something that it refuses: numbers and short text; of arrays and others type and size."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
     if value is None or isinstance(value, bool | int | float | np.number):

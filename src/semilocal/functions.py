@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Floats, as_boxes, as_index, as_number, as_numbers, as_points, as_ranges, as_values, finite
+from .arrays import Floats, as_boxes, as_index, as_number, as_numbers, as_points, as_ranges, as_values, finite, shown
 from .errors import InvalidInput
 from .geometry.box import Box
 
@@ -68,7 +68,7 @@ def coordinate(axis: int) -> BoundedFunction:
     [[50.0, 51.0]]
     """
     if type(axis) is not int or axis < 0:
-        raise InvalidInput(f"axis must be 0, 1, …, one of the axes of the domain; got {axis!r}")
+        raise InvalidInput(f"axis must be 0, 1, …, one of the axes of the domain; got {shown(axis)}")
     return _Coordinate(axis)
 
 
@@ -123,7 +123,7 @@ def indicator(box: Box) -> BoundedFunction:
     [[1.0, 1.0], [0.0, 1.0]]
     """
     if not isinstance(box, Box):
-        raise InvalidInput(f"indicator takes a Box, such as Box((0, 0), (1, 1)); got {box!r}")
+        raise InvalidInput(f"indicator takes a Box, such as Box((0, 0), (1, 1)); got {shown(box)}")
     return _Indicator(box)
 
 

@@ -20,6 +20,7 @@ from .geometry.frames import axes_in_order
 from .protocol.promise_words import FROM_DATA
 from .protocol.task import Accounting, Rule, Task
 from .release.point_release import centres, draws
+from .simulation.person_columns import POPULATION, check_frame, person_columns
 from .simulation.simulate import simulate
 
 try:
@@ -149,6 +150,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     def _release(self, X: npt.ArrayLike) -> Floats:
         if self.method not in ("quantize", "resample"):
             raise InvalidInput(f"method must be 'quantize' or 'resample'; got {self.method!r}")
+        _check_people(X)
         points = self._numbers(X, ensure_min_samples=2)
         domain = self._domain(points)
         self._check_order(domain)
@@ -213,6 +215,15 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             "box must be the public domain of the positions: a Box, (lower, upper), or 'data', which leaks their "
             f"extremes; got {self.box!r}"
         )
+
+
+def _check_people(X: Any) -> None:
+    """Refuse what scikit-learn does not look at: a mask, and an index that has somebody twice."""
+    if np.ma.is_masked(X):
+        raise InvalidInput("X: some positions are masked; remove these rows first")
+    levels = getattr(getattr(X, "index", None), "names", ())
+    if person_columns([name for name in levels if isinstance(name, str)]):
+        check_frame(X, POPULATION)
 
 
 def _generator(random_state: Any) -> np.random.Generator:

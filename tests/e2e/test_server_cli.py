@@ -147,6 +147,15 @@ def test_the_office_works_on_a_database_directly(tmp_path: Path, capsys: pytest.
     assert "give the beginning of its id" in err
 
 
+@pytest.mark.parametrize("words", ["campaign list", "campaign show x", "campaign start x", "results x --out ."])
+def test_no_database_is_made_by_a_command_that_looks_into_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    assert main([*words.split(), "--db", f"sqlite:///{tmp_path / 'typo.db'}"]) == 2
+    assert "there is no file" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_show_says_how_many_are_missing_and_how_long_it_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

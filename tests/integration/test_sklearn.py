@@ -231,3 +231,18 @@ def test_a_cell_that_is_no_number_is_not_repeated() -> None:
     assert "377713" not in str(error)
     assert error is not None
     assert error.__context__ is None, "a traceback would show it"
+
+
+def test_a_mask_and_an_index_that_has_people_twice_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    box, points = named_box("california"), california_housing()[0][:500]
+    transformer = SemiLocalTransformer(box=box, epsilon=2.0, k=20)
+    masked = np.ma.array(points, mask=np.zeros((500, 2), dtype=bool))
+    transformer.fit(masked)
+    masked[7] = np.ma.masked
+    with pytest.raises(InvalidInput, match="some positions are masked"):
+        transformer.fit(masked)
+    frame = pandas.DataFrame(points, columns=["longitude", "latitude"])
+    transformer.fit(frame.set_index(pandas.Index(range(500), name="user")))
+    with pytest.raises(InvalidInput, match="column 'user' looks like a person, and some have several rows"):
+        transformer.fit_transform(frame.set_index(pandas.Index([row // 2 for row in range(500)], name="user")))

@@ -74,3 +74,12 @@ def test_the_length_does_not_grow_with_the_content(size: int) -> None:
     cells = tuple(range(1, size + 1))
     closed = Closed(b"t" * 32, 3, cells, (5,) * size, ((1, 2),) * size, ((0,),) * size)
     assert len(repr(closed)) < 200
+
+
+def test_a_box_of_many_digits_and_axes_prints_short() -> None:
+    box = sl.Box((-1 / 3,) * 8, (1 / 3,) * 8, names=tuple(f"coordinate_number_{axis}" for axis in range(8)))
+    task = sl.Task.build(box, epsilon=1 / 3, delta=1e-3, k=20)
+    pooled = sl.counts(np.zeros((1, 8)), box, epsilon=1.0, trust="curator").partition.task
+    for value in (box, task.hierarchy, task, pooled):
+        assert len(repr(value)) < 500
+        assert repr(value).startswith(f"{type(value).__name__}(")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from glob import has_magic
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -16,15 +17,17 @@ import numpy as np
 from ..engines import Engine, choose_engine, open_source
 from ..engines.arrow import list_files
 from ..engines.source import Source
-from ..errors import InvalidInput
+from ..errors import InvalidInput, OutsideDomain
 from ..hierarchy import AnyTree
 from ..io.points import choose_columns
+from ..io.positions import likely_mistake
 from ..io.trees import label_tree
 from ..protocol.column import Column, stored_column
 from ..simulation.people import draw_key
 from ..simulation.person_columns import COMMAND, refuse_person_columns
 from .domains import named_domain
 from .job_options import JobOptions, PositionOptions
+from .people import warn_of_others
 
 __all__ = ["OwnValue", "engine_of", "open_rows", "position_columns"]
 
@@ -46,17 +49,20 @@ def engine_of(file: Path, options: JobOptions) -> Engine:
     """
     data = options.data
     needs = {"--clip": data.clip, "--bounds data": data.bounds == "data"}
-    if data.engine == "memory" or (data.engine == "auto" and any(needs.values())):
+    several = file.is_dir() or (not file.exists() and has_magic(str(file)))
+    if data.engine == "memory" or (data.engine == "auto" and any(needs.values()) and not several):
         return "memory"
-    if data.engine == "auto":
-        streamed = str(file).lower().endswith(_STREAMED) or not file.is_file()
-        if not streamed or find_spec("pyarrow") is None or (not file.exists() and "*" not in str(file)):
-            return "memory"
-        return choose_engine(list_files(file))
     for option, used in needs.items():
         if used:
-            raise InvalidInput(f"{option} needs all positions in memory; leave it out, or take --engine memory")
-    return data.engine
+            raise InvalidInput(
+                f"{option} needs all positions in memory; leave it out, or take --engine memory and one file"
+            )
+    if data.engine != "auto":
+        return data.engine
+    if several:
+        return "arrow"
+    streamed = file.exists() and str(file).lower().endswith(_STREAMED) and find_spec("pyarrow") is not None
+    return choose_engine([file]) if streamed else "memory"
 
 
 def position_columns(data: PositionOptions) -> tuple[list[str] | None, dict[str, float] | None]:
@@ -78,15 +84,19 @@ def open_rows(
     data, people = options.data, options.people
     columns, leaves = position_columns(data)
     asked = [] if value is None else [value.name]
-    names, own, others = choose_columns(list_files(file)[0], x=data.x, y=data.y, columns=columns, values=asked)
+    files = list_files(file)
+    names, own, there = choose_columns(files[0], x=data.x, y=data.y, columns=columns, values=asked)
     if data.bounds is None:
         raise InvalidInput("--bounds is missing: name a public box, such as --bounds world")
     if people.user is None and not people.rows_are_people:
-        refuse_person_columns(file, others, COMMAND)
+        for path in files:  # a later file may say whose row it is where the first does not
+            refuse_person_columns(path, choose_columns(path, columns=[])[2], COMMAND)
     if people.user is not None and people.rows_are_people:
         raise InvalidInput("give --user or --rows-are-people, not both")
     if people.user is None and people.rows_each != 1:
         raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
+    if people.user is not None:
+        warn_of_others(people.user, there)
     box, tree = named_domain(data.bounds, names)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: temporary files hold rows, and must go
@@ -99,6 +109,8 @@ def open_rows(
         rows = source.count()
         if not rows:
             raise InvalidInput(f"{file}: has no rows; there must be at least one position")
+        if engine == "arrow" and (mistake := likely_mistake(next(iter(source.batches())), box)):
+            raise OutsideDomain(f"{file}: positions lie outside {box}. {mistake}")
         if value is None:
             return source, tree, None
         source.check_value(own[0], value.low, value.high)

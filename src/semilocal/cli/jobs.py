@@ -182,8 +182,8 @@ class Job:
         return None if cap is None else cap / self.options.people.rows_per_user
 
     @property
-    def pooled_limit(self) -> Ledger:
-        """An empty ledger with the cap of a person, where somebody is trusted."""
+    def person_limit(self) -> Ledger:
+        """An empty ledger with the cap of a person."""
         cap = self.options.promise.cap
         return Ledger(cap=None if cap is None else exact(cap))
 
@@ -206,7 +206,7 @@ class Job:
             run, ledger = self.partition()
             return run, release.counts(run, ledger=ledger)
         task = self.pooled_task()
-        cost = self.pooled_limit.pooled(task)  # refuses before counting
+        cost = self.person_limit.pooled(task)  # refuses before counting
         with self.options.output.step("counting"):
             people = self.points if self.located is None else self.located.pop()
             result = pooled_counts(run_pooled(task, people, rng=self.noise_rng), ledger=cost)
@@ -215,7 +215,8 @@ class Job:
     def partition(self) -> tuple[AnyRun, Ledger]:
         """Find the regions; all of epsilon goes to them."""
         task = Task.build(**self.domain, **self.task_options)
-        ledger = Ledger.of(task, cap=self.cap)  # refuses before anybody is asked
+        self.person_limit + Ledger.of(task).times(self.options.people.rows_per_user)  # refuses before anybody is asked
+        ledger = Ledger.of(task, cap=self.cap)
         with self.options.output.step("rounds played") as step:
 
             def progress(*_: int) -> None:
@@ -281,7 +282,7 @@ def write_map(job: Job, files: MapFiles, run: AnyRun | PooledCounts, result: Cou
         return []
     from ..page.single import write_html
 
-    numbers = {"participants": f"{result.total:,}", "regions": f"{len(result.partition):,}"}
+    numbers = {job.counted_in: f"{result.total:,}", "regions": f"{len(result.partition):,}"}
     write_html(
         files.html, run if isinstance(run, Run) else result.partition,
         promise_to_people(job.options, run, result.spent),

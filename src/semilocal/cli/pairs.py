@@ -111,7 +111,7 @@ def create(options: CampaignOptions, cells: CellRule, pair: PairOptions, office:
         options.name, task, pair.peer_key, pair.bucket_depth or 0, options.enrolment, options.capacity,
         options.enrolment_seconds, asked,
     )  # fmt: skip
-    with server.connect(office) as client:
+    with server.connect(office, new=True) as client:
         identity = client.create_pair(form)
         print(client.statement(identity))
         print(f"task {identity}")

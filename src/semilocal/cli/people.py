@@ -5,6 +5,7 @@ Knows options and codes of people.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,7 +20,7 @@ from ..simulation.person_columns import COMMAND, DEVICES, check_rows_are_people,
 from .arguments import whole
 from .options import group, option
 
-__all__ = ["People", "PeopleWithRows", "chosen_rows", "person_labels"]
+__all__ = ["People", "PeopleWithRows", "chosen_rows", "person_labels", "warn_of_others"]
 
 
 @group("Positions")
@@ -72,9 +73,26 @@ def person_labels(people: People) -> Callable[[Sequence[str]], Sequence[str]]:
         raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
     if people.rows_are_people:
         return lambda columns: ()
-    if user is not None:
-        return lambda columns: (user,)
-    return person_columns
+    if user is None:
+        return person_columns
+
+    def named(columns: Sequence[str]) -> Sequence[str]:
+        warn_of_others(user, columns)
+        return (user,)
+
+    return named
+
+
+def warn_of_others(user: str, columns: Sequence[str]) -> None:
+    """Warn if --user names a column that does not look like a person, and another one does."""
+    others = [name for name in person_columns(columns) if name.lower() != user.lower()]
+    if others and not person_columns([user]):
+        warnings.warn(
+            f"--user {user!r}: column {others[0]!r} looks like a person, too; a person with several {user!r} loses "
+            "epsilon for each of them and fills a crowd alone",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def chosen_rows(people: People, table: Table, rng: np.random.Generator) -> Integers | None:

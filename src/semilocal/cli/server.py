@@ -6,6 +6,7 @@ Knows these options and the environment variable of the token.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ..errors import InvalidInput
@@ -42,13 +43,17 @@ class Office:
     db: str | None = None
 
 
-def connect(office: Office) -> AdminClient:
-    """The client that the options ask for, to be used in a ``with`` statement."""
+def connect(office: Office, *, new: bool = False) -> AdminClient:
+    """The client that the options ask for, to be used in a ``with`` statement; a database is made only if ``new``."""
+    from ..service.stores.base import check_url
     from .admin_client import AdminClient
 
     if office.db and office.url:
         raise InvalidInput("give --db or --url, not both")
     if office.db:
+        kind, file = check_url(office.db)
+        if kind == "sqlite" and not new and not Path(file).exists():
+            raise InvalidInput(f"--db {office.db}: there is no file {file}; check the name")
         return AdminClient(database=office.db)
     token = read_hidden(office.admin_token, option="--admin-token", variable=ADMIN_TOKEN)
     return AdminClient(office.url or DEFAULT_URL, token)

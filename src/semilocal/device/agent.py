@@ -176,7 +176,7 @@ class Agent:
             if not self._new_server:
                 check_server(self._vault.contents, self._server, task)
             self._resume(self._new_entry(task, plan))
-            self._notify(f"Joined task {self._name[:12]}…: {promise(task, plan).sentence().rstrip('.')}")
+            self._notify(f"Joining task {self._name[:12]}…: {promise(task, plan).sentence().rstrip('.')}")
             return
         self._task = pinned_task(entry.task, self._name)
         if (self._position, self._own) != (entry.position, entry.value):

@@ -113,7 +113,7 @@ def open_source(
         if order is not None:
             raise InvalidInput("order is for Spark and DuckDB; Arrow reads rows in their order")
         source = _from_arrow(rows, columns, box, files=files, values=values, leaves=leaves, named=chosen)
-        names = source.schema.names
+        names = source.names
     if person is None and not rows_are_people:
         others = [name for name in names if name not in (*columns, *values, order)]
         refuse_person_columns("the rows", others, SOURCE)  # not `rows`, which may be a query with positions in it

@@ -69,13 +69,16 @@ class ArrowSource(Streamed):
         Of the choice, 0 to 2**64 - 1; keep it with the run. The same key chooses the same rows.
     inputs : sequence of Path
         The files that are read, so that no output replaces one of them.
+    names : sequence of str
+        All columns of all files; those of the schema if left out.
     """
 
     def __init__(
         self, read: Reader, columns: Sequence[str], box: Box, *, schema: Any, person: str | None = None,
-        rows_per_person: int = 1, key: int = 0, inputs: Sequence[Path] = (),
+        rows_per_person: int = 1, key: int = 0, inputs: Sequence[Path] = (), names: Sequence[str] = (),
     ) -> None:  # fmt: skip
         super().__init__(box)
+        self.names = tuple(names) or tuple(schema.names)
         self.columns, self.schema, self.person = tuple(columns), schema, person
         self.rows_per_person = rows_per_person
         self._read, self._key, self._inputs = read, key, tuple(inputs)
@@ -300,8 +303,10 @@ def open_files(
         )
     try:
         rows = arrow.dataset.dataset([str(path) for path in files], format=form)
+        names: dict[str, None] = {}
         for path, fragment in zip(files, rows.get_fragments(), strict=True):
             found = fragment.physical_schema
+            names |= dict.fromkeys(found.names)
             check_there(found, labels, str(path))
             check_numbers(found, [*numbers, *values], str(path))
             check_same(found, rows.schema, [*columns, *values], str(path), str(files[0]))
@@ -315,7 +320,7 @@ def open_files(
         return batches
 
     opened, schema = (read, rows.schema) if leaves is None else in_arrow(read, rows.schema, columns[0], leaves)
-    return ArrowSource(opened, columns, box, schema=schema, inputs=files, **named)
+    return ArrowSource(opened, columns, box, schema=schema, inputs=files, names=list(names), **named)
 
 
 def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:

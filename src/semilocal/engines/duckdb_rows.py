@@ -205,7 +205,8 @@ def _read_parquet(connection: Any, files: list[str], columns: Sequence[str], tex
                     f"column {name!r} holds {found[name]} in {file} but {kinds[first][name]} in {first}; write the "
                     "files with the same type, or give a query that casts it"
                 )
-    return connection.read_parquet(files)
+    differ = any(found.keys() != kinds[first].keys() for found in kinds.values())
+    return connection.read_parquet(files, union_by_name=differ)  # a later file may say whose row it is
 
 
 def _read_csv(connection: Any, files: list[str], columns: Sequence[str], texts: Sequence[str]) -> Any:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, as_floats
+from ..arrays import Floats, as_floats, cut_repr, shown
 from ..errors import InvalidInput, OutsideDomain, is_plain, printable
 
 __all__ = ["MAX_DIMENSIONS", "MERCATOR", "Box", "Clipped"]
@@ -53,6 +53,8 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     names: tuple[str, ...] = ()
+
+    __repr__ = cut_repr
 
     def __post_init__(self) -> None:
         lower = tuple(_number(value, "lower") for value in _sequence(self.lower, "lower"))
@@ -213,4 +215,4 @@ def _number(value: Any, name: str) -> float:
             raise TypeError
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{name} must hold numbers; got {value!r}") from None
+        raise InvalidInput(f"{name} must hold numbers; got {shown(value)}") from None

@@ -56,7 +56,7 @@ def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floa
     if hasattr(frame, "crs"):
         return _geometry_points(frame, box), frame_columns(frame, others) if others else []
     frame = _with_index(frame)
-    table = _narwhals().from_native(frame, allow_series=True, pass_through=True)
+    table = _opened(frame, allow_series=True, pass_through=True)
     if table is frame:
         raise InvalidInput(f"points must be an array or a data frame; got {type(frame).__name__}")
     if isinstance(table, _narwhals().Series):
@@ -80,14 +80,14 @@ def axes_in_order(names: Sequence[str], box: Box) -> list[str]:
 
 def frame_columns(frame: Any, names: Sequence[str]) -> list[npt.NDArray[Any]]:
     """Columns of any content without gaps."""
-    table = _narwhals().from_native(_with_index(frame))
+    table = _opened(_with_index(frame))
     return [_content(column) for column in _columns(table, names, table.collect_schema().names())]
 
 
 def column_names(frame: Any) -> list[str]:
     """The names of a frame's columns and of its index; none of a series, or of what is not a frame that we know."""
     frame = _with_index(frame)
-    table = _narwhals().from_native(frame, allow_series=True, pass_through=True)
+    table = _opened(frame, allow_series=True, pass_through=True)
     if table is frame or isinstance(table, _narwhals().Series):
         return []
     return [name for name in table.collect_schema().names() if isinstance(name, str)]
@@ -97,7 +97,7 @@ def count_content(frame: Any, names: Sequence[str]) -> dict[str, tuple[int, int]
     """How many rows of each column hold something, and how many different things: gaps and blank text do not count."""
     if not names:
         return {}
-    table = _narwhals().from_native(_with_index(frame))
+    table = _opened(_with_index(frame))
     found = {}
     for name, column in zip(names, _columns(table, names, table.collect_schema().names()), strict=True):
         filled = column.drop_nulls()
@@ -115,6 +115,14 @@ def _with_index(frame: Any) -> Any:
         return frame
     named = [name for name in levels if isinstance(name, str) and name not in frame.columns]
     return frame.reset_index(level=named) if named else frame
+
+
+def _opened(frame: Any, **named: Any) -> Any:
+    narwhals = _narwhals()
+    try:
+        return narwhals.from_native(frame, **named)
+    except narwhals.exceptions.DuplicateError:
+        raise InvalidInput("two columns of the frame have the same name; rename or drop one of them") from None
 
 
 def _narwhals() -> Any:

@@ -23,7 +23,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, is_integer, on_all_cores
+from ..arrays import Floats, Integers, cut_repr, is_integer, on_all_cores, shown
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from .base import HEAD_BITS, ROOT, Cells, Heads
@@ -53,9 +53,11 @@ class BoxTree(PrefixTree, frozen=True):
     box: Box
     max_depth: int
 
+    __repr__ = cut_repr
+
     def __post_init__(self) -> None:
         if not isinstance(self.box, Box):
-            raise InvalidInput(f"box must be a semilocal.Box; got {self.box!r}")
+            raise InvalidInput(f"box must be a semilocal.Box; got {shown(self.box)}")
         if not is_integer(self.max_depth) or self.max_depth < 1:
             raise InvalidInput(f"max_depth must be an integer of at least 1; got {self.max_depth!r}")
         if self.path_bits > MAX_BITS:

@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
 from typing import BinaryIO
@@ -33,11 +34,11 @@ def check_outputs(
     Raises
     ------
     InvalidInput
-        If the ending is another, the folder is missing or not writable, the name is a folder's, the file is an input
-        (also through a link) or lies in an input folder, or two outputs are the same file.
+        If the ending is another, the folder is missing or not writable, the name is a folder's or a device's, the file
+        is an input (also through a link) or lies in an input folder, or two outputs are the same file.
     """
     given = [Path(path) for path in inputs if path is not None]
-    taken = {file.resolve(): f"the input {file}" for path in given for file in _files(path)}
+    taken = {file.resolve(): f"the input {file}" for path in given for file in _files(path) if file.exists()}
     folders = {path.resolve(): path for path in given if path.is_dir()}
     for option, (path, endings) in outputs.items():
         if path is None:
@@ -46,7 +47,7 @@ def check_outputs(
             raise InvalidInput(f"{option} {path}: the name must end in {' or '.join(endings)}")
         if path.is_dir():
             raise InvalidInput(f"{option} {path}: is a folder; give the name of a file")
-        target = path.resolve()
+        target = _target(path, f"{option} {path}")
         if not target.parent.is_dir():
             raise InvalidInput(
                 f"{option} {path}: there is no folder {target.parent}; make it first, or write elsewhere"
@@ -57,6 +58,7 @@ def check_outputs(
         if same is not None:
             raise InvalidInput(f"{option} {path}: is the same file as {same}, which it would overwrite; take another")
         around = next((folder for known, folder in folders.items() if known in target.parents), None)
+        around = around or next((path for path in given if not path.exists() and _fits(target, path)), None)
         if around is not None:
             raise InvalidInput(
                 f"{option} {path}: lies in the input {around}, and would be read with it the next time; write elsewhere"
@@ -76,7 +78,7 @@ def check_folder(option: str, path: Path) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A stream whose bytes appear under the name all at once at the end; after an error nothing has changed."""
-    target = path.resolve()
+    target = _target(path, str(path))
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -119,6 +121,22 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir():
         return [file for file in path.rglob("*") if file.is_file()]
     return [path] if path.exists() else [Path(name) for name in glob(str(path), recursive=True)]
+
+
+def _fits(target: Path, pattern: Path) -> bool:
+    """Whether a pattern of files names this one, too."""
+    words = os.path.realpath(pattern)
+    return fnmatch(str(target), words.replace("**/", "*")) if "**" in words else target.match(words)
+
+
+def _target(path: Path, what: str) -> Path:
+    """The file behind links; refuses a device or a pipe, which a file would replace."""
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"{what}: is a device, a pipe or a folder, which a file would replace; give another name")
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise InvalidInput(f"{what}: is a link that leads to itself; give another name")
+    return target
 
 
 def _linked(one: Path, other: Path) -> bool:

@@ -23,9 +23,10 @@ __all__ = ["MOST_CLIPPED", "fit", "inside", "likely_mistake", "read_for_box"]
 MOST_CLIPPED = 0.1  # share of the rows that may be moved to the edge
 _SWAPPED = 0.9  # share that must lie inside after a swap
 _DEGREES = 360.0
+_EXCHANGE = "Exchange --x and --y"
 
 
-def fit(table: Table, box: Box, *, clip: bool = False) -> tuple[Floats, int]:
+def fit(table: Table, box: Box, *, clip: bool = False, devices: bool = False) -> tuple[Floats, int]:
     """The points inside a box, float64[n, d], and how many were moved to its edge.
 
     Parameters
@@ -34,6 +35,8 @@ def fit(table: Table, box: Box, *, clip: bool = False) -> tuple[Floats, int]:
     box : Box
     clip : bool
         Move points outside to the nearest edge, but not more than a tenth of them.
+    devices : bool
+        The points are those of devices, for which messages advise other options: columns are chosen by their names.
 
     Raises
     ------
@@ -50,7 +53,10 @@ def fit(table: Table, box: Box, *, clip: bool = False) -> tuple[Floats, int]:
     row = int(np.argmax((clipped != table.points).any(axis=1)))
     what = f"{table.path}: {moved:,} of {len(table):,} positions lie outside {box}, the first in {table.place(row)}"
     if mistake:
-        raise OutsideDomain(f"{what}. {mistake}")
+        exchange = "Exchange their names in the first line" if devices else _EXCHANGE
+        raise OutsideDomain(f"{what}. {mistake.replace(_EXCHANGE, exchange)}")
+    if devices:
+        raise OutsideDomain(f"{what}; remove them, or leave them out with --drop-outside")
     if clip:
         raise OutsideDomain(
             f"{what}; --clip moves at most a tenth of them, more would change the result. Take a larger public box"
@@ -66,7 +72,7 @@ def likely_mistake(points: Floats, box: Box) -> str:
     within = _share_inside(points, box)
     first, second = box.names
     if within < 0.5 and _share_inside(points[:, ::-1], box) >= _SWAPPED:
-        return f"The axes look swapped: {first} and {second} fit after an exchange of the two. Exchange --x and --y"
+        return f"The axes look swapped: {first} and {second} fit after an exchange of the two. {_EXCHANGE}"
     large = float(np.abs([box.lower, box.upper]).max())
     beyond = float((np.abs(points).max(axis=1) > _DEGREES).mean())
     if large <= _DEGREES and beyond > 0.5:

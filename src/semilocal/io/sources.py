@@ -28,6 +28,8 @@ from .arrow import NOBODY, codes_of, numbers_of, read_csv
 
 __all__ = ["Pieces", "TableFile", "open_source"]
 
+_GEOMETRIES = ("MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon", "GeometryCollection")
+_GZIP = b"\x1f\x8b"
 LONGEST_HEADER = 1_000_000  # characters
 _AT_ONCE = 1 << 17  # rows of a piece that are decoded at once: they stay in the cache
 
@@ -283,9 +285,8 @@ class _GeoJsonFile(TableFile):
         if not isinstance(features, list) or content.get("type") != "FeatureCollection":
             raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of Points; got {_kind(content)}")
         self._features = features
-        properties = features[0].get("properties") if features and isinstance(features[0], dict) else None
-        others = [str(name) for name in properties or {} if name not in ("longitude", "latitude")]
-        self.columns = ("longitude", "latitude", *others)
+        named = dict.fromkeys(str(name) for feature in features for name in _properties(feature))
+        self.columns = ("longitude", "latitude", *(name for name in named if name not in ("longitude", "latitude")))
 
     def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
         found = np.empty((len(wanted), len(self._features)))
@@ -296,12 +297,12 @@ class _GeoJsonFile(TableFile):
                 if name in ("longitude", "latitude"):
                     store[row] = position[("longitude", "latitude").index(name)]
                 else:
-                    value = (feature.get("properties") or {}).get(name)
+                    value = _properties(feature).get(name)
                     if not is_number(value):
                         self.refuse(row, f"property {name!r} is not a number", "fix it or remove the feature")
                     store[row] = value
             for codes, name in zip(coded, labels, strict=True):
-                label = (feature.get("properties") or {}).get(name)
+                label = _properties(feature).get(name)
                 codes.add("" if label is None else str(label))
         return found, [codes.column() for codes in coded]
 
@@ -309,7 +310,8 @@ class _GeoJsonFile(TableFile):
         geometry = feature.get("geometry") if isinstance(feature, dict) else None
         if not isinstance(geometry, dict) or geometry.get("type") != "Point":
             got = geometry.get("type") if isinstance(geometry, dict) else geometry
-            self.refuse(row, f"the geometry is {got!r}", "every feature must be a Point")
+            known = got is None or got in _GEOMETRIES  # other text may be a position
+            self.refuse(row, f"the geometry is {repr(got) if known else 'not one'}", "every feature must be a Point")
         position = geometry.get("coordinates")
         if not isinstance(position, list) or len(position) < 2 or not all(map(is_number, position)):
             self.refuse(row, "the coordinates are not two numbers", "give [longitude, latitude]")
@@ -337,6 +339,8 @@ def _open_text(path: Path) -> Iterator[io.TextIOWrapper]:
         raw: Any = stack.enter_context(path.open("rb"))
         if path.suffix.lower() == ".gz":
             raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
+        elif raw.peek(2)[:2] == _GZIP:
+            raise InvalidInput(f"{path}: is compressed with gzip; call it {path.name}.gz")
         yield stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
 
 
@@ -345,6 +349,15 @@ def _delimiter(stream: io.TextIOWrapper) -> str:
     first = stream.readline(LONGEST_HEADER)
     stream.seek(0)
     return max(",;\t", key=first.count)
+
+
+def _properties(feature: Any) -> dict[str, Any]:
+    """The properties of a feature, and its own id if they have none: it may say whose row it is."""
+    if not isinstance(feature, dict):
+        return {}
+    properties = feature.get("properties")
+    own = {"id": feature["id"]} if feature.get("id") is not None else {}
+    return own | properties if isinstance(properties, dict) else own
 
 
 def _kind(content: Any) -> str:

@@ -23,7 +23,8 @@ def result_html(result: Mapped | Run) -> str:
     """The result as HTML: a line of numbers, the promise in a sentence, and the map (one or two dimensions)."""
     mapped: Any = counts(result) if isinstance(result, Run) else result
     partition = mapped.partition
-    numbers = {"participants": f"{mapped.total:,}", "regions": f"{len(partition):,}", **_value(mapped)}
+    counted = "participants" if mapped.guarantee.rows == 1 else "rows"
+    numbers = {counted: f"{mapped.total:,}", "regions": f"{len(partition):,}", **_value(mapped)}
     line = " · ".join(f"{escape(name)}: <b>{escape(text)}</b>" for name, text in numbers.items())
     words = f"<p>{line}</p><p>{escape(mapped.guarantee.sentence())}</p>"
     box = partition.task.box

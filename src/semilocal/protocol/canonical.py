@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from ..arrays import cut_repr
 from ..errors import InvalidInput
 
 __all__ = ["Identified", "read_canonical"]
@@ -21,6 +22,8 @@ _encoder = msgspec.msgpack.Encoder()
 
 class Identified(msgspec.Struct, frozen=True, dict=True):
     """A value that everybody names by the hash of its bytes."""
+
+    __repr__ = cut_repr
 
     def to_bytes(self) -> bytes:
         """Canonical bytes."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, as_boxes, as_number, short_repr
+from ..arrays import Floats, as_boxes, as_number, short_repr, shown
 from ..errors import InvalidInput
 
 __all__ = ["Column", "as_range", "own_value", "read_column", "refuse_values", "stored_column"]
@@ -92,6 +92,8 @@ def read_column(values: npt.ArrayLike, range: Sequence[float] | None, *, name: s
 remove these rows, cut their values, or state a wider range (the noise grows with it)
     """
     low, high = as_range(range, name)
+    if np.ma.is_masked(values):
+        raise InvalidInput(f"{name}: some values are masked; remove these rows first")
     array: npt.NDArray[Any] = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "fiub":
         raise InvalidInput(f"{name} must be numbers, one per row; got {array.dtype} of shape {array.shape}")
@@ -140,7 +142,8 @@ def as_range(range: Any, name: str) -> tuple[float, float]:
     try:
         low, high = range
     except (TypeError, ValueError):
-        raise InvalidInput(f"range must be two numbers, smallest and largest; got {range!r}") from None
+        got = range if isinstance(range, tuple) else shown(range)
+        raise InvalidInput(f"range must be two numbers, smallest and largest; got {got}") from None
     low, high = as_number(low, "range"), as_number(high, "range")
     if not (low < high and np.isfinite(high - low)):
         raise InvalidInput(f"range must be two numbers, the smallest first; got {range!r}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import as_integer, short_repr
+from ..arrays import as_integer, short_repr, shown
 from ..engines.histogram import Lookup
 from ..engines.run import count_source, run_source
 from ..engines.source import Source
@@ -86,7 +86,7 @@ def planned_task(box: Box | None, task: AnyTask | None, rows_per_person: int, op
             raise InvalidInput(f"give a task, or a box and options, not both; got a task and {named}")
         return task
     if not isinstance(box, Box) and (box is not None or options.get("hierarchy") is None):
-        raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy or a task; got {box!r}")
+        raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy or a task; got {shown(box)}")
     if "epsilon" not in options:
         raise InvalidInput("epsilon is missing: the most that anybody may lose")
     return task_of(box, rows_per_person=rows_per_person, **{"trust": None, **options})

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .. import release
 from ..accounting import Ledger
-from ..arrays import Integers, exact
+from ..arrays import Integers, as_integer, exact, shown
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
@@ -28,7 +28,7 @@ from ..pooled.task import Trust as Pooled
 from ..protocol.column import Column, read_column, stored_column
 from ..protocol.promise import Trust
 from ..protocol.task import Task, check_alone
-from ..simulation.people import draw_rows
+from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
 from ..simulation.person_columns import CALL, check_frame
 from .pooled_counts import PooledCounts, pooled_counts, run_pooled
 from .split import Split, partition_for_values, plan_values
@@ -98,7 +98,7 @@ class Request:
             check_alone(hierarchy, box=self.box)
             return hierarchy.box  # type: ignore[no-any-return]
         if not isinstance(self.box, Box):
-            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy; got {self.box!r}")
+            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy; got {shown(self.box)}")
         return self.box
 
     @property
@@ -268,4 +268,13 @@ def request(
             raise InvalidInput(f"there is no option {name!r} here; {advice}")
     if users is not None and rows_are_people:
         raise InvalidInput("give users or rows_are_people, not both")
-    return Request(box, epsilon, which_trust(trust), delta, k, rng, cap, ledger, users, rows_per_user, options)
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise InvalidInput(f"rng must be a numpy.random.Generator; got {shown(rng)}")
+    rows = as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
+    loss, chance, crowd, most = (_plain(setting) for setting in (epsilon, delta, k, cap))
+    return Request(box, loss, which_trust(trust), chance, crowd, rng, most, ledger, users, rows, options)
+
+
+def _plain(setting: Any) -> Any:
+    """A number of Python's own in place of NumPy's."""
+    return setting.item() if isinstance(setting, np.number) else setting

@@ -101,7 +101,8 @@ def draw_rows(
     Raises
     ------
     InvalidInput
-        If there is not one user per row, a user is NaN, or ``rows_per_user`` is not a whole number from 1 to 1000.
+        If there is not one user per row, a user is NaN or masked, or ``rows_per_user`` is no whole number from 1
+        to 1000.
 
     Notes
     -----
@@ -122,8 +123,8 @@ def draw_rows(
         wanted = "one per row" if rows is None else f"{rows}, one per row"
         raise InvalidInput(f"users must be {wanted}; got shape {who.shape}")
     as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
-    if who.dtype.kind == "f" and np.isnan(who).any():
-        raise InvalidInput("users must not be NaN: every row needs a person; remove the others first")
+    if np.ma.is_masked(users) or (who.dtype.kind in "fcmM" and np.isnan(who).any()):
+        raise InvalidInput("users must not be NaN or masked: every row needs a person; remove the others first")
     if who.dtype.kind == "O":
         _check_names(who)
     return choose_rows(np.unique(who, return_inverse=True)[1], key=draw_key(rng), rows_per_user=rows_per_user)

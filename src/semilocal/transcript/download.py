@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO, TypeVar
@@ -50,10 +51,10 @@ def save_transcript(url: str, campaign: str, path: str | os.PathLike[str]) -> in
     campaign : str
         The task's id in hex, or the campaign's name.
     """
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
+    target = Path(os.path.realpath(path))
+    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")  # no file of anybody else
     try:
-        with part.open("wb") as stream, Getter(url) as get:
+        with part.open("xb") as stream, Getter(url) as get:
             rounds = download(get, campaign, stream)
         part.replace(target)
     finally:

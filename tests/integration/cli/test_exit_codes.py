@@ -79,6 +79,8 @@ def test_every_command_ends_as_the_table_says(
         ends(FOUND, "audit")
     ends(DONE, "reproduce", "--list")
     ends(BAD_INPUT, "reproduce", "atlantis", "--out", tmp_path / "figures")
+    assert not (tmp_path / "figures").exists()
+    ends(BAD_INPUT, *plan, "--epsilon", "1", "--want", "error=0.5")
     ends(DONE, "data", "list")
     ends(BAD_INPUT, "data", "describe", "atlantis")
 

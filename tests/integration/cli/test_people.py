@@ -78,3 +78,21 @@ def test_what_is_said_about_people_must_fit(capsys: pytest.CaptureFixture[str], 
 def test_a_column_of_people_without_repeats_is_no_obstacle(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = write_people(tmp_path / "people.csv", crowd(500), id=np.arange(500), device=[""] * 500)
     assert run_json(capsys, "partition", path, *UNIT, *COMMON)["participants"] == 500
+
+
+@pytest.mark.parametrize("engine", ["memory", "arrow"])
+def test_a_user_that_looks_like_no_person_beside_one_that_does_is_pointed_at(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    taxis = [f"t{number % 9}" for number in range(PEOPLE)]
+    path = write_people(tmp_path / "rides.csv", crowd(PEOPLE), taxi=taxis, trip=[str(n) for n in range(PEOPLE)])
+    words = ("counts", path, *UNIT, *COMMON, "--grid", "2x2", "--engine", engine, "--user")
+    assert "--user 'trip': column 'taxi' looks like a person, too" in run(capsys, *words, "trip")[2]
+    assert "looks like a person" not in run(capsys, *words, "taxi")[2]
+
+
+def test_a_cap_that_is_too_small_is_named_as_it_was_given(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    people = ("--user", "user_id", "--rows-per-user", "4")
+    said = refused(capsys, "counts", table, *UNIT, *COMMON, "--grid", "2x2", *people, "--cap", "6")
+    assert "the cap is 6; the total would be epsilon = 8 " in said

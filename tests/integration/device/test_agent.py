@@ -427,10 +427,12 @@ def test_a_finished_device_asks_for_nothing_more() -> None:
 )
 def test_a_bad_token_is_explained_and_the_reservation_taken_back(token: str, expected: str, advice: str) -> None:
     world = World(FakeServer(tokens={"used": "someone", "good": ""}))
+    lines: list[str] = []
     with world.vault("device") as vault:
-        summary = asyncio.run(world.agent(vault, (0.3, 0.3), token=token).run())
+        summary = asyncio.run(world.agent(vault, (0.3, 0.3), token=token, notify=lines.append).run())
         assert (summary.outcome, summary.token) == ("refused", expected)
         assert advice in summary.text()
+        assert lines[0].startswith("Joining task")  # it did not join
         assert vault.contents.memberships == ()
         assert vault.contents.ledger.charged("epsilon") == 0
         assert asyncio.run(world.agent(vault, (0.3, 0.3), token="good").run()).outcome == "finished"

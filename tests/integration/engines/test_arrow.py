@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -168,6 +168,9 @@ def test_the_command_line_writes_a_point_for_every_row_of_an_engine(
     table = parquet.read_table(tmp_path / "out.parquet")
     assert np.array_equal(np.column_stack([table.column(name).to_numpy() for name in ("x", "y")]), memory)
     assert "--out FILE.parquet" in refused(capsys, *job, "--engine", engine)
+    again = refused(capsys, *job, "--engine", engine, "--quiet", "--out", tmp_path / "out.parquet")
+    assert "--out" in again  # before the rounds are played
+    assert "is there already" in again
     assert "needs all positions in memory" in refused(capsys, *job, "--engine", engine, "--clip")
 
 
@@ -195,6 +198,16 @@ def test_what_stands_in_a_file_is_not_in_a_message(
     assert "17.25" not in said
 
 
+def test_swapped_axes_and_metres_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    points = np.random.default_rng(1).normal((-118.2, 34.2), 0.2, (500, 2))
+    job = ("--bounds", "california", "--epsilon", "1", "--trust", "curator", "--grid", "2x2", "--engine", "arrow")
+    for name, wrong, words in (
+        ("swapped.csv", points[:, ::-1], "The axes look swapped"), ("metres.csv", points * 111_000, "look like metres"),
+    ):  # fmt: skip
+        np.savetxt(tmp_path / name, wrong, delimiter=",", header="longitude,latitude", comments="")
+        assert words in refused(capsys, "counts", tmp_path / name, *job, "--quiet")
+
+
 def test_a_file_with_a_person_column_needs_a_word_about_people(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -203,6 +216,30 @@ def test_a_file_with_a_person_column_needs_a_word_about_people(
     assert "looks like a person" in refused(capsys, *job)
     assert run_json(capsys, *job, "--user", "user")["participants"] == 300
     assert run_json(capsys, *job, "--rows-are-people")["participants"] == 900
+
+
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
+def test_a_person_column_of_a_later_file_is_seen(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str
+) -> None:
+    write(tmp_path / "a.parquet", people(600, 2))
+    write(tmp_path / "b.parquet", people(600, 2), user=np.arange(600) // 3)
+    job = ("counts", tmp_path, *JOB, "--grid", "2x2", "--trust", "curator", "--engine", engine)
+    assert "b.parquet: column 'user' looks like a person" in refused(capsys, *job)
+    assert run_json(capsys, *job, "--rows-are-people")["participants"] == 1200
+    with pytest.raises(InvalidInput, match="'user' looks like a person"):
+        open_source(tmp_path, ["x", "y"], BOX, engine=cast(Any, engine))
+
+
+@pytest.mark.parametrize("given", ["rows", "rows/*.parquet", "rows/?.parquet", "rows/[ab].parquet"])
+def test_a_folder_or_a_pattern_may_name_one_small_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, given: str
+) -> None:
+    (tmp_path / "rows").mkdir()
+    write(tmp_path / "rows" / "a.parquet", people(600, 2))
+    job = ("counts", tmp_path / given, *JOB, "--grid", "2x2", "--trust", "curator")
+    assert run_json(capsys, *job)["participants"] == 600
+    assert "--clip needs all positions in memory" in refused(capsys, *job, "--clip")
 
 
 def test_attached_batches_are_the_rows_of_memory(tmp_path: Path) -> None:

@@ -121,9 +121,13 @@ def test_a_page_with_more_reports_than_asked_for_is_refused(tmp_path: Path) -> N
 def test_a_good_server_gives_a_whole_transcript(tmp_path: Path) -> None:
     routes = routes_of(PLAYED, sealed=True)
     kinds = {path: JSON if path.endswith("/state") else MSGPACK for path in routes}
+    (tmp_path / "t.slt.part").write_text("somebody else's")
+    (tmp_path / "link.slt").symlink_to(tmp_path / "t.slt")
     with Hostile({path: answer(data, kinds[path]) for path, data in routes.items()}) as server:
-        assert save_transcript(server.url, NAME, tmp_path / "t.slt") > 0
+        assert save_transcript(server.url, NAME, tmp_path / "link.slt") > 0
     assert main(["verify", str(tmp_path / "t.slt")]) == 0
+    assert (tmp_path / "t.slt.part").read_text() == "somebody else's"
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_a_silent_server_ends_within_its_time() -> None:

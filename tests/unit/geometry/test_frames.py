@@ -201,3 +201,9 @@ def test_names_of_columns_need_a_frame_that_has_them() -> None:
         sl.counts(polars_frame(COLUMNS), BOX, epsilon=1.0, trust="curator", users="nobody")
     with pytest.raises(InvalidInput, match="one column is one dimension"):
         frame_points(pandas_frame(COLUMNS)["fare"], BOX)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    frame = pandas_frame(COLUMNS).rename(columns={"fare": "lat"})
+    with pytest.raises(InvalidInput, match="two columns of the frame have the same name"):
+        sl.counts(frame, BOX, epsilon=1.0, trust="curator", users="person")

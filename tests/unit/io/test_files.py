@@ -56,8 +56,11 @@ def test_files_of_an_input_folder_or_pattern_are_not_overwritten(tmp_path: Path,
 def test_a_new_file_in_an_input_folder_is_refused_because_it_would_be_read_next_time(tmp_path: Path) -> None:
     (tmp_path / "rows" / "part").mkdir(parents=True)
     for output in ("rows/new.csv", "rows/part/new.csv"):
-        with pytest.raises(InvalidInput, match=r"lies in the input .*rows, and would be read with it the next time"):
-            check_outputs({"--out": (tmp_path / output, ())}, inputs=[tmp_path / "rows"])
+        for given in ("rows", "rows/**/*.csv", f"{Path(output).parent}/*.csv", f"{Path(output).parent}/n?w.csv"):
+            with pytest.raises(InvalidInput, match=r"lies in the input .*, and would be read with it the next time"):
+                check_outputs({"--out": (tmp_path / output, ())}, inputs=[tmp_path / given])
+    check_outputs({"--out": (tmp_path / "rows/part/new.csv", ())}, inputs=[tmp_path / "rows/*.csv"])
+    check_outputs({"--out": (tmp_path / "rows/new.csv", ())}, inputs=[tmp_path / "rows/*.parquet"])
 
 
 def test_two_outputs_must_differ(tmp_path: Path) -> None:
@@ -113,3 +116,27 @@ def test_text_replaces_a_file_through_a_link_and_keeps_its_rights(tmp_path: Path
     assert link.is_symlink()
     assert data.read_bytes() == "ü".encode()
     assert data.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_or_a_device_is_refused_and_stays(tmp_path: Path, *, linked: bool) -> None:
+    pipe = path = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    if linked:
+        path = tmp_path / "link.csv"
+        path.symlink_to(pipe)
+    with pytest.raises(InvalidInput, match=r"--out .*is a device, a pipe or a folder"):
+        check_outputs({"--out": (path, (".csv",))})
+    with pytest.raises(InvalidInput, match="is a device, a pipe or a folder"):
+        write_text(path, "rows")
+    assert pipe.is_fifo()
+
+
+def test_a_link_that_leads_to_itself_is_no_input_and_no_output(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.csv"
+    loop.symlink_to(loop)
+    check_outputs({"--out": (tmp_path / "new.csv", ())}, inputs=[loop])  # reading it says what is wrong
+    with pytest.raises(InvalidInput, match=r"--out .*leads to itself"):
+        check_outputs({"--out": (loop, ())})
+    with pytest.raises(InvalidInput, match="leads to itself"):
+        write_text(loop, "rows")

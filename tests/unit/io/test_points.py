@@ -14,6 +14,7 @@ import pytest
 
 from semilocal.errors import InvalidInput, MissingExtra
 from semilocal.io.points import read_points
+from semilocal.simulation.person_columns import person_columns
 
 TEXT = "user,lat,lon,score\n1,48.1,11.5,3\n2,-33.9,151.2,4.5\n"
 POINTS = [[11.5, 48.1], [151.2, -33.9]]
@@ -239,3 +240,27 @@ def test_labels_are_codes_in_all_formats_and_an_empty_one_is_nobody(tmp_path: Pa
         assert codes[0] == codes[3] != codes[2]
         assert codes.tolist().count(-1) == 1
         assert codes[1] == -1
+
+
+def test_a_gzipped_file_under_another_name_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "homes.csv"
+    path.write_bytes(gzip.compress(b"x,y\n1,2\n"))
+    with pytest.raises(InvalidInput, match=r"is compressed with gzip; call it homes.csv.gz"):
+        read_points(path)
+
+
+def test_whose_feature_it_is_may_stand_in_any_feature_or_beside_the_properties(tmp_path: Path) -> None:
+    path = tmp_path / "a.geojson"
+    path.write_text(geojson(feature(1, 2), feature(1, 2, user="ann"), feature(1, 2, user="ann")))
+    assert read_points(path, labels=person_columns).labels["user"].tolist() == [-1, 1, 1]
+    path.write_text(geojson({**feature(1, 2), "id": 7}, {**feature(1, 2), "id": 7}))
+    assert read_points(path, labels=person_columns).labels["id"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("geometry", ["POINT (17.25 3)", [17.25, 3], {"type": "17.25 3"}])
+def test_a_wrong_geometry_is_not_repeated(tmp_path: Path, geometry: object) -> None:
+    path = tmp_path / "a.geojson"
+    path.write_text(geojson({"geometry": geometry}))
+    with pytest.raises(InvalidInput, match="feature 0: the geometry is not one") as refused:
+        read_points(path)
+    assert "17.25" not in str(refused.value)

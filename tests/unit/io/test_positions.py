@@ -51,6 +51,16 @@ def test_swapped_axes_and_metres_are_named(tmp_path: Path, change: Any, words: s
         assert f"{number:.4f}"[:7] not in text
 
 
+def test_options_that_devices_do_not_have_are_not_advised(tmp_path: Path) -> None:
+    outside = lon_lat()
+    outside[7] = (0, 0)
+    for points, words in ((outside, "--drop-outside"), (lon_lat()[:, ::-1], "Exchange their names in the first line")):
+        with pytest.raises(OutsideDomain, match=words) as caught:
+            fit(read_points(file_of(tmp_path, points)), CITY, devices=True)
+        assert "--clip" not in str(caught.value)
+        assert "--x" not in str(caught.value)
+
+
 def test_a_box_in_metres_for_degrees_is_named() -> None:
     assert "look like degrees" in likely_mistake(lon_lat(), Box((400_000, 3_600_000), (900_000, 4_600_000)))
     assert likely_mistake(lon_lat(), CITY) == ""

@@ -112,5 +112,7 @@ def test_the_file_states_the_loss_of_a_person_with_several_rows(tmp_path: Path) 
     ]
     people = ["--user", "user", "--rows-per-user", "2", "--quiet"]
     assert main(["partition", str(source), *options, *people, "--html", str(target)]) == 0
-    promise = data_of(target.read_text("utf-8"))["promise"]
-    assert (promise["rows"], promise["epsilon"]) == (2, 4.0)
+    data = data_of(target.read_text("utf-8"))
+    assert (data["promise"]["rows"], data["promise"]["epsilon"]) == (2, 4.0)
+    assert data["numbers"]["rows"] == "1,000"
+    assert "participants" not in data["numbers"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -62,3 +62,54 @@ def test_several_rows_need_users() -> None:
         job("counts", rows_per_user=2)
     with pytest.raises(InvalidInput, match="users must be 3000, one per row"):
         job("counts", users=[1, 2, 3])
+
+
+def test_what_a_mask_hides_is_not_counted() -> None:
+    hidden = np.zeros(len(POINTS), dtype=bool)
+    hidden[7] = True
+    with pytest.raises(InvalidInput, match="points must be an array of numbers: some of them are masked"):
+        sl.counts(np.ma.array(POINTS, mask=np.column_stack([hidden, hidden])), BOX, epsilon=1.0, trust="curator")
+    assert sl.counts(np.ma.array(POINTS, mask=False), BOX, epsilon=1.0, trust="curator").participants == 3_000
+    with pytest.raises(InvalidInput, match="value: some values are masked"):
+        sl.mean(POINTS, BOX, value=np.ma.array(USERS, mask=hidden), range=(0, 999), epsilon=1.0, trust="curator")
+    for users in (np.ma.array(USERS, mask=hidden), np.where(hidden, np.datetime64("NaT"), USERS.astype("M8[s]"))):
+        with pytest.raises(InvalidInput, match="users must not be NaN or masked"):
+            job("counts", users=users)
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_rows_per_user_is_a_whole_number_under_its_own_name(trust: Any) -> None:
+    def count(rows: Any) -> float:
+        return float(sl.counts(POINTS, BOX, epsilon=1.0, trust=trust, users=USERS, rows_per_user=rows).total)
+
+    assert count(np.int64(2)) == 2_000
+    for rows in ("2", None, 0, 2.0, True):
+        with pytest.raises(InvalidInput, match="rows_per_user must be an integer from 1 to 1000"):
+            count(rows)
+
+
+@pytest.mark.parametrize("points", [POINTS, POINTS.tolist()])
+def test_a_message_shows_no_position_where_arguments_are_mixed_up(points: Any) -> None:
+    place, box, seven = str(POINTS[0, 0])[:6], cast(Any, BOX), cast(Any, 7)
+    calls: list[Callable[..., Any]] = [
+        lambda **named: sl.counts(box, points, **named),
+        lambda **named: sl.points(box, points, **named),
+        lambda **named: sl.mean(box, F, points, **named),
+        lambda **named: sl.counts(POINTS, BOX, rng=points, **named),
+        lambda **named: sl.counts(POINTS, BOX, k=points, **named),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInput) as refused:
+            call(epsilon=1.0, trust="nobody")
+        assert place not in str(refused.value)
+    with pytest.raises(InvalidInput, match=r"rng must be a numpy.random.Generator; got 7"):
+        sl.counts(POINTS, BOX, epsilon=1.0, trust="curator", rng=seven)
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_settings_may_be_numbers_of_numpy(trust: Any) -> None:
+    settings: dict[str, Any] = {"epsilon": np.int64(2), "cap": np.float32(100)}
+    if trust == "nobody":
+        settings |= {"k": np.int64(20), "delta": np.float32(0.125)}
+    found = sl.counts(POINTS, BOX, trust=trust, **settings)
+    assert found.spent.epsilon == 2

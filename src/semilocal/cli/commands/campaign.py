@@ -68,7 +68,7 @@ def create(
     domain: dict[str, Any] = {"hierarchy": tree}
     if tree is None:
         domain = {"box": box, "tree": options.tree, "max_depth": options.max_depth}
-    with server.connect(office) as client:
+    with server.connect(office, new=True) as client:
         task = Task.build(
             **domain, quorum=options.quorum, window=options.window,
             server_key=b"" if options.unsigned else client.key(), **numbers,

@@ -82,7 +82,7 @@ class _Asked(NamedTuple):
 
 def _pooled(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
     task = job.pooled_task()
-    job.pooled_limit.spend(
+    job.person_limit.spend(
         f"mean of {asked.name}", job.options.promise.epsilon, anywhere=True
     )  # refuses before adding up
     result = pooled_mean(task, job.points, asked.function, rng=job.noise_rng)

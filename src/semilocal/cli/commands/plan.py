@@ -73,8 +73,8 @@ def run(
     check_outputs({"--plot": (plot, PICTURES)}, inputs=[density] if given else [])
     if plot is not None:
         need_matplotlib()
-    if want is None and epsilon is None:
-        raise InvalidInput("give --epsilon, or --want error=… to search for the smallest")
+    if (want is None) == (epsilon is None):
+        raise InvalidInput("give --epsilon, or --want error=… to search for the smallest; one of the two")
     box = parse_box(bounds)
     if plot is not None and box.dimensions != 2:
         raise InvalidInput(f"--plot needs two dimensions; the box has {box.dimensions}")

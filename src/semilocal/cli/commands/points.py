@@ -95,6 +95,8 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
 
 def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
     """The middle of everybody's region, written batch by batch."""
+    if out.exists():  # before anything is computed
+        raise InvalidInput(f"--out {out}: is there already; nothing is overwritten: name another file")
     run, ledger = job.partition()
     assert isinstance(run, SourceRun)
     middles = centres(run.partition.boxes)

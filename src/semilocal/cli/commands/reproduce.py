@@ -62,10 +62,10 @@ def run(
         for one in EXPERIMENTS:
             print(f"{one.name:<18} {one.title}" + (f" ({', '.join(one.labels)})" if one.labels else ""))
         return DONE
+    wanted = chosen(figures)
     check_folder("--out", out)
     options = FigureOptions(runs, seed, out, data, quick, workers)
     options.out.mkdir(parents=True, exist_ok=True)
-    wanted = chosen(figures)
     outputs: list[Output] = []
     begin = time.monotonic()
     for number, one in enumerate(wanted, start=1):

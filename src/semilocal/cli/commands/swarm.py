@@ -153,7 +153,7 @@ def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tup
         rows = rows[in_domain]
         points = table.points[rows]
     else:
-        points = fit(table, tree.box)[0][rows]
+        points = fit(table, tree.box, devices=True)[0][rows]
     print(f"{line}.", flush=True)
     wanted = len(points) if args.devices is None else args.devices
     if wanted > len(points) or not len(points):
