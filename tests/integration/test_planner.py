@@ -32,27 +32,33 @@ def close(predicted: float, simulated: float) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "epsilon", "plays"), [(16_000, 1.0, 60), (16_000, 4.0, 10), (64_000, 2.0, 10)])
+@pytest.mark.parametrize(("n", "epsilon", "plays"), [(16_000, 1.0, 60), (16_000, 4.0, 60), (64_000, 2.0, 60)])
 def test_the_error_of_a_mean_in_the_papers_first_experiment(n: int, epsilon: float, plays: int) -> None:
     """N(0, 1.5^2) in [-10, 10]^2, mean of the squared norm.
 
     The squared errors of single plays have standard deviations of 0.86, 0.16 and 0.21 of their mean (120 other plays),
-    so that the forecasts are off by 6, 3 and 3 %.
+    so that the forecasts are off by 6, 1 and 1 %. Medians of 60 margins are off by 3, 6 and 4 %
+    (60 other runs each, drawn again). Both are shares of the range, 0 to 200.
     """
-    f = sl.functions.squared_norm()
+    f, width = sl.functions.squared_norm(), 200.0
     plan = forecast(
         density_of("gaussian", WIDE), WIDE, n=n, epsilon=epsilon, delta=0.05, k=20, function=f,
         rng=np.random.default_rng(1), plays=plays, queries=0,
     )  # fmt: skip
     assert math.isnan(plan.count_error)
-    rng, errors = np.random.default_rng(2), []
+    rng, errors, halves = np.random.default_rng(2), [], []
     for _ in range(100):
         points = synthetic.truncated_gaussian(n, rng, box=WIDE, scale=1.5)
         found = sl.mean(points, f, WIDE, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
-        errors.append(found.value - float(f(points).mean()))
+        errors.append((found.value - float(f(points).mean())) / width)
+        halves.append((found.interval()[1] - found.interval()[0]) / 2 / width)
     simulated = math.sqrt(float(np.mean(np.square(errors))))
     assert close(plan.mean_error, simulated), (plan.mean_error, simulated)
     assert not close(plan.mean_error / 2, simulated)
+    assert close(plan.mean_margin, float(np.median(halves))), (plan.mean_margin, np.median(halves))
+    assert not close(plan.mean_margin * 2, float(np.median(halves)))
+    assert plan.margin_range[0] <= plan.mean_margin <= plan.margin_range[1]
+    assert plan.function == f.name
 
 
 @pytest.mark.slow
@@ -121,12 +127,15 @@ def test_the_cheapest_epsilon_reaches_the_target_and_a_smaller_one_does_not() ->
         saved.append(plan)
         import dataclasses
 
-        return dataclasses.replace(plan, epsilon=epsilon, count_error=1 / epsilon)
+        return dataclasses.replace(plan, epsilon=epsilon, count_error=1 / epsilon, mean_margin=2 / epsilon)
 
     saved: list[Forecast] = []
     plan = cheapest(make, quantity="error", target=0.5)
     assert plan is not None
     assert 2.0 <= plan.epsilon <= 2.0 * 1.05
+    plan = cheapest(make, quantity="mean", target=0.5)
+    assert plan is not None
+    assert 4.0 <= plan.epsilon <= 4.0 * 1.05
     assert cheapest(make, quantity="error", target=0.01) is None
     with pytest.raises(InvalidInput, match="error="):
         cheapest(make, quantity="luck", target=1.0)
@@ -190,18 +199,15 @@ def within(predicted: float, found: float, factor: float = 1.5) -> bool:
     return found / factor <= predicted <= found * factor
 
 
-def near(plays: tuple[float, float], found: float) -> bool:
-    return plays[0] / 1.5 <= found <= plays[1] * 1.5
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("epsilon", "delta", "k"), [(1.0, 1e-3, 50), (2.0, 0.05, 20)])
+@pytest.mark.parametrize(("epsilon", "delta", "k"), [(1.0, 1e-6, 50), (1.0, 1e-3, 50), (2.0, 0.05, 20)])
 def test_the_default_density_forecasts_real_maps(epsilon: float, delta: float, k: int) -> None:
     """California always; New York and Porto where the data is. Planted bug: people who lie evenly.
 
-    Regions, crowds and errors of counts within a factor 1.5; on Porto, where the noise hides how many people live
-    around the city, errors within a factor 4.5 (measured: 1.6 and 3.8). Errors of means differ too much between maps
-    for one number: they are within a factor 1.5 of the range of the plays.
+    Errors of counts and margins of means within a factor 1.5, regions and crowds within 1.6 (1.5 with more plays). On
+    Porto, where the noise hides how many people live around the city, errors are within a factor 4.5 (measured: 1.5,
+    1.6 and 3.8), and margins at most 1.5 times and at least a third of the forecast (0.48, 0.47 and 0.87): its box is
+    far larger than where people live, and most trimmed parts are known to be empty.
     """
     n = 20_000
     square = synthetic.UNIT_SQUARE
@@ -218,11 +224,13 @@ def test_the_default_density_forecasts_real_maps(epsilon: float, delta: float, k
             assert name != "california_housing"
             continue
         lower, upper = np.array(source.box.lower), np.array(source.box.upper)
-        real = plan(resampled((source.points - lower) / (upper - lower), square))
-        assert within(guess.regions, real.regions), name
-        assert within(guess.crowd, real.crowd), name
+        real = plan(resampled((source.points - lower) / (upper - lower), square), 9)
+        assert within(guess.regions, real.regions, 1.6), name
+        assert within(guess.crowd, real.crowd, 1.6), name
         assert within(guess.rounds, real.rounds, 2.0), name
         assert within(guess.count_error, real.count_error, 4.5 if name == "porto" else 1.5), name
-        assert near(guess.mean_range, real.mean_deviations), name
+        assert within(guess.mean_margin, real.mean_margin, 3.0 if name == "porto" else 1.5), name
+        assert real.mean_margin <= 1.5 * guess.mean_margin, name
         assert not within(even.count_error, real.count_error, 4.5), name
+        assert name == "porto" or not within(even.mean_margin, real.mean_margin, 2.5), name
         assert not within(even.rounds, real.rounds), name

@@ -39,7 +39,7 @@ def run(
     accounting: Accounting = "core",
     density: str = "clustered",
     plot: Annotated[Path | None, FILE, Parameter(alias="--picture")] = None,
-    plays: Annotated[int, option(whole(1), "N")] = 6,
+    plays: Annotated[int, option(whole(1), "N")] = 12,
     seed: Seed = 1,
 ) -> int:
     """Forecast; 1 if no epsilon reaches what is wanted.
@@ -53,7 +53,7 @@ def run(
     epsilon
         loss between two positions inside a region, in all; left out with --want
     want
-        smallest epsilon for error=0.01 (of a count, as a share of the participants) or mean=0.5
+        smallest epsilon for error=0.01 (of a count, share of people) or mean=0.02 (half the interval, share of range)
     delta
         chance that a crowd is below k
     accounting
