@@ -56,7 +56,7 @@ _SIDES = (0.01, 0.15)  # of a box, as a share of the domain's
 class Forecast:
     """What to expect of a task; means over plays on the reference population.
 
-    ``mean_margin`` is the median, since a few maps have far larger ones than the others.
+    ``crowd``, ``area`` and ``mean_margin`` are medians, since a few maps have far larger ones than the others.
 
     Attributes
     ----------
@@ -227,8 +227,8 @@ def forecast(
         )  # fmt: skip
     assert first is not None
     found = np.array(rows, dtype=np.float64)
-    regions, crowd, area, moved, rounds, sent, received, squared, error, _ = found.mean(axis=0).tolist()
-    margin = float(np.median(found[:, -1]))
+    regions, _, _, moved, rounds, sent, received, squared, error, _ = found.mean(axis=0).tolist()
+    crowd, area, margin = np.median(found[:, [1, 2, -1]], axis=0).tolist()
     (least, low), (most, high) = found[:, -2:].min(axis=0).tolist(), found[:, -2:].max(axis=0).tolist()
     return Forecast(
         n, float(epsilon), delta, k, task.epsilon_worst, regions, crowd, area, moved, rounds, sent, received,
