@@ -43,7 +43,7 @@ Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
     "Errors depend on where people live. On seven files of real positions, three settings each, those of counts were\n"
-    "0.8 to 1.7 times the forecast in 19 of 21 cases and 2.6 and 3.5 times in two; half intervals of means 0.7 to 1.5\n"
+    "0.8 to 1.8 times the forecast in 19 of 21 cases and 2.6 and 3.5 times in two; half intervals of means 0.7 to 1.5\n"
     "times in 19, 0.5 and 0.6 times in two; errors of means 0.1 to 1.9 times. With a file of public positions of the\n"
     "place itself (--density FILE) the forecast is that of the file."
 )
