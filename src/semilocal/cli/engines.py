@@ -17,10 +17,9 @@ import numpy as np
 from ..engines import Engine, choose_engine, open_source
 from ..engines.arrow import list_files
 from ..engines.source import Source
-from ..errors import InvalidInput, OutsideDomain
+from ..errors import InvalidInput
 from ..hierarchy import AnyTree
 from ..io.points import choose_columns
-from ..io.positions import likely_mistake
 from ..io.trees import label_tree
 from ..protocol.column import Column, stored_column
 from ..simulation.people import draw_key
@@ -109,8 +108,6 @@ def open_rows(
         rows = source.count()
         if not rows:
             raise InvalidInput(f"{file}: has no rows; there must be at least one position")
-        if engine == "arrow" and (mistake := likely_mistake(next(iter(source.batches())), box)):
-            raise OutsideDomain(f"{file}: positions lie outside {box}. {mistake}")
         if value is None:
             return source, tree, None
         source.check_value(own[0], value.low, value.high)

@@ -118,7 +118,7 @@ def draws(boxes: Floats, domain: Box, *, epsilon: float, rng: np.random.Generato
     """A Laplace draw around the middle of each box float64[n, 2, d], within the domain, and how many were clipped."""
     epsilon = as_number(epsilon, "epsilon", positive=True)
     widths = boxes[:, 1] - boxes[:, 0]
-    drawn, clipped = domain.clip(centres(boxes) + rng.laplace(size=widths.shape) * widths / epsilon)
+    drawn, clipped = domain.nearest(centres(boxes) + rng.laplace(size=widths.shape) * widths / epsilon)
     return drawn, clipped
 
 

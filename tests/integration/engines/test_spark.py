@@ -93,6 +93,14 @@ def test_bad_rows_are_counted_and_nothing_is_released(spark: Any) -> None:
         source.histogram(task.hierarchy, 3)
 
 
+def test_swapped_axes_are_named(spark: Any) -> None:
+    table = pyarrow.table({"lon": [37.7712] * 7, "lat": [-122.4271] * 7})
+    box = Box((-123, 37), (-121, 38), names=("lon", "lat"))
+    with pytest.raises(OutsideDomain, match=r"of 7 rows 7 lie outside .* axes look swapped.*nothing was") as caught:
+        SparkSource(spark.createDataFrame(table), ["lon", "lat"], box).check()
+    assert "7712" not in str(caught.value)
+
+
 @pytest.mark.parametrize(("columns", "message"), [
     (["x"], "the box has 2 axes; got 1 columns"),
     (["x", "z"], "there is no column 'z'; the columns are 'x', 'y', 'name'"),

@@ -16,7 +16,7 @@ from ...arrays import Floats
 from ...errors import MOST_LINES, InvalidInput, printable
 from ...io.files import read_text
 from ...io.points import read_points
-from ...io.positions import fit, inside, read_for_box
+from ...io.positions import fit, read_for_box
 from ...protocol.participant import Policy
 from ...protocol.task import Task
 from ..arguments import number, whole
@@ -147,7 +147,7 @@ def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tup
     if not needed:
         points = np.empty((len(rows), 0))
     elif args.drop_outside:
-        in_domain = inside(table.points, tree.box)[rows]
+        in_domain = tree.box.inside(table.points)[rows]
         if not in_domain.all():
             line += f"; {int(np.count_nonzero(~in_domain)):,} outside the domain were dropped, as asked for"
         rows = rows[in_domain]
