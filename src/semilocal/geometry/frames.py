@@ -20,7 +20,7 @@ from .crs import check_crs
 from .places import LATITUDE, LONGITUDE
 from .shapes import latitude_first
 
-__all__ = ["axes_in_order", "column_names", "count_content", "frame_columns", "frame_points", "is_frame"]
+__all__ = ["axes_in_order", "check_index", "column_names", "count_content", "frame_columns", "frame_points", "is_frame"]
 
 # One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
 _MARKS = (
@@ -106,6 +106,34 @@ def count_content(frame: Any, names: Sequence[str]) -> dict[str, tuple[int, int]
             filled = filled.filter(filled != "")
         found[name] = len(filled), filled.n_unique()
     return found
+
+
+def check_index(frame: Any, column: Any, name: str) -> None:
+    """Refuse a column that is not part of a frame if both have an index and it is not the same.
+
+    By their places or by their labels: only those who give them know which rows belong together.
+
+    Parameters
+    ----------
+    frame, column : Any
+        What has no index (arrays, lists, polars, Arrow) is always taken by its place.
+    name : str
+        Of the option, for the message.
+    """
+    ours, theirs = _index_of(frame), _index_of(column)
+    if ours is None or theirs is None or len(ours) != len(theirs) or ours.equals(theirs):
+        return
+    raise InvalidInput(
+        f"{name} has another index than the points, or the same in another order, so it is not clear which rows belong "
+        f"together; put it into the frame and name the column ({name}='...'), or leave out its index "
+        f"({name}.to_numpy()) if both have the same rows in the same order"
+    )
+
+
+def _index_of(data: Any) -> Any:
+    """The index of a pandas frame or series; a list has a method of this name."""
+    index = getattr(data, "index", None)
+    return index if hasattr(index, "equals") else None
 
 
 def _with_index(frame: Any) -> Any:

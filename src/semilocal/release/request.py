@@ -21,7 +21,7 @@ from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
-from ..geometry.frames import frame_points, is_frame
+from ..geometry.frames import check_index, frame_points, is_frame
 from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
@@ -200,8 +200,11 @@ _Named = TypeVar("_Named", bound=Mapping[str, Any])
 def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Named]:
     """Positions, and the options ``users`` and ``value`` where they are names of columns of the same frame.
 
-    Refuses a frame in which a column tells people apart and repeats some, unless it was said whose rows they are.
+    Refuses a frame in which a column tells people apart and repeats some, unless it was said whose rows they are; and
+    columns beside a frame whose index is another one.
     """
+    for option in ("users", "value"):
+        check_index(points, named.get(option), option)
     if named.get("users") is None and not named.get("rows_are_people"):
         check_frame(points, CALL)
     columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
