@@ -23,7 +23,7 @@ from ..io.points import choose_columns
 from ..io.trees import label_tree
 from ..protocol.column import Column, stored_column
 from ..simulation.people import draw_key
-from ..simulation.person_columns import COMMAND, refuse_person_columns
+from ..simulation.person_columns import COMMAND, refuse_content_as_person, refuse_person_columns
 from .domains import named_domain
 from .job_options import JobOptions, PositionOptions
 from .people import warn_of_others
@@ -95,6 +95,7 @@ def open_rows(
     if people.user is None and people.rows_each != 1:
         raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
     if people.user is not None:
+        refuse_content_as_person(people.user, [*names, *own], COMMAND)
         warn_of_others(people.user, there)
     box, tree = named_domain(data.bounds, names)
     if threading.current_thread() is threading.main_thread():

@@ -16,7 +16,14 @@ from ..arrays import Integers
 from ..errors import InvalidInput
 from ..io.points import Table
 from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
-from ..simulation.person_columns import COMMAND, DEVICES, check_rows_are_people, count_filled, person_columns
+from ..simulation.person_columns import (
+    COMMAND,
+    DEVICES,
+    check_rows_are_people,
+    count_filled,
+    person_columns,
+    refuse_content_as_person,
+)
 from .arguments import whole
 from .options import group, option
 
@@ -102,6 +109,7 @@ def chosen_rows(people: People, table: Table, rng: np.random.Generator) -> Integ
         several = isinstance(people, PeopleWithRows)
         check_rows_are_people(table.path, labels, COMMAND if several else DEVICES)
         return None
+    refuse_content_as_person(people.user, [*table.names, *table.values], COMMAND)
     (codes,) = table.labels.values()
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))

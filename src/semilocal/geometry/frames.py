@@ -20,7 +20,10 @@ from .crs import check_crs
 from .places import LATITUDE, LONGITUDE
 from .shapes import latitude_first
 
-__all__ = ["axes_in_order", "check_index", "column_names", "count_content", "frame_columns", "frame_points", "is_frame"]
+__all__ = [
+    "axes_in_order", "check_index", "column_names", "count_content", "frame_columns", "frame_points", "is_axis",
+    "is_frame",
+]  # fmt: skip
 
 # One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
 _MARKS = (
@@ -68,6 +71,11 @@ def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floa
     found = _columns(table, [*axes, *others], names)
     points = np.column_stack([_numbers(column, column.name) for column in found[: len(axes)]])
     return points, [_content(column) for column in found[len(axes) :]]
+
+
+def is_axis(name: str, box: Box) -> bool:
+    """Whether a column of this name would be taken for an axis."""
+    return any(name == axis or name.lower() in _usual(axis) for axis in box.names)
 
 
 def axes_in_order(names: Sequence[str], box: Box) -> list[str]:
@@ -174,8 +182,7 @@ def _column_for(axis: str, names: Sequence[str]) -> str:
     """The column of an axis: its name, in any case, or another usual spelling of longitude or latitude."""
     if axis in names:
         return axis
-    usual = next((some for some in (LONGITUDE, LATITUDE) if axis.lower() in some), (axis.lower(),))
-    found = [name for name in names if isinstance(name, str) and name.lower() in usual]
+    found = [name for name in names if isinstance(name, str) and name.lower() in _usual(axis)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -186,6 +193,11 @@ def _column_for(axis: str, names: Sequence[str]) -> str:
         f"the frame has no column for the axis {axis!r}; it has {listed_columns(names)}; rename the columns, or name "
         "the axes of the box like them: Box(lower, upper, names=...)"
     )
+
+
+def _usual(axis: str) -> tuple[str, ...]:
+    """Spellings of an axis, in small letters."""
+    return next((some for some in (LONGITUDE, LATITUDE) if axis.lower() in some), (axis.lower(),))
 
 
 def _numbers(column: Any, name: str) -> Floats:

@@ -21,7 +21,7 @@ from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
-from ..geometry.frames import check_index, frame_points, is_frame
+from ..geometry.frames import check_index, frame_points, is_axis, is_frame
 from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
@@ -29,7 +29,7 @@ from ..protocol.column import Column, read_column, stored_column
 from ..protocol.promise import Trust
 from ..protocol.task import Task, check_alone
 from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
-from ..simulation.person_columns import CALL, check_frame
+from ..simulation.person_columns import CALL, check_frame, refuse_content_as_person
 from .pooled_counts import PooledCounts, pooled_counts, run_pooled
 from .split import Split, partition_for_values, plan_values
 from .streamed import Rows, check_source, check_stored, count_rows, play_rows
@@ -219,6 +219,9 @@ def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Na
     if domain is None or not is_frame(points):
         option, column = next(iter(columns.items()))
         raise InvalidInput(f"{option}={column!r} names a column; give the points as a data frame, or the column itself")
+    if "users" in columns:
+        axes = [name for name in columns.values() if is_axis(name, domain)]
+        refuse_content_as_person(columns["users"], [*axes, columns.get("value", "")], CALL)
     read, others = frame_points(points, domain, list(columns.values()))
     found: Any = {**named, **dict(zip(columns, others, strict=True))}
     return read, found

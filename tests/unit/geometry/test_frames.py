@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import semilocal as sl
+from semilocal.engines import open_source
 from semilocal.errors import InvalidInput
 from semilocal.geometry.frames import frame_points
 
@@ -232,3 +233,17 @@ def test_values_beside_a_frame_must_have_its_index() -> None:
     sl.mean(frame, BOX, value=frame["fare"], **named)
     with pytest.raises(InvalidInput, match="value has another index than the points"):
         sl.mean(frame, BOX, value=frame["fare"][::-1], **named)
+
+
+@every
+def test_positions_and_values_are_nobody(kind: str) -> None:
+    frame, named = FRAMES[kind](COLUMNS), {"epsilon": 2.0, "rng": np.random.default_rng(3)}
+    with pytest.raises(InvalidInput, match="users='lat': this column holds positions or values"):
+        JOBS["counts"](frame, users="lat", **named)
+    with pytest.raises(InvalidInput, match="users='fare': this column holds positions or values"):
+        JOBS["mean of a column"](frame, users="fare", **named)
+
+
+def test_positions_of_a_source_are_nobody() -> None:
+    with pytest.raises(InvalidInput, match="person='lat': this column holds positions or values"):
+        open_source(arrow_table(COLUMNS), ["lon", "lat"], BOX, person="lat")
