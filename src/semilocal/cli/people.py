@@ -66,6 +66,11 @@ class PeopleWithRows(People):
     rows_per_user: Annotated[int, option(whole(1, MAX_ROWS_PER_USER), "M")] = 1
 
     @property
+    def counted_in(self) -> str:
+        """What is counted: participants, or rows where a person may have several."""
+        return "participants" if self.rows_per_user == 1 else "rows"
+
+    @property
     def rows_each(self) -> int:
         """Rows that one person may have."""
         return self.rows_per_user

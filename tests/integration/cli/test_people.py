@@ -47,7 +47,10 @@ def test_one_row_per_person_is_drawn(capsys: pytest.CaptureFixture[str], table: 
 def test_with_more_rows_the_promise_is_scaled(capsys: pytest.CaptureFixture[str], table: Path, job: str) -> None:
     words = (job, table, *UNIT, *COMMON, *JOBS[job], "--user", "USER_ID", "--rows-per-user")
     one, two = run_json(capsys, *words, "1"), run_json(capsys, *words, "2")
-    assert two["participants"] == 2 * PEOPLE
+    assert two["rows"] == 2 * PEOPLE
+    assert one["participants"] == PEOPLE
+    assert "participants" not in two
+    assert "rows" not in one
     assert two["privacy"]["rows"] == 2
     assert two["privacy"]["epsilon"] == pytest.approx(2 * one["privacy"]["epsilon"])
     said = "".join(run(capsys, *words, "2")[1:])
