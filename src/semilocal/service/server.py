@@ -30,7 +30,7 @@ from .opening import Opening
 from .pair.form import PairSettings
 from .pair.service import PairService
 from .routes.table import Operation
-from .stores.base import Store, check_url, open_store
+from .stores.base import Store, check_database, open_store
 from .worker import Service
 
 __all__ = ["LOG_LEVELS", "app_from_environment", "build_app", "serve", "set_up_logging"]
@@ -149,7 +149,7 @@ def serve(
         import uvicorn
     except ImportError:
         raise MissingExtra("uvicorn", "service") from None
-    kind, address = check_url(database)
+    kind, address = check_database(database, new=True)
     if not 1 <= workers <= MAX_WORKERS:
         raise InvalidInput(f"--workers must be 1 to {MAX_WORKERS}; got {workers}")
     if kind == "sqlite" and workers > 1:

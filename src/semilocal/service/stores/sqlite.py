@@ -26,9 +26,11 @@ from .judge import judge_round
 from .schema import check_version, migrations
 from .sql import SQLStore
 
-__all__ = ["SQLiteStore", "lock_for_serving"]
+__all__ = ["SQLiteStore", "check_file", "lock_for_serving"]
 
 BUSY_SECONDS = 60
+_MAGIC = b"SQLite format 3\0"  # a file begins with this
+_SCHEMA, _VERSION = slice(40, 44), slice(60, 64)  # bytes: changes of the schema, user_version
 _WORDS = {
     "bytes": "BLOB", "large": "INTEGER", "number": "INTEGER PRIMARY KEY",
     "by_key": "STRICT, WITHOUT ROWID", "by_row": "STRICT",
@@ -166,7 +168,7 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         version = self._read("PRAGMA user_version")[0][0]
         check_version(version, newest=len(steps), where=self.path)
         if version == 0 and self._read("SELECT count(*) FROM sqlite_schema")[0][0]:
-            raise InvalidInput(f"{self.path} belongs to another program; name a new file")
+            raise _of_another_program(self.path)
         if version == len(steps):
             return
         with self._writing() as connection:  # all or nothing
@@ -296,6 +298,33 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         if with_token:
             connection.execute(_USE_TOKENS, _columns(number, with_token))
         return True
+
+
+def check_file(path: str, *, new: bool = False) -> None:
+    """Refuse a file that is not there (unless it may be made), is no database, or belongs to another program.
+
+    Reads the first bytes alone and changes nothing. Closing them would give up SQLite's locks of this process, so the
+    database must not be open in it.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(100)
+        logged = Path(f"{path}-wal")
+        current = not logged.exists() or not logged.stat().st_size  # else the first page may be older than the log
+    except FileNotFoundError:
+        if new:
+            return
+        raise InvalidInput(f"--db sqlite:///{path}: there is no file {path}; check the name") from None
+    except OSError as error:
+        raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from error
+    if head and not head.startswith(_MAGIC):
+        raise InvalidInput(f"{path} is not a database; name a new file, or one that a server made")
+    if current and any(head[_SCHEMA]) and not any(head[_VERSION]):
+        raise _of_another_program(path)
+
+
+def _of_another_program(path: str) -> InvalidInput:
+    return InvalidInput(f"{path} belongs to another program; name a new file")
 
 
 def lock_for_serving(path: str) -> int:
