@@ -46,6 +46,20 @@ def test_a_database_is_served_once_also_under_the_name_of_a_link(tmp_path: Path)
     os.close(handle)
 
 
+def test_a_database_with_two_names_is_not_opened_under_any(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.db", tmp_path / "b.db"
+    handle = lock_for_serving(str(first))
+    second.hardlink_to(first)
+    for path in (first, second):
+        for start in (lambda url: lock_for_serving(url.removeprefix("sqlite:///")), open_store):
+            with pytest.raises(InvalidInput, match=rf"{path.name} has 2 names \(hard links\)"):
+                start(f"sqlite:///{path}")
+    os.close(handle)
+    second.unlink()
+    os.close(lock_for_serving(str(first)))
+    open_store(f"sqlite:///{first}").close()
+
+
 def test_evaluate_makes_no_database(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"there is no file .*none.db; check the name"):
         evaluate(f"sqlite:///{tmp_path / 'folder' / 'none.db'}", processes=1)

@@ -350,11 +350,20 @@ def lock_for_serving(path: str) -> int:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file and its folder for the owner alone. SQLite gives its other files the same permissions."""
+    """Make the file and its folder for the owner alone. SQLite gives its other files the same permissions.
+
+    Refuses a file with several names (hard links): lock and log are found by the name, so under another one the same
+    database would be served twice, and without what is in the log.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        if path.is_file() and (names := path.stat().st_nlink) > 1:
+            raise InvalidInput(
+                f"{path} has {names} names (hard links), and a database must have one: under each of them it could be "
+                f"served, and be damaged. Remove the others; find them with: find FOLDER -samefile {path}"
+            )
         if path.stat().st_mode & 0o077 and path.stat().st_uid == os.geteuid():
             for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
                 with contextlib.suppress(FileNotFoundError):
