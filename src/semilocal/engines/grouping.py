@@ -28,7 +28,7 @@ from .source import Streamed, refuse_bad_rows, refuse_values
 __all__ = ["CHANGED", "KEY", "MOVES", "ROW", "Grouping", "acting_name", "moved_ends", "region_columns"]
 
 KEY, MOVES, ROW = "semilocal key", "semilocal moves", "semilocal row"
-_FEW = 1000  # rows that show what went wrong
+_FIRST_ROWS = 1000  # rows that show what went wrong
 _RESERVED = "semilocal "  # names of columns that queries add begin with this
 
 
@@ -131,7 +131,7 @@ class Grouping(Streamed):
         self._people, null, missing, outside = self._conditions(self.columns, self.box)
         refuse_bad_rows(
             self.box, rows=self._people, null=null, missing=missing, outside=outside,
-            some=lambda: _stacked(self._first(_FEW)),
+            some=lambda: _stacked(self._first(_FIRST_ROWS)),
         )  # fmt: skip
 
     def _refuse(self) -> NoReturn:
