@@ -124,7 +124,7 @@ def serve(
     log_level : {"debug", "info", "warning", "error"}
         "info" writes a line per event of a campaign and per closed round.
     access_log : bool
-        Also write a line per request, without the address it came from.
+        Also write a line per request with its time, without the address it came from and without pseudonyms.
     keys_in : str, optional
         File of the signing keys; see ``keys.key_file`` for the default.
     new_key : bool
