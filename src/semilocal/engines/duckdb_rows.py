@@ -160,9 +160,7 @@ def _files(data: Any) -> list[str]:
     sources = [data] if isinstance(data, str | os.PathLike) else list(data)
     found: list[str] = []
     for entry in (os.fspath(source) for source in sources):
-        if "://" in entry:
-            found.append(entry)
-        elif os.path.isfile(entry):  # also if its name is a pattern, too, such as "people[1].csv"
+        if "://" in entry or os.path.isfile(entry):  # also if its name is a pattern, too, such as "people[1].csv"
             found.append(entry)
         elif os.path.isdir(entry):
             inside = sorted(glob.glob(os.path.join(glob.escape(entry), "**", "*"), recursive=True))
