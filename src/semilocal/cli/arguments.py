@@ -91,7 +91,7 @@ def whole(low: int, high: int = 10**12) -> Callable[[str], int]:
         except ValueError:
             value = low - 1
         if not low <= value <= high:
-            top = f" to {high:,}" if high < 10**12 else " up"
+            top = f" to {high:,}" if high < 10**12 or value > high else " up"
             raise InvalidInput(f"must be a whole number from {low}{top}; got {text!r}")
         return value
 
