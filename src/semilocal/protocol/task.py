@@ -185,17 +185,17 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
             "min_side", f"lengths above 0: one, or one for each of the {box.dimensions} axes; or empty", least,
         )  # fmt: skip
         msgspec.structs.force_setattr(self, "min_side", tuple(float(side) for side in least))
-        told = f"{least[0]:g}" if len(least) == 1 else shown(least)
+        length_words = f"{least[0]:g}" if len(least) == 1 else shown(least)
         if least and self.rule == "each":
             raise InvalidInput(
-                f"min_side is {told}, but with rule 'each' every failing child is a region at once, however small; "
+                f"min_side is {length_words}, but with rule 'each' every failing child is a region at once, however small; "
                 "leave min_side empty"
             )
         lengths = self.hierarchy.sides(self.hierarchy.children([ROOT]))
         if not at_least(lengths, least).all():
             found = lengths_words(lengths.min(axis=0))
             raise InvalidInput(
-                f"min_side is {told}, but the parts of {box} measure {found} {side_unit(box)}".rstrip()
+                f"min_side is {length_words}, but the parts of {box} measure {found} {side_unit(box)}".rstrip()
                 + ", so it could never be split; take a smaller resolution, or a larger box"
             )
 

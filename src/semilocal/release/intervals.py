@@ -12,7 +12,7 @@ __all__ = ["check_level", "standard_errors"]
 
 
 def check_level(level: float, *, certain: bool = False) -> None:
-    """Refuse what is no level of confidence.
+    """Refuse what is not a level of confidence.
 
     Parameters
     ----------
