@@ -188,8 +188,8 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         length_words = f"{least[0]:g}" if len(least) == 1 else shown(least)
         if least and self.rule == "each":
             raise InvalidInput(
-                f"min_side is {length_words}, but with rule 'each' every failing child is a region at once, however small; "
-                "leave min_side empty"
+                f"min_side is {length_words}, but with rule 'each' every failing child is a region at once, however "
+                "small; leave min_side empty"
             )
         lengths = self.hierarchy.sides(self.hierarchy.children([ROOT]))
         if not at_least(lengths, least).all():
