@@ -112,7 +112,7 @@ def exact(number: float | str | Fraction) -> Fraction:
             raise ValueError
         value = Fraction(number) if isinstance(number, str | Fraction | int) else Fraction(repr(float(number)))
     except (ValueError, TypeError, ZeroDivisionError):
-        raise InvalidInput(f"an amount must be a finite number; got {number!r}") from None
+        raise InvalidInput(f"an amount must be a finite number; got {shown(number)}") from None
     if value < 0:
         raise InvalidInput(f"an amount must not be negative; got {number!r}")
     return value

@@ -13,6 +13,8 @@ import pytest
 import semilocal as sl
 from semilocal.device.disk import MemoryDisk
 from semilocal.device.vault import Vault
+from semilocal.engines.run import run_source
+from semilocal.engines.source import PointsSource
 from semilocal.io.points import read_points
 from semilocal.io.queries import grid_queries
 from semilocal.protocol.plan import Plan, Release
@@ -65,6 +67,20 @@ def test_every_public_value_prints_short_and_without_positions_or_secrets(tmp_pa
         assert len(text) < 500, (type(value), text)
         assert "ssss" not in text
         assert not digits.search(text), type(value)
+
+
+def test_how_many_were_moved_is_not_printed() -> None:
+    said = set()
+    for strays in (0, 7):
+        points = np.concatenate([POINTS * 0.25, np.full((strays, 2), 0.9)])
+        task = sl.Task.build(BOX, epsilon=4.0, delta=1e-3, k=20)
+        found = run_source(PointsSource(points, BOX), task, rng=np.random.default_rng(1))
+        run = sl.simulate(points, task, rng=np.random.default_rng(1))
+        assert len(found.lookup.moves)
+        assert len(run.moved.participants)
+        said |= {repr(found.lookup), repr(run.moved)}
+        assert "Lookup" in repr(found)
+    assert said == {"Lookup(…)", "Moved(…)"}
 
 
 @pytest.mark.parametrize("size", [1, 10_000])

@@ -34,7 +34,11 @@ from .outputs import COMMANDS, SHARED, differing, equal_worlds
 from .pooled import attack_pooled, forget_spending, worst_pair
 from .sums import attack_sums, worst_sums
 
-__all__ = ["CASES", "Finding", "audit_task", "default_task"]
+__all__ = ["CASES", "Finding", "audit_moved", "audit_task", "default_task"]
+
+
+_CROWDS = (40, 400, 4000)  # in a corner, until TRIMs move a victim in the opposite one
+_PILOT = 200  # plays that show whether they do
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,22 @@ def audit_task(
         Finding(f"{name}, {direction}", "epsilon", claimed or task.epsilon, bound.epsilon, _how(bound), broken)
         for direction, bound in bounds.items()
     ]
+
+
+def audit_moved(task: Task, *, runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Attack the whole transcript of a task: a moved position over one inside the region it was moved to.
+
+    Everybody else is in one corner, the victim in the opposite one, so that TRIMs move it round after round. Empty if
+    the task moves nobody, or not even with thousands of crowds in the corner.
+    """
+    for crowds in _CROWDS if task.rule == "trim" and task.max_trims else ():
+        others = np.tile(_inside(task, 0.0), (crowds * task.k, 1))
+        pair = Pair(task, others, _inside(task, 1.0), _inside(task, 0.0))
+        if np.isfinite(play(pair, runs=_PILOT, rng=rng).claimed("moved")).mean() > 0.5:
+            bound = attack(pair, runs=runs, rng=rng, claim="moved", trims=task.max_trims)["here over there"]
+            what = f"transcript, moved against inside, up to {task.max_trims} TRIMs"
+            return [Finding(what, "epsilon", task.epsilon_worst, bound.epsilon, _how(bound))]
+    return []
 
 
 # -- our mechanisms ------------------------------------------------------------------------------------------------

@@ -98,5 +98,5 @@ def _release(positions: Floats, shift: Floats, box: Box, clip: bool, guarantee: 
     moved = positions + shift * (np.asarray(box.upper) - np.asarray(box.lower))
     if not clip:
         return ReleasedPoints(moved, 0, guarantee)
-    inside = box.clip(moved)
+    inside = box.nearest(moved)
     return ReleasedPoints(inside.points, inside.moved, guarantee)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy.typing as npt
 
 from ..arrays import Floats, short_repr
-from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.promise import Guarantee
 from ..release.boxes import Answers, BoxCounts
-from ..release.intervals import standard_errors
+from ..release.intervals import check_level, standard_errors
 
 __all__ = ["MeanEstimate", "ReleasedPoints", "SpatialCounts"]
 
@@ -45,8 +44,7 @@ class MeanEstimate:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Two-sided interval for the participants' mean."""
-        if not 0 < level < 1:
-            raise InvalidInput(f"level must lie strictly between 0 and 1; got {level!r}")
+        check_level(level)
         if self.shape == "laplace":
             half = -math.log1p(-level) * self.stderr / math.sqrt(2)
         else:

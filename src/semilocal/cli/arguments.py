@@ -27,9 +27,9 @@ import numpy as np
 from ..errors import InvalidInput, OutsideDomain
 from ..functions import BoundedFunction
 from ..geometry.box import Box
+from ..geometry.mistakes import likely_mistake
 from ..geometry.places import LATITUDE, PLACES, parse_bounds, parse_numbers
 from ..geometry.sides import is_geographic
-from ..io.positions import likely_mistake
 from ..protocol.plan import OWN, Release
 
 __all__ = [
@@ -91,7 +91,7 @@ def whole(low: int, high: int = 10**12) -> Callable[[str], int]:
         except ValueError:
             value = low - 1
         if not low <= value <= high:
-            top = f" to {high:,}" if high < 10**12 else " up"
+            top = f" to {high:,}" if high < 10**12 or value > high else " up"
             raise InvalidInput(f"must be a whole number from {low}{top}; got {text!r}")
         return value
 
@@ -298,11 +298,16 @@ def _check_inside(position: tuple[float, ...], box: Box, example: str) -> None:
     ]
     if outside:
         mistake = likely_mistake(np.array([position]), box) if all(map(math.isfinite, position)) else ""
+        name_them = f"name them: --position {example}"
+        advice = {
+            "swapped": f"The axes look swapped: {name_them}",
+            "metres": "The numbers look like metres of a map projection: give longitude and latitude in degrees",
+            "degrees": "The numbers look like degrees, and the domain is in metres or another large unit: convert them",
+        }
         raise OutsideDomain(
             f"the position is outside the task's domain {box}: its {' and '.join(outside)} "
             f"{'is' if len(outside) == 1 else 'are'} not in that range. "
-            + ("The axes look swapped: name" if "swapped" in mistake else "To say which number is which, name")
-            + f" them: --position {example}"
+            + advice.get(mistake, f"To say which number is which, {name_them}")
         )
 
 

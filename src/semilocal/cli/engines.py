@@ -17,14 +17,13 @@ import numpy as np
 from ..engines import Engine, choose_engine, open_source
 from ..engines.arrow import list_files
 from ..engines.source import Source
-from ..errors import InvalidInput, OutsideDomain
+from ..errors import InvalidInput
 from ..hierarchy import AnyTree
 from ..io.points import choose_columns
-from ..io.positions import likely_mistake
 from ..io.trees import label_tree
 from ..protocol.column import Column, stored_column
 from ..simulation.people import draw_key
-from ..simulation.person_columns import COMMAND, refuse_person_columns
+from ..simulation.person_columns import COMMAND, refuse_content_as_person, refuse_person_columns
 from .domains import named_domain
 from .job_options import JobOptions, PositionOptions
 from .people import warn_of_others
@@ -96,6 +95,7 @@ def open_rows(
     if people.user is None and people.rows_each != 1:
         raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
     if people.user is not None:
+        refuse_content_as_person(people.user, [*names, *own], COMMAND)
         warn_of_others(people.user, there)
     box, tree = named_domain(data.bounds, names)
     if threading.current_thread() is threading.main_thread():
@@ -109,8 +109,6 @@ def open_rows(
         rows = source.count()
         if not rows:
             raise InvalidInput(f"{file}: has no rows; there must be at least one position")
-        if engine == "arrow" and (mistake := likely_mistake(next(iter(source.batches())), box)):
-            raise OutsideDomain(f"{file}: positions lie outside {box}. {mistake}")
         if value is None:
             return source, tree, None
         source.check_value(own[0], value.low, value.high)

@@ -163,7 +163,7 @@ class Job:
     @property
     def counted_in(self) -> str:
         """What is counted: participants, or rows where a person may have several."""
-        return "participants" if self.options.people.rows_per_user == 1 else "rows"
+        return self.options.people.counted_in
 
     @property
     def pooled(self) -> bool:

@@ -60,13 +60,13 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
     run, ledger, shares = outcome.run, outcome.ledger, None
     whole = options.output.json or options.output.explain
     promised = msgspec.structs.replace(promise_to_people(options, run, ledger, whole=whole), own=outcome.own)
-    seed = options.output.seed
+    seed, counted = options.output.seed, options.people.counted_in
     if isinstance(run, AnyRun):
         ledger = ledger.settle(run.partition).times(options.people.rows_per_user)
         if options.data.public_data:
             shares = {str(moves): share for moves, share in run.move_shares.items()}
     if options.output.json:
-        everything = {"command": command, "participants": run.participants, **outcome.found}
+        everything = {"command": command, counted: run.participants, **outcome.found}
         everything |= {"privacy": promised.to_json(), "simulation": run.simulated, "seed": seed}
         print(json.dumps(everything if shares is None else {**everything, "move_shares": shares}))
         return
@@ -75,7 +75,7 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
         lines.insert(0, f"Seed {seed} makes the noise repeatable, so it protects nobody.")
     if shares is not None:
         moved = "; ".join(f"{moves} times {100 * share:.3g} %" for moves, share in shares.items())
-        lines.append(f"The data is public, so this may be shown: participants were moved {moved}.")
+        lines.append(f"The data is public, so this may be shown: {counted} were moved {moved}.")
     if options.output.explain:
         lines += ["", promised.text(), "", str(ledger)]
     else:

@@ -16,7 +16,14 @@ from ..arrays import Integers
 from ..errors import InvalidInput
 from ..io.points import Table
 from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
-from ..simulation.person_columns import COMMAND, DEVICES, check_rows_are_people, count_filled, person_columns
+from ..simulation.person_columns import (
+    COMMAND,
+    DEVICES,
+    check_rows_are_people,
+    count_filled,
+    person_columns,
+    refuse_content_as_person,
+)
 from .arguments import whole
 from .options import group, option
 
@@ -57,6 +64,11 @@ class PeopleWithRows(People):
     """
 
     rows_per_user: Annotated[int, option(whole(1, MAX_ROWS_PER_USER), "M")] = 1
+
+    @property
+    def counted_in(self) -> str:
+        """What is counted: participants, or rows where a person may have several."""
+        return "participants" if self.rows_per_user == 1 else "rows"
 
     @property
     def rows_each(self) -> int:
@@ -102,6 +114,7 @@ def chosen_rows(people: People, table: Table, rng: np.random.Generator) -> Integ
         several = isinstance(people, PeopleWithRows)
         check_rows_are_people(table.path, labels, COMMAND if several else DEVICES)
         return None
+    refuse_content_as_person(people.user, [*table.names, *table.values], COMMAND)
     (codes,) = table.labels.values()
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))

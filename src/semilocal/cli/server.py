@@ -6,7 +6,6 @@ Knows these options and the environment variable of the token.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ..errors import InvalidInput
@@ -45,15 +44,13 @@ class Office:
 
 def connect(office: Office, *, new: bool = False) -> AdminClient:
     """The client that the options ask for, to be used in a ``with`` statement; a database is made only if ``new``."""
-    from ..service.stores.base import check_url
+    from ..service.stores.base import check_database
     from .admin_client import AdminClient
 
     if office.db and office.url:
         raise InvalidInput("give --db or --url, not both")
     if office.db:
-        kind, file = check_url(office.db)
-        if kind == "sqlite" and not new and not Path(file).exists():
-            raise InvalidInput(f"--db {office.db}: there is no file {file}; check the name")
+        check_database(office.db, new=new)
         return AdminClient(database=office.db)
     token = read_hidden(office.admin_token, option="--admin-token", variable=ADMIN_TOKEN)
     return AdminClient(office.url or DEFAULT_URL, token)

@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import is_integer
 from ..errors import InvalidInput
 from ..simulation.people import MAX_KEY
-from ..simulation.person_columns import SOURCE, refuse_person_columns
+from ..simulation.person_columns import SOURCE, refuse_content_as_person, refuse_person_columns
 from .source import PointsSource, Source
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def open_source(
         return PointsSource(box.check(rows), box)
     if person is not None and rows_are_people:
         raise InvalidInput("give person or rows_are_people, not both")
+    if person is not None:
+        refuse_content_as_person(person, [*columns, *values], SOURCE)
     if not is_integer(key) or not 0 <= key <= MAX_KEY:
         raise InvalidInput(f"key must be an integer from 0 to {MAX_KEY}; got {key!r}")
     chosen: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person, "key": key}

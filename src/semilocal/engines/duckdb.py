@@ -80,6 +80,10 @@ class DuckDBSource(Grouping):
             found = chosen.limit(2 * size).fetchnumpy()
         return self._checked([found[name] for name in chosen.columns])
 
+    def _first(self, size: int) -> list[npt.NDArray[Any]]:
+        with reporting_failures():
+            return list(self.rows.project(_listed(self._numbers)).limit(size).fetchnumpy().values())
+
     # -- counting ------------------------------------------------------------------------------------------
 
     def _keyed(self, expression: str) -> Any:

@@ -160,7 +160,7 @@ def _files(data: Any) -> list[str]:
     sources = [data] if isinstance(data, str | os.PathLike) else list(data)
     found: list[str] = []
     for entry in (os.fspath(source) for source in sources):
-        if "://" in entry:
+        if "://" in entry or os.path.isfile(entry):  # also if its name is a pattern, too, such as "people[1].csv"
             found.append(entry)
         elif os.path.isdir(entry):
             inside = sorted(glob.glob(os.path.join(glob.escape(entry), "**", "*"), recursive=True))
@@ -175,6 +175,11 @@ def _files(data: Any) -> list[str]:
     return found
 
 
+def _alone(file: str) -> str:
+    """How DuckDB is told of one file: it would take people[1].csv for a pattern, and read people1.csv."""
+    return file if "://" in file else glob.escape(file)
+
+
 def _kind(files: Sequence[str]) -> str:
     kinds = {
         "parquet" if name.lower().endswith(_PARQUET) else "csv" if name.lower().endswith(_CSV) else "" for name in files
@@ -187,7 +192,7 @@ def _kind(files: Sequence[str]) -> str:
 
 
 def _read_parquet(connection: Any, files: list[str], columns: Sequence[str], texts: Sequence[str]) -> Any:
-    listed = ", ".join("'" + name.replace("'", "''") + "'" for name in files)
+    listed = ", ".join("'" + _alone(name).replace("'", "''") + "'" for name in files)
     schema = connection.sql(
         "SELECT file_name, name, concat_ws(' ', type, converted_type, logical_type) AS kind "
         f"FROM parquet_schema([{listed}])"
@@ -206,20 +211,22 @@ def _read_parquet(connection: Any, files: list[str], columns: Sequence[str], tex
                     "files with the same type, or give a query that casts it"
                 )
     differ = any(found.keys() != kinds[first].keys() for found in kinds.values())
-    return connection.read_parquet(files, union_by_name=differ)  # a later file may say whose row it is
+    return connection.read_parquet(
+        list(map(_alone, files)), union_by_name=differ
+    )  # a later file may say whose row it is
 
 
 def _read_csv(connection: Any, files: list[str], columns: Sequence[str], texts: Sequence[str]) -> Any:
     # Told to skip nothing, because it would take a later line for the header where lines are of different lengths.
     for file in files:
-        found = connection.read_csv(file, header=True, skiprows=0).columns
+        found = connection.read_csv(_alone(file), header=True, skiprows=0).columns
         for name in (*columns, *texts):
             if name not in found:
                 if len(found) == 1:
                     _refuse_ragged(connection, file, found[0], name)
                 raise InvalidInput(f"{file}: there is no column {name!r}; the columns are {listed_columns(found)}")
     types = dict.fromkeys(columns, "DOUBLE") | dict.fromkeys(texts, "VARCHAR")
-    return connection.read_csv(files, header=True, skiprows=0, dtype=types, union_by_name=True)
+    return connection.read_csv(list(map(_alone, files)), header=True, skiprows=0, dtype=types, union_by_name=True)
 
 
 def _refuse_ragged(connection: Any, file: str, header: str, name: str) -> None:
@@ -228,5 +235,5 @@ def _refuse_ragged(connection: Any, file: str, header: str, name: str) -> None:
         names = [cell.strip().strip('"') for cell in header.split(delimiter)]
         if name in names and len(set(names)) == len(names):
             every = dict.fromkeys(names, "VARCHAR")
-            rows = connection.read_csv(file, header=True, sep=delimiter, columns=every, auto_detect=False)
+            rows = connection.read_csv(_alone(file), header=True, sep=delimiter, columns=every, auto_detect=False)
             rows.aggregate("count(*)").fetchall()

@@ -28,6 +28,7 @@ from .source import Streamed, refuse_bad_rows, refuse_values
 __all__ = ["CHANGED", "KEY", "MOVES", "ROW", "Grouping", "acting_name", "moved_ends", "region_columns"]
 
 KEY, MOVES, ROW = "semilocal key", "semilocal moves", "semilocal row"
+_FIRST_ROWS = 1000  # rows that show what went wrong
 _RESERVED = "semilocal "  # names of columns that queries add begin with this
 
 
@@ -89,6 +90,10 @@ class Grouping(Streamed):
         """
         raise NotImplementedError
 
+    def _first(self, size: int) -> list[npt.NDArray[Any]]:
+        """The positions of the first few rows, one array per axis; they may be missing or outside."""
+        raise NotImplementedError
+
     # -- checks --------------------------------------------------------------------------------------------
 
     def _check_numbers(self, columns: Sequence[str]) -> None:
@@ -124,7 +129,10 @@ class Grouping(Streamed):
     def check(self) -> None:
         """Refuse rows that have no value, are not finite or lie outside, with how many there are. One scan."""
         self._people, null, missing, outside = self._conditions(self.columns, self.box)
-        refuse_bad_rows(self.box, rows=self._people, null=null, missing=missing, outside=outside)
+        refuse_bad_rows(
+            self.box, rows=self._people, null=null, missing=missing, outside=outside,
+            some=lambda: _stacked(self._first(_FIRST_ROWS)),
+        )  # fmt: skip
 
     def _refuse(self) -> NoReturn:
         """Say what is wrong with the rows, some of which are known to be bad."""
@@ -133,7 +141,7 @@ class Grouping(Streamed):
 
     def _checked(self, columns: Sequence[npt.NDArray[Any]]) -> Floats:
         """Sampled positions float64[s, d] from their columns; refuses bad ones."""
-        points = np.stack([np.ma.filled(np.ma.asarray(column, np.float64), np.nan) for column in columns], axis=1)
+        points = _stacked(columns)
         if not np.all((points >= self.box.lower) & (points <= self.box.upper)):
             self._refuse()
         return points
@@ -202,6 +210,11 @@ class Grouping(Streamed):
 
     def _cast(self, columns: Sequence[str]) -> list[str]:
         return [f"CAST({self.dialect.name(column)} AS DOUBLE)" for column in columns]
+
+
+def _stacked(columns: Sequence[npt.NDArray[Any]]) -> Floats:
+    """Columns of numbers side by side, float64[s, d]; NaN where there is none."""
+    return np.stack([np.ma.filled(np.ma.asarray(column, np.float64), np.nan) for column in columns], axis=1)
 
 
 def _sorted(depth: int, cells: Cells, people: Integers, bits: int) -> Histogram:

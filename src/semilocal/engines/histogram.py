@@ -245,7 +245,9 @@ class Lookup:
     moved_codes: Cells
     moves: npt.NDArray[np.int16]
 
-    __repr__ = short_repr
+    def __repr__(self) -> str:
+        """Nothing of it: the lengths alone would say how many people were moved."""
+        return "Lookup(…)"
 
     def interval(self, codes: Cells) -> Integers:
         """The interval that holds each code: int64[n]."""

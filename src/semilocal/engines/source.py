@@ -15,7 +15,7 @@ Knows rows. Knows no mechanisms and no randomness.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -25,6 +25,7 @@ import numpy.typing as npt
 from ..arrays import Flags, Floats, Integers
 from ..errors import InvalidInput, OutsideDomain
 from ..geometry.box import Box
+from ..geometry.mistakes import mistake_words
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import refuse_values
 from .histogram import CHANGED, MOVED, GrowingHistogram, Histogram, Lookup
@@ -206,8 +207,9 @@ class Streamed:
         """Refuse rows that are not finite or outside, with how many there are."""
         found = self._surveyed
         refuse_bad_rows(
-            self.box, rows=found.rows, missing=found.missing, outside=found.outside, null=found.null, first=found.first
-        )
+            self.box, rows=found.rows, missing=found.missing, outside=found.outside, null=found.null, first=found.first,
+            some=lambda: found.sample,
+        )  # fmt: skip
 
     def check_value(self, name: str, low: float, high: float) -> None:
         """Refuse a column if a value is missing or outside its range. One scan."""
@@ -337,8 +339,9 @@ class PointsSource(Streamed):
 
 
 def refuse_bad_rows(
-    box: Box, *, rows: int, missing: int = 0, outside: int = 0, null: int = 0, first: int | None = None
-) -> None:
+    box: Box, *, rows: int, missing: int = 0, outside: int = 0, null: int = 0, first: int | None = None,
+    some: Callable[[], Floats] | None = None,
+) -> None:  # fmt: skip
     """Refuse rows that no cell can hold. One message for all engines.
 
     Parameters
@@ -349,19 +352,23 @@ def refuse_bad_rows(
         How many of them are NaN or infinite, outside the box, or have no value.
     first : int, optional
         The first such row, from 0, if it is known.
+    some : callable, optional
+        Gives a few positions, float64[s, d], which may show what went wrong. None of them is printed.
     """
     kinds = {"have no value (NULL)": null, "are NaN or infinite": missing, f"lie outside the domain {box}": outside}
     bad = [f"{number:,} {what}" for what, number in kinds.items() if number]
     if bad:
         where = f", the first at row {first:,}" if first is not None and first >= 0 else ""
+        what = f"of {rows:,} rows {' and '.join(bad)}{where}"
+        if outside and some is not None and (mistake := mistake_words(some(), box)):
+            raise OutsideDomain(f"{what}. {mistake}: nothing was released")
         fix = "remove them" if not outside else "remove them, or take a larger box"
-        raise OutsideDomain(f"of {rows:,} rows {' and '.join(bad)}{where}; {fix} first: nothing was released")
+        raise OutsideDomain(f"{what}; {fix} first: nothing was released")
 
 
 def _judge(batch: Floats, box: Box) -> tuple[Flags, Flags]:
     """Which rows are finite, and which of those are inside: bool[b], bool[b]."""
-    finite, inside = np.isfinite(batch), (batch >= box.lower) & (batch <= box.upper)
-    return np.asarray(finite.all(axis=1)), np.asarray(inside.all(axis=1))
+    return np.asarray(np.isfinite(batch).all(axis=1)), box.inside(batch)
 
 
 def _is_in(values: Cells, ascending: Cells) -> Flags:

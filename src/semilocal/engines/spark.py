@@ -71,6 +71,11 @@ class SparkSource(Grouping):
             table = positions.limit(2 * size).toArrow()
         return self._checked([column.to_numpy() for column in table.columns])
 
+    def _first(self, size: int) -> list[npt.NDArray[Any]]:
+        positions = self.rows.selectExpr(*(f"{x} AS axis{place}" for place, x in enumerate(self._numbers)))
+        with reporting_failures():
+            return [column.to_numpy() for column in positions.limit(size).toArrow().columns]
+
     # -- counting ------------------------------------------------------------------------------------------
 
     def _keyed(self, expression: str) -> Any:

@@ -6,6 +6,7 @@ Knows files and frames. Knows no mechanisms.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -23,6 +24,7 @@ from .spark import SparkSource, load_spark, reporting_failures
 __all__ = ["choose_source", "open_files", "session"]
 
 _TWIN, _RANK, _FILE, _BLOCK, _SHIFT = (f"semilocal {what}" for what in ("twin", "rank", "file", "block", "shift"))
+_PATTERN = re.compile(r"[\[\]{}*?\\]")
 # Reached from this machine alone, and silent unless something fails.
 _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.log.level": "ERROR",
@@ -68,7 +70,8 @@ def open_files(files: Sequence[str], columns: Sequence[str], *, texts: Sequence[
     parquet = stored == {True}
     spark, wanted = session(), [*columns, *texts]
     with reporting_failures():
-        frames = [spark.read.parquet(name) if parquet else spark.read.csv(name, header=True) for name in files]
+        alone = [_PATTERN.sub(r"\\\g<0>", name) for name in files]  # Spark would take people[1].csv for a pattern
+        frames = [spark.read.parquet(name) if parquet else spark.read.csv(name, header=True) for name in alone]
         first = {field.name: field.dataType for field in frames[0].schema.fields}
         for name, frame in zip(files, frames, strict=True):
             kinds = {field.name: field.dataType for field in frame.schema.fields}
@@ -83,11 +86,11 @@ def open_files(files: Sequence[str], columns: Sequence[str], *, texts: Sequence[
                         f"{first[column].simpleString()} in {files[0]}; write the files with the same type"
                     )
         if parquet:
-            return _numbered(spark.read.parquet(*files), files)
+            return _numbered(spark.read.parquet(*alone), files)
         schema = ", ".join(f"{SPARK.name(c)} {'DOUBLE' if c in columns else 'STRING'}" for c in frames[0].columns)
         if any(frame.columns != frames[0].columns for frame in frames):
             raise InvalidInput(f"{files[0]} and others have their columns in different orders; make them the same")
-        return _numbered(spark.read.csv(list(files), header=True, schema=schema, mode="FAILFAST"), files)
+        return _numbered(spark.read.csv(alone, header=True, schema=schema, mode="FAILFAST"), files)
 
 
 def _numbered(frame: Any, files: Sequence[str]) -> Any:

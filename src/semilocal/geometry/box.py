@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, as_floats, cut_repr, shown
+from ..arrays import Flags, Floats, as_floats, cut_repr, shown
 from ..errors import InvalidInput, OutsideDomain, is_plain, printable
+from .mistakes import mistake_words
 
 __all__ = ["MAX_DIMENSIONS", "MERCATOR", "Box", "Clipped"]
 
@@ -116,21 +117,27 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         InvalidInput
             If the shape is wrong or the values are not numbers.
         OutsideDomain
-            If any point is outside the box or not finite, with how many and the first index.
+            If any point is outside the box or not finite, with how many, the first index and the likely mistake.
         """
         array = self.shaped(points)
         if self.holds(array):
             return array
         self._refuse_infinite(array)
-        inside = np.ones(len(array), dtype=bool)
-        for axis, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
-            column = array[:, axis]
-            inside &= (column >= low) & (column <= high)
-        first = int(np.argmin(inside))
-        raise OutsideDomain(
+        inside = self.inside(array)
+        what = (
             f"{int(np.count_nonzero(~inside))} of {len(array)} points lie outside the domain {self}, the first at "
-            f"index {first}; take a larger box, remove them, or move them with Box.clip(points)"
+            f"index {int(np.argmin(inside))}"
         )
+        if mistake := mistake_words(array, self):
+            raise OutsideDomain(f"{what}. {mistake}")
+        raise OutsideDomain(f"{what}; take a larger box, remove them, or move them with Box.clip(points)")
+
+    def inside(self, points: Floats) -> Flags:
+        """Which points float64[n, d] are inside: bool[n]. None that is NaN or infinite is."""
+        found = np.ones(len(points), dtype=bool)
+        for column, low, high in zip(points.T, self.lower, self.upper, strict=True):
+            found &= (column >= low) & (column <= high)
+        return found
 
     def holds(self, points: Floats) -> bool:
         """Whether all points float64[n, d] are inside; none that is NaN or infinite is."""
@@ -140,12 +147,25 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def clip(self, points: npt.ArrayLike) -> Clipped:
         """Move points outside to the nearest point of the box, and say how many were moved.
 
-        Points that are not finite are refused: they have no nearest point.
+        Raises
+        ------
+        OutsideDomain
+            If points are not finite, for they have no nearest point; or if the axes look swapped or the unit looks
+            wrong: nearly everybody would be moved to an edge or a corner.
         """
         array = self.shaped(points)
         self._refuse_infinite(array)
-        clipped = np.clip(array, self.lower, self.upper)
-        return Clipped(clipped, int(np.count_nonzero((clipped != array).any(axis=1))))
+        clipped = self.nearest(array)
+        if clipped.moved and (mistake := mistake_words(array, self)):
+            raise OutsideDomain(
+                f"{clipped.moved} of {len(array)} points lie outside the domain {self}; none was moved. {mistake}"
+            )
+        return clipped
+
+    def nearest(self, points: Floats) -> Clipped:
+        """The nearest points of the box, whatever the points float64[n, d] are: for draws, which may lie anywhere."""
+        clipped = np.clip(points, self.lower, self.upper)
+        return Clipped(clipped, int(np.count_nonzero((clipped != points).any(axis=1))))
 
     def grid(self, parts: Sequence[int]) -> Floats:
         """Cells of an even grid, the last axis fastest: float64[cells, 2, d].

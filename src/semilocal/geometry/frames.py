@@ -20,7 +20,10 @@ from .crs import check_crs
 from .places import LATITUDE, LONGITUDE
 from .shapes import latitude_first
 
-__all__ = ["axes_in_order", "column_names", "count_content", "frame_columns", "frame_points", "is_frame"]
+__all__ = [
+    "axes_in_order", "check_index", "column_names", "count_content", "frame_columns", "frame_points", "is_axis",
+    "is_frame",
+]  # fmt: skip
 
 # One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
 _MARKS = (
@@ -70,6 +73,11 @@ def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floa
     return points, [_content(column) for column in found[len(axes) :]]
 
 
+def is_axis(name: str, box: Box) -> bool:
+    """Whether a column of this name would be taken for an axis."""
+    return any(name == axis or name.lower() in _usual(axis) for axis in box.names)
+
+
 def axes_in_order(names: Sequence[str], box: Box) -> list[str]:
     """The columns of the axes, in their order; the columns as they are if they are not called like the axes."""
     try:
@@ -106,6 +114,34 @@ def count_content(frame: Any, names: Sequence[str]) -> dict[str, tuple[int, int]
             filled = filled.filter(filled != "")
         found[name] = len(filled), filled.n_unique()
     return found
+
+
+def check_index(frame: Any, column: Any, name: str) -> None:
+    """Refuse a column that is not part of a frame if both have an index and it is not the same.
+
+    By their places or by their labels: only those who give them know which rows belong together.
+
+    Parameters
+    ----------
+    frame, column : Any
+        What has no index (arrays, lists, polars, Arrow) is always taken by its place.
+    name : str
+        Of the option, for the message.
+    """
+    ours, theirs = _index_of(frame), _index_of(column)
+    if ours is None or theirs is None or len(ours) != len(theirs) or ours.equals(theirs):
+        return
+    raise InvalidInput(
+        f"{name} has another index than the points, or the same in another order, so it is not clear which rows belong "
+        f"together; put it into the frame and name the column ({name}='...'), or leave out its index "
+        f"({name}.to_numpy()) if both have the same rows in the same order"
+    )
+
+
+def _index_of(data: Any) -> Any:
+    """The index of a pandas frame or series; a list has a method of this name."""
+    index = getattr(data, "index", None)
+    return index if hasattr(index, "equals") else None
 
 
 def _with_index(frame: Any) -> Any:
@@ -146,8 +182,7 @@ def _column_for(axis: str, names: Sequence[str]) -> str:
     """The column of an axis: its name, in any case, or another usual spelling of longitude or latitude."""
     if axis in names:
         return axis
-    usual = next((some for some in (LONGITUDE, LATITUDE) if axis.lower() in some), (axis.lower(),))
-    found = [name for name in names if isinstance(name, str) and name.lower() in usual]
+    found = [name for name in names if isinstance(name, str) and name.lower() in _usual(axis)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -158,6 +193,11 @@ def _column_for(axis: str, names: Sequence[str]) -> str:
         f"the frame has no column for the axis {axis!r}; it has {listed_columns(names)}; rename the columns, or name "
         "the axes of the box like them: Box(lower, upper, names=...)"
     )
+
+
+def _usual(axis: str) -> tuple[str, ...]:
+    """Spellings of an axis, in small letters."""
+    return next((some for some in (LONGITUDE, LATITUDE) if axis.lower() in some), (axis.lower(),))
 
 
 def _numbers(column: Any, name: str) -> Floats:

@@ -59,7 +59,7 @@ class BoxTree(PrefixTree, frozen=True):
         if not isinstance(self.box, Box):
             raise InvalidInput(f"box must be a semilocal.Box; got {shown(self.box)}")
         if not is_integer(self.max_depth) or self.max_depth < 1:
-            raise InvalidInput(f"max_depth must be an integer of at least 1; got {self.max_depth!r}")
+            raise InvalidInput(f"max_depth must be an integer of at least 1; got {shown(self.max_depth)}")
         if self.path_bits > MAX_BITS:
             most = MAX_BITS // self.level_bits
             raise InvalidInput(f"max_depth must be at most {most} for this tree; got {self.max_depth}")

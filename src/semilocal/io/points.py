@@ -67,6 +67,7 @@ def read_points(
     values: Sequence[str] = (),
     labels: Sequence[str] | Callable[[Sequence[str]], Sequence[str]] = (),
     words: Mapping[str, float] | None = None,
+    row_is: str = "position",
 ) -> Table:
     """Read positions, and other numeric columns on request.
 
@@ -87,6 +88,8 @@ def read_points(
         Columns of any content to read along as codes; a callable chooses them out of all columns of the file.
     words : mapping of str to float, optional
         The positions are words, and these are the numbers that stand for them; others are refused. Not for GeoJSON.
+    row_is : str
+        What a row is, for the message about a file that has none.
 
     Returns
     -------
@@ -117,7 +120,7 @@ def read_points(
     numbers, codes = source.read(wanted, coded)
     numbers.setflags(write=False)
     if not (numbers.shape[1] if words is None else len(stand[0])):
-        raise InvalidInput(f"{path}: has no {source.row_word}s; there must be at least one position")
+        raise InvalidInput(f"{path}: has no {source.row_word}s; there must be at least one {row_is}")
     read = dict(zip(wanted, numbers, strict=True))
     ends = on_all_cores(lambda column: (column.min(), column.max()), list(read.values()))  # NaN is both
     for (name, column), both in zip(read.items(), ends, strict=True):

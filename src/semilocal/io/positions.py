@@ -1,6 +1,6 @@
 """Positions put into a public box: which column belongs to which axis, and what is wrong when they do not fit.
 
-Knows axes and how people mix them up. Messages say which axis and how many, never where anybody is.
+Knows files and axes. Messages say which axis and how many, never where anybody is.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ import numpy as np
 from ..arrays import Floats
 from ..errors import InvalidInput, OutsideDomain
 from ..geometry.box import Box
+from ..geometry.mistakes import mistake_words
 from ..geometry.places import LATITUDE
 from ..geometry.sides import is_geographic
 from .points import Table, read_points
 
-__all__ = ["MOST_CLIPPED", "fit", "inside", "likely_mistake", "read_for_box"]
+__all__ = ["MOST_CLIPPED", "fit", "read_for_box"]
 
 MOST_CLIPPED = 0.1  # share of the rows that may be moved to the edge
-_SWAPPED = 0.9  # share that must lie inside after a swap
-_DEGREES = 360.0
-_EXCHANGE = "Exchange --x and --y"
 
 
 def fit(table: Table, box: Box, *, clip: bool = False, devices: bool = False) -> tuple[Floats, int]:
@@ -45,16 +43,16 @@ def fit(table: Table, box: Box, *, clip: bool = False, devices: bool = False) ->
     """
     if box.holds(table.points):
         return table.points, 0
-    clipped, moved = box.clip(table.points)
-    mistake = likely_mistake(table.points, box)
+    clipped, moved = box.nearest(table.points)
+    exchange = "Exchange their names in the first line" if devices else "Exchange --x and --y"
+    mistake = mistake_words(table.points, box, exchange=exchange)
     share = moved / len(table)
     if clip and share <= MOST_CLIPPED and not mistake:
         return clipped, moved
     row = int(np.argmax((clipped != table.points).any(axis=1)))
     what = f"{table.path}: {moved:,} of {len(table):,} positions lie outside {box}, the first in {table.place(row)}"
     if mistake:
-        exchange = "Exchange their names in the first line" if devices else _EXCHANGE
-        raise OutsideDomain(f"{what}. {mistake.replace(_EXCHANGE, exchange)}")
+        raise OutsideDomain(f"{what}. {mistake}")
     if devices:
         raise OutsideDomain(f"{what}; remove them, or leave them out with --drop-outside")
     if clip:
@@ -63,29 +61,6 @@ def fit(table: Table, box: Box, *, clip: bool = False, devices: bool = False) ->
         )
     edge = ", or move them to the edge with --clip" if share <= MOST_CLIPPED else ""
     raise OutsideDomain(f"{what}; take a larger public box, or remove them{edge}")
-
-
-def likely_mistake(points: Floats, box: Box) -> str:
-    """What probably went wrong with points float64[n, d] that lie outside; empty if nothing is known."""
-    if not len(points) or box.dimensions != 2:
-        return ""
-    within = _share_inside(points, box)
-    first, second = box.names
-    if within < 0.5 and _share_inside(points[:, ::-1], box) >= _SWAPPED:
-        return f"The axes look swapped: {first} and {second} fit after an exchange of the two. {_EXCHANGE}"
-    large = float(np.abs([box.lower, box.upper]).max())
-    beyond = float((np.abs(points).max(axis=1) > _DEGREES).mean())
-    if large <= _DEGREES and beyond > 0.5:
-        return (
-            "The positions look like metres of a map projection, and the box is in degrees. Convert the positions to "
-            "longitude and latitude, or give the box in metres"
-        )
-    if large > 10 * _DEGREES and beyond == 0 and within < 0.5:
-        return (
-            "The positions look like degrees, and the box is in metres or another large unit. Give the box in degrees, "
-            "or convert the positions"
-        )
-    return ""
 
 
 def read_for_box(
@@ -106,11 +81,3 @@ def read_for_box(
     if is_geographic(box) and box.names[0].lower() in LATITUDE:
         return dataclasses.replace(table, points=table.points[:, ::-1], names=table.names[::-1])
     return table
-
-
-def inside(points: Floats, box: Box) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.asarray(((points >= box.lower) & (points <= box.upper)).all(axis=1))
-
-
-def _share_inside(points: Floats, box: Box) -> float:
-    return float(inside(points, box).mean())

@@ -123,7 +123,7 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
         return _from_shapes(path, box, list(map(str, texts[0])), kept)
     wanted = [f"{name}_{end}" for end in ("lower", "upper") for name in box.names]
     try:
-        table = read_points(path, columns=wanted)
+        table = read_points(path, columns=wanted, row_is="query")
     except InvalidInput as error:
         if box.dimensions != 2 or "has no column" not in str(error):
             raise
@@ -133,7 +133,7 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
                 f"{', '.join(CORNERS)}, or {', '.join(wanted)}), polygons (.geojson, .gpkg, GeoParquet), or H3 cells "
                 "(a column called h3)"
             ) from None
-        table = read_points(path, columns=CORNERS)
+        table = read_points(path, columns=CORNERS, row_is="query")
     boxes = table.points.reshape(len(table), 2, -1)
     turned = (boxes[:, 0] > boxes[:, 1]).any(axis=1)
     if turned.any():
@@ -145,6 +145,8 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
 
 def _from_labels(source: TableFile, column: str, tree: TableTree) -> Queries:
     texts = dict(zip(source.columns, source.texts(source.columns), strict=True))
+    if not texts[column]:
+        raise InvalidInput(f"{source.path}: has no {source.row_word}s; there must be at least one query")
     labels, all_labels = [str(text).strip() for text in texts[column]], set(tree.all_labels)
     for row, label in enumerate(labels):
         if label not in all_labels:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..arrays import is_integer, is_number, require
+from ..arrays import is_integer, is_number, require, shown
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy import BinaryTree, Halved, SphereTree, TableTree
@@ -207,7 +207,7 @@ def _depth_for(box: Box, resolution: Any) -> int:
     sides = tuple(resolution) if hasattr(resolution, "__iter__") else (resolution,) * box.dimensions
     if len(sides) != box.dimensions or not all(is_number(side) and 0 < side < math.inf for side in sides):
         raise InvalidInput(
-            f"resolution must be a length above 0, or one per axis ({box.dimensions}); got {resolution!r}"
+            f"resolution must be a length above 0, or one per axis ({box.dimensions}); got {shown(resolution)}"
         )
     depths = []
     for axis, (low, high, side) in enumerate(zip(box.lower, box.upper, sides, strict=True)):
@@ -217,7 +217,7 @@ def _depth_for(box: Box, resolution: Any) -> int:
         if halvings < 1:
             raise InvalidInput(
                 f"resolution must be at most half of the box on every axis; axis {box.names[axis]!r} is "
-                f"{high - low:g} wide and the resolution is {side:g}"
+                f"{high - low:g} wide and the resolution is {shown(resolution)}"
             )
         depths.append(halvings * box.dimensions + axis)
     return min(*depths, _default_depth(box)) if len(depths) > 1 else min(depths[0], _default_depth(box))

@@ -339,7 +339,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             )
         else:
             out.append("Crowd: NOT kept. A region may hold one person.")
-        if self.rule != "all":
+        if self.rule != "all" or not self.k:  # the theorem of rule "all" rests on its crowd tests
             out.append(
                 "What the numbers are: a bound for what was published, once the region is known. Two positions fixed "
                 "beforehand may also be told apart by ending in different regions; how likely that is, is not bounded."

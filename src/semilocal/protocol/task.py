@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..arrays import is_integer, is_number, require
+from ..arrays import is_integer, is_number, require, shown
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.sides import at_least, is_geographic, lengths_words, side_unit
@@ -185,16 +185,17 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
             "min_side", f"lengths above 0: one, or one for each of the {box.dimensions} axes; or empty", least,
         )  # fmt: skip
         msgspec.structs.force_setattr(self, "min_side", tuple(float(side) for side in least))
+        length_words = f"{least[0]:g}" if len(least) == 1 else shown(least)
         if least and self.rule == "each":
             raise InvalidInput(
-                f"min_side is {least}, but with rule 'each' every failing child is a region at once, however small; "
-                "leave min_side empty"
+                f"min_side is {length_words}, but with rule 'each' every failing child is a region at once, however "
+                "small; leave min_side empty"
             )
         lengths = self.hierarchy.sides(self.hierarchy.children([ROOT]))
         if not at_least(lengths, least).all():
             found = lengths_words(lengths.min(axis=0))
             raise InvalidInput(
-                f"min_side is {least}, but the parts of {box} measure {found} {side_unit(box)}".rstrip()
+                f"min_side is {length_words}, but the parts of {box} measure {found} {side_unit(box)}".rstrip()
                 + ", so it could never be split; take a smaller resolution, or a larger box"
             )
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Floats, is_number
+from ..arrays import Floats, is_number, shown
 from ..errors import InvalidInput
 from ..geometry.box import Box
 
@@ -49,7 +49,7 @@ class Lattice(NamedTuple):
             raise InvalidInput(
                 f"rounding must be the step that coordinates are multiples of, at most a side of the domain and not "
                 f"below {1 / _MOST_LINES:.0e} of its coordinates, or one per axis ({box.dimensions}); 0 for none; "
-                f"got {rounding!r}"
+                f"got {shown(rounding)}"
             )
         return Lattice(tuple(float(step) for step in steps))
 

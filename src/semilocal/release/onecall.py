@@ -104,7 +104,8 @@ def mean(
         Whose row it is, or the name of the frame's column that says so. Rows are drawn at random, at most
         ``rows_per_user`` of each person, and everything is about those; :func:`semilocal.draw_rows` draws them
         beforehand where it matters which. Without it every row counts as another person; a frame in which a column
-        that looks like a person, such as ``user`` or ``taxi_id``, repeats some is refused then.
+        that looks like a person, such as ``user`` or ``taxi_id``, repeats some is refused then. A Series of
+        pandas beside a frame must have the same index.
     rows_per_user : int
         1 if left out. With "nobody" a person with M rows loses M times what is promised to one row; with the others
         the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.

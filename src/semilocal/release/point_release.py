@@ -17,9 +17,10 @@ from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.partition import Partition
 from ..simulation.run import LOST, Run
+from .intervals import check_level
 from .promised import Promised
 
-__all__ = ["PointsRelease", "centres", "check_level", "draws", "quantize", "resample"]
+__all__ = ["PointsRelease", "centres", "draws", "quantize", "resample"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +59,10 @@ class PointsRelease(Promised):
 
         NaN for participants lost to dropout.
         """
-        check_level(level)
+        check_level(level, certain=True)
         out = self.partition.boxes[self.regions]
         out[self.regions == LOST] = np.nan
         return out
-
-
-def check_level(level: float) -> None:
-    """Refuse a level of confidence that is none; regions hold positions with certainty, so 1 is allowed."""
-    if not 0.0 < level <= 1.0:
-        raise InvalidInput(f"level must be above 0 and at most 1; got {level!r}")
 
 
 def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -> PointsRelease:
@@ -118,7 +113,7 @@ def draws(boxes: Floats, domain: Box, *, epsilon: float, rng: np.random.Generato
     """A Laplace draw around the middle of each box float64[n, 2, d], within the domain, and how many were clipped."""
     epsilon = as_number(epsilon, "epsilon", positive=True)
     widths = boxes[:, 1] - boxes[:, 0]
-    drawn, clipped = domain.clip(centres(boxes) + rng.laplace(size=widths.shape) * widths / epsilon)
+    drawn, clipped = domain.nearest(centres(boxes) + rng.laplace(size=widths.shape) * widths / epsilon)
     return drawn, clipped
 
 

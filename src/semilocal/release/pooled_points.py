@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import Floats, short_repr
 from ..pooled.spread import spread_inside
-from .point_release import check_level
+from .intervals import check_level
 from .pooled_counts import PooledCounts
 
 __all__ = ["PooledPoints", "pooled_points"]
@@ -33,7 +33,7 @@ class PooledPoints(PooledCounts):
 
     def interval(self, level: float = 1.0) -> Floats:
         """The final cell that each point was drawn in, whatever the level: float64[n, 2, d]."""
-        check_level(level)
+        check_level(level, certain=True)
         return self.boxes[self.locate(self.points)]
 
 

@@ -21,7 +21,7 @@ from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
-from ..geometry.frames import frame_points, is_frame
+from ..geometry.frames import check_index, frame_points, is_axis, is_frame
 from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
@@ -29,7 +29,7 @@ from ..protocol.column import Column, read_column, stored_column
 from ..protocol.promise import Trust
 from ..protocol.task import Task, check_alone
 from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
-from ..simulation.person_columns import CALL, check_frame
+from ..simulation.person_columns import CALL, check_frame, refuse_content_as_person
 from .pooled_counts import PooledCounts, pooled_counts, run_pooled
 from .split import Split, partition_for_values, plan_values
 from .streamed import Rows, check_source, check_stored, count_rows, play_rows
@@ -200,8 +200,11 @@ _Named = TypeVar("_Named", bound=Mapping[str, Any])
 def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Named]:
     """Positions, and the options ``users`` and ``value`` where they are names of columns of the same frame.
 
-    Refuses a frame in which a column tells people apart and repeats some, unless it was said whose rows they are.
+    Refuses a frame in which a column tells people apart and repeats some, unless it was said whose rows they are; and
+    columns beside a frame whose index is another one.
     """
+    for option in ("users", "value"):
+        check_index(points, named.get(option), option)
     if named.get("users") is None and not named.get("rows_are_people"):
         check_frame(points, CALL)
     columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
@@ -216,6 +219,9 @@ def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Na
     if domain is None or not is_frame(points):
         option, column = next(iter(columns.items()))
         raise InvalidInput(f"{option}={column!r} names a column; give the points as a data frame, or the column itself")
+    if "users" in columns:
+        axes = [name for name in columns.values() if is_axis(name, domain)]
+        refuse_content_as_person(columns["users"], [*axes, columns.get("value", "")], CALL)
     read, others = frame_points(points, domain, list(columns.values()))
     found: Any = {**named, **dict(zip(columns, others, strict=True))}
     return read, found
@@ -270,6 +276,8 @@ def request(
         raise InvalidInput("give users or rows_are_people, not both")
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"rng must be a numpy.random.Generator; got {shown(rng)}")
+    if cap is not None and not isinstance(cap, str | int | float | Fraction | np.number):
+        raise InvalidInput(f"cap must be a number, the most that anybody may lose; got {shown(cap)}")
     rows = as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
     loss, chance, crowd, most = (_plain(setting) for setting in (epsilon, delta, k, cap))
     return Request(box, loss, which_trust(trust), chance, crowd, rng, most, ledger, users, rows, options)

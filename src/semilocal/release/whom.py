@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+from ..arrays import shown
 from ..errors import InvalidInput
 from ..protocol.promise import Trust
 
@@ -27,10 +28,10 @@ _POOLED = ("hierarchy", "resolution", "max_depth", "label")
 
 def which_trust(trust: Any) -> Trust:
     """The answer, or a refusal that explains the three."""
-    if trust in get_args(Trust):
-        return trust  # type: ignore[no-any-return]
+    if isinstance(trust, str) and trust in get_args(Trust):
+        return trust  # type: ignore[return-value]
     lines = [f'  trust="{name}": {words}' for name, words in TRUSTS.items()]
-    got = "it is missing" if trust is None else f"got {trust!r}"
+    got = "it is missing" if trust is None else f"got {shown(trust)}"
     raise InvalidInput("\n".join([f"trust must say whom the participants trust; {got}. There are three:", *lines]))
 
 

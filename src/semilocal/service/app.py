@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import MissingExtra, printable
 from .admin import admin_hash
-from .http import Watched, no_such_route, problem_of, report_path, send_answer, task_of, upload_path
+from .http import Watched, nameless, no_such_route, problem_of, report_path, send_answer, task_of, upload_path
 from .intake import Intake
 from .limits import RateLimit
 from .metrics import FOLDER, SHARE_EVERY, Metrics
@@ -53,7 +53,7 @@ class App:
     admin : bytes
         ``admin_hash`` of the admin token.
     access_log : bool
-        Whether to log method, path and status of every request.
+        Whether to log method, path and status of every request, without the pseudonym of its device.
     more : sequence of Operation
         Routes of other parts, such as the page; they are not in the description for programs.
     """
@@ -103,7 +103,7 @@ class App:
             if not watched.status:
                 await send_answer(watched, problem.status, problem.headers, problem.body, scope["method"])
         if self.access_log:
-            log.info("%s %s %d", scope["method"], printable(scope["path"]), watched.status)
+            log.info("%s %s %d", scope["method"], printable(nameless(scope["path"])), watched.status)
 
     def leave(self) -> None:
         """Answer all polls; the server is about to stop."""

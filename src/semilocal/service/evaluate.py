@@ -18,7 +18,7 @@ from .keys import key_file, read_keys
 from .pair.chunk_worker import LEASE
 from .pair.work import Processes
 from .server import set_up_logging
-from .stores.base import check_url, open_store
+from .stores.base import check_database, open_store
 from .stores.chunks import LONGEST_LEASE
 
 __all__ = ["evaluate"]
@@ -51,7 +51,7 @@ def evaluate(
     """
     if lease > LONGEST_LEASE:
         raise InvalidInput(f"--lease must be at most {LONGEST_LEASE} seconds; got {lease:g}")
-    kind, _ = check_url(database)
+    kind, _ = check_database(database)
     set_up_logging(log_level)
     store = open_store(database, worker="evaluate")
     try:

@@ -40,6 +40,7 @@ SELDOM = Seldom()  # the same fault is logged once a minute
 MSGPACK = "application/msgpack"
 TASK = re.compile(r"[0-9a-f]{64}\Z")
 _PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
+_OF_A_DEVICE = re.compile("(/(?:participants|reports|uploads)/)[^/]+")
 _ROUND = re.compile(r"[1-9][0-9]{0,5}\Z")
 
 
@@ -76,6 +77,17 @@ def upload_path(path: str) -> tuple[bytes, bytes] | None:
     if not (TASK.match(parts[2]) and _PSEUDONYM.match(parts[4])):
         return None
     return bytes.fromhex(parts[2]), bytes.fromhex(parts[4])
+
+
+def nameless(path: str) -> str:
+    """A path without the name of the device that sent it.
+
+    Examples
+    --------
+    >>> nameless("/tasks/12ab/rounds/3/reports/77fe")
+    '/tasks/12ab/rounds/3/reports/…'
+    """
+    return _OF_A_DEVICE.sub(r"\1…", path)
 
 
 def task_of(parameters: dict[str, Any]) -> bytes:

@@ -30,7 +30,7 @@ from .opening import Opening
 from .pair.form import PairSettings
 from .pair.service import PairService
 from .routes.table import Operation
-from .stores.base import Store, check_url, open_store
+from .stores.base import Store, check_database, open_store
 from .worker import Service
 
 __all__ = ["LOG_LEVELS", "app_from_environment", "build_app", "serve", "set_up_logging"]
@@ -124,7 +124,7 @@ def serve(
     log_level : {"debug", "info", "warning", "error"}
         "info" writes a line per event of a campaign and per closed round.
     access_log : bool
-        Also write a line per request, without the address it came from.
+        Also write a line per request with its time, without the address it came from and without pseudonyms.
     keys_in : str, optional
         File of the signing keys; see ``keys.key_file`` for the default.
     new_key : bool
@@ -149,7 +149,7 @@ def serve(
         import uvicorn
     except ImportError:
         raise MissingExtra("uvicorn", "service") from None
-    kind, address = check_url(database)
+    kind, address = check_database(database, new=True)
     if not 1 <= workers <= MAX_WORKERS:
         raise InvalidInput(f"--workers must be 1 to {MAX_WORKERS}; got {workers}")
     if kind == "sqlite" and workers > 1:

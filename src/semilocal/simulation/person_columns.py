@@ -27,6 +27,7 @@ __all__ = [
     "check_rows_are_people",
     "count_filled",
     "person_columns",
+    "refuse_content_as_person",
     "refuse_person_columns",
 ]
 
@@ -87,6 +88,27 @@ def refuse_person_columns(where: object, columns: Sequence[str], ways: Ways) -> 
             f"{where}: column {name!r} looks like a person. The promise is made to people: use "
             f"{ways.one.format(name=name)} to take one row of each, or say {ways.rows_are_people} if every row is "
             "another person"
+        )
+
+
+def refuse_content_as_person(name: str, content: Sequence[str], ways: Ways) -> None:
+    """Refuse a column of positions or values as the one that says whose row it is.
+
+    Everybody in one place would be one person, and one person in two places two.
+
+    Parameters
+    ----------
+    name : str
+        The column that says whose row it is.
+    content : sequence of str
+        The columns that hold positions or values.
+    ways : Ways
+        How the column was named.
+    """
+    if name.lower() in [column.lower() for column in content]:
+        raise InvalidInput(
+            f"{ways.one.format(name=name)}: this column holds positions or values, so it does not say whose row it is; "
+            f"name a column that tells people apart, or say {ways.rows_are_people} if every row is another person"
         )
 
 

@@ -54,6 +54,10 @@ class Moved(NamedTuple):
     participants: Integers
     codes: Cells
 
+    def __repr__(self) -> str:
+        """Nothing of it: who was moved, and how many, is private."""
+        return "Moved(…)"
+
     @staticmethod
     def nobody() -> Moved:
         """Nobody was moved."""

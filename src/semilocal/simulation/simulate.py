@@ -47,7 +47,8 @@ def simulate(
         Source of randomness; not needed if ``secrets`` are given and nobody drops out.
     detail : {"tallies", "reports"}
         ``"tallies"`` draws each cell's sum at once, with the distribution that single reports would give;
-        ``"reports"`` draws one report per participant and round.
+        ``"reports"`` draws one report per participant and round. Without ``secrets`` the pseudonyms in the transcript
+        are the numbers of the rows: anyone who has it knows which row is in which region. Publish no such transcript.
     dropout : float
         Chance, per participant and round, of being lost for good. Independent of the position, as the promise needs.
     secrets : sequence of bytes, or Entropy, optional

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from semilocal import Task
-from semilocal.audit.cases import CASES, Finding, crowds, default_task, retries
+from semilocal.audit.cases import CASES, Finding, audit_moved, crowds, default_task, retries
 from semilocal.audit.tables import finding_table
 from semilocal.cli.main import main
 
@@ -80,3 +80,22 @@ def test_the_command_says_so_if_a_claim_is_broken(
     monkeypatch.setattr(semilocal.audit, "CASES", (lambda runs, rng: [Finding("x", "epsilon", 1.0, 2.0, "exact")],))
     assert command("audit") == 1
     assert "BROKEN" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("rule", "moved"), [("trim", True), ("all", False)])
+def test_a_task_of_ones_own_is_attacked_by_moving_too_or_the_table_says_that_it_was_not(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, rule: str, moved: bool
+) -> None:
+    path = tmp_path / "task.json"
+    path.write_bytes(msgspec.json.encode(default_task(rule=rule)))
+    assert command("audit", "--task", str(path), "--runs", "4000") == 0
+    said = capsys.readouterr().out
+    assert ("| transcript, moved against inside, up to 16 TRIMs |" in said) is moved
+    assert ("Only inside pairs were attacked" in said) is not moved
+
+
+@pytest.mark.parametrize("changes", [{}, {"tree": "quad"}, {"max_trims": 1}])
+def test_the_attack_by_moving_finds_more_than_the_loss_inside(changes: dict[str, object]) -> None:
+    task = default_task(**changes)
+    (found,) = audit_moved(task, runs=4000, rng=np.random.default_rng(1))
+    assert task.epsilon < found.measured <= found.claimed == task.epsilon_worst

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -13,9 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from semilocal.audit import default_task
 from semilocal.cli import devices
+from semilocal.cli.commands.swarm import SwarmOptions, _positions
 from semilocal.cli.main import main
+from semilocal.cli.people import People
 from semilocal.device.vault import Vault
+from semilocal.errors import InvalidInput
 from semilocal.testing import ADMIN_TOKEN, cluster
 from tests.helpers.commands import refused, run, write_people
 from tests.helpers.forked import ForkedServer
@@ -275,3 +280,20 @@ def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_wor
     assert (code, "You have a region." in out) == (0, True)
     with Vault.open(vault) as opened:
         assert len(opened.contents.memberships) == 2
+
+
+def test_how_many_were_left_out_is_not_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    task = default_task()  # on the unit square
+    said = set()
+    for outside in (0, 3):
+        points = cluster(50)
+        points[:outside] = 5.0
+        options = SwarmOptions(points=write_people(tmp_path / "people.csv", points), drop_outside=True)
+        assert len(_positions(options, People(), task)[0]) == 50 - outside
+        said.add(capsys.readouterr().out)
+        with pytest.raises(InvalidInput) as caught:
+            _positions(dataclasses.replace(options, devices=51), People(), task)
+        said.add(str(caught.value))
+        capsys.readouterr()
+    assert len(said) == 2, said
+    assert any("those outside the domain are left out" in line for line in said)

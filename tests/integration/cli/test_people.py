@@ -47,7 +47,10 @@ def test_one_row_per_person_is_drawn(capsys: pytest.CaptureFixture[str], table: 
 def test_with_more_rows_the_promise_is_scaled(capsys: pytest.CaptureFixture[str], table: Path, job: str) -> None:
     words = (job, table, *UNIT, *COMMON, *JOBS[job], "--user", "USER_ID", "--rows-per-user")
     one, two = run_json(capsys, *words, "1"), run_json(capsys, *words, "2")
-    assert two["participants"] == 2 * PEOPLE
+    assert two["rows"] == 2 * PEOPLE
+    assert one["participants"] == PEOPLE
+    assert "participants" not in two
+    assert "rows" not in one
     assert two["privacy"]["rows"] == 2
     assert two["privacy"]["epsilon"] == pytest.approx(2 * one["privacy"]["epsilon"])
     said = "".join(run(capsys, *words, "2")[1:])
@@ -96,3 +99,16 @@ def test_a_cap_that_is_too_small_is_named_as_it_was_given(capsys: pytest.Capture
     people = ("--user", "user_id", "--rows-per-user", "4")
     said = refused(capsys, "counts", table, *UNIT, *COMMON, "--grid", "2x2", *people, "--cap", "6")
     assert "the cap is 6; the total would be epsilon = 8 " in said
+
+
+@pytest.mark.parametrize("engine", ["memory", "arrow", "duckdb"])
+def test_positions_and_values_are_nobody(capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str) -> None:
+    pytest.importorskip("pyarrow" if engine != "duckdb" else engine)
+    path = write_people(tmp_path / "rides.csv", crowd(PEOPLE), fare=np.arange(PEOPLE), ticket=np.arange(PEOPLE))
+    words = ("--engine", engine, "--trust", "curator", "--epsilon", "1", *UNIT)
+    for name in ("lat", "LON"):
+        said = refused(capsys, "counts", path, *words, "--grid", "2x2", "--user", name)
+        assert f"--user {name!r}: this column holds positions or values" in said
+    value = ("mean", path, *words, "--value", "fare", "--range", f"0,{PEOPLE}", "--user")
+    assert "--user 'fare': this column holds positions or values" in refused(capsys, *value, "fare")
+    assert run_json(capsys, *value, "ticket")["privacy"]["epsilon"] == pytest.approx(1.0)

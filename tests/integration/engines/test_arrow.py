@@ -198,9 +198,10 @@ def test_what_stands_in_a_file_is_not_in_a_message(
     assert "17.25" not in said
 
 
-def test_swapped_axes_and_metres_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
+def test_swapped_axes_and_metres_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str) -> None:
     points = np.random.default_rng(1).normal((-118.2, 34.2), 0.2, (500, 2))
-    job = ("--bounds", "california", "--epsilon", "1", "--trust", "curator", "--grid", "2x2", "--engine", "arrow")
+    job = ("--bounds", "california", "--epsilon", "1", "--trust", "curator", "--grid", "2x2", "--engine", engine)
     for name, wrong, words in (
         ("swapped.csv", points[:, ::-1], "The axes look swapped"), ("metres.csv", points * 111_000, "look like metres"),
     ):  # fmt: skip

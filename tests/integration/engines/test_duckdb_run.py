@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from tests.helpers.engine_runs import people
 duckdb = pytest.importorskip("duckdb")
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
+write_csv = pytest.importorskip("pyarrow.csv").write_csv
 
 BOX = sl.Box((-10.1, -10.1), (9.7, 9.7), names=("x", "y"))
 POINTS = people(6000, 2)
@@ -214,6 +216,21 @@ def test_what_cannot_be_read_is_refused_before_anything_is_released(folder: Path
     refused("the files are of different formats", [folder / "none.csv", folder / "points" / "0.parquet"])
     gc.collect()  # the tracebacks of the refusals
     assert list((folder / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize("ends", ["csv", "parquet"])
+@pytest.mark.parametrize("name", ["people[1]", "peopl?", "*"])
+def test_a_file_whose_name_is_a_pattern_is_read_alone(tmp_path: Path, name: str, ends: str) -> None:
+    for number, file in enumerate((name, "people1", "peoples")):
+        rows = pyarrow.table({"x": [float(number)], "y": [2.0]})
+        write = write_csv if ends == "csv" else parquet.write_table
+        write(rows, tmp_path / f"{file}.{ends}")
+    own = tmp_path / f"{name}.{ends}"
+    assert np.concatenate(list(sl.duckdb.source(own, ["x", "y"], BOX).batches())).tolist() == [[0.0, 2.0]]
+    folder = np.concatenate(list(sl.duckdb.source(tmp_path, ["x", "y"], BOX).batches()))
+    assert np.sort(folder[:, 0]).tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(InvalidInput, match=f"{re.escape(own.name)}: there is no column 'z'"):
+        sl.duckdb.source(own, ["x", "z"], BOX)
 
 
 def test_files_that_do_not_agree_are_refused_where_duckdb_would_round_or_swap(folder: Path) -> None:

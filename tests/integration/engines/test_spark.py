@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import semilocal as sl
 from semilocal import Task
 from semilocal.arrays import Floats
+from semilocal.engines import open_source
 from semilocal.engines.expressions import SPARK, key
 from semilocal.engines.run import run_source
 from semilocal.engines.source import Attached
@@ -22,6 +24,7 @@ from tests.helpers.edges import BOXES, deepest_trees, edge_points, true_keys
 from tests.helpers.engine_runs import box_of, compare, people, same_rows
 
 pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # Spark's own, about versions of pandas
 
 
@@ -91,6 +94,24 @@ def test_bad_rows_are_counted_and_nothing_is_released(spark: Any) -> None:
         run_source(source, task, rng=np.random.default_rng(1))
     with pytest.raises(OutsideDomain, match="of 7 rows"):
         source.histogram(task.hierarchy, 3)
+
+
+@pytest.mark.parametrize("ends", ["csv", "parquet"])
+def test_a_file_whose_name_is_a_pattern_is_read_alone(spark: Any, tmp_path: Path, ends: str) -> None:
+    write = pytest.importorskip("pyarrow.csv").write_csv if ends == "csv" else parquet.write_table
+    for number, name in enumerate(("people[1]", "people1", "{a,b}?", "a")):
+        write(pyarrow.table({"x": [float(number)], "y": [2.0]}), tmp_path / f"{name}.{ends}")
+    for number, name in ((0, "people[1]"), (2, "{a,b}?")):
+        source = open_source(tmp_path / f"{name}.{ends}", ["x", "y"], box_of(2), engine="spark")
+        assert np.concatenate(list(source.batches())).tolist() == [[number, 2.0]]
+
+
+def test_swapped_axes_are_named(spark: Any) -> None:
+    table = pyarrow.table({"lon": [37.7712] * 7, "lat": [-122.4271] * 7})
+    box = Box((-123, 37), (-121, 38), names=("lon", "lat"))
+    with pytest.raises(OutsideDomain, match=r"of 7 rows 7 lie outside .* axes look swapped.*nothing was") as caught:
+        SparkSource(spark.createDataFrame(table), ["lon", "lat"], box).check()
+    assert "7712" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("columns", "message"), [

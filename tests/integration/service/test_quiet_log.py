@@ -124,3 +124,18 @@ def test_the_access_log_cannot_be_forged(sqlite: SQLiteStore, caplog: pytest.Log
         asyncio.run(main())
     lines = [record.getMessage() for record in caplog.records if record.name == "semilocal.service"]
     assert lines[0] == "GET /a 2026-01-01 ERROR forged[2J 404"
+
+
+@pytest.mark.parametrize("path", ["rounds/1/reports", "participants", "uploads"])
+def test_the_access_log_names_no_device(sqlite: SQLiteStore, caplog: pytest.LogCaptureFixture, path: str) -> None:
+    async def main() -> None:
+        async with running_app(sqlite, lambda: 0.0) as (client, _, app):
+            app.access_log = True
+            for name in ("77fe" * 8, "77FE" * 8, "77fe"):
+                await client.put(f"/tasks/{'12ab' * 16}/{path}/{name}", content=b"")
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    lines = [record.getMessage() for record in caplog.records if record.name == "semilocal.service"]
+    assert sum(f"{'12ab' * 16}/{path}/… " in line for line in lines) == 3, lines
+    assert "77fe" not in "".join(lines).lower()

@@ -22,6 +22,7 @@ from semilocal.hierarchy.tables import from_labels
 LON_LAT = Box((-123, 37), (-121, 38), names=("longitude", "latitude"))
 LAT_LON = Box((37, -123), (38, -121), names=("lat", "lon"))
 PLAIN = Box((0, 10), (1, 11), names=("x", "y"))
+METRES = Box((400_000, 3_600_000), (900_000, 4_600_000), names=("easting", "northing"))
 LINE = Box((0,), (1,), names=("height",))
 
 
@@ -54,6 +55,8 @@ def test_positions_that_cannot_be_read_are_refused(text: str) -> None:
         ("nan,0", LON_LAT, "longitude and latitude"),
         ("10.5,0.5", PLAIN, "swapped: name them: --position x=…,y=…"),
         ("0.5,77.25", PLAIN, "its y is not in that range"),
+        ("4550000,-13600000", LON_LAT, "look like metres of a map projection: give longitude and latitude in degrees"),
+        ("37.7712,-122.4271", METRES, "look like degrees, and the domain is in metres"),
     ],
 )
 def test_a_position_outside_names_the_axis_and_the_fix_but_not_the_position(text: str, box: Box, words: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import semilocal as sl
+from semilocal.engines import open_source
 from semilocal.errors import InvalidInput
 from semilocal.geometry.frames import frame_points
 
@@ -207,3 +208,42 @@ def test_two_columns_of_one_name_are_refused() -> None:
     frame = pandas_frame(COLUMNS).rename(columns={"fare": "lat"})
     with pytest.raises(InvalidInput, match="two columns of the frame have the same name"):
         sl.counts(frame, BOX, epsilon=1.0, trust="curator", users="person")
+
+
+@pytest.mark.parametrize("job", ["counts", "mean"])
+@pytest.mark.parametrize("kind", ["pandas", "geopandas"])
+def test_users_beside_a_frame_must_have_its_index(kind: str, job: str) -> None:
+    frame = FRAMES[kind](COLUMNS)
+    users = frame.pop("person")
+    named: Any = {"epsilon": 2.0, "rng": np.random.default_rng(3)}
+    for other in (users[::-1], users.set_axis(users.index + 1), users.sort_values(kind="stable")):
+        with pytest.raises(InvalidInput, match=r"users has another index than the points, .*users\.to_numpy\(\)"):
+            JOBS[job](frame, users=other, **named)
+        JOBS[job](frame, users=other.to_numpy(), **named)
+        JOBS[job](frame, users=other.tolist(), **named)
+        sl.counts(POINTS, BOX, trust="curator", users=other, **named)  # an array has no index
+    JOBS[job](frame, users=users, **named)
+    with pytest.raises(InvalidInput, match="users must be 400, one per row"):
+        JOBS[job](frame, users=users[1:], **named)
+
+
+def test_values_beside_a_frame_must_have_its_index() -> None:
+    frame = pandas_frame(COLUMNS)
+    named: Any = {"range": (0, 50), "users": "person", "epsilon": 2.0, "trust": "curator"}
+    sl.mean(frame, BOX, value=frame["fare"], **named)
+    with pytest.raises(InvalidInput, match="value has another index than the points"):
+        sl.mean(frame, BOX, value=frame["fare"][::-1], **named)
+
+
+@every
+def test_positions_and_values_are_nobody(kind: str) -> None:
+    frame, named = FRAMES[kind](COLUMNS), {"epsilon": 2.0, "rng": np.random.default_rng(3)}
+    with pytest.raises(InvalidInput, match="users='lat': this column holds positions or values"):
+        JOBS["counts"](frame, users="lat", **named)
+    with pytest.raises(InvalidInput, match="users='fare': this column holds positions or values"):
+        JOBS["mean of a column"](frame, users="fare", **named)
+
+
+def test_positions_of_a_source_are_nobody() -> None:
+    with pytest.raises(InvalidInput, match="person='lat': this column holds positions or values"):
+        open_source(arrow_table(COLUMNS), ["lon", "lat"], BOX, person="lat")

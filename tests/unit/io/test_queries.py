@@ -10,6 +10,7 @@ import pytest
 
 from semilocal import Box
 from semilocal.errors import InvalidInput
+from semilocal.hierarchy.tables import from_labels
 from semilocal.io.queries import Queries, grid_queries, read_queries
 
 BOX = Box((0, 0), (1, 2), names=("x", "y"))
@@ -169,3 +170,13 @@ def test_bad_polygons_of_a_file_are_refused_with_the_file(
     pytest.importorskip("shapely")
     with pytest.raises(InvalidInput, match=f"q.geojson.*{words}"):
         read_queries(saved(tmp_path / "q.geojson", features, **more), DEGREES)
+
+
+@pytest.mark.parametrize("head", ["x0,y0,x1,y1", "lon_lower,lat_lower,lon_upper,lat_upper,name", "label"])
+def test_a_file_with_a_header_alone_has_no_queries(tmp_path: Path, head: str) -> None:
+    path = tmp_path / "areas.csv"
+    path.write_text(head + "\n")
+    tree = from_labels("ICD", [("heart", "I21"), ("heart", "I25")]) if head == "label" else None
+    box = Box((0, 0), (1, 1), names=("lon", "lat")) if tree is None else tree.box
+    with pytest.raises(InvalidInput, match=r"areas.csv: has no data lines; there must be at least one query"):
+        read_queries(path, box, tree)

@@ -166,6 +166,13 @@ def test_no_crowd_of_k_is_promised_where_fewer_took_part() -> None:
             assert "49 others" not in text
 
 
+@every
+def test_only_a_rule_with_a_theorem_for_fixed_positions_goes_without_the_caveat(name: str) -> None:
+    """Rule "all" has one (docs/explanation/proofs.md): it needs crowd tests that err with delta, unlike the paper's."""
+    caveat = "Two positions fixed beforehand may also be told apart by ending in different regions"
+    assert (caveat in promise(TASKS[name]).text()) is (name != "all")
+
+
 def test_a_statement_says_what_a_crowd_needs() -> None:
     needs = "if so many take part and nobody drops out"
     assert needs in promise(TASKS["trim"]).text()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import numpy as np
 import pytest
 from scipy.stats import norm
 
+import semilocal as sl
 from semilocal.errors import InvalidInput
-from semilocal.release.intervals import standard_errors
+from semilocal.release.intervals import check_level, standard_errors
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])
@@ -15,7 +20,31 @@ def test_a_normal_number_lies_that_often_within_so_many_standard_errors(level: f
     assert norm.cdf(width) - norm.cdf(-width) == pytest.approx(level)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95.0])
-def test_what_is_no_level_is_refused(level: float) -> None:
-    with pytest.raises(InvalidInput, match="level"):
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95.0, math.nan, None, "a", True, [0.9], 0.5j, np.complex128(0.5)])
+def test_what_is_no_level_is_refused(level: Any) -> None:
+    with pytest.raises(InvalidInput, match="level must be a number strictly between 0 and 1"):
         standard_errors(level)
+    if level != 1.0 or level is True:
+        with pytest.raises(InvalidInput, match="level must be a number above 0 and at most 1"):
+            check_level(level, certain=True)
+
+
+def test_levels_of_numpy_are_taken() -> None:
+    float32: Any = np.float32(0.5)
+    assert standard_errors(float32) == standard_errors(np.float64(0.5)) == standard_errors(0.5)
+    check_level(1, certain=True)
+
+
+@pytest.mark.parametrize("level", [None, "a", [0.9]])
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_every_answer_refuses_it(trust: Any, level: Any) -> None:
+    points, box, f = np.random.default_rng(1).random((500, 2)), sl.Box((0, 0), (1, 1)), sl.functions.coordinate(0)
+    options: Any = {"epsilon": 4.0, "trust": trust, "rng": np.random.default_rng(2)}
+    counts = sl.counts(points, box, **options)
+    answers: list[Any] = [
+        counts, counts.query([[[0, 0], [0.5, 0.5]]]), sl.mean(points, f, box, **options),
+        sl.cell_means(points, f, box, **options), sl.points(points, box, **options),
+    ]  # fmt: skip
+    for answer in answers:
+        with pytest.raises(InvalidInput, match="level must be a number"):
+            answer.interval(level)

@@ -11,6 +11,7 @@ import pytest
 import semilocal as sl
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
 from semilocal.pooled import MemoryCounter, Published, replay
+from semilocal.release.request import Options
 
 BOX = sl.Box((0, 0), (1, 1))
 POINTS = np.random.default_rng(1).beta(2, 5, (3_000, 2))
@@ -173,3 +174,29 @@ def test_the_transcript_gives_the_same_answers() -> None:
     boxes = np.sort(generator().random((50, 2, 2)), axis=1)
     assert np.array_equal(result.query(boxes).interval(), other.query(boxes).interval())
     assert len(replay(result.published).cells) == len(other.partition)
+
+
+PLACE = POINTS[np.argmax(POINTS.min(axis=1))]  # longer than half of the box
+SETTINGS = [name for name in Options.__annotations__ if name not in ("users", "rows_are_people")]
+
+
+@pytest.mark.parametrize("setting", [*SETTINGS, "trust", "rounding", "epsilon"])
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_positions_in_the_place_of_a_setting_are_not_printed(setting: str, trust: str) -> None:
+    given: list[Any] = [POINTS, PLACE, POINTS.tolist(), PLACE.tolist(), tuple(PLACE.tolist()), (*PLACE.tolist(), 1.0)]
+    said = []
+    for wrong in given:
+        options: Any = {"epsilon": 1.0, "trust": trust, "rng": generator()} | {setting: wrong}
+        try:
+            sl.counts(POINTS, BOX, **options)
+        except Exception as error:
+            said.append(str(error))
+    assert said
+    for number in (*POINTS[0], *PLACE):
+        assert f"{number:.6f}"[:5] not in "".join(said)
+
+
+@pytest.mark.parametrize("trust", [POINTS, PLACE, POINTS.tolist(), 7])
+def test_what_is_no_word_is_refused_as_trust(trust: Any) -> None:
+    with pytest.raises(InvalidInput, match="trust must say whom the participants trust; got"):
+        sl.counts(POINTS, BOX, epsilon=1.0, trust=trust)

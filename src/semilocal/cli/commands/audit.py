@@ -46,7 +46,7 @@ def run(
     out
         also write the table into this page, between its audit marks
     """
-    from ...audit import CASES, audit_task, default_task
+    from ...audit import CASES, audit_moved, audit_task, default_task
     from ...audit.tables import finding_table
 
     check_outputs({"--out": (out, ())}, inputs=[task])
@@ -57,6 +57,8 @@ def run(
         return _audit_liars(audited, liars, responders, rng)
     if task is not None:
         findings = audit_task(audited, "transcript, inside pair", runs=runs, rng=rng)
+        moved = audit_moved(audited, runs=max(runs // 4, 1000), rng=rng)
+        findings += moved
     else:
         findings = [finding for case in CASES for finding in case(runs, rng)]
     table = finding_table(findings)
@@ -68,6 +70,8 @@ def run(
         "participant; moved against inside: a position that was moved there, against one inside. "
         "Measured is what an attacker reached: a lower bound on the true loss, not the loss itself."
     )
+    if task is not None and not moved:
+        print("Only inside pairs were attacked: nobody was moved, not even opposite to everybody else.")
     return DONE if all(finding.verdict in ("holds", "caught") for finding in findings) else FOUND
 
 

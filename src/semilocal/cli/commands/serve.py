@@ -74,7 +74,7 @@ def run(
     log_level
         what to write to the log
     access_log
-        log every request, without its address
+        for debugging: log every request with its time, without address and pseudonym
     key_file
         the signing keys, one per line; beside the database if left out
     new_key

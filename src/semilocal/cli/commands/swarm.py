@@ -16,7 +16,7 @@ from ...arrays import Floats
 from ...errors import MOST_LINES, InvalidInput, printable
 from ...io.files import read_text
 from ...io.points import read_points
-from ...io.positions import fit, inside, read_for_box
+from ...io.positions import fit, read_for_box
 from ...protocol.participant import Policy
 from ...protocol.task import Task
 from ..arguments import number, whole
@@ -139,6 +139,8 @@ def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tup
     if needed:
         table = read_for_box(args.points, tree.box, words=tree.leaves or None, **columns)
         line = f"{len(table):,} positions from the columns {', '.join(table.names)}"
+        if args.drop_outside:  # how many are outside is not public: it is the difference of both numbers
+            line = f"positions from the columns {', '.join(table.names)}; those outside the domain are left out"
     else:
         table = read_points(args.points, columns=columns["values"], **columns)
         line = f"{len(table):,} values from the column {table.names[0]}; the task needs no positions"
@@ -147,17 +149,15 @@ def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tup
     if not needed:
         points = np.empty((len(rows), 0))
     elif args.drop_outside:
-        in_domain = inside(table.points, tree.box)[rows]
-        if not in_domain.all():
-            line += f"; {int(np.count_nonzero(~in_domain)):,} outside the domain were dropped, as asked for"
-        rows = rows[in_domain]
+        rows = rows[tree.box.inside(table.points)[rows]]
         points = table.points[rows]
     else:
         points = fit(table, tree.box, devices=True)[0][rows]
     print(f"{line}.", flush=True)
     wanted = len(points) if args.devices is None else args.devices
     if wanted > len(points) or not len(points):
-        raise InvalidInput(f"--devices must be from 1 to the {len(points)} people in the file; got {wanted}")
+        there = "people inside the domain" if args.drop_outside else f"{len(points)} people in the file"
+        raise InvalidInput(f"--devices must be from 1 to the {there}; got {wanted}")
     drawn = np.sort(rng.permutation(len(points))[:wanted])
     values = [column[rows[drawn]] for column in table.values.values()]
     return points[drawn], values[0] if values else None

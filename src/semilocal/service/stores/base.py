@@ -21,8 +21,8 @@ from ..campaign import Campaign, Phase, Status
 from .pairs import PairTables
 
 __all__ = [
-    "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "Store", "What", "check_url",
-    "open_store",
+    "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "Store", "What", "check_database",
+    "check_url", "open_store",
 ]  # fmt: skip
 
 
@@ -176,6 +176,25 @@ def check_url(url: str) -> tuple[Literal["sqlite", "postgres"], str]:
     if url.startswith(("postgresql://", "postgres://")):
         return "postgres", url
     raise InvalidInput(f"--db must be sqlite:///file or postgresql://user@host/name; got {url!r}")
+
+
+def check_database(url: str, *, new: bool = False) -> tuple[Literal["sqlite", "postgres"], str]:
+    """Kind and address of a database that can be used; a bad SQLite file is refused before anything is touched.
+
+    For the start of a process: the file must not be open in it yet.
+
+    Parameters
+    ----------
+    url : str
+    new : bool
+        Whether a database that is not there may be made.
+    """
+    kind, address = check_url(url)
+    if kind == "sqlite":
+        from .sqlite import check_file
+
+        check_file(address, new=new)
+    return kind, address
 
 
 def open_store(url: str, *, worker: str = "0") -> Store:

@@ -26,9 +26,11 @@ from .judge import judge_round
 from .schema import check_version, migrations
 from .sql import SQLStore
 
-__all__ = ["SQLiteStore", "lock_for_serving"]
+__all__ = ["SQLiteStore", "check_file", "lock_for_serving"]
 
 BUSY_SECONDS = 60
+_MAGIC = b"SQLite format 3\0"  # a file begins with this
+_SCHEMA, _VERSION = slice(40, 44), slice(60, 64)  # bytes: changes of the schema, user_version
 _WORDS = {
     "bytes": "BLOB", "large": "INTEGER", "number": "INTEGER PRIMARY KEY",
     "by_key": "STRICT, WITHOUT ROWID", "by_row": "STRICT",
@@ -166,7 +168,7 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         version = self._read("PRAGMA user_version")[0][0]
         check_version(version, newest=len(steps), where=self.path)
         if version == 0 and self._read("SELECT count(*) FROM sqlite_schema")[0][0]:
-            raise InvalidInput(f"{self.path} belongs to another program; name a new file")
+            raise _of_another_program(self.path)
         if version == len(steps):
             return
         with self._writing() as connection:  # all or nothing
@@ -298,6 +300,33 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         return True
 
 
+def check_file(path: str, *, new: bool = False) -> None:
+    """Refuse a file that is not there (unless it may be made), is no database, or belongs to another program.
+
+    Reads the first bytes alone and changes nothing. Closing them would give up SQLite's locks of this process, so the
+    database must not be open in it.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(100)
+        logged = Path(f"{path}-wal")
+        current = not logged.exists() or not logged.stat().st_size  # else the first page may be older than the log
+    except FileNotFoundError:
+        if new:
+            return
+        raise InvalidInput(f"--db sqlite:///{path}: there is no file {path}; check the name") from None
+    except OSError as error:
+        raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from error
+    if head and not head.startswith(_MAGIC):
+        raise InvalidInput(f"{path} is not a database; name a new file, or one that a server made")
+    if current and any(head[_SCHEMA]) and not any(head[_VERSION]):
+        raise _of_another_program(path)
+
+
+def _of_another_program(path: str) -> InvalidInput:
+    return InvalidInput(f"{path} belongs to another program; name a new file")
+
+
 def lock_for_serving(path: str) -> int:
     """Take the only right to serve a database; a handle to keep open. The lock ends with the process.
 
@@ -321,11 +350,20 @@ def lock_for_serving(path: str) -> int:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file and its folder for the owner alone. SQLite gives its other files the same permissions."""
+    """Make the file and its folder for the owner alone. SQLite gives its other files the same permissions.
+
+    Refuses a file with several names (hard links): lock and log are found by the name, so under another one the same
+    database would be served twice, and without what is in the log.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        if path.is_file() and (names := path.stat().st_nlink) > 1:
+            raise InvalidInput(
+                f"{path} has {names} names (hard links), and a database must have one: under each of them it could be "
+                f"served, and be damaged. Remove the others; find them with: find FOLDER -samefile {path}"
+            )
         if path.stat().st_mode & 0o077 and path.stat().st_uid == os.geteuid():
             for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
                 with contextlib.suppress(FileNotFoundError):

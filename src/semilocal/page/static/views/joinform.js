@@ -4,7 +4,7 @@
 import { html } from "#vendor/lit-html.js";
 import { checkPair, ownOfPair } from "#device/pair.js";
 import { ownOf, ownWords } from "#device/plan.js";
-import { policyOf, refusals } from "#device/policy.js";
+import { checkTask, policyOf, refusals } from "#device/policy.js";
 import { beforeLines, beforePairLines, ladder } from "#device/before.js";
 
 /** @typedef {{task: import("#device/task.js").Task, plan: import("#device/plan.js").Plan, pair: null} | {task: null, plan: null, pair: import("#device/pair.js").PairTask}} Pinned */
@@ -29,6 +29,7 @@ export class JoinForm {
     this.needsPosition = !this.own || pinned.pair?.maps !== false;
     this.valueText = "";
     this.limits = Object.fromEntries(LIMITS.map(({ name, start }) => [name, String(start)]));
+    this.minSide = "";
     this.token = "";
     this.consent = false;
     this.allowBucket = false;
@@ -50,16 +51,22 @@ export class JoinForm {
 
   get policy() {
     const limits = Object.fromEntries(LIMITS.map(({ name }) => [name, this.limits[name].trim() === "" ? NaN : Number(this.limits[name])]));
-    return policyOf(/** @type {any} */ (limits));
+    const sides = this.minSide.trim() === "" ? [] : this.minSide.split(",").map((side) => (side.trim() === "" ? NaN : Number(side)));
+    return policyOf(/** @type {any} */ ({ ...limits, min_side: sides }));
   }
 
   /** Why the device would refuse, in words; empty if it would not. */
   get reasons() {
     const { task, plan, pair } = this.pinned;
-    if (!pair) return refusals(task, plan, this.policy).map(({ reason }) => reason);
     try {
-      checkPair(pair, this.policy, this.allowBucket);
-      return [];
+      const policy = this.policy;
+      if (pair) {
+        checkPair(pair, policy, this.allowBucket);
+        return [];
+      }
+      const reasons = refusals(task, plan, policy).map(({ reason }) => reason);
+      if (!reasons.length) checkTask(task, plan, policy);
+      return reasons;
     } catch (error) {
       return [/** @type {Error} */ (error).message];
     }
@@ -139,6 +146,8 @@ export class JoinForm {
         <form @submit=${stay}>
           ${LIMITS.filter(({ name }) => pinned.task || name.startsWith("max_e")).map(({ name, label }) => html`<label>${label}
             <input inputmode="decimal" autocomplete="off" .value=${this.limits[name]} @input=${(/** @type {Event} */ event) => edit(() => (this.limits = { ...this.limits, [name]: text(event) }))}></label>`)}
+          ${this.needsPosition ? html`<label>Shortest side of a place that it names (${tree.isGeographic ? "km" : "units of the axes"}; one number, or one per axis with commas; may be empty)
+            <input inputmode="decimal" autocomplete="off" .value=${this.minSide} @input=${(/** @type {Event} */ event) => edit(() => (this.minSide = text(event)))}></label>` : ""}
           ${pinned.pair?.bucket_depth ? html`<label class="wide check"><span><input type="checkbox" .checked=${this.allowBucket} @change=${() => edit(() => (this.allowBucket = !this.allowBucket))}> My coarse cell may be public</span></label>` : ""}
         </form>
         ${this.reasons.map((reason) => html`<p class="error">${reason}</p>`)}</section>

@@ -1,0 +1,64 @@
+"""What probably went wrong when positions do not fit a box: swapped axes, or another unit.
+
+Knows how people mix up axes and units. What it says never tells where anybody is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ..arrays import Floats
+
+if TYPE_CHECKING:
+    from .box import Box
+
+__all__ = ["Mistake", "likely_mistake", "mistake_words"]
+
+Mistake = Literal["", "swapped", "metres", "degrees"]
+
+_SWAPPED = 0.9  # share that must lie inside after a swap
+_DEGREES = 360.0
+
+
+def likely_mistake(points: Floats, box: Box) -> Mistake:
+    """What probably went wrong with points float64[n, d] that lie outside; empty if nothing is known."""
+    if not len(points) or box.dimensions != 2:
+        return ""
+    within = float(box.inside(points).mean())
+    if within < 0.5 and float(box.inside(points[:, ::-1]).mean()) >= _SWAPPED:
+        return "swapped"
+    large = float(np.abs([box.lower, box.upper]).max())
+    beyond = float((np.abs(points).max(axis=1) > _DEGREES).mean())
+    if large <= _DEGREES and beyond > 0.5:
+        return "metres"
+    return "degrees" if large > 10 * _DEGREES and beyond == 0 and within < 0.5 else ""
+
+
+def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two columns") -> str:
+    """The likely mistake in words, with what to do; empty if nothing is known.
+
+    Parameters
+    ----------
+    points : float64[n, d]
+    box : Box
+    exchange : str
+        What to do about swapped axes.
+
+    Examples
+    --------
+    >>> from semilocal.geometry.places import named_box
+    >>> print(mistake_words(np.array([[52.5, 13.4]]), named_box("germany")))
+    The axes look swapped: longitude and latitude fit after an exchange of the two. Exchange the two columns
+    """
+    first, second = (*box.names, "")[:2]
+    words: dict[Mistake, str] = {
+        "": "",
+        "swapped": f"The axes look swapped: {first} and {second} fit after an exchange of the two. {exchange}",
+        "metres": "The positions look like metres of a map projection, and the box like degrees. Convert the "
+        "positions to longitude and latitude, or give the box in metres",
+        "degrees": "The positions look like degrees, and the box like metres or another large unit. Give the box in "
+        "degrees, or convert the positions",
+    }
+    return words[likely_mistake(points, box)]

@@ -1,0 +1,72 @@
+"""Swapped axes and other units are named wherever positions are checked, and nobody's position is printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal import Box
+from semilocal.arrays import Floats
+from semilocal.engines.source import PointsSource
+from semilocal.errors import OutsideDomain
+from semilocal.geometry.mistakes import likely_mistake, mistake_words
+from semilocal.geometry.places import named_box
+
+STATE = named_box("california")
+METRES = Box((400_000, 3_600_000), (900_000, 4_600_000))
+
+
+def lon_lat(count: int = 500) -> Floats:
+    rng = np.random.default_rng(1)
+    return np.column_stack([rng.uniform(-124, -115, count), rng.uniform(33, 42, count)])
+
+
+def test_what_is_likely() -> None:
+    assert likely_mistake(lon_lat()[:, ::-1], STATE) == "swapped"
+    assert likely_mistake(lon_lat() * 111_000, STATE) == "metres"
+    assert likely_mistake(lon_lat(), METRES) == "degrees"
+    assert likely_mistake(lon_lat(), STATE) == ""
+    assert likely_mistake(np.zeros((3, 1)), Box((1,), (2,))) == ""
+    assert mistake_words(np.zeros((3, 1)), Box((1,), (2,))) == ""
+
+
+WRONG = [
+    (lon_lat()[:, ::-1], STATE, "axes look swapped: longitude and latitude fit after an exchange"),
+    (lon_lat() * 111_000.0, STATE, "look like metres"),
+    (lon_lat(), METRES, "look like degrees"),
+]
+CHECKS = [
+    lambda points, box: box.check(points),
+    lambda points, box: box.clip(points),
+    lambda points, box: PointsSource(points, box).check(),
+    lambda points, box: sl.counts(points, box, epsilon=1.0, trust="curator"),
+]
+
+
+@pytest.mark.parametrize(("points", "box", "words"), WRONG)
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_mistake_is_named_instead_of_a_larger_box(points: Floats, box: Box, words: str, check: Any) -> None:
+    with pytest.raises(OutsideDomain, match=words) as caught:
+        check(points, box)
+    text = str(caught.value)
+    assert "500" in text
+    assert "larger box" not in text
+    assert "Box.clip" not in text
+    for number in points[0]:
+        assert f"{number:.4f}"[:7] not in text
+
+
+def test_other_positions_outside_are_clipped_as_before() -> None:
+    points = lon_lat() + np.array([30, 0])
+    assert STATE.clip(points).moved > 300
+    with pytest.raises(OutsideDomain, match=r"take a larger box, remove them, or move them with Box.clip"):
+        STATE.check(points)
+
+
+def test_noise_may_lie_anywhere() -> None:
+    moved = STATE.nearest(lon_lat() * 1e6)
+    assert moved.moved == 500
+    assert STATE.holds(moved.points)
