@@ -20,6 +20,7 @@ Mistake = Literal["", "swapped", "metres", "degrees"]
 
 _SWAPPED = 0.9  # share that must lie inside after a swap
 _DEGREES = 360.0
+_METRES = 1e4  # coordinates of map projections are larger, but for a corner of their map
 
 
 def likely_mistake(points: Floats, box: Box) -> Mistake:
@@ -30,10 +31,10 @@ def likely_mistake(points: Floats, box: Box) -> Mistake:
     if within < 0.5 and float(box.inside(points[:, ::-1]).mean()) >= _SWAPPED:
         return "swapped"
     large = float(np.abs([box.lower, box.upper]).max())
-    beyond = float((np.abs(points).max(axis=1) > _DEGREES).mean())
-    if large <= _DEGREES and beyond > 0.5:
+    sizes = np.abs(points).max(axis=1)
+    if large <= _DEGREES and float((sizes > _METRES).mean()) > 0.5:
         return "metres"
-    return "degrees" if large > 10 * _DEGREES and beyond == 0 and within < 0.5 else ""
+    return "degrees" if large > 10 * _DEGREES and float(sizes.max()) <= _DEGREES and within < 0.5 else ""
 
 
 def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two columns") -> str:

@@ -27,6 +27,7 @@ def lon_lat(count: int = 500) -> Floats:
 def test_what_is_likely() -> None:
     assert likely_mistake(lon_lat()[:, ::-1], STATE) == "swapped"
     assert likely_mistake(lon_lat() * 111_000, STATE) == "metres"
+    assert likely_mistake(np.full((9, 2), 900.0), Box((0, 0), (100, 100))) == ""  # percent, pixels, money: no map
     assert likely_mistake(lon_lat(), METRES) == "degrees"
     assert likely_mistake(lon_lat(), STATE) == ""
     assert likely_mistake(np.zeros((3, 1)), Box((1,), (2,))) == ""
