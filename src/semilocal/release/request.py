@@ -206,7 +206,7 @@ def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Na
     for option in ("users", "value"):
         check_index(points, named.get(option), option)
     if named.get("users") is None and not named.get("rows_are_people"):
-        check_frame(points, CALL)
+        check_frame(points, CALL, value=named["value"] if isinstance(named.get("value"), str) else None)
     columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
     if not columns or isinstance(points, Source):
         return points, named
