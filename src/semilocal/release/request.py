@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypedDict, TypeVar
 
@@ -276,7 +277,7 @@ def request(
         raise InvalidInput("give users or rows_are_people, not both")
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"rng must be a numpy.random.Generator; got {shown(rng)}")
-    if cap is not None and not isinstance(cap, str | int | float | Fraction | np.number):
+    if cap is not None and not isinstance(cap, str | int | float | Decimal | Fraction | np.number):
         raise InvalidInput(f"cap must be a number, the most that anybody may lose; got {shown(cap)}")
     rows = as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
     loss, chance, crowd, most = (_plain(setting) for setting in (epsilon, delta, k, cap))
