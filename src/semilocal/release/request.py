@@ -279,6 +279,8 @@ def request(
         raise InvalidInput(f"rng must be a numpy.random.Generator; got {shown(rng)}")
     if cap is not None and not isinstance(cap, str | int | float | Decimal | Fraction | np.number):
         raise InvalidInput(f"cap must be a number, the most that anybody may lose; got {shown(cap)}")
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise InvalidInput(f"ledger must be a semilocal.Ledger, such as the spent of a result; got {shown(ledger)}")
     rows = as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
     loss, chance, crowd, most = (_plain(setting) for setting in (epsilon, delta, k, cap))
     return Request(box, loss, which_trust(trust), chance, crowd, rng, most, ledger, users, rows, options)

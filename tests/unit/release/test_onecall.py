@@ -149,6 +149,19 @@ def test_a_cap_is_any_number_that_a_ledger_takes(cap: Any, trust: Any) -> None:
         sl.counts(gaussian(500, rng), BOX, epsilon=1.01, **given)
 
 
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+@pytest.mark.parametrize("wrong", [2, "2", np.zeros((3, 2)), [sl.Ledger()]])
+def test_what_is_no_ledger_is_refused_in_words(trust: Any, wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"ledger must be a semilocal.Ledger, such as the spent of a result"):
+        sl.counts(gaussian(100, np.random.default_rng(1)), BOX, epsilon=1.0, trust=trust, ledger=wrong)
+
+
+def test_values_have_no_trust() -> None:
+    named: Any = {"trust": "nobody"}
+    with pytest.raises(InvalidInput, match="values has no trust"):
+        sl.values(gaussian(100, np.random.default_rng(1)), NORM, BOX, epsilon=1.0, **named)
+
+
 @pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), True, "1", None])
 def test_a_budget_that_is_no_positive_number_is_refused(wrong: Any) -> None:
     rng = np.random.default_rng(8)
