@@ -223,6 +223,12 @@ def test_a_campaign_that_default_devices_refuse_is_warned_about(
     assert code == 0
     assert "warning: devices with default limits would refuse: the task may cost epsilon = " in err
     assert "10 is left. Lower --epsilon" in err
+    hasty = ["campaign", "create", "--name", "hasty", "--bounds", "0,0,1,1", "--epsilon", "1", "--delta", "1e-4"]
+    code, _, err = run(capsys, *hasty, "--k", "20", "--max-trims", "3", "--quorum", "0.5", "--url", campaign)
+    assert code == 0
+    assert "warning: devices might stop before they have a region: a round may close when 50 %" in err
+    assert "Give --quorum 1" in err
+    assert "default limits" not in err
 
 
 def test_a_start_with_fewer_than_k_is_warned_about(
