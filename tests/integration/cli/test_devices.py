@@ -145,6 +145,15 @@ def test_a_dry_run_shows_everything_and_sends_nothing(
     between = "between any two positions inside a participant's published region"
     assert re.findall(r"wo positions inside that region: (epsilon = [\d.]+)", out) == ["epsilon = 1.5"]  # 1 and 0.5
     assert f"What it costs you: epsilon = 1.5 (delta = 0) {between}; epsilon = 2.5 (delta = 0) for a moved" in out
+    assert "would refuse" not in out
+    for limit, reason in {
+        ("--min-k", "50"): "a crowd of 20; the owner wants 50", ("--min-side", "2"): "the owner names none below 2 x 2",
+        ("--max-epsilon", "1"): "1 is left", ("--max-delta", "1e-9"): "1e-09 is allowed",
+    }.items():  # fmt: skip
+        code, out, _ = run(capsys, "join", campaign, *POSITION, "--dry-run", "--vault", vault, *limit)
+        assert code == 0
+        assert "With these limits your device would refuse, and send none of it: " in out
+        assert reason in out
     assert not vault.exists()
     assert main(["campaign", "list", "--url", campaign]) == 0
     assert "0 enrolled" in capsys.readouterr().out
