@@ -89,7 +89,8 @@ def open_rows(
         raise InvalidInput("--bounds is missing: name a public box, such as --bounds world")
     if people.user is None and not people.rows_are_people:
         for path in files:  # a later file may say whose row it is where the first does not
-            refuse_person_columns(path, choose_columns(path, columns=[])[2], COMMAND)
+            others = [name for name in choose_columns(path, columns=[])[2] if name not in (*names, *own)]
+            refuse_person_columns(path, others, COMMAND)
     if people.user is not None and people.rows_are_people:
         raise InvalidInput("give --user or --rows-are-people, not both")
     if people.user is None and people.rows_each != 1:

@@ -110,7 +110,8 @@ def warn_of_others(user: str, columns: Sequence[str]) -> None:
 def chosen_rows(people: People, table: Table, rng: np.random.Generator) -> Integers | None:
     """The rows that stand for people, ascending, None for all; refuses a file that holds some people several times."""
     if people.user is None:
-        labels = {name: count_filled(codes) for name, codes in table.labels.items()}
+        content = {*table.names, *table.values}  # numbers that are asked for, such as the cars of a household
+        labels = {name: count_filled(codes) for name, codes in table.labels.items() if name not in content}
         several = isinstance(people, PeopleWithRows)
         check_rows_are_people(table.path, labels, COMMAND if several else DEVICES)
         return None

@@ -66,9 +66,9 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if len(upper) != len(lower):
             raise InvalidInput(f"lower has {len(lower)} values and upper {len(upper)}; give one of each per axis")
         if not all(isinstance(name, str) and 0 < len(name) <= MAX_NAME and is_plain(name) for name in names):
+            got = printable(repr(names)) if all(isinstance(name, str) for name in names) else shown(names)
             raise InvalidInput(
-                f"names must be strings of 1 to {MAX_NAME} characters without control characters; got "
-                f"{printable(repr(names))}"
+                f"names must be strings of 1 to {MAX_NAME} characters without control characters; got {got}"
             )
         if len(names) != len(lower) or len(set(names)) != len(names):
             raise InvalidInput(f"names must be {len(lower)} different strings, one per axis; got {names!r}")
@@ -180,8 +180,10 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         >>> Box((0,), (1,)).grid([2]).tolist()
         [[[0.0], [0.5]], [[0.5], [1.0]]]
         """
-        if len(parts) != self.dimensions or any(not isinstance(part, int) or part < 1 for part in parts):
-            raise InvalidInput(f"a grid has {self.dimensions} positive whole numbers, one per axis; got {tuple(parts)}")
+        whole = all(isinstance(part, int) for part in _sequence(parts, "parts"))
+        if not whole or len(parts) != self.dimensions or min(parts) < 1:
+            got = tuple(parts) if whole else shown(parts)  # other numbers may be positions
+            raise InvalidInput(f"a grid has {self.dimensions} positive whole numbers, one per axis; got {got}")
         axes = zip(self.lower, self.upper, parts, strict=True)
         # As the edges of cells are computed: a grid of halves cuts no cell.
         edges = [low + (high - low) * (np.arange(part + 1) / part) for low, high, part in axes]

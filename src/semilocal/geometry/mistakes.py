@@ -5,6 +5,7 @@ Knows how people mix up axes and units. What it says never tells where anybody i
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -21,20 +22,25 @@ Mistake = Literal["", "swapped", "metres", "degrees"]
 _SWAPPED = 0.9  # share that must lie inside after a swap
 _DEGREES = 360.0
 _METRES = 1e4  # coordinates of map projections are larger, but for a corner of their map
+# Axes that may be degrees or metres: lon, pickup_latitude, x0, utm_y. Others, such as euros, have units of their own.
+_OF_MAPS = re.compile(r"(?<![a-z])(lon|lng|long|longitude|lat|latitude|x|y|east|easting|north|northing)(?![a-z])")
 
 
 def likely_mistake(points: Floats, box: Box) -> Mistake:
     """What probably went wrong with points float64[n, d] that lie outside; empty if nothing is known."""
     if not len(points) or box.dimensions != 2:
         return ""
-    within = float(box.inside(points).mean())
-    if within < 0.5 and float(box.inside(points[:, ::-1]).mean()) >= _SWAPPED:
+    if float(box.inside(points).mean()) >= 0.5:  # all these mistakes put most of them outside
+        return ""
+    if float(box.inside(points[:, ::-1]).mean()) >= _SWAPPED:
         return "swapped"
+    if not all(_OF_MAPS.search(name.lower()) for name in box.names):
+        return ""
     large = float(np.abs([box.lower, box.upper]).max())
     sizes = np.abs(points).max(axis=1)
     if large <= _DEGREES and float((sizes > _METRES).mean()) > 0.5:
         return "metres"
-    return "degrees" if large > 10 * _DEGREES and float(sizes.max()) <= _DEGREES and within < 0.5 else ""
+    return "degrees" if large > 10 * _DEGREES and float(sizes.max()) <= _DEGREES else ""
 
 
 def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two columns") -> str:

@@ -75,7 +75,7 @@ def lengths_words(lengths: Floats) -> str:
 
     Examples
     --------
-    >>> lengths_words(np.array([0.25, 1.0]))
-    '0.25 x 1'
+    >>> lengths_words(np.array([0.25, 1.0])), lengths_words(np.array([921.2, 1068.7]))
+    ('0.25 x 1', '921 x 1,069')
     """
-    return " x ".join(f"{length:.3g}" for length in lengths.tolist())
+    return " x ".join(f"{length:,.0f}" if 1e3 <= length < 1e9 else f"{length:.3g}" for length in lengths.tolist())

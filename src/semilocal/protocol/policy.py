@@ -123,10 +123,8 @@ def stops_early(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
             change = f"lower epsilon or max_rounds, or ask owners to raise max_exposure to {_exposure(task, plan):g}"
             out.append(Refusal("over-exposure", reason, change))
     if task.quorum < 1:
-        reason = (
-            f"a round may close when {100 * task.quorum:g} % of those expected have answered, and the others are out; "
-            f"a region may then hold fewer than {task.k}"
-        )
+        reason = f"a round may close when {100 * task.quorum:g} % of those expected have answered; the others are out"
+        reason += f", and a region may then hold fewer than {task.k}" if task.keeps_crowd else ""
         out.append(Refusal("quorum", reason, "set quorum to 1"))
     return out
 

@@ -236,6 +236,8 @@ def values(
     >>> found.value.shape, float(found.spent.epsilon)
     ((5000,), 2.0)
     """
+    if "trust" in named:
+        raise InvalidInput("values has no trust: nobody is trusted where every participant has a value; leave it out")
     points, f, box, options = what_of(points, f, box, named)
     asked = request(box, epsilon, "nobody", **options)
     run, chosen, f, split, spent = asked.run_for_values(points, f, f"values of {f.name}")

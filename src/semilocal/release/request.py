@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypedDict, TypeVar
 
@@ -206,7 +207,7 @@ def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Na
     for option in ("users", "value"):
         check_index(points, named.get(option), option)
     if named.get("users") is None and not named.get("rows_are_people"):
-        check_frame(points, CALL)
+        check_frame(points, CALL, value=named["value"] if isinstance(named.get("value"), str) else None)
     columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
     if not columns or isinstance(points, Source):
         return points, named
@@ -276,8 +277,10 @@ def request(
         raise InvalidInput("give users or rows_are_people, not both")
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"rng must be a numpy.random.Generator; got {shown(rng)}")
-    if cap is not None and not isinstance(cap, str | int | float | Fraction | np.number):
+    if cap is not None and not isinstance(cap, str | int | float | Decimal | Fraction | np.number):
         raise InvalidInput(f"cap must be a number, the most that anybody may lose; got {shown(cap)}")
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise InvalidInput(f"ledger must be a semilocal.Ledger, such as the spent of a result; got {shown(ledger)}")
     rows = as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
     loss, chance, crowd, most = (_plain(setting) for setting in (epsilon, delta, k, cap))
     return Request(box, loss, which_trust(trust), chance, crowd, rng, most, ledger, users, rows, options)

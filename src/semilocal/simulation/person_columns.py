@@ -135,8 +135,17 @@ def check_rows_are_people(where: object, labels: Mapping[str, Filled], ways: Way
             )
 
 
-def check_frame(points: Any, ways: Ways) -> None:
-    """Refuse a data frame in which the same person seems to have several rows; arrays have no names to tell by."""
+def check_frame(points: Any, ways: Ways, *, value: object = None) -> None:
+    """Refuse a data frame in which the same person seems to have several rows; arrays have no names to tell by.
+
+    Parameters
+    ----------
+    points : Any
+    ways : Ways
+        What the message advises.
+    value : object
+        The name of a column that holds values, so that it is no person.
+    """
     if is_frame(points):
-        labels = count_content(points, person_columns(column_names(points)))
+        labels = count_content(points, person_columns([name for name in column_names(points) if name != value]))
         check_rows_are_people("the frame", {name: Filled(*counted) for name, counted in labels.items()}, ways)

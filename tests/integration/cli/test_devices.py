@@ -145,6 +145,15 @@ def test_a_dry_run_shows_everything_and_sends_nothing(
     between = "between any two positions inside a participant's published region"
     assert re.findall(r"wo positions inside that region: (epsilon = [\d.]+)", out) == ["epsilon = 1.5"]  # 1 and 0.5
     assert f"What it costs you: epsilon = 1.5 (delta = 0) {between}; epsilon = 2.5 (delta = 0) for a moved" in out
+    assert "would refuse" not in out
+    for limit, reason in {
+        ("--min-k", "50"): "a crowd of 20; the owner wants 50", ("--min-side", "2"): "the owner names none below 2 x 2",
+        ("--max-epsilon", "1"): "1 is left", ("--max-delta", "1e-9"): "1e-09 is allowed",
+    }.items():  # fmt: skip
+        code, out, _ = run(capsys, "join", campaign, *POSITION, "--dry-run", "--vault", vault, *limit)
+        assert code == 0
+        assert "With these limits your device would refuse, and send none of it: " in out
+        assert reason in out
     assert not vault.exists()
     assert main(["campaign", "list", "--url", campaign]) == 0
     assert "0 enrolled" in capsys.readouterr().out
@@ -223,6 +232,12 @@ def test_a_campaign_that_default_devices_refuse_is_warned_about(
     assert code == 0
     assert "warning: devices with default limits would refuse: the task may cost epsilon = " in err
     assert "10 is left. Lower --epsilon" in err
+    hasty = ["campaign", "create", "--name", "hasty", "--bounds", "0,0,1,1", "--epsilon", "1", "--delta", "1e-4"]
+    code, _, err = run(capsys, *hasty, "--k", "20", "--max-trims", "3", "--quorum", "0.5", "--url", campaign)
+    assert code == 0
+    assert "warning: devices might stop before they have a region: a round may close when 50 %" in err
+    assert "Give --quorum 1" in err
+    assert "default limits" not in err
 
 
 def test_a_start_with_fewer_than_k_is_warned_about(

@@ -59,6 +59,18 @@ def test_with_more_rows_the_promise_is_scaled(capsys: pytest.CaptureFixture[str]
     assert (f"{2 * PEOPLE:,} rows" in said) == (job in ("partition", "mean"))
 
 
+@pytest.mark.parametrize("engine", ["memory", "arrow"])
+def test_the_value_that_is_asked_for_is_no_person(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str
+) -> None:
+    cars = [str(number % 4) for number in range(PEOPLE)]
+    file = write_people(tmp_path / "homes.csv", crowd(PEOPLE), vehicles=cars)
+    words = (file, *UNIT, *COMMON, "--engine", engine)
+    found = run_json(capsys, "mean", *words, "--value", "Vehicles", "--range", "0,4")
+    assert found["participants"] == PEOPLE
+    assert "'vehicles' looks like a person" in refused(capsys, "counts", *words, "--grid", "2x2")
+
+
 @pytest.mark.parametrize(("options", "several"), [(People(), False), (PeopleWithRows(), True)])
 def test_a_refusal_advises_only_options_that_the_command_has(table: Path, options: People, several: bool) -> None:
     found = read_points(table, labels=person_labels(options))

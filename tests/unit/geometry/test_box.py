@@ -182,3 +182,18 @@ def test_clip_leaves_the_input_alone() -> None:
 
 def test_a_box_says_its_names_and_bounds() -> None:
     assert str(SQUARE) == "x [-10, 10] × y [-10, 10]"
+
+
+@pytest.mark.parametrize("points", [np.full((3, 2), 0.8125), [[0.8125, 0.5]], (0.8125, 0.5), np.array([0.8125, 0.5])])
+def test_positions_in_the_place_of_parts_or_names_are_not_printed(points: Any) -> None:
+    for wrong in (lambda: SQUARE.grid(points), lambda: Box((0, 0), (1, 1), points)):
+        with pytest.raises(InvalidInput, match=r"positive whole numbers|must be strings") as caught:
+            wrong()
+        assert "0.8125" not in str(caught.value)
+
+
+def test_parts_of_a_grid_are_one_per_axis() -> None:
+    with pytest.raises(InvalidInput, match="one value per axis; got 4"):
+        SQUARE.grid(4)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"one per axis; got \(4, 0\)"):
+        SQUARE.grid((4, 0))

@@ -108,6 +108,15 @@ def test_rows_that_repeat_a_person_are_refused_by_every_job(kind: str, job: str)
         run(COLUMNS, users="person", rows_are_people=True)
 
 
+@tables
+def test_the_value_that_is_asked_for_is_no_person(kind: str) -> None:
+    frame = FRAMES[kind]({name: COLUMNS[name] for name in ("lat", "lon")} | {"vehicles": np.arange(400.0) % 4})
+    named: dict[str, Any] = {"epsilon": 2.0, "trust": "curator", "rng": np.random.default_rng(3)}
+    assert 1 < sl.mean(frame, BOX, value="vehicles", range=(0, 4), **named).value < 2
+    with pytest.raises(InvalidInput, match="'vehicles' looks like a person"):
+        sl.counts(frame, BOX, **named)
+
+
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("levels", [["person"], ["person", "row"]])
 @pytest.mark.parametrize("kind", ["pandas", "geopandas"])

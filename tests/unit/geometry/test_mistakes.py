@@ -71,3 +71,27 @@ def test_noise_may_lie_anywhere() -> None:
     moved = STATE.nearest(lon_lat() * 1e6)
     assert moved.moved == 500
     assert STATE.holds(moved.points)
+
+
+@pytest.mark.parametrize(
+    ("names", "upper", "shift"),
+    [
+        (("hour", "euros"), (24, 300), 1000.0),
+        (("age", "income"), (120, 100_000), -300.0),
+        (("time", "x"), (1, 1), 500.0),
+    ],
+)
+def test_axes_that_are_no_map_have_no_metres_or_degrees(
+    names: tuple[str, str], upper: tuple[float, float], shift: float
+) -> None:
+    box = Box((0, 0), upper, names=names)
+    points = np.random.default_rng(1).uniform(0, 24, (500, 2)) + np.array([0, shift])
+    assert box.clip(points).moved == 500
+    with pytest.raises(OutsideDomain, match="take a larger box"):
+        box.check(points)
+
+
+@pytest.mark.parametrize("names", [("pickup_lon", "pickup_lat"), ("X", "Y"), ("utm_x", "utm_y"), (), ("east", "north")])
+def test_axes_of_maps_are_known_by_their_names(names: tuple[str, ...]) -> None:
+    assert likely_mistake(lon_lat() * 111_000, Box(STATE.lower, STATE.upper, names=names)) == "metres"
+    assert likely_mistake(lon_lat(), Box(METRES.lower, METRES.upper, names=names)) == "degrees"

@@ -257,7 +257,12 @@ def test_a_device_that_was_told_nothing_protects_its_owner() -> None:
     assert "allows 25 of 40 answers" in early.reason
     assert stops_early(good, Plan(good.id), policy) == []
     hasty = msgspec.structs.replace(good, quorum=0.25)
-    assert [found.token for found in stops_early(hasty, Plan(hasty.id), policy)] == ["quorum"]
+    [found] = stops_early(hasty, Plan(hasty.id), policy)
+    assert found.token == "quorum"
+    assert "fewer than 20" in found.reason
+    alone = Task.build(unit_box(2), epsilon=1.0, delta=1e-3, k=20, rule="each", max_trims=0, quorum=0.25)
+    [found] = stops_early(alone, Plan(alone.id), policy)
+    assert "fewer than" not in found.reason  # no crowd is promised anyway
 
 
 def test_a_server_that_always_trims_moves_a_device_at_most_max_trims_times() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -135,6 +136,30 @@ def test_a_cap_counts_what_is_spent_and_not_a_partition_that_was_never_made() ->
     rng = np.random.default_rng(7)
     result = sl.mean(gaussian(2_000, rng), NORM, BOX, epsilon=0.5, trust="nobody", delta=0.05, k=20, rng=rng, cap=0.5)
     assert result.spent.epsilon_worst == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("cap", [1, 1.0, "1", Decimal(1), Fraction(1), np.float32(1), np.int64(1)])
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_a_cap_is_any_number_that_a_ledger_takes(cap: Any, trust: Any) -> None:
+    rng = np.random.default_rng(7)
+    given: dict[str, Any] = {"trust": trust, "rng": rng, "cap": cap}
+    given |= {"accounting": "uniform"} if trust == "nobody" else {}
+    assert sl.counts(gaussian(500, rng), BOX, epsilon=1.0, **given).spent.cap == 1
+    with pytest.raises(BudgetExceeded, match="cap is 1"):
+        sl.counts(gaussian(500, rng), BOX, epsilon=1.01, **given)
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+@pytest.mark.parametrize("wrong", [2, "2", np.zeros((3, 2)), [sl.Ledger()]])
+def test_what_is_no_ledger_is_refused_in_words(trust: Any, wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"ledger must be a semilocal.Ledger, such as the spent of a result"):
+        sl.counts(gaussian(100, np.random.default_rng(1)), BOX, epsilon=1.0, trust=trust, ledger=wrong)
+
+
+def test_values_have_no_trust() -> None:
+    named: Any = {"trust": "nobody"}
+    with pytest.raises(InvalidInput, match="values has no trust"):
+        sl.values(gaussian(100, np.random.default_rng(1)), NORM, BOX, epsilon=1.0, **named)
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), True, "1", None])

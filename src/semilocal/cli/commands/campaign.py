@@ -92,8 +92,8 @@ def _warn_about_devices(campaign: Campaign) -> None:
         ("might stop before they have a region", stops_early(campaign.task, campaign.plan, policy)),
     ):
         for token, reason, change in found:
-            options = _CHANGES.get(token, change)
-            warnings.warn(f"devices with default limits {what}: {reason}. {options}", UserWarning, stacklevel=2)
+            devices = "devices" if token == "quorum" else "devices with default limits"  # no limit of theirs helps
+            warnings.warn(f"{devices} {what}: {reason}. {_CHANGES.get(token, change)}", UserWarning, stacklevel=2)
 
 
 def describe_state(state: CampaignState | PairState) -> str:

@@ -7,16 +7,18 @@ is safe at any moment: the vault knows where to continue.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from ...errors import MOST_LINES, InvalidInput, printable
+from ...arrays import exact
+from ...errors import MOST_LINES, InvalidInput, ServerViolation, printable
 from ...geometry.places import parse_numbers
 from ...protocol.plan import Plan
-from ...protocol.policy import MAX_DELTA, MAX_EXPOSURE, MIN_K, Policy
+from ...protocol.policy import MAX_DELTA, MAX_EXPOSURE, MIN_K, Policy, check_task
 from ...protocol.task import Task
 from ..arguments import describe_position, number, parse_position, whole
 from ..devices import Found, NewServer, Patience, TaskUrl, find_task, own_value, reach, say, server_of, warn_plain_http
@@ -140,6 +142,8 @@ async def _follow(asked: _Request, place: Path) -> int:
         if asked.options.dry_run:
             found = await find_task(connect(server), asked.url)
             print(await _shown(asked, found, connect, server))
+            if refused := _refused(asked.options, found, place):
+                print(f"With these limits your device would refuse, and send none of it: {refused}.")
             print("Nothing was sent and nothing was written.")
             return DONE
         with Vault.open(place) as vault:
@@ -250,20 +254,36 @@ def _agreed() -> bool:
     return input("Take part? [y/N] ").strip().lower() in ("y", "yes")
 
 
+def _refused(options: JoinOptions, found: Found, place: Path) -> str:
+    """Why a device with these limits would not join; a cap that only the vault knows is not looked at."""
+    if not isinstance(found.task, Task):
+        return ""
+    assert found.plan is not None
+    cap = options.max_epsilon or (DEFAULT_MAX_EPSILON if not place.exists() else None)
+    try:
+        policy = _limits(options, max_epsilon=math.inf if cap is None else float(exact(cap)))
+        check_task(found.task, found.plan, policy)
+    except ServerViolation as violation:
+        return violation.reason
+    return ""
+
+
 def _policy(options: JoinOptions, vault: Vault) -> Policy:
     """The owner's limits: those of the command line, those in the vault, and the defaults of a device."""
-    from ...arrays import exact
-
     ledger = vault.contents.ledger
     cap = options.max_epsilon or ledger.max_epsilon or DEFAULT_MAX_EPSILON
     vault.set_caps(max_epsilon=cap, max_exposure=options.max_exposure or ledger.max_exposure)
+    return _limits(options, max_epsilon=float(vault.contents.ledger.cap("epsilon") or 0))
+
+
+def _limits(options: JoinOptions, *, max_epsilon: float) -> Policy:
     limits: dict[str, Any] = {"min_k": options.min_k, "max_delta": options.max_delta}
     if options.min_side is not None:
         limits["min_side"] = parse_numbers(options.min_side, "--min-side")
     if options.max_exposure is not None:
         limits["max_exposure"] = float(exact(options.max_exposure))
     return Policy(
-        max_epsilon=float(vault.contents.ledger.cap("epsilon") or 0),
+        max_epsilon=max_epsilon,
         allow_no_crowd=options.allow_no_crowd,
         **{name: value for name, value in limits.items() if value is not None},
     )
