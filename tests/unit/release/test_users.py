@@ -72,7 +72,7 @@ def test_what_a_mask_hides_is_not_counted() -> None:
     assert sl.counts(np.ma.array(POINTS, mask=False), BOX, epsilon=1.0, trust="curator").participants == 3_000
     with pytest.raises(InvalidInput, match="value: some values are masked"):
         sl.mean(POINTS, BOX, value=np.ma.array(USERS, mask=hidden), range=(0, 999), epsilon=1.0, trust="curator")
-    for users in (np.ma.array(USERS, mask=hidden), np.where(hidden, np.datetime64("NaT"), USERS.astype("M8[s]"))):
+    for users in (np.ma.array(USERS, mask=hidden), np.where(hidden, np.datetime64("NaT", "s"), USERS.astype("M8[s]"))):
         with pytest.raises(InvalidInput, match="users must not be NaN or masked"):
             job("counts", users=users)
 
