@@ -112,7 +112,7 @@ def refusals(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
 
 
 def stops_early(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
-    """What would make a device that joined stop before the last round the task allows."""
+    """What would make a device that joined stop before the last round that the task allows: its limit, or a quorum."""
     out = []
     if policy.max_exposure is not None:
         answers = int((policy.max_exposure - plan.epsilon) * (1 + _ROUNDING) / task.epsilon)

@@ -85,15 +85,14 @@ def create(
 
 
 def _warn_about_devices(campaign: Campaign) -> None:
-    """Say beforehand if devices with default limits would refuse the campaign or stop early, with what to change."""
+    """Say beforehand if devices with default limits would refuse the campaign, or some stop early: what to change."""
     policy = Policy(max_epsilon=float(DEFAULT_MAX_EPSILON))
     for what, found in (
-        ("would refuse", refusals(campaign.task, campaign.plan, policy)),
-        ("might stop before they have a region", stops_early(campaign.task, campaign.plan, policy)),
+        ("devices with default limits would refuse", refusals(campaign.task, campaign.plan, policy)),
+        ("devices might stop before they have a region", stops_early(campaign.task, campaign.plan, policy)),
     ):
         for token, reason, change in found:
-            devices = "devices" if token == "quorum" else "devices with default limits"  # no limit of theirs helps
-            warnings.warn(f"{devices} {what}: {reason}. {_CHANGES.get(token, change)}", UserWarning, stacklevel=2)
+            warnings.warn(f"{what}: {reason}. {_CHANGES.get(token, change)}", UserWarning, stacklevel=2)
 
 
 def describe_state(state: CampaignState | PairState) -> str:
