@@ -8,7 +8,8 @@ share of their people before that place, less one half. It is called r; noise ha
 it is m: the share of its lines that lie before the place, less one half. The evidence for the step is the sum of
 (r m - m^2 / 2) / (1/4 + v). If positions are not rounded and divisions are even on average and independent, then
 however uneven each of them is, the mean of e^evidence is at most 1 (Hoeffding's lemma: r lies within an interval of
-length 1, but for its noise, which is taken to be normal). So, by Markov's inequality, evidence of log(steps / a) for any of that many steps has a chance of at most a.
+length 1, but for its noise, which is taken to be normal). So, by Markov's inequality, evidence of log(steps / a) for
+any of that many steps has a chance of at most a.
 
 Parts of the true step have nearly as much evidence: their lines are the true ones and more. Twice the step has half of
 it, for half of the lines are missing. So the coarsest step is taken that has three quarters of the best.
