@@ -108,25 +108,25 @@ class Inside:
         filled[known], unknown[known] = estimates, noise
         expected = _expected(shares[regions])
         explained = (fanout * (expected**2).sum(axis=1) - 1.0) * _reach(tree, tree.boxes[regions])
-        left = _beyond(found.law, tree.depths[regions], explained, fanout)
+        left = _beyond(found.law, tree.depths[regions], found.people[regions], explained, fanout)
         people[regions], errors[regions] = left.divide(
             found.people[regions], filled[regions], unknown[regions], expected
         )
-        return Inside(trusted, boxes, shares, people, errors, _uneven(tree, found.law, boxes, trusted))
+        return Inside(trusted, boxes, shares, people, errors, _uneven(tree, found, boxes, trusted))
 
 
-def _beyond(law: Law, depths: Integers, explained: Floats, fanout: int) -> Spread:
-    """How unevenly cells of these depths divide beyond what slopes explain.
+def _beyond(law: Law, depths: Integers, people: Floats, explained: Floats, fanout: int) -> Spread:
+    """How unevenly cells of these depths with so many people divide beyond what slopes explain.
 
     ``explained`` is fanout - 1 times the chance, by slopes alone, that two people are in the same place.
     """
-    clumped, number = law.spread(depths, fanout).clumped, np.maximum(np.bincount(depths), 1)
+    clumped, number = law.spread(depths, people, fanout).clumped, np.maximum(np.bincount(depths), 1)
     slopes = (np.bincount(depths, explained) / number)[depths] / (fanout - 1)
     left = np.divide(clumped**2, clumped + slopes, out=np.zeros(len(depths)), where=clumped > 0)
     return Spread((1.0 + (fanout - 1) * left) / fanout, fanout)
 
 
-def _uneven(tree: Tree, law: Law, boxes: Floats, slopes: Floats) -> Spread:
+def _uneven(tree: Tree, found: Population, boxes: Floats, slopes: Floats) -> Spread:
     """How unevenly people lie in the children of regions and in trimmed parts, beyond slopes; of each cell."""
     fanout, together = tree.children.shape[1], np.full(len(tree.cells), 0.5)
     for cells in (tree.is_region, tree.is_part):
@@ -135,7 +135,9 @@ def _uneven(tree: Tree, law: Law, boxes: Floats, slopes: Floats) -> Spread:
         steep = slopes[rows] * (part[:, 1] - part[:, 0]) / (tree.boxes[rows, 1] - tree.boxes[rows, 0]) / 2.0
         depths = tree.depths[rows] + tree.is_region[rows]
         squares = np.where(_halved(tree, depths), 1.0 + steep**2, 1.0).prod(axis=1)
-        together[rows] = _beyond(law, depths, (squares - 1.0) * _reach(tree, part), fanout).together
+        people = found.people[rows] / np.where(tree.is_region[rows], fanout, 1)
+        explained = (squares - 1.0) * _reach(tree, part)
+        together[rows] = _beyond(found.law, depths, people, explained, fanout).together
     return Spread(np.maximum(together, 1.0 / fanout), fanout)
 
 

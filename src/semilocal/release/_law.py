@@ -6,9 +6,15 @@ differs from cell to cell: log2 a is normal, with a middle that is the same for 
 the same for all. From one depth to the next the middle takes a normal step. So cities that look smooth from near and
 rugged from afar have one law, and each depth is learned from its own cells first and from its neighbours next.
 
+Of two cells of one depth, that with more people may divide more evenly: a coast or a village is more uneven than a town
+is. log2 a grows by ``growth`` if a cell has twice the people, from 0 (only the shape of places counts) to 1 (people
+come in groups of a size). Regions and trimmed parts have fewer people than the cells of their depth that were split;
+without it these would teach them to be too even.
+
 Middles, the width and the size of the steps have a few possible values each, equally likely before anything is seen.
 What a run published makes some of them likelier: for each depth and width the likelihood of all its divisions, and a
-sum over all ways of the middle from depth to depth (forwards and backwards, as in any hidden chain).
+sum over all ways of the middle from depth to depth (forwards and backwards, as in any hidden chain). Of the growth the
+likeliest value is taken.
 
 All cells that were asked about teach it, whatever the verdict was. A cell is split, or becomes a region, *because* its
 estimates were even or uneven; learning from one kind alone would mistake noise for evenness or unevenness. With all of
@@ -27,7 +33,7 @@ import numpy as np
 from ..arrays import Floats, Integers
 from .spread import Spread
 
-__all__ = ["LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Doubt", "Expected", "Law", "learn"]
+__all__ = ["GROWTHS", "LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Doubt", "Expected", "Law", "learn"]
 
 _HALF = 40  # bins for shares below one half, and as many above; the smaller the share, the narrower
 _FAR = 5.0  # an estimate so many standard errors outside says no more than a nearer one
@@ -39,6 +45,7 @@ _SURE = 0.25  # chance that fewer people are there than a value counts
 LEVELS = np.arange(-8.0, 10.25, 0.5)  # log2 a
 MIDDLES = np.arange(-8.0, 9.25, 0.5)  # of log2 a at one depth
 WIDTHS = np.array([0.25, 0.75, 1.5, 2.25, 3.0])  # standard deviation of log2 a at one depth
+GROWTHS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # of log2 a, if a cell has twice the people
 _STEPS = np.array([0.25, 0.5, 1.0])  # that of the middle's change from one depth to the next
 
 
@@ -72,16 +79,27 @@ class Law(NamedTuple):
         Chance of each width and middle, which adds up to 1 for every depth. Deeper cells are like the last ones.
     alike : float64[depths]
         Correlation of what is not known about the middle of a depth and of the next one; 1 for the last.
+    growth : float
+        By how much log2 a is larger in a cell with twice the people.
+    typical : float64[depths]
+        log2 of the people in cells for which the middles hold as they are.
     """
 
     chance: Floats
     alike: Floats
+    growth: float
+    typical: Floats
 
-    def spread(self, depths: Integers, fanout: int) -> Spread:
-        """How unevenly cells of these depths divide, int64[m], on average over the laws that are possible."""
-        levels = np.tensordot(self.chance, _mixtures(), 2)
-        together = levels @ ((np.exp2(LEVELS) + 1.0) / (fanout * np.exp2(LEVELS) + 1.0))
-        return Spread(np.clip(together, 1.0 / fanout, 1.0)[self.row(depths)], fanout)
+    def spread(self, depths: Integers, people: Floats, fanout: int) -> Spread:
+        """How unevenly cells of these depths, int64[m], with so many people divide, on average over possible laws."""
+        levels = np.tensordot(self.chance, _mixtures(), 2)[self.row(depths)]
+        together = (np.exp2(LEVELS) + 1.0) / (fanout * np.exp2(LEVELS) + 1.0)
+        mean = (levels * together[self.levels(people, depths)]).sum(axis=1)
+        return Spread(np.clip(mean, 1.0 / fanout, 1.0), fanout)
+
+    def levels(self, people: Floats, depth: Integers | int) -> Integers:
+        """Which level cells with so many people have for every level of typical ones: int64[m, levels]."""
+        return _grown(_doublings(people) - self.typical[self.row(depth)], self.growth)
 
     def few_people(self, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Expected:
         """How many people a child of cells has, given a noisy estimate.
@@ -108,20 +126,25 @@ class Law(NamedTuple):
         mean = np.maximum(people + trust * (estimate[:, None] - people), 0.0)
         square = mean**2 + luck * (1.0 - trust)
         likely = chance > _UNLIKELY
-        laws, weight = _mixtures()[likely] @ masses, chance[likely] / chance[likely].sum()
-        total = kernel @ laws.T
-        means, squares = (kernel * mean) @ laws.T / total, (kernel * square) @ laws.T / total
+        laws, weight = _mixtures()[likely], chance[likely] / chance[likely].sum()
+        levels = self.levels(most, depth)
+        total, first, second = (
+            np.take_along_axis(some @ masses.T, levels, axis=1) @ laws.T
+            for some in (kernel, kernel * mean, kernel * square)
+        )
+        means, squares = first / total, second / total
         middle = means @ weight
         variance = np.maximum((squares - means**2) @ weight, 0.0)
         common = np.sqrt((means - middle[:, None]) ** 2 @ weight)
-        return Expected(middle, variance, common, size * _quantile(kernel * (weight @ laws)))
+        chances = _gathered(levels, weight @ laws)
+        return Expected(middle, variance, common, size * _quantile(kernel * (chances @ masses)))
 
     def row(self, depth: Integers | int) -> Integers:
         """Which row of the arrays a depth has."""
         return np.minimum(depth, len(self.chance) - 1)
 
 
-UNKNOWN = Law(np.full((1, len(WIDTHS), len(MIDDLES)), 1.0 / (len(WIDTHS) * len(MIDDLES))), np.ones(1))
+UNKNOWN = Law(np.full((1, len(WIDTHS), len(MIDDLES)), 1.0 / (len(WIDTHS) * len(MIDDLES))), np.ones(1), 0.0, np.zeros(1))
 
 
 class Doubt:
@@ -166,21 +189,58 @@ def learn(depths: Integers, people: Floats, estimates: Floats, noise: Floats) ->
     some = some[np.argsort(depths[some], kind="stable")]
     step = -(-len(some) // _MOST_CELLS)
     some = some[::step]
-    mixtures = _mixtures().reshape(-1, len(LEVELS))
-    logs = np.zeros((int(depths[some[-1]]) + 1, len(mixtures)))
+    sizes, deepest = _doublings(people), int(depths[some[-1]])
+    typical = _typical(depths[some], sizes[some])
+    likelihoods: list[tuple[Integers, Floats]] = []  # of every level, and for which cells
     for fanout in np.unique(widths[some]).tolist():
         cells = some[widths[some] == fanout]
-        laws = mixtures @ _masses(fanout)
         # The children in the order of their columns, but for the last one, which follows from the others.
         given = estimates[cells][~np.isnan(estimates[cells])].reshape(-1, fanout)
-        for child in given.T[:-1]:
-            found = np.log(np.maximum(_kernel(people[cells], child, noise[cells]) @ laws.T, np.finfo(float).tiny))
-            np.add.at(logs, depths[cells], step * found)
-    return _chain(logs.reshape(-1, len(WIDTHS), len(MIDDLES)))
+        kernels = (_kernel(people[cells], child, noise[cells]) for child in given.T[:-1])
+        likelihoods += [(cells, kernel @ _masses(fanout).T) for kernel in kernels]
+    mixtures, best, highest = _mixtures().reshape(-1, len(LEVELS)), UNKNOWN, -np.inf
+    for growth in GROWTHS.tolist():
+        logs = np.zeros((deepest + 1, len(mixtures)))
+        for cells, likelihood in likelihoods:
+            levels = _grown(sizes[cells] - typical[depths[cells]], growth)
+            found = np.take_along_axis(likelihood, levels, axis=1) @ mixtures.T
+            np.add.at(logs, depths[cells], step * np.log(np.maximum(found, np.finfo(float).tiny)))
+        chance, alike, evidence = _chain(logs.reshape(-1, len(WIDTHS), len(MIDDLES)))
+        if evidence > highest:
+            best, highest = Law(chance, alike, growth, typical), evidence
+    return best
 
 
-def _chain(logs: Floats) -> Law:
-    """The law, given the log-likelihood of each depth's divisions for every width and middle: float64[depths, w, m]."""
+def _doublings(people: Floats) -> Floats:
+    """log2 of numbers of people, from one person on: float64[m]."""
+    return np.asarray(np.log2(np.maximum(people, 1.0)))
+
+
+def _typical(depths: Integers, sizes: Floats) -> Floats:
+    """Mean size of the cells of every depth; between depths that have some, in proportion: float64[depths]."""
+    number = np.bincount(depths)
+    known = np.flatnonzero(number)
+    return np.interp(np.arange(len(number)), known, (np.bincount(depths, sizes)[known] / number[known]))
+
+
+def _grown(doublings: Floats, growth: float) -> Integers:
+    """Which level each one becomes in cells with more people by so many doublings, float64[m]: int64[m, levels]."""
+    steps = np.rint(growth * doublings / (LEVELS[1] - LEVELS[0])).astype(np.int64)
+    return np.asarray(np.clip(np.arange(len(LEVELS)) + steps[:, None], 0, len(LEVELS) - 1))
+
+
+def _gathered(levels: Integers, chances: Floats) -> Floats:
+    """The chance of every level, where that of each typical one, float64[levels], becomes that of another."""
+    flat = np.arange(len(levels))[:, None] * len(LEVELS) + levels
+    summed = np.bincount(flat.ravel(), np.tile(chances, len(levels)), minlength=levels.size)
+    return np.asarray(summed.reshape(levels.shape), dtype=np.float64)
+
+
+def _chain(logs: Floats) -> tuple[Floats, Floats, float]:
+    """Chances and likeness, as in :class:`Law`, and the log-likelihood of everything together.
+
+    Given is that of each depth's divisions for every width and middle: float64[depths, widths, middles].
+    """
     highest = logs.max(axis=2, keepdims=True)
     likelihood = np.exp(logs - highest)
     found, together = np.empty((len(_STEPS), *logs.shape)), np.zeros((len(_STEPS), *logs.shape[:2]))
@@ -203,6 +263,7 @@ def _chain(logs: Floats) -> Law:
         here = before * likelihood * after
         found[row] = here / here.sum(axis=2, keepdims=True)
     weight = np.exp(evidence - evidence.max())
+    overall = float(evidence.max() + np.log(weight.sum()))
     weight /= weight.sum()
     chance = np.einsum("sw,sdwm->dwm", weight, found)
     middle, square = (chance.sum(axis=1) @ power for power in (MIDDLES, MIDDLES**2))
@@ -210,7 +271,7 @@ def _chain(logs: Floats) -> Law:
     alike = np.ones(len(logs))
     product = np.einsum("sw,sdw->d", weight, together)[:-1] - middle[:-1] * middle[1:]
     alike[:-1] = np.clip(product / (error[:-1] * error[1:]), 0.0, 1.0)
-    return Law(chance, alike)
+    return chance, alike, overall
 
 
 def _kernel(people: Floats, estimate: Floats, noise: Floats) -> Floats:

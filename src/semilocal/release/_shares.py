@@ -127,7 +127,7 @@ class PublicShares:
 
     def _parts(self, taken: Floats, parts: Integers) -> Floats:
         people, noise = self.found.people[parts], self.found.noise[parts]
-        spread = _spread(self.tree, self.found, self.tree.cells[parts])
+        spread = _spread(self.tree, self.found, self.tree.cells[parts], people)
         return np.asarray(spread.variance(people, taken, noise).sum(axis=1))
 
 
@@ -146,18 +146,19 @@ def _tiles(tree: Tree, found: Population) -> _Tiles:
         areas = hierarchy.areas(cells.ravel()).reshape(-1, width)
         expected = areas / areas.sum(axis=1, keepdims=True)
         given = estimates[here][~np.isnan(estimates[here])].reshape(-1, width)
-        spread = found.law.spread(tree.depths[some], width)
+        spread = found.law.spread(tree.depths[some], found.people[some], width)
         people, errors = spread.divide(found.people[some], given, noise[here], expected)
         pieces.append(_Pieces(some, cells, people, expected, errors))
     return _joined(tree, found, pieces)
 
 
-def _spread(tree: Tree, found: Population, cells: Cells) -> Spread:
-    """How unevenly people lie in cells, by their depths and as if all had two children."""
+def _spread(tree: Tree, found: Population, cells: Cells, people: Floats) -> Spread:
+    """How unevenly people lie in cells that have so many, by their depths and as if all had two children."""
     hierarchy = tree.partition.task.hierarchy
     depths, widths, clumped = hierarchy.depth(cells), np.maximum(hierarchy.fanouts(cells), 2), np.zeros(len(cells))
     for width in np.unique(widths).tolist():
-        clumped[widths == width] = found.law.spread(depths[widths == width], width).clumped
+        same = widths == width
+        clumped[same] = found.law.spread(depths[same], people[same], width).clumped
     return Spread((1.0 + clumped) / 2.0)
 
 
@@ -176,14 +177,15 @@ def _joined(tree: Tree, found: Population, pieces: list[_Pieces]) -> _Tiles:
     portions = [np.ones(piece.cells.shape) if piece.portion is None else piece.portion for piece in pieces]
     noises = [np.zeros(len(piece.region)) if piece.noise is None else piece.noise for piece in pieces]
     cells = np.concatenate([piece.cells.ravel() for piece in pieces])
+    people = np.concatenate([piece.people.ravel() for piece in pieces])
     return _Tiles(
         np.cumsum(width) - width,
         np.concatenate([piece.region for piece in pieces]),
         cells,
         np.concatenate([portion.ravel() for portion in portions]),
-        np.concatenate([piece.people.ravel() for piece in pieces]),
+        people,
         np.repeat(np.concatenate(noises), width),
-        _spread(tree, found, cells),
+        _spread(tree, found, cells, people),
     )
 
 

@@ -60,7 +60,7 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
         part = children[row, child]
         sent[part], sent_square[part] = landing[level[row]], landing_square[level[row]]
     people, change = found.people[parts], mean[parts] - sent[parts]
-    clumped = found.law.spread(tree.depths[parts], tree.children.shape[1]).clumped
+    clumped = found.law.spread(tree.depths[parts], people, tree.children.shape[1]).clumped
     here = np.maximum(square[parts] - mean[parts] ** 2, 0.0)
     there = np.maximum(sent_square[parts] - sent[parts] ** 2, 0.0)
     variance = found.noise[parts] * change**2 + people * there

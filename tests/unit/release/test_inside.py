@@ -23,11 +23,13 @@ from tests.helpers.release_runs import run_of
 @pytest.mark.parametrize("fanout", [2, 4])
 def test_slopes_take_their_share_of_what_the_law_says(fanout: int) -> None:
     """Nothing without slopes, one half if they explain as much as the law says; by depths, on average over cells."""
-    law, depths = Law(np.repeat(UNKNOWN.chance, 4, axis=0), np.ones(4)), np.array([1, 1, 3, 3, 3])
-    clumped = law.spread(depths, fanout).clumped
-    assert _inside._beyond(law, depths, np.zeros(5), fanout).clumped == pytest.approx(clumped)
+    law = Law(np.repeat(UNKNOWN.chance, 4, axis=0), np.ones(4), 0.0, np.zeros(4))
+    depths, people = np.array([1, 1, 3, 3, 3]), np.full(5, 70.0)
+    clumped = law.spread(depths, people, fanout).clumped
+    assert _inside._beyond(law, depths, people, np.zeros(5), fanout).clumped == pytest.approx(clumped)
     explained = (fanout - 1) * clumped * np.array([0.0, 2.0, 9.0, 0.0, 0.0])
-    assert _inside._beyond(law, depths, explained, fanout).clumped == pytest.approx(clumped / [2, 2, 4, 4, 4])
+    found = _inside._beyond(law, depths, people, explained, fanout)
+    assert found.clumped == pytest.approx(clumped / [2, 2, 4, 4, 4])
 
 
 @pytest.mark.parametrize(
@@ -61,14 +63,14 @@ def test_where_density_is_smooth_less_is_uncertain_and_where_it_is_even_nothing_
         tree = Tree.of(sl.simulate(points, task, rng=np.random.default_rng(64)).partition)
         walk = Walk.of(tree, population(tree))
         cells = np.flatnonzero(tree.is_region)
-        law = walk.found.law.spread(tree.depths[cells] + 1, 2).clumped
+        law = walk.found.law.spread(tree.depths[cells] + 1, walk.found.people[cells] / 2, 2).clumped
         return float(walk.inside.spread.clumped[cells].sum() / law.sum())
 
     rng, wide = np.random.default_rng(65), sl.Box((-10, -10), (10, 10))
     smooth = synthetic.truncated_gaussian(20_000, rng, box=wide, scale=1.5)
-    assert left(smooth, wide) < 0.6
+    assert left(smooth, wide) < 0.75
     assert left(rng.random((20_000, 2)), unit_box(2)) > 0.9
-    monkeypatch.setattr(_inside, "_beyond", lambda law, depths, _, fanout: law.spread(depths, fanout))
+    monkeypatch.setattr(_inside, "_beyond", lambda law, depths, people, _, fanout: law.spread(depths, people, fanout))
     assert left(smooth, wide) == 1.0
 
 

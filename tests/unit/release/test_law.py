@@ -12,12 +12,12 @@ from semilocal.release._law import LEVELS, MIDDLES, UNKNOWN, WIDTHS, Doubt, Law,
 Floats = npt.NDArray[np.float64]
 
 
-def certain(width: float, *middles: float) -> Law:
-    """The law with this width, and with one middle for each depth."""
+def certain(width: float, *middles: float, growth: float = 0.0, typical: float = 1.0) -> Law:
+    """The law with this width, and with one middle for each depth: that of cells with a typical number of people."""
     chance = np.zeros((len(middles), *UNKNOWN.chance.shape[1:]))
     for depth, middle in enumerate(middles):
         chance[depth, WIDTHS.tolist().index(width), MIDDLES.tolist().index(middle)] = 1.0
-    return Law(chance, np.ones(len(middles)))
+    return Law(chance, np.ones(len(middles)), growth, np.full(len(middles), np.log2(typical)))
 
 
 def levels(width: float, middle: float) -> tuple[Floats, Floats]:
@@ -54,7 +54,7 @@ def test_people_in_a_part_are_what_sums_over_all_numbers_say(
 
 def test_doubt_about_the_law_is_common_to_all_parts() -> None:
     """Two laws are possible. Oracle: the means under each."""
-    both = Law((certain(0.25, -4.0).chance + 3.0 * certain(0.25, 0.0).chance) / 4.0, np.ones(1))
+    both = Law((certain(0.25, -4.0).chance + 3.0 * certain(0.25, 0.0).chance) / 4.0, np.ones(1), 0.0, np.zeros(1))
     some = np.array([10.0, 60.0]), np.array([400.0, 900.0]), np.array([500.0, 800.0])
     low, high = (certain(0.25, middle).few_people(*some, depth=0, fanout=2) for middle in (-4.0, 0.0))
     found = both.few_people(*some, depth=0, fanout=2)
@@ -85,22 +85,55 @@ def test_many_parts_are_answered_like_few() -> None:
 def test_unevenness_is_that_of_the_mixture() -> None:
     """Oracle: the chance that two people are in one child is the mean square of shares, summed over the children."""
     for fanout in (2, 4):
-        found = certain(1.5, -1.0, 3.0).spread(np.array([0, 1, 9]), fanout)
+        found = certain(1.5, -1.0, 3.0).spread(np.array([0, 1, 9]), np.full(3, 50.0), fanout)
         for together, middle in zip(np.asarray(found.together), (-1.0, 3.0, 3.0), strict=True):
             squares = [beta.moment(2, a, (fanout - 1) * a) for a in levels(1.5, middle)[0]]
             assert together == pytest.approx(fanout * levels(1.5, middle)[1] @ squares)
 
 
+@pytest.mark.parametrize("fanout", [2, 4])
+def test_cells_with_more_people_divide_more_evenly_by_the_growth(fanout: int) -> None:
+    """Oracle: four times the people and a growth of 1/2 make log2 a larger by 1. Fewer make it smaller."""
+    law = certain(0.75, -1.0, growth=0.5, typical=100.0)
+    people, one = np.array([25.0, 100.0, 400.0]), np.zeros(1, dtype=np.int64)
+    for number, middle in zip(people, (-2.0, -1.0, 0.0), strict=True):
+        same, some = certain(0.75, middle), np.array([number])
+        assert law.spread(one, some, fanout).together == pytest.approx(same.spread(one, some, fanout).together)
+        estimate = np.array([0.1 * number]), np.array([4.9 * number]), some
+        found = np.array(law.few_people(*estimate, depth=0, fanout=fanout))
+        assert found == pytest.approx(np.array(same.few_people(*estimate, depth=0, fanout=fanout)))
+    together = np.asarray(law.spread(np.zeros(3, dtype=np.int64), people, fanout).together)
+    assert (np.diff(together) < 0).all()
+
+
+def test_cells_with_hardly_anybody_stay_inside_the_levels() -> None:
+    law = certain(3.0, -8.0, 9.0, growth=1.0, typical=2.0**9)
+    for depth in (0, 1, 5):
+        for people in (0.0, 0.3, 1.0, 2.0**40):
+            levels = law.levels(np.array([people]), depth)
+            assert levels.min() >= 0
+            assert levels.max() < len(LEVELS)
+            together = law.spread(np.array([depth]), np.array([people]), 2).together
+            assert 0.5 <= np.asarray(together)[0] <= 1.0
+
+
 def run(
-    rng: np.random.Generator, width: float, middles: list[float], cells: int
+    rng: np.random.Generator,
+    width: float,
+    middles: list[float],
+    cells: int,
+    *,
+    growth: float = 0.0,
+    alike: bool = False,
 ) -> tuple[npt.NDArray[np.int64], Floats, Floats, Floats]:
     """Cells of each depth that divide by the law. A cell is split, and then known exactly, if its estimates are even.
 
-    Depths, people, estimates and noise.
+    Depths, people, estimates and noise. Middles are those of cells with 2^8.5 people; ``alike``: all have as many.
     """
     depths = np.repeat(np.arange(len(middles)), cells)
-    people = np.rint(np.exp2(rng.uniform(6, 11, len(depths))))
-    a = np.exp2(rng.normal(np.array(middles)[depths], width))
+    doublings = np.full(len(depths), 8.5) if alike else rng.uniform(6, 11, len(depths))
+    people = np.rint(np.exp2(doublings))
+    a = np.exp2(rng.normal(np.array(middles)[depths], width) + growth * (doublings - 8.5))
     first = rng.binomial(people.astype(np.int64), rng.beta(a, a)).astype(np.float64)
     noise = 4.9 * people
     estimate = first + rng.normal(0.0, np.sqrt(noise))
@@ -138,6 +171,31 @@ def test_the_law_is_learned_from_all_cells_although_verdicts_depend_on_noise() -
     assert np.mean(splits) > 0.5
 
 
+def test_how_much_more_evenly_crowded_cells_divide_is_learned() -> None:
+    """20 made-up runs per growth: bias within five standard errors (false alarm 6e-7), or half a step of the grid.
+
+    Planted bug: without growth, cells with 2^6 people are taken to be as even as those with 2^8.5.
+    """
+    rng, one, few = np.random.default_rng(75), np.full(1, 1, dtype=np.int64), np.array([2.0**6])
+    for growth in (0.0, 0.5, 1.0):
+        laws = [learn(*run(rng, 0.75, [0.0, 0.5, 1.0], 400, growth=growth)) for _ in range(20)]
+        off = np.array([law.growth - growth for law in laws])
+        assert abs(off.mean()) < 0.125 + 5.0 * off.std() / 20**0.5
+        assert np.abs(off).max() <= 0.5
+        truth = certain(0.75, 0.5, growth=growth, typical=2.0**8.5).spread(np.zeros(1, dtype=np.int64), few, 2)
+        found = np.mean([law.spread(one, few, 2).clumped for law in laws])
+        without = np.mean([law._replace(growth=0.0).spread(one, few, 2).clumped for law in laws])
+        assert found == pytest.approx(truth.clumped[0], rel=0.15)
+        if growth == 1.0:
+            assert without < 0.6 * truth.clumped[0]
+
+
+def test_cells_that_all_have_as_many_people_tell_nothing_about_growth() -> None:
+    law = learn(*run(np.random.default_rng(76), 0.75, [0.0, 1.0], 60, alike=True))
+    assert law.growth == 0.0
+    assert law.typical == pytest.approx(np.log2(np.rint(2.0**8.5)))
+
+
 def test_few_cells_leave_doubt_and_many_take_it_away() -> None:
     rng = np.random.default_rng(72)
     doubts = []
@@ -155,6 +213,11 @@ def test_a_depth_without_cells_is_like_its_neighbours() -> None:
     kept = depths != 1
     found = middle_of(learn(depths[kept], people[kept], children[kept], noise[kept]))
     assert found == pytest.approx(-2.0, abs=0.7)
+    sizes = np.log2(people)
+    around = [sizes[depths == 0].mean(), sizes[depths == 2].mean()]
+    assert learn(depths[kept], people[kept], children[kept], noise[kept]).typical == pytest.approx(
+        [around[0], np.mean(around), around[1]]
+    )
     assert abs(found[1] - np.mean(MIDDLES)) > 1.5
 
 
@@ -168,7 +231,7 @@ def test_nothing_to_learn_from_leaves_everything_possible() -> None:
 def test_depths_are_alike_as_far_as_nothing_tells_them_apart() -> None:
     """Oracle: all ways of two middles, one by one. A depth without cells is nearly like its neighbours."""
     rng = np.random.default_rng(74)
-    depths, people, children, noise = run(rng, 0.75, [0.0, 1.0], 40)
+    depths, people, children, noise = run(rng, 0.75, [0.0, 1.0], 40, alike=True)
     alone = np.zeros(40, dtype=np.int64)
     each = (learn(alone, people[rows], children[rows], noise[rows]) for rows in (depths == 0, depths == 1))
     logs = [law.chance[0] for law in each]  # of one depth alone: its likelihood, up to a factor
@@ -192,7 +255,7 @@ def test_depths_are_alike_as_far_as_nothing_tells_them_apart() -> None:
 
 def test_doubts_add_up_by_how_alike_their_depths_are() -> None:
     """Oracle: the whole matrix of correlations. Planted: all depths alike, and none."""
-    law = Law(np.repeat(UNKNOWN.chance, 4, axis=0), np.array([0.9, 0.5, 0.7, 1.0]))
+    law = Law(np.repeat(UNKNOWN.chance, 4, axis=0), np.array([0.9, 0.5, 0.7, 1.0]), 0.0, np.zeros(4))
     numbers = np.array([[1.0, -2.0], [0.0, 3.0], [4.0, 1.0], [-1.0, 1.0], [2.0, 0.5]])
     alike = np.eye(5)
     for a in range(5):
