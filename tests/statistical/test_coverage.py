@@ -23,6 +23,9 @@ from semilocal.geometry.index import count_points
 from semilocal.pooled import PooledTask, Trust
 from semilocal.release import counts, mean, promised
 from semilocal.release._lattice import NOT_ROUNDED
+from semilocal.release._tree import Tree
+from semilocal.release._visitors import population
+from semilocal.release._walk import Walk
 from semilocal.release.pooled_counts import pooled_counts, run_pooled
 from semilocal.simulation import synthetic
 from tests.helpers.coverage import KINDS, Covered, boxes_of, coverage, rate
@@ -243,3 +246,25 @@ def between(share: float, error: float, *, name: str) -> bool:
     """Whether a coverage is at most five standard errors outside the band from 92 to 99 %."""
     print(f"{name}: {100 * share:.1f} % (standard error {100 * error:.1f} %)")
     return 0.92 - SIGMAS * error <= share <= 0.99 + SIGMAS * error
+
+
+def test_values_know_that_later_trims_have_seen_the_visitors_of_earlier_ones() -> None:
+    """A town in a wide box, ten TRIMs on its paths. Squared errors of its regions, with and without, in the same runs.
+
+    They fall by half, nine standard errors in 40 runs: a difference of three by chance has probability 1e-8. Planted
+    bug: without.
+    """
+    rng, differences = np.random.default_rng(20261118), []
+    task = sl.Task.build(synthetic.UNIT_SQUARE, epsilon=2.0, delta=0.05, k=20)
+    for _ in range(40):
+        town, around = rng.normal([0.3, 0.6], 0.004, (3_880, 2)), rng.random((120, 2))
+        points = np.clip(np.concatenate([town, around]), 0.0, 0.999)
+        partition = sl.simulate(points, task, rng=rng).partition
+        truth, tree = count_points(points, partition.boxes), Tree.of(partition)
+        found = population(tree)
+        errors = [
+            float(np.mean((Walk.of(tree, people).query(partition.boxes).value - truth) ** 2))
+            for people in (found, found._replace(mistaken=np.zeros(len(tree.cells))))
+        ]
+        differences.append(errors[1] - errors[0])
+    assert np.mean(differences) > 3.0 * np.std(differences) / len(differences) ** 0.5

@@ -110,6 +110,8 @@ class PublicShares:
             variance += net**2 @ found.noise[part]
             unsure += net @ found.unsure[part]
             doubt.add(depth, net @ found.common[part])
+            for one, numbers in zip(level[row], (net * found.mistaken[part]).T, strict=True):  # see _way_back
+                shares[:, one] += numbers
         return np.stack([value, variance + doubt.variance, most, unsure])
 
     def _inside(self, taken: Floats) -> Floats:

@@ -49,17 +49,19 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     mean, square = np.zeros((2, len(tree.cells)))
     values = f(_places(partition.task.hierarchy, tree.cells[ends])).reshape(len(ends), _PROBES)
     mean[ends], square[ends] = values.mean(axis=1), (values**2).mean(axis=1)
-    landing, landing_square = mean.copy(), square.copy()
-    sent, sent_square = np.zeros((2, len(tree.cells)))  # of a part: where its people were sent
+    landing, landing_square, counted = mean.copy(), square.copy(), mean.copy()
+    # Of a part: where its people were sent, and where later estimates have them (_way_back).
+    sent, sent_square, seen = np.zeros((3, len(tree.cells)))
     for level in reversed(tree.levels):
         children, kept = tree.children[level], tree.kept[level]
         ways = np.where(kept, tree.portions[level], 0.0)
-        for numbers in (landing, landing_square):
+        for numbers in (landing, landing_square, counted):
             numbers[level] = (ways * numbers[children]).sum(axis=1) / ways.sum(axis=1)
         row, child = np.nonzero(tree.exists[level] & ~kept)
         part = children[row, child]
-        sent[part], sent_square[part] = landing[level[row]], landing_square[level[row]]
-    people, change = found.people[parts], mean[parts] - sent[parts]
+        sent[part], sent_square[part], seen[part] = (at[level[row]] for at in (landing, landing_square, counted))
+        np.add.at(counted, level[row], found.mistaken[part] * (mean[part] - seen[part]))
+    people, change = found.people[parts], mean[parts] - seen[parts]
     clumped = found.law.spread(tree.depths[parts], people, tree.children.shape[1]).clumped
     here = np.maximum(square[parts] - mean[parts] ** 2, 0.0)
     there = np.maximum(sent_square[parts] - sent[parts] ** 2, 0.0)

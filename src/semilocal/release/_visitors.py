@@ -30,7 +30,8 @@ class Population(NamedTuple):
     ``people`` live in the cell; those of the root are all participants. ``noise`` is their variance in trimmed parts
     and 0 elsewhere, ``common`` their standard deviation by the doubt about the law, and ``unsure`` by how much they
     exceed those who are surely there (see :class:`semilocal.release._law.Expected`). ``visitors`` act from the cell and
-    live elsewhere; ``doubt`` is the variance of their number. ``law`` is how cells divide.
+    live elsewhere; ``doubt`` is the variance of their number. ``mistaken`` is for how many more people the estimate of
+    a trimmed part is taken if its cell has one visitor more than expected. ``law`` is how cells divide.
     """
 
     people: Floats
@@ -39,6 +40,7 @@ class Population(NamedTuple):
     doubt: Floats
     common: Floats
     unsure: Floats
+    mistaken: Floats
     law: Law
 
 
@@ -108,7 +110,7 @@ def _per_responder(tree: Tree, cells: Integers, share: float | None = None) -> F
 def _follow(tree: Tree, law: Law) -> Population:
     """Follow the visitors under a law that is given."""
     task, trims = tree.partition.task, tree.partition.trims
-    people, noise, visitors, doubt, common, unsure = np.zeros((6, len(tree.cells)))
+    people, noise, visitors, doubt, common, unsure, mistaken = np.zeros((7, len(tree.cells)))
     for depth, level in enumerate(tree.levels):
         at, child = np.nonzero(tree.exists[level] & ~tree.kept[level])
         cell, part = level[at], tree.children[level[at], child]
@@ -122,6 +124,8 @@ def _follow(tree: Tree, law: Law) -> Population:
             expected = law.few_people(estimate[same], error[same], residents[same], depth=depth, fanout=width)
             people[part[same]], noise[part[same]], common[part[same]] = expected[:3]
             unsure[part[same]] = expected.mean - expected.surely
+            # By how much a mean grows with a normal estimate: by the ratio of their variances, under any law.
+            mistaken[part[same]] = portion[same] * expected.variance / error[same]
         leaving = np.bincount(at, people[part], minlength=len(level))
         spread = np.bincount(at, noise[part], minlength=len(level))
         ways = np.where(tree.kept[level], tree.portions[level], 0.0)
@@ -135,7 +139,7 @@ def _follow(tree: Tree, law: Law) -> Population:
     regions = tree.is_region
     people[regions] = tree.acting[regions] - rate[regions] * visitors[regions]
     tree.add_up(people)
-    return Population(people, noise, visitors, doubt, common * rate, unsure * rate, law)
+    return Population(people, noise, visitors, doubt, common * rate, unsure * rate, mistaken, law)
 
 
 def _settle(tree: Tree, visitors: Floats) -> Floats:

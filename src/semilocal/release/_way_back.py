@@ -4,6 +4,10 @@ Every cell that was opened says which share of visitors, spread evenly over it, 
 how errors about moved people enter the variance, and why they cancel where a query holds both where people live and
 where they act.
 
+Errors cancel along a path, too. If a trimmed part has more people than expected, there are more visitors where they
+went, and the estimate of the next trimmed part takes some of these for people who live in it. They are then counted in
+the wrong part, but not among those who stayed. So visitors count in later parts as far as estimates have them there.
+
 Knows a tree, its population and shares that queries take.
 """
 
@@ -77,13 +81,16 @@ class WayBack(NamedTuple):
             squares *= found.visitors.take(cell)
             add(answer[VARIANCE], query, squares)
             trimmed, common = np.flatnonzero(self.trimmed.take(cell)), np.zeros(answer.shape[1])
+            again = np.zeros(len(cell))
             for share, stays, children in zip(shares, kept, self.children, strict=True):
                 pair = trimmed[stays.take(trimmed) == 0.0]
                 part, net = children.take(cell.take(pair)), share.take(pair) - below.take(pair)
+                again[pair] += net * found.mistaken.take(part)
                 add(answer[VARIANCE], query.take(pair), net**2 * found.noise.take(part))
                 add(answer[UNSURE], query.take(pair), net * found.unsure.take(part))
                 add(common, query.take(pair), net * found.common.take(part))
             doubt.add(depth, common)
+            below += again
         answer[VARIANCE] += doubt.variance
 
 

@@ -105,7 +105,7 @@ def walk_of(partition: Partition) -> Walk:
 
 
 def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floats, float, float]:
-    """People, variance, doubts (common for each depth, unsure), landing share of a cell: recursion down the tree."""
+    """People, variance, doubts (common for each depth, unsure), share of a visitor of a cell that counts inside."""
     tree, found, inside = walk.tree, walk.found, walk.inside
     clumped, nothing = float(inside.spread.clumped[cell]), np.zeros(len(tree.levels))
     box = tree.boxes[cell]
@@ -145,12 +145,14 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floa
     value, variance, unsure = (float(sum(result[index] for result in results)) for index in (0, 1, 3))
     common = np.sum([result[2] for result in results], axis=0)
     variance += found.visitors[cell] * float(np.mean(landing[kept] ** 2) - land**2)
+    counted = land
     for child, stays, there in zip(tree.children[cell], kept, landing, strict=True):
         if not stays:
             variance += (there - land) ** 2 * found.noise[child]
             common[tree.depths[cell]] += (there - land) * found.common[child]
             unsure += (there - land) * found.unsure[child]
-    return value, variance, common, unsure, land
+            counted += (there - land) * found.mistaken[child]
+    return value, variance, common, unsure, counted
 
 
 @pytest.mark.parametrize("options", [{}, {"tree": "quad"}, {"rule": "all"}, {"max_rounds": 4}])

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from semilocal.arrays import Floats
+from semilocal.release._law import Expected, Law
 from semilocal.release._tree import NONE, Tree
 from semilocal.release._visitors import divided, population
 from tests.helpers.release_runs import run_of
@@ -52,3 +54,31 @@ def test_people_and_visitors_are_all_who_act_from_a_region() -> None:
     for doubt in (found.noise, found.common):
         assert (doubt[parts] > 0).all()
         assert (doubt[~parts] == 0).all()
+
+
+def test_later_estimates_take_visitors_for_people_who_live_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Oracle: every estimate is moved a little up and down, and people are expected again.
+
+    A visitor is in the trimmed half of a cell with a chance of one half. Planted: estimates are taken as they are.
+    """
+    _, run = run_of(2, seed=64, size=20_000)
+    tree, few_people = Tree.of(run.partition), Law.few_people
+    slopes: list[float] = []
+
+    def watched(law: Law, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Expected:
+        step = 0.1 * np.sqrt(noise)
+        up, down = (
+            few_people(law, moved, noise, most, depth=depth, fanout=fanout).mean
+            for moved in (estimate + step, estimate - step)
+        )
+        slopes.extend((up - down) / (2.0 * step))
+        return few_people(law, estimate, noise, most, depth=depth, fanout=fanout)
+
+    monkeypatch.setattr(Law, "few_people", watched)
+    found = population(tree)
+    parts = tree.is_part
+    expected = np.array(slopes[-np.count_nonzero(parts) :])  # of the last pass
+    assert len(expected) > 5
+    assert np.sort(found.mistaken[parts]) == pytest.approx(np.sort(0.5 * expected), rel=0.03, abs=0.005)
+    assert found.mistaken[parts].max() > 2.0 * found.mistaken[parts].min()
+    assert (found.mistaken[~parts] == 0).all()
