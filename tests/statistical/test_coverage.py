@@ -33,7 +33,7 @@ from tests.helpers.coverage import KINDS, Covered, boxes_of, coverage, rate
 pytestmark = pytest.mark.slow
 
 RUNS = 500
-COUNT_RUNS = 60
+COUNT_RUNS = 90
 WIDE = sl.Box((-10, -10), (10, 10))
 LOW, HIGH = 0.93, 0.98
 SIGMAS = 5.0

@@ -70,7 +70,7 @@ def shift_of(partition: Partition, f: BoundedFunction) -> Shift:
     doubt, depths = Doubt(found.law, 1), tree.depths[parts] - 1  # those of the cells that were trimmed
     for depth in range(int(depths.max()), -1, -1):
         doubt.add(depth, np.atleast_1d(found.common[parts] @ np.where(depths == depth, change, 0.0)))
-    middle = float(people @ change)
+    middle = float(people @ (mean[parts] - sent[parts]))
     return Shift(middle - float(found.unsure[parts] @ change), middle, float(variance.sum()) + float(doubt.variance[0]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,11 @@ from semilocal.errors import BudgetExceeded, InvalidInput
 from semilocal.protocol.partition import Partition, Trims
 from semilocal.protocol.plan import Plan, Release
 from semilocal.randomizer.values.mechanisms import best
-from semilocal.release import collected_mean, mean, values
+from semilocal.release import _shift, collected_mean, mean, values
 from semilocal.release._shift import shift_of
-from semilocal.release._tree import Tree
+from semilocal.release._tree import NONE, Tree
 from semilocal.release._visitors import population
+from semilocal.release._walk import Walk
 from semilocal.simulation.values import play_values
 from semilocal.testing import secrets_of, unit_box
 from tests.helpers.release_runs import crowded, run_of
@@ -114,6 +117,29 @@ def test_the_shift_is_what_the_people_of_trimmed_parts_would_have_said_otherwise
     assert moved.expected == pytest.approx(people * 0.5, rel=0.05)  # from 0.25 to 0.75, as the probes see it
     assert moved.likely == pytest.approx(surely * 0.5, rel=0.05)
     assert moved.variance > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"tree": "quad"}])
+def test_the_shift_is_what_counts_of_regions_and_trimmed_parts_say(options: dict[str, Any]) -> None:
+    """Several TRIMs on a path. Oracle: the people counted in every region and part, less those who act from there.
+
+    Planted: where later estimates have visitors, in place of where they were sent.
+    """
+    _, run = run_of(2, seed=38, size=20_000, **options)
+    tree = Tree.of(run.partition)
+    found = population(tree)
+    ends = np.flatnonzero(tree.children[:, 0] == NONE)
+    f = functions.coordinate(1)
+    places = f(_shift._places(run.task.hierarchy, tree.cells[ends])).reshape(len(ends), -1).mean(axis=1)
+    counted = Walk.of(tree, found).query(tree.boxes[ends])
+    acted = float(np.where(tree.is_region[ends], tree.acting[ends], 0.0) @ places)
+    assert run.partition.path_trims.max() > 2
+    assert (counted.value > 0).all()
+    moved = shift_of(run.partition, f)
+    assert moved.expected == pytest.approx(float(counted.fewer @ places) - acted)
+    assert moved.likely == pytest.approx(float(counted.value @ places) - acted)
+    plain = Walk.of(tree, found._replace(mistaken=np.zeros(len(tree.cells)))).query(tree.boxes[ends])
+    assert moved.likely != pytest.approx(float(plain.value @ places) - acted, rel=0.01)
 
 
 def test_the_mean_of_a_simulation_is_that_of_the_closing_its_devices_would_make() -> None:
