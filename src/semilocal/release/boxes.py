@@ -75,7 +75,8 @@ class CountAnswers(Answers):
     Attributes
     ----------
     value : float64[q]
-        Not negative. Public regions: trimmed parts hold no more people than are there with three chances in four.
+        Not negative. Public regions: as many people of trimmed parts as are there with three chances in four, part by
+        part from the root down; later parts are estimated with those of the earlier ones.
     stderr : float64[q]
         Noise of the reports, chance, and people who lie unevenly; 0 where the answer is exact.
     uncertain : bool
