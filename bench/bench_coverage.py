@@ -2,7 +2,7 @@
 
     python -m bench.bench_coverage [--trust nobody] [--runs 10] [--seed 90210] [--people 20000] [--k 20] [--delta 0.05]
                                    [--tree binary] [--data FOLDER] [--only NAME ...] [--snap STEP] [--rounding STEP]
-                                   [--means]
+                                   [--means] [--countries CODE ...]
 
 Ordinary boxes have sides of 1 to 15 % of each axis around a random person; the grid is 32 x 32, cells with 20 people or
 more; the others lie along edges of regions, and the last column has all of these together. Answers that are exact do
@@ -12,6 +12,8 @@ coordinates rounded to 0.01 degrees, and ``california_unrounded`` spreads them o
 the release about the former. --snap rounds all positions before they are counted; without --rounding the release looks
 for the step by itself, with --rounding 0 it takes none.
 
+--countries DE FR: places and people of these countries instead (bench/countries.py), none of which chose the model.
+
 --means: means of both coordinates, one call each with the defaults for k and delta. "Half width" is that of the
 interval over the root mean square of the errors: 2 if errors were normal and the interval told all.
 """
@@ -20,12 +22,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 import semilocal as sl
+from bench import countries
 from semilocal.arrays import Floats
 from semilocal.experiments.datasets.load import load
 from semilocal.pooled import PooledTask
@@ -41,7 +44,7 @@ FILES = (
     "brightkite_last_checkin",
 )  # fmt: skip
 
-Draw = Callable[[int, np.random.Generator], Floats]
+Draw = countries.Draw
 
 
 def ring(number: int, rng: np.random.Generator) -> Floats:
@@ -116,6 +119,19 @@ def mean_row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argp
     return f"| {name} | {epsilon:g} | {held.sum():.0f} of {len(held)} | {error:.4f} | {half.mean() / error:.1f} |"
 
 
+def populations(arguments: argparse.Namespace) -> Iterator[tuple[str, tuple[sl.Box, Draw]]]:
+    """What the table is about, with its names."""
+    if arguments.countries:
+        for name in (f"{code} {kind}" for code in arguments.countries for kind in ("places", "people")):
+            found = countries.population(name)
+            if found is not None:
+                yield name, found
+        return
+    for name in (*(FILES if arguments.data else ()), *SHAPES):
+        if not arguments.only or name in arguments.only:
+            yield name, SHAPES[name] if name in SHAPES else positions(name, arguments.data)
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -128,6 +144,9 @@ def main() -> int:
     parser.add_argument("--tree", choices=("binary", "quad"), default="binary", help="where nobody is trusted")
     parser.add_argument("--data", type=Path, help="folder of the real datasets")
     parser.add_argument("--only", nargs="*", help="names of populations")
+    parser.add_argument(
+        "--countries", nargs="*", metavar="CODE", help="people of these countries, in place of all others"
+    )
     parser.add_argument("--rounding", type=float, help="step that coordinates are known to be multiples of")
     parser.add_argument("--snap", type=float, help="round positions to multiples of a step before they are counted")
     parser.add_argument("--means", action="store_true", help="intervals of means instead")
@@ -137,11 +156,9 @@ def main() -> int:
     crowd = "" if arguments.means else crowd
     print(f"| N = {arguments.people:,}, trust = {arguments.trust}{crowd} | ε | {' | '.join(columns)} |")
     print("|---|---|" + "---|" * len(columns))
-    for name in (*(FILES if arguments.data else ()), *SHAPES):
-        if not arguments.only or name in arguments.only:
-            box, draw = SHAPES[name] if name in SHAPES else positions(name, arguments.data)
-            for epsilon in (1.0, 2.0):
-                print((mean_row if arguments.means else row)(name, box, draw, epsilon, arguments), flush=True)
+    for name, (box, draw) in populations(arguments):
+        for epsilon in (1.0, 2.0):
+            print((mean_row if arguments.means else row)(name, box, draw, epsilon, arguments), flush=True)
     return 0
 
 
