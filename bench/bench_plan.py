@@ -3,7 +3,8 @@
     python -m bench.bench_plan --data FOLDER [--plays 96] [--file-plays 24] [--people 20000] [--seed 31] [--only NAME]
 
 One row per setting: the forecast, and each file as a multiple of it: the error of a count, the margin of a mean (half
-its 95 % interval), the error of that mean, regions, their median crowd. Maps are scaled to the unit square.
+its 95 % interval), the error of that mean, regions, their median crowd, the share of people who are moved, rounds,
+bytes sent and received, and the size of a typical region. Maps are scaled to the unit square.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def places(name: str, folder: Path) -> Density:
 
 def numbers(plan: Forecast) -> tuple[float, ...]:
     """What is compared."""
-    return plan.count_error, plan.mean_margin, plan.mean_error, plan.regions, plan.crowd
+    errors = plan.count_error, plan.mean_margin, plan.mean_error
+    return *errors, plan.regions, plan.crowd, plan.moved, plan.rounds, plan.sent, plan.received, plan.area
 
 
 def main() -> int:
@@ -60,7 +62,8 @@ def main() -> int:
 
         guess = play(density_of("clustered", UNIT_SQUARE), arguments.plays)
         shares = ", ".join(f"{100 * share:.2f} %" for share in guess[:3])
-        cells = [f"{epsilon:g}, {delta:g}, {k}", f"{shares}, {guess[3]:.0f}, {guess[4]:.0f}"]
+        rest = ", ".join(f"{number:.3g}" for number in guess[3:])
+        cells = [f"{epsilon:g}, {delta:g}, {k}", f"{shares}, {rest}"]
         for name in names:
             real = play(places(name, arguments.data), arguments.file_plays)
             cells.append(", ".join(f"{found / told:.2f}" for found, told in zip(real, guess, strict=True)))

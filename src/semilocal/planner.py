@@ -44,8 +44,9 @@ DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
     "Errors depend on where people live. On seven files of real positions, three settings each, those of counts were\n"
     "0.9 to 1.8 times the forecast in 19 of 21 cases and 2.7 and 2.9 times in two; half intervals of means 0.7 to 1.6\n"
-    "times in 19, 0.5 and 0.6 times in two; errors of means 0.2 to 2.0 times. With a file of public positions of the\n"
-    "place itself (--density FILE) the forecast is that of the file."
+    "times in 19, 0.5 and 0.6 times in two; errors of means 0.2 to 2.0 times; shares of moved people 0.5 to 1.3 times;\n"
+    "sizes of typical regions 0.02 to 16 times the middle of the plays. With a file of public positions of the place\n"
+    "itself (--density FILE) the forecast is that of the file."
 )
 _PLAYS = 12
 _QUERIES = 400
@@ -86,9 +87,9 @@ class Forecast:
     count_error : float
         Mean error of a count as a share of the participants: boxes around a random participant, with sides of 1 to 15 %
         of the domain.
-    margin_range, count_range : tuple of float
-        The smallest and the largest ``mean_margin`` and ``count_error`` of the plays: how much they depend on where
-        people live.
+    area_range, margin_range, count_range : tuple of float
+        The smallest and the largest ``area``, ``mean_margin`` and ``count_error`` of the plays: how much they depend on
+        where people live.
     partition : Partition
         Of the first play, for a picture.
     """
@@ -109,6 +110,7 @@ class Forecast:
     mean_error: float
     function: str
     count_error: float
+    area_range: tuple[float, float]
     margin_range: tuple[float, float]
     count_range: tuple[float, float]
     partition: Partition
@@ -117,28 +119,39 @@ class Forecast:
 
     def lines(self) -> list[str]:
         """A table for a person."""
-        (low, high), (least, most) = self.margin_range, self.count_range
+        areas, margins, counted = (_between(ends) for ends in (self.area_range, self.margin_range, self.count_range))
         rows = [
             ("participants", f"{self.n}"),
             ("promise", promise(self.partition.task, participants=self.n).sentence()),
             ("regions", f"{self.regions:.0f}, median crowd {self.crowd:.0f}"),
-            ("typical region", f"{100 * self.area:.3g} % of the domain"),
-            ("share moved", f"{100 * self.moved:.2g} %"),
+            ("typical region", f"{areas} of the domain, by where people live"),
+            ("share moved", _percent(self.moved)),
             ("rounds", f"{self.rounds:.1f}"),
             ("bytes per device", f"{self.sent:.0f} sent, {self.received:.0f} received"),
             (
                 f"mean of {self.function}",
-                f"known to {100 * self.mean_margin:.2g} % of its range ({100 * low:.2g} to {100 * high:.2g} %), "
-                f"half the 95 % interval; error {100 * self.mean_error:.2g} %",
+                f"known to {_percent(self.mean_margin)} of its range ({margins}), half the 95 % interval; "
+                f"error {_percent(self.mean_error)}",
             ),
             (
                 "error of a count",
-                f"about {self.count_error * self.n:.0f} people, {100 * self.count_error:.2g} % of all "
-                f"({100 * least:.2g} to {100 * most:.2g} %), in boxes around people",
+                f"about {self.count_error * self.n:.0f} people, {_percent(self.count_error)} of all ({counted}), "
+                "in boxes around people",
             ),
         ]
         width = max(len(name) for name, _ in rows)
         return [f"{name:<{width}}  {text}" for name, text in rows]
+
+
+def _percent(share: float) -> str:
+    """A share to two digits."""
+    return f"{float(f'{100 * share:.2g}'):g} %"
+
+
+def _between(ends: tuple[float, float]) -> str:
+    """From the smallest to the largest share."""
+    low, high = map(_percent, ends)
+    return f"{low.removesuffix(' %')} to {high}"
 
 
 def density_of(name: str, box: Box) -> Density:
@@ -229,11 +242,13 @@ def forecast(
     found = np.array(rows, dtype=np.float64)
     regions, _, _, moved, rounds, sent, received, squared, error, _ = found.mean(axis=0).tolist()
     crowd, area, margin = np.median(found[:, [1, 2, -1]], axis=0).tolist()
-    (least, low), (most, high) = found[:, -2:].min(axis=0).tolist(), found[:, -2:].max(axis=0).tolist()
+    areas, counted, margins = (
+        (low, high) for low, high in np.stack([found.min(axis=0), found.max(axis=0)], axis=1)[[2, -2, -1]].tolist()
+    )
     return Forecast(
         n, float(epsilon), delta, k, task.epsilon_worst, regions, crowd, area, moved, rounds, sent, received,
         margin, math.sqrt(squared), "a coordinate" if function is None else function.name, error,
-        (low, high), (least, most), first,
+        areas, margins, counted, first,
     )  # fmt: skip
 
 

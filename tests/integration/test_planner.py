@@ -169,14 +169,14 @@ def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys: 
 
 def test_the_numbers_of_is_this_for_me_are_those_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "is-this-for-me.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([\d,]+) \| (\d+) \| ([\d.]+ %) \|$", page, flags=re.MULTILINE)
+    rows = re.findall(r"^\| ([\d,]+) \| (\d+) \| ([\d.]+ to [\d.]+ %) \|$", page, flags=re.MULTILINE)
     assert len(rows) == 3
     for people, regions, share in rows:
         words = ["--epsilon", "1", "--k", "50", "--bounds", "california"]
         assert command("plan", "--n", people.replace(",", ""), *words) == 0
         out = capsys.readouterr().out
         assert re.search(rf"^regions +{regions}, ", out, flags=re.MULTILINE)
-        assert re.search(rf"^typical region +{share} of the domain$", out, flags=re.MULTILINE)
+        assert re.search(rf"^typical region +{share} of the domain, by where people live$", out, flags=re.MULTILINE)
 
 
 def test_the_command_takes_public_positions_and_refuses_nonsense(
