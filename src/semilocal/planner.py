@@ -44,9 +44,9 @@ DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
     "Errors depend on where people live. On seven files of real positions, three settings each, those of counts were\n"
     "0.9 to 1.8 times the forecast in 19 of 21 cases and 2.7 and 2.9 times in two; half intervals of means 0.7 to 1.6\n"
-    "times in 19, 0.5 and 0.6 times in two; errors of means 0.2 to 2.0 times; shares of moved people 0.5 to 1.3 times;\n"
-    "sizes of typical regions 0.02 to 16 times the middle of the plays. With a file of public positions of the place\n"
-    "itself (--density FILE) the forecast is that of the file."
+    "times in 19, 0.5 and 0.6 times in two; errors of means 0.2 to 2.0 times; shares of moved people 0.5 to 1.3\n"
+    "times; sizes of typical regions 0.02 to 16 times the middle of the plays. With a file of public positions of the\n"
+    "place itself (--density FILE) the forecast is that of the file."
 )
 _PLAYS = 12
 _QUERIES = 400
