@@ -45,6 +45,7 @@ __all__ = [
     "is_number",
     "on_all_cores",
     "over_columns",
+    "plain",
     "require",
     "scale_words",
     "short_repr",
@@ -72,6 +73,11 @@ def is_integer(value: object) -> TypeGuard[int]:
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is an int or a float, and no bool; it may be infinite or NaN."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def plain(value: _Item) -> _Item:
+    """A number of NumPy as Python's own; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def require(good: bool, name: str, allowed: str, got: Any) -> None:

@@ -19,7 +19,20 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Floats, as_boxes, as_index, as_number, as_numbers, as_points, as_ranges, as_values, finite, shown
+from .arrays import (
+    Floats,
+    as_boxes,
+    as_index,
+    as_number,
+    as_numbers,
+    as_points,
+    as_ranges,
+    as_values,
+    finite,
+    is_integer,
+    plain,
+    shown,
+)
 from .errors import InvalidInput
 from .geometry.box import Box
 
@@ -67,7 +80,8 @@ def coordinate(axis: int) -> BoundedFunction:
     >>> latitude.range_over([[[4.0, 50.0], [5.0, 51.0]]]).tolist()
     [[50.0, 51.0]]
     """
-    if type(axis) is not int or axis < 0:
+    axis = plain(axis)
+    if not is_integer(axis) or axis < 0:
         raise InvalidInput(f"axis must be 0, 1, …, one of the axes of the domain; got {shown(axis)}")
     return _Coordinate(axis)
 

@@ -190,7 +190,8 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         if self.method == "quantize":
             return centres(boxes)
         rng = _generator(self.random_state)
-        rng = rng.spawn(1)[0] if isinstance(self.random_state, int) else rng  # draws other than the protocol's
+        if isinstance(self.random_state, int | np.integer):  # draws other than the protocol's
+            rng = rng.spawn(1)[0]
         return draws(boxes, self.partition_.task.box, epsilon=self.resample_epsilon, rng=rng)[0]
 
     def _domain(self, points: Floats) -> Box:

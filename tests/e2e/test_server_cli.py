@@ -145,6 +145,12 @@ def test_the_office_works_on_a_database_directly(tmp_path: Path, capsys: pytest.
     assert main(["campaign", "show", "walkers", *office]) == 2
     assert "2 campaigns match 'walkers'" in (err := capsys.readouterr().err)
     assert "give the beginning of its id" in err
+    assert main(["campaign", "list", *office]) == 0
+    shown = []
+    for line in capsys.readouterr().out.splitlines():
+        assert main(["campaign", "show", line.split()[0], *office]) == 0
+        shown.append(capsys.readouterr().out)
+    assert sum("label 'again'" in text for text in shown) == 1  # what tells the second from the first
 
 
 @pytest.mark.parametrize("words", ["campaign list", "campaign show x", "campaign start x", "results x --out ."])

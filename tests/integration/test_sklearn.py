@@ -197,6 +197,7 @@ def test_randomness_is_an_argument() -> None:
         )
 
     assert np.array_equal(release(1), release(1))
+    assert np.array_equal(release(1), release(np.int64(1)))
     assert np.array_equal(release(np.random.RandomState(1)), release(np.random.RandomState(1)))
     assert not np.array_equal(release(None), release(None))
     assert not np.array_equal(release(1), release(np.random.default_rng(2)))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 from urllib.parse import urlsplit
 
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from ..sharing.pair import PairTask
 
 __all__ = [
-    "Found", "NewServer", "Patience", "TaskUrl", "check_asked", "find_task", "own_value", "reach", "say", "server_of",
-    "warn_plain_http",
+    "Found", "NewServer", "Patience", "TaskUrl", "answering", "check_asked", "find_task", "own_value", "reach", "say",
+    "server_of", "warn_plain_http",
 ]  # fmt: skip
 
 
@@ -39,7 +41,14 @@ class Found(NamedTuple):
 FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
 
 TaskUrl = Annotated[Address, option(help="the task, https://server/tasks/ID, or a server with one open task")]
-Patience = Annotated[float, option(number(0), "S", "give up if the server does not answer for this many seconds")]
+Patience = Annotated[
+    float,
+    option(
+        number(0), "S",
+        "give up if the server does not answer for this many seconds before anything is sent; after that it is tried "
+        "for an hour",
+    ),
+]  # fmt: skip
 NewServer = Annotated[
     bool,
     option(
@@ -91,6 +100,28 @@ async def reach(server: str, *, patience: float) -> None:
             say(f"{server} does not answer ({reason}); trying again for {left:.0f} s")
             await asyncio.sleep(min(pause, left))
             pause = min(2 * pause, 5.0)
+
+
+@asynccontextmanager
+async def answering(server: str, *, patience: float) -> AsyncIterator[None]:
+    """Give up on what is before the server, or in its place, and answers something else: a portal, another site.
+
+    Raises
+    ------
+    Unreachable
+        If what is asked inside takes longer than the patience.
+    """
+    from ..errors import Unreachable
+
+    longest = max(patience, FIRST_ANSWER)
+    try:
+        async with asyncio.timeout(longest):
+            yield
+    except TimeoutError:
+        raise Unreachable(
+            f"{server} gave no answer of a semilocal server for {longest:g} s; check the address, or try later: "
+            "nothing has been sent"
+        ) from None
 
 
 async def find_task(channel: Channel, url: str) -> Found:

@@ -270,14 +270,18 @@ def run_job(
 
 
 def check_basemap(html: Path | None, basemap: Path | None) -> None:
-    """Refuse a base map that nothing is drawn on."""
-    if basemap is not None and html is None:
+    """Refuse a base map that nothing is drawn on, and one that cannot be read, before anything is written."""
+    if basemap is None:
+        return
+    if html is None:
         raise InvalidInput("--basemap: is drawn behind the map of --html; give both")
+    from ..io.coast import read_basemap
+
+    read_basemap(basemap)
 
 
 def write_map(job: Job, files: MapFiles, run: AnyRun | PooledCounts, result: CountsRelease | PooledCounts) -> list[str]:
     """Write the map of --html; the name of the file."""
-    check_basemap(files.html, files.basemap)
     if files.html is None:
         return []
     from ..page.single import write_html

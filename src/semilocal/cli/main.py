@@ -10,13 +10,14 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from io import TextIOWrapper
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TextIO
 
 from ..errors import MissingExtra, SemilocalError, printable
 from .exits import BAD_INPUT, DONE, STOPPED
 
-__all__ = ["COMMANDS", "main", "read_words"]
+__all__ = ["COMMANDS", "main", "read_words", "write_every_letter"]
 
 MOST_MESSAGE = 2000  # characters
 _VERSION = sys.modules["semilocal"].__version__  # loaded before any of its modules
@@ -46,10 +47,11 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return an exit code of ``exits.EXIT_CODES``. Errors are one line on stderr."""
+    write_every_letter(sys.stdout, sys.stderr)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # ours: each is for the person at the terminal
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _Warnings()
             if argv is None:
                 gc.disable()  # modules are not garbage: collecting would only cost time, now and at the end
                 call = read_words(sys.argv[1:])
@@ -71,6 +73,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return STOPPED
 
 
+def write_every_letter(*streams: TextIO) -> None:
+    """Let streams take every letter: files and pipes get UTF-8, a terminal a code for what it cannot show."""
+    for stream in streams:
+        if isinstance(stream, TextIOWrapper):  # a test or a notebook may have put something else there
+            if stream.isatty():
+                stream.reconfigure(errors="backslashreplace")
+            else:
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
 def read_words(words: Sequence[str]) -> Callable[[], Any]:
     """What the words ask for, ready to be called."""
     try:
@@ -87,5 +99,13 @@ def _refuse(message: str) -> int:
     return BAD_INPUT
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"semilocal: warning: {printable(str(message), most=MOST_MESSAGE)}", file=sys.stderr)
+class _Warnings:
+    """Shows each warning, and the same words once."""
+
+    def __init__(self) -> None:
+        self._shown: set[str] = set()
+
+    def __call__(self, message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in self._shown:
+            self._shown.add(str(message))
+            print(f"semilocal: warning: {printable(str(message), most=MOST_MESSAGE)}", file=sys.stderr)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ..io.coast import read_basemap
 from ..io.map_rows import Rows
 from ..io.plots import PICTURES, need_matplotlib, save_picture
 from ..io.regions import AnyPartition
@@ -55,8 +54,6 @@ class Drawings:
         if self.plot is not None:
             need_matplotlib()
         check_basemap(self.html, self.basemap)
-        if self.basemap is not None:
-            read_basemap(self.basemap)
         return {"--plot": (self.plot, PICTURES), "--html": (self.html, HTML)}
 
     def draw(self, partition: AnyPartition) -> None:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, as_floats, cut_repr, shown
+from ..arrays import Flags, Floats, as_floats, cut_repr, is_integer, plain, shown
 from ..errors import InvalidInput, OutsideDomain, is_plain, printable
 from .mistakes import mistake_words
 
@@ -180,7 +180,8 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         >>> Box((0,), (1,)).grid([2]).tolist()
         [[[0.0], [0.5]], [[0.5], [1.0]]]
         """
-        whole = all(isinstance(part, int) for part in _sequence(parts, "parts"))
+        parts = tuple(map(plain, _sequence(parts, "parts")))
+        whole = all(is_integer(part) for part in parts)
         if not whole or len(parts) != self.dimensions or min(parts) < 1:
             got = tuple(parts) if whole else shown(parts)  # other numbers may be positions
             raise InvalidInput(f"a grid has {self.dimensions} positive whole numbers, one per axis; got {got}")

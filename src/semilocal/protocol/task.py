@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..arrays import is_integer, is_number, require, shown
+from ..arrays import is_integer, is_number, plain, require, shown
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.sides import at_least, is_geographic, lengths_words, side_unit
@@ -257,6 +257,9 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         >>> task.epsilon, task.epsilon_worst
         (1.0, 17.0)
         """
+        epsilon, delta, tau, max_visitors = plain(epsilon), plain(delta), plain(tau), plain(max_visitors)
+        k, max_trims, max_depth, max_rounds = plain(k), plain(max_trims), plain(max_depth), plain(max_rounds)
+        quorum, window, tolerate_liars = plain(quorum), plain(window), plain(tolerate_liars)
         if hierarchy is None:
             require(isinstance(box, Box), "box", "a semilocal.Box", box)
             assert box is not None

@@ -108,4 +108,5 @@ def _media_type_of(path: str) -> str:
 def _no_answer(address: str, status: int, kind: str) -> str:
     if 300 <= status < 400:
         return f"{address} answered with a redirect ({status}), which is not followed; give the address itself"
-    return f"{address} answered {status} with {printable(kind, most=60)}: no semilocal server, or something before it"
+    kind = printable(kind, most=60) or "no media type"
+    return f"{address} answered {status} with {kind}: no semilocal server, or something before it"

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,47 @@ def test_a_server_that_does_not_answer_is_tried_visibly_and_given_up(
         assert "did not answer for 1 s" in err.splitlines()[-1]
         assert "nothing has been sent" in err
     assert not (tmp_path / "vault").exists()
+
+
+@pytest.fixture
+def other_site() -> Iterator[str]:
+    """Another web server: every page is not found."""
+    site = ThreadingHTTPServer(("127.0.0.1", 0), NotFound)
+    thread = threading.Thread(target=site.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{site.server_address[1]}"
+    site.shutdown()
+    site.server_close()
+    thread.join()
+
+
+class NotFound(BaseHTTPRequestHandler):
+    """404 for everything, as a portal or a wrong address."""
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("path", ["", f"/tasks/{'ab' * 32}"])
+def test_another_site_is_given_up_as_well(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    other_site: str,
+    points: Path,
+    tmp_path: Path,
+    path: str,
+) -> None:
+    monkeypatch.setattr(devices, "FIRST_ANSWER", 0.3)
+    for words in commands(other_site + path, points, tmp_path / "vault"):
+        code, out, err = run(capsys, *words, "--patience", "1")
+        assert code == 2
+        assert out == ""
+        assert "does not answer (status 404" in err.splitlines()[0]
+        assert f"{other_site} gave no answer of a semilocal server for 1 s" in err.splitlines()[-1]
+        assert "nothing has been sent" in err
 
 
 def test_silence_is_spoken_of_within_three_seconds() -> None:

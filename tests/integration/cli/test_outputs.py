@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -181,3 +183,40 @@ def test_columns_in_the_wrong_order_for_a_place_are_named(capsys: pytest.Capture
     assert "the axes are swapped: --bounds world has longitude first" in refused(
         capsys, *words, "--x", "lat", "--y", "lon"
     )
+
+
+@pytest.mark.parametrize("job", ["partition", "counts"])
+@pytest.mark.parametrize(
+    ("html", "content", "reason"),
+    [(False, "", "give both"), (True, "{", "is not GeoJSON"), (True, None, "No such file")],
+)
+def test_a_base_map_is_checked_before_anything_is_written(
+    capsys: pytest.CaptureFixture[str], table: Path, job: str, html: bool, content: str | None, reason: str
+) -> None:
+    basemap = table.with_name("base.geojson")
+    if content is not None:
+        basemap.write_text(content)
+    before = sorted(os.listdir(table.parent))
+    words = [job, table, *UNIT, *COMMON, *JOBS[job], table.with_name("out.csv"), "--basemap", basemap]
+    words += ["--transcript", table.with_name("out.slt")]
+    words += ["--html", table.with_name("out.html")] if html else []
+    assert reason in refused(capsys, *words)
+    assert sorted(os.listdir(table.parent)) == before
+
+
+def test_a_stream_that_knows_few_letters_gets_the_names_of_queries(table: Path) -> None:
+    queries = table.with_name("q.csv")
+    queries.write_text("x0,y0,x1,y1,name\n0,0,1,1,Zürich\n", encoding="utf-8")
+    words = ["counts", table, *UNIT, *COMMON, "--queries", queries]
+    plain = {**os.environ, "PYTHONIOENCODING": "ascii"}  # as where the locale is C, or a page of another alphabet
+    done = subprocess.run([sys.executable, "-m", "semilocal", *map(str, words)], env=plain, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert [row["name"] for row in csv.DictReader(io.StringIO(done.stdout.decode("utf-8")))] == ["Zürich"]
+
+
+def test_the_same_warning_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(
+        capsys, "plan", "--n", "10", "--k", "50", "--bounds", "new-york", "--epsilon", "2", "--plays", "3"
+    )
+    assert code == 0
+    assert err.count("fewer than k = 50") == 1

@@ -57,6 +57,8 @@ def test_with_more_rows_the_promise_is_scaled(capsys: pytest.CaptureFixture[str]
     assert "One person may have 2 rows" in said
     assert f"{2 * PEOPLE:,} participants" not in said
     assert (f"{2 * PEOPLE:,} rows" in said) == (job in ("partition", "mean"))
+    assert ("Counts are of rows: one person may be in them 2 times." in said) == (job == "counts")
+    assert "Counts are of rows" not in "".join(run(capsys, *words, "1")[1:])
 
 
 @pytest.mark.parametrize("engine", ["memory", "arrow"])

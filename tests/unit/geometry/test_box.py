@@ -192,6 +192,12 @@ def test_positions_in_the_place_of_parts_or_names_are_not_printed(points: Any) -
         assert "0.8125" not in str(caught.value)
 
 
+def test_parts_of_a_grid_may_be_integers_of_numpy() -> None:
+    box = Box((0, 0), (1, 1))
+    parts: Any = np.array([2, 3])
+    assert np.array_equal(box.grid(parts), box.grid([2, 3]))
+
+
 def test_parts_of_a_grid_are_one_per_axis() -> None:
     with pytest.raises(InvalidInput, match="one value per axis; got 4"):
         SQUARE.grid(4)  # type: ignore[arg-type]

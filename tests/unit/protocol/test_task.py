@@ -237,6 +237,20 @@ def test_numbers_of_other_types_give_the_same_bytes_or_are_refused() -> None:
     assert build(epsilon=1).id == build(epsilon=1.0).id
 
 
+def test_build_takes_numbers_of_numpy_as_its_own() -> None:
+    """A search over np.arange gives them; an integer of NumPy was refused with "must be an integer"."""
+    whole: dict[str, Any] = {"k": 30, "max_trims": 3, "max_depth": 20, "max_rounds": 9, "tolerate_liars": 1}
+    real: dict[str, Any] = {"epsilon": 1.0, "delta": 2.0**-20, "tau": 0.25, "quorum": 0.5}
+    box = Box((0, 0), (1, 1))
+    given: dict[str, Any] = {name: np.int64(value) for name, value in whole.items()}
+    given |= {name: np.float32(value) for name, value in real.items()}
+    task = Task.build(box, **given)
+    assert encode(task) == encode(Task.build(box, **whole, **real))
+    assert type(task.k) is int
+    with pytest.raises(InvalidInput, match="k must be an integer"):
+        Task.build(box, epsilon=1.0, delta=1e-6, k=np.True_)  # type: ignore[arg-type]
+
+
 def test_the_id_changes_with_every_field() -> None:
     task = build()
     other: dict[str, Any] = {

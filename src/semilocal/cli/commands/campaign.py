@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from cyclopts import App
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, printable
 from ...io.progress import duration
 from ...io.trees import read_tree
 from ...protocol.messages import decode
 from ...protocol.policy import Policy, refusals, stops_early
 from ...protocol.task import Task
+from ...sharing.kinds import is_pair_task
 from .. import pairs, server
 from ..admin_client import AdminClient
 from ..arguments import parse_box, parse_release
@@ -28,7 +29,7 @@ from .join import DEFAULT_MAX_EPSILON
 if TYPE_CHECKING:
     from ...service.campaign import Campaign
 
-__all__ = ["app", "describe_state"]
+__all__ = ["app", "describe_state", "label_of"]
 
 app = App(name="campaign", help_format="markdown")
 
@@ -126,6 +127,15 @@ def describe_state(state: CampaignState | PairState) -> str:
     return "; ".join([*parts, enrolled])
 
 
+def label_of(task: bytes) -> str:
+    """What tells a repeated collection from the one before; empty if it has no label."""
+    if is_pair_task(task):
+        from ...sharing.pair import PairTask
+
+        return PairTask.from_bytes(task).pooled.label
+    return decode(task, Task).label
+
+
 @app.command(name="list")
 def run_list(*, office: server.Office = server.Office()) -> int:
     """All campaigns."""
@@ -150,8 +160,9 @@ def show(campaign: server.Campaign, /, *, json: bool = False, office: server.Off
         if json:
             print(formats.dumps(msgspec.to_builtins(state), indent=2))
             return DONE
+        label = label_of(client.task(task))
         print(describe_state(state))
-        print(f"task {task}")
+        print(f"task {task}" + (f", label {printable(label)!r}" if label else ""))
         print(client.statement(task))
     return DONE
 

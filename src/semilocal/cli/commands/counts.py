@@ -85,6 +85,7 @@ def run(
     """
     if not asked.asked and not (job.data.bounds or "").lower().endswith(".json"):
         raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
+    jobs.check_basemap(files.html, files.basemap)
     outputs = {"--out": (out, jobs.REGIONS), "--html": (files.html, jobs.HTML)}
     return jobs.run_job(
         "counts", file, job, lambda job: _counts(job, asked, out, files), outputs=outputs,
@@ -101,6 +102,8 @@ def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFile
     found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
     found["uncertain"] = answers.uncertain
     words = [f"{len(queries):,} queries over {len(result.partition):,} regions"]
+    if job.counted_in == "rows":
+        words.append(f"Counts are of rows: one person may be in them {job.options.people.rows_per_user} times.")
     if answers.uncertain:
         words.append("Some participants may have been moved into a neighbouring region; the intervals allow for that.")
     with job.options.output.step("writing"):

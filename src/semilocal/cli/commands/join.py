@@ -21,7 +21,19 @@ from ...protocol.plan import Plan
 from ...protocol.policy import MAX_DELTA, MAX_EXPOSURE, MIN_K, Policy, check_task
 from ...protocol.task import Task
 from ..arguments import describe_position, number, parse_position, whole
-from ..devices import Found, NewServer, Patience, TaskUrl, find_task, own_value, reach, say, server_of, warn_plain_http
+from ..devices import (
+    Found,
+    NewServer,
+    Patience,
+    TaskUrl,
+    answering,
+    find_task,
+    own_value,
+    reach,
+    say,
+    server_of,
+    warn_plain_http,
+)
 from ..exits import DONE, FOUND
 from ..hidden import HIDDEN_HELP, read_hidden
 from ..options import FILE, group, option
@@ -140,7 +152,8 @@ async def _follow(asked: _Request, place: Path) -> int:
     async with new_client(connections=4) as client:
         connect = Channels(lambda origin: client, notify=say)
         if asked.options.dry_run:
-            found = await find_task(connect(server), asked.url)
+            async with answering(server, patience=asked.options.patience):
+                found = await find_task(connect(server), asked.url)
             print(await _shown(asked, found, connect, server))
             if refused := _refused(asked.options, found, place):
                 print(f"With these limits your device would refuse, and send none of it: {refused}.")
@@ -165,7 +178,8 @@ async def _shown(asked: _Request, found: Found, connect: Channels, server: str) 
     for operator in (task.leader, task.helper):
         warn_plain_http(operator.origin)
         await reach(operator.origin, patience=asked.options.patience)
-    pair = await fetch_both(name, server, connect)
+    async with answering(f"{task.leader.origin} or {task.helper.origin}", patience=asked.options.patience):
+        pair = await fetch_both(name, server, connect)
     return preview(pair, _position(asked, pair))
 
 
@@ -178,7 +192,8 @@ async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -
     if url.rstrip("/") == server:
         joined = [f"{server}/tasks/{entry.task_id.hex()}" for entry in running]
         url = joined[0] if len(joined) == 1 else stored_url(vault, server) or url
-    found = await find_task(connect(server), url)
+    async with answering(server, patience=asked.options.patience):
+        found = await find_task(connect(server), url)
     name, task, _ = found
     task_id = bytes.fromhex(name)
     if vault.contents.membership(task_id) is None and vault.contents.upload(task_id) is None:

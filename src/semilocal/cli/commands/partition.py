@@ -37,6 +37,7 @@ def run(
     plot
         draw the regions: .png, .svg or .pdf
     """
+    jobs.check_basemap(files.html, files.basemap)
     if plot is not None:
         need_matplotlib()
     outputs = {

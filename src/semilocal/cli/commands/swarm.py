@@ -20,7 +20,7 @@ from ...io.positions import fit, read_for_box
 from ...protocol.participant import Policy
 from ...protocol.task import Task
 from ..arguments import number, whole
-from ..devices import NewServer, Patience, TaskUrl, check_asked, find_task, reach, say, server_of
+from ..devices import NewServer, Patience, TaskUrl, answering, check_asked, find_task, reach, say, server_of
 from ..exits import DONE, FOUND
 from ..options import ExistingFile, Seed, group, option
 from ..people import People, chosen_rows, person_labels
@@ -110,7 +110,8 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     await reach(server, patience=args.patience)
     connect = Channels(LeanWire, at_once=AT_ONCE, notify=say)
     try:
-        found = await find_task(connect(server), url)
+        async with answering(server, patience=args.patience):
+            found = await find_task(connect(server), url)
         name, task, _ = found
         check_asked(found, given=args.value is not None)
         points, values = _positions(args, people, task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -31,5 +32,5 @@ def run(url: Address, campaign: str, /, *, out: Annotated[Path, FILE] = Path("tr
     rounds = save_transcript(url, campaign, out)
     data = out.read_bytes()
     what = "published by two servers" if is_signed_tree(data) else f"{rounds} closed rounds"
-    print(f"{out}: {what}, {len(data)} bytes. Check it: semilocal verify {out}")
+    print(f"{out}: {what}, {len(data)} bytes. Check it: semilocal verify {shlex.quote(str(out))}")
     return DONE

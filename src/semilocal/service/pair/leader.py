@@ -26,7 +26,7 @@ from ...sharing.wire import (
     join_ids,
 )
 from ..stores.pairs import PairTables
-from .live import CLOSE, LivePair, build_play
+from .live import CLOSE, HELPER_ANSWERS, LivePair, build_play
 from .play import NO_BUCKET, Play
 from .work import OwnWorkers
 
@@ -79,7 +79,7 @@ class Leader:
         return await self._count(live, signing_secret)
 
     async def _propose(self, live: LivePair, *, now: float) -> bool:
-        live.waits_for = live.waits_for or "the helper's answer to the proposal"
+        live.waits_for = live.waits_for or HELPER_ANSWERS
         answer = ProposalAnswer.from_bytes(
             await self._send(live, "propose", Proposal(live.row.name, live.body).to_bytes())
         )

@@ -23,9 +23,10 @@ from .keys import PairSecrets
 from .play import Play
 from .work import OwnWorkers
 
-__all__ = ["CLOSE", "LivePair", "build_play"]
+__all__ = ["CLOSE", "HELPER_ANSWERS", "LivePair", "build_play"]
 
 CLOSE = "close"
+HELPER_ANSWERS = "the helper's answer to the proposal"
 
 
 class LivePair:

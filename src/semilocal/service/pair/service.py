@@ -33,7 +33,7 @@ from .form import PairForm, PairSettings
 from .helper import answer_close, answer_forward, answer_step
 from .keys import PairSecrets
 from .leader import Leader
-from .live import LivePair
+from .live import HELPER_ANSWERS, LivePair
 from .peer import Peer
 from .uploads import REASONS, IncomingUpload, UploadStore
 from .work import OwnWorkers
@@ -327,6 +327,7 @@ class PairService:
             raise InvalidInput("another pair has just got this sealing key; create the pair again")
         if live.role == "helper":
             await self._read(self._tables.move, live.task, "confirming", "open")
+        live.waits_for = HELPER_ANSWERS  # no longer for this operator
         log.info("pair %r (%s): confirmed", row.name, live.task.hex()[:12])
         return await self.refresh(live)
 

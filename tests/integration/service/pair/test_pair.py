@@ -141,6 +141,7 @@ def test_uploads_begin_when_both_operators_have_confirmed(stores: Stores) -> Non
         assert token_of(await servers.put(pair, some_upload(pair))) == "not-open-yet"
         assert token_of(await servers.start(pair)) == "not-confirmed"
         await servers.leader.post(f"{base}/confirm", headers=ADMIN)
+        assert "City of Ay" not in (await servers.state(pair))["waits_for"]  # it has just confirmed
         await servers.tick()
         assert (await servers.state(pair))["phase"] == "open"
         assert (await servers.put(pair, some_upload(pair))).status_code == 201
