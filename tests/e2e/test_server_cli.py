@@ -14,6 +14,7 @@ import httpx2
 import pytest
 
 from semilocal import Task
+from semilocal.cli.commands import results
 from semilocal.cli.main import main
 from semilocal.protocol.messages import decode
 from semilocal.protocol.plan import Plan
@@ -31,7 +32,9 @@ CREATE = [
 ]  # fmt: skip
 
 
-def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_campaign_from_the_command_line_to_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
     server.start()
     office = ["--url", server.url, "--admin-token", ADMIN_TOKEN]
@@ -69,8 +72,12 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
         assert main(["campaign", "show", "walkers", *office]) == 0
         assert "Not protected: Regions, crowds" in capsys.readouterr().out
         folder = tmp_path / "out"
-        assert main(["results", "walkers", "--out", str(folder), *office]) == 0
-        assert "epsilon = 2 for any two positions inside a participant's published region" in capsys.readouterr().out
+        with monkeypatch.context() as patched:
+            patched.setattr(results, "trim_limit_advice", lambda task, rounds: f"k = {task.k}, {len(rounds)} rounds")
+            assert main(["results", "walkers", "--out", str(folder), *office]) == 0
+        out, err = capsys.readouterr()
+        assert "epsilon = 2 for any two positions inside a participant's published region" in out
+        assert re.search(r"k = 5, \d+ rounds", err)  # the advice is that about the campaign's own rounds
         document = json.loads((folder / "results.json").read_text())
         assert sum(region["crowd"] for region in document["regions"]) == 60
         drawn = json.loads((folder / "regions.geojson").read_text())

@@ -263,7 +263,7 @@ def run_job(
                 "write .csv"
             )
     outcome = work(job)
-    if isinstance(outcome.run, AnyRun) and (advice := trim_limit_advice(outcome.run)):
+    if isinstance(outcome.run, AnyRun) and (advice := trim_limit_advice(outcome.run.task, outcome.run.rounds)):
         warnings.warn(advice, UserWarning, stacklevel=2)
     tell(command, options, outcome)
     return DONE

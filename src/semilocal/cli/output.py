@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,8 @@ from ..accounting import Ledger
 from ..pooled.loss import guarantee
 from ..protocol.promise import Guarantee
 from ..protocol.promise_words import FROM_DATA
-from ..protocol.rule import decide
+from ..protocol.rule import PlayedRound, decide
+from ..protocol.task import Task
 from ..release.pooled_counts import PooledCounts
 from ..release.pooled_mean import PooledMean
 from ..release.pooled_points import PooledPoints
@@ -111,16 +113,11 @@ def _promise(
     return run.guarantee  # the noise already grew with the rows per person
 
 
-def trim_limit_advice(run: AnyRun) -> str:
+def trim_limit_advice(task: Task, rounds: Sequence[PlayedRound]) -> str:
     """What to do if the limit of TRIM verdicts stopped a path; empty if it stopped none. From public tallies alone."""
-    task = run.task
-    if task.rule != "trim" or not run.rounds:
-        return ""
-    limited = set(run.partition.cells[run.partition.path_trims >= task.max_trims].tolist())
     stopped = 0
-    for played in run.rounds[: task.max_rounds]:
-        rows = np.flatnonzero([cell in limited for cell in played.cells.tolist()])
-        rows = rows[~played.kept[rows].any(axis=1)]
+    for played in rounds[: task.max_rounds] if task.rule == "trim" else ():
+        rows = np.flatnonzero((played.frontier.trims >= task.max_trims) & ~played.kept.any(axis=1))
         if len(rows):
             one_more = np.full(len(rows), task.max_trims - 1, dtype=np.int64)
             frontier = played.frontier.rows(rows)._replace(trims=one_more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ from ..answers import answer_columns, write_answers
 from ..exits import DONE
 from ..jobs import REGIONS
 from ..options import option
+from ..output import trim_limit_advice
 from ..result_maps import Drawings
 from .counts import QueryOptions, queries_of
 
@@ -65,28 +67,28 @@ def run(
         if is_pair_task(definition):
             _pair(client, task, queries, out, maps)
             return DONE
-        if asked or maps.asked:
-            _draw_and_count(client, task, decode(definition, Task), queries, out, maps)
+        document, found = client.results(task)  # refuses unless the campaign is finished
+        closed = _closings(client, task, found)
+        curator = Curator.replay(decode(definition, Task), closed)
+        if advice := trim_limit_advice(curator.task, curator.rounds):
+            warnings.warn(advice, UserWarning, stacklevel=2)
+        if maps.html is not None:
+            _map(client, task, curator, found, maps)
+        if asked or maps.plot is not None:
+            partition = Partition.from_closings(curator.task, closed)
+            maps.draw(partition)
+            if asked:
+                _count(counts(partition), queries, out, client.statement(task))
         if not asked and out is not None:
-            _write(client, task, out)
+            _write(client, task, document, found, out)
     return DONE
 
 
-def _draw_and_count(
-    client: AdminClient, task: str, definition: Task, queries: QueryOptions, out: Path | None, maps: Drawings
-) -> None:
-    """Everything that needs the regions of a campaign in rounds; they come from its closings."""
-    _, found = client.results(task)  # refuses unless the campaign is finished
+def _closings(client: AdminClient, task: str, found: Results) -> list[Closed]:
+    """Those of the rounds that made the regions; rounds of values follow them."""
     values = sum(release.kind in ("mean", "values") for release in found.releases)
     closings = client.closings(task)
-    closed = [decode(data, Closed) for data in closings[: len(closings) - values]]
-    if maps.html is not None:
-        _map(client, task, Curator.replay(definition, closed), found, maps)
-    if queries.asked or maps.plot is not None:
-        partition = Partition.from_closings(definition, closed)
-        maps.draw(partition)
-        if queries.asked:
-            _count(counts(partition), queries, out, client.statement(task))
+    return [decode(data, Closed) for data in closings[: len(closings) - values]]
 
 
 def _map(client: AdminClient, task: str, curator: Curator, found: Results, maps: Drawings) -> None:
@@ -144,8 +146,8 @@ def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | N
     print(table, end="")
 
 
-def _write(client: AdminClient, task: str, folder: Path) -> None:
-    (document, found), drawn = client.results(task), client.geojson(task)
+def _write(client: AdminClient, task: str, document: object, found: Results, folder: Path) -> None:
+    drawn = client.geojson(task)
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         "results.json": json.dumps(document, indent=2) + "\n",
