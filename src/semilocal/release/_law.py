@@ -33,11 +33,11 @@ import numpy as np
 from ..arrays import Floats, Integers
 from .spread import Spread
 
-__all__ = ["GROWTHS", "LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Doubt", "Expected", "Law", "learn"]
+__all__ = ["GROWTHS", "LEVELS", "MIDDLES", "UNKNOWN", "WHOLE", "WIDTHS", "Doubt", "Expected", "Law", "learn"]
 
 _HALF = 40  # bins for shares below one half, and as many above; the smaller the share, the narrower
 _FAR = 5.0  # an estimate so many standard errors outside says no more than a nearer one
-_WHOLE = 1 / 12  # variance of a number of people that stands for whole ones
+WHOLE = 1 / 12  # variance of a number of people that stands for whole ones
 _MOST_CELLS = 1 << 11  # evenly taken: thousands of divisions say as much as all
 _AT_ONCE = 1 << 12  # parts; each takes some kilobytes
 _UNLIKELY = 1e-3  # values that are less likely may be left out
@@ -61,7 +61,7 @@ class Expected(NamedTuple):
         and nearly the same at neighbouring depths, so that it adds up where chance averages out (:class:`Doubt`).
     surely
         So many or more are there with three chances in four: best if people where nobody is are thrice as bad as people
-        left out.
+        left out. Never more than the mean.
     """
 
     mean: Floats
@@ -122,7 +122,7 @@ class Law(NamedTuple):
         share = (edges[1:] + edges[:-1]) / 2.0
         people = size[:, None] * share
         luck = people * (1.0 - share)  # the variance of the people, given their share
-        trust = luck / (luck + noise[:, None] + _WHOLE)
+        trust = luck / (luck + noise[:, None] + WHOLE)
         mean = np.maximum(people + trust * (estimate[:, None] - people), 0.0)
         square = mean**2 + luck * (1.0 - trust)
         likely = chance > _UNLIKELY
@@ -137,7 +137,8 @@ class Law(NamedTuple):
         variance = np.maximum((squares - means**2) @ weight, 0.0)
         common = np.sqrt((means - middle[:, None]) ** 2 @ weight)
         chances = _gathered(levels, weight @ laws)
-        return Expected(middle, variance, common, size * _quantile(kernel * (chances @ masses)))
+        surely = size * _quantile(kernel * (chances @ masses))
+        return Expected(middle, variance, common, np.minimum(surely, middle))
 
     def row(self, depth: Integers | int) -> Integers:
         """Which row of the arrays a depth has."""
@@ -278,7 +279,7 @@ def _kernel(people: Floats, estimate: Floats, noise: Floats) -> Floats:
     """How likely an estimate is for shares in each bin, up to a factor for each cell: float64[m, bins]."""
     from scipy.special import ndtr  # loaded at first use: it takes a while
 
-    error, edges = np.sqrt(noise + _WHOLE), _edges()
+    error, edges = np.sqrt(noise + WHOLE), _edges()
     near = np.clip(estimate, -_FAR * error, people + _FAR * error)
     expected = people[:, None] * edges
     away = (expected - near[:, None]) / np.sqrt(expected * (1.0 - edges) + (error**2)[:, None])

@@ -73,6 +73,19 @@ def test_absurd_estimates_stay_finite_and_inside_the_cell() -> None:
         assert (found.surely <= 10).all()
 
 
+def test_no_more_are_surely_there_than_expected() -> None:
+    """An estimate that is all but exact, of a part that is much emptier than the law says.
+
+    Planted: a quantile of the shares that are likely, which are those of the law where the law is narrow.
+    """
+    for people in (20.0, 500.0, 1e9):
+        estimate = people * np.array([-0.1, 0.0, 0.01, 0.1, 0.4])
+        found = certain(0.25, 6.0).few_people(estimate, np.full(5, 1e-6), np.full(5, people), depth=0, fanout=2)
+        assert found.mean == pytest.approx(np.maximum(estimate, 0.0), abs=0.02 * people + 0.3)
+        assert (found.surely <= found.mean).all()
+        assert (found.surely >= 0).all()
+
+
 def test_many_parts_are_answered_like_few() -> None:
     rng = np.random.default_rng(70)
     some = rng.normal(0.0, 50.0, 5_000), rng.uniform(100.0, 900.0, 5_000), rng.uniform(200.0, 900.0, 5_000)
