@@ -92,14 +92,16 @@ class Law(NamedTuple):
 
     def spread(self, depths: Integers, people: Floats, fanout: int) -> Spread:
         """How unevenly cells of these depths, int64[m], with so many people divide, on average over possible laws."""
-        levels = np.tensordot(self.chance, _mixtures(), 2)[self.row(depths)]
+        levels, rows = np.tensordot(self.chance, _mixtures(), 2), self.row(depths)
         together = (np.exp2(LEVELS) + 1.0) / (fanout * np.exp2(LEVELS) + 1.0)
-        mean = (levels * together[self.levels(people, depths)]).sum(axis=1)
+        # Few different steps, whatever the number of cells.
+        steps, which = np.unique(_steps(_doublings(people) - self.typical[rows], self.growth), return_inverse=True)
+        mean = (levels @ together[_grown(steps)].T)[rows, which]
         return Spread(np.clip(mean, 1.0 / fanout, 1.0), fanout)
 
     def levels(self, people: Floats, depth: Integers | int) -> Integers:
         """Which level cells with so many people have for every level of typical ones: int64[m, levels]."""
-        return _grown(_doublings(people) - self.typical[self.row(depth)], self.growth)
+        return _grown(_steps(_doublings(people) - self.typical[self.row(depth)], self.growth))
 
     def few_people(self, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Expected:
         """How many people a child of cells has, given a noisy estimate.
@@ -203,7 +205,7 @@ def learn(depths: Integers, people: Floats, estimates: Floats, noise: Floats) ->
     for growth in GROWTHS.tolist():
         logs = np.zeros((deepest + 1, len(mixtures)))
         for cells, likelihood in likelihoods:
-            levels = _grown(sizes[cells] - typical[depths[cells]], growth)
+            levels = _grown(_steps(sizes[cells] - typical[depths[cells]], growth))
             found = np.take_along_axis(likelihood, levels, axis=1) @ mixtures.T
             np.add.at(logs, depths[cells], step * np.log(np.maximum(found, np.finfo(float).tiny)))
         chance, alike, evidence = _chain(logs.reshape(-1, len(WIDTHS), len(MIDDLES)))
@@ -224,9 +226,13 @@ def _typical(depths: Integers, sizes: Floats) -> Floats:
     return np.interp(np.arange(len(number)), known, (np.bincount(depths, sizes)[known] / number[known]))
 
 
-def _grown(doublings: Floats, growth: float) -> Integers:
-    """Which level each one becomes in cells with more people by so many doublings, float64[m]: int64[m, levels]."""
-    steps = np.rint(growth * doublings / (LEVELS[1] - LEVELS[0])).astype(np.int64)
+def _steps(doublings: Floats, growth: float) -> Integers:
+    """By how many levels cells are higher that have more people by so many doublings: int64[m]."""
+    return np.asarray(np.rint(growth * doublings / (LEVELS[1] - LEVELS[0])).astype(np.int64))
+
+
+def _grown(steps: Integers) -> Integers:
+    """Which level each one becomes in cells that are so much higher, int64[m]: int64[m, levels]."""
     return np.asarray(np.clip(np.arange(len(LEVELS)) + steps[:, None], 0, len(LEVELS) - 1))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -117,6 +119,21 @@ def test_cells_with_more_people_divide_more_evenly_by_the_growth(fanout: int) ->
         assert found == pytest.approx(np.array(same.few_people(*estimate, depth=0, fanout=fanout)))
     together = np.asarray(law.spread(np.zeros(3, dtype=np.int64), people, fanout).together)
     assert (np.diff(together) < 0).all()
+
+
+def test_many_cells_are_as_uneven_as_each_alone_and_take_little_memory() -> None:
+    """A map may have millions of regions: some numbers for each. Planted: every level of every cell, 900 bytes."""
+    rng, number = np.random.default_rng(77), 100_000
+    law = certain(1.5, -1.0, 3.0, growth=0.75, typical=100.0)
+    depths, people = rng.integers(0, 4, number), np.exp2(rng.uniform(-2, 20, number))
+    tracemalloc.start()
+    together = np.asarray(law.spread(depths, people, 4).together)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150 * number
+    for row in range(20):
+        alone = law.spread(depths[row : row + 1], people[row : row + 1], 4).together
+        assert together[row] == pytest.approx(np.asarray(alone)[0])
 
 
 def test_cells_with_hardly_anybody_stay_inside_the_levels() -> None:
