@@ -33,14 +33,15 @@ import numpy as np
 from ..arrays import Floats, Integers
 from .spread import Spread
 
-__all__ = ["GROWTHS", "LEVELS", "MIDDLES", "UNKNOWN", "WIDTHS", "Doubt", "Expected", "Law", "learn"]
+__all__ = ["GROWTHS", "LEVELS", "MIDDLES", "UNKNOWN", "WHOLE", "WIDTHS", "Doubt", "Expected", "Law", "learn"]
 
 _HALF = 40  # bins for shares below one half, and as many above; the smaller the share, the narrower
 _FAR = 5.0  # an estimate so many standard errors outside says no more than a nearer one
-_WHOLE = 1 / 12  # variance of a number of people that stands for whole ones
+WHOLE = 1 / 12  # variance of a number of people that stands for whole ones
 _MOST_CELLS = 1 << 11  # evenly taken: thousands of divisions say as much as all
 _AT_ONCE = 1 << 12  # parts; each takes some kilobytes
 _UNLIKELY = 1e-3  # values that are less likely may be left out
+_NEVER = 1e-60  # a chance as good as none: products of three are numbers still
 _SURE = 0.25  # chance that fewer people are there than a value counts
 LEVELS = np.arange(-8.0, 10.25, 0.5)  # log2 a
 MIDDLES = np.arange(-8.0, 9.25, 0.5)  # of log2 a at one depth
@@ -61,7 +62,7 @@ class Expected(NamedTuple):
         and nearly the same at neighbouring depths, so that it adds up where chance averages out (:class:`Doubt`).
     surely
         So many or more are there with three chances in four: best if people where nobody is are thrice as bad as people
-        left out.
+        left out. Never more than the mean.
     """
 
     mean: Floats
@@ -92,14 +93,16 @@ class Law(NamedTuple):
 
     def spread(self, depths: Integers, people: Floats, fanout: int) -> Spread:
         """How unevenly cells of these depths, int64[m], with so many people divide, on average over possible laws."""
-        levels = np.tensordot(self.chance, _mixtures(), 2)[self.row(depths)]
+        levels, rows = np.tensordot(self.chance, _mixtures(), 2), self.row(depths)
         together = (np.exp2(LEVELS) + 1.0) / (fanout * np.exp2(LEVELS) + 1.0)
-        mean = (levels * together[self.levels(people, depths)]).sum(axis=1)
+        # Few different steps, whatever the number of cells.
+        steps, which = np.unique(_steps(_doublings(people) - self.typical[rows], self.growth), return_inverse=True)
+        mean = (levels @ together[_grown(steps)].T)[rows, which]
         return Spread(np.clip(mean, 1.0 / fanout, 1.0), fanout)
 
     def levels(self, people: Floats, depth: Integers | int) -> Integers:
         """Which level cells with so many people have for every level of typical ones: int64[m, levels]."""
-        return _grown(_doublings(people) - self.typical[self.row(depth)], self.growth)
+        return _grown(_steps(_doublings(people) - self.typical[self.row(depth)], self.growth))
 
     def few_people(self, estimate: Floats, noise: Floats, most: Floats, *, depth: int, fanout: int) -> Expected:
         """How many people a child of cells has, given a noisy estimate.
@@ -122,7 +125,7 @@ class Law(NamedTuple):
         share = (edges[1:] + edges[:-1]) / 2.0
         people = size[:, None] * share
         luck = people * (1.0 - share)  # the variance of the people, given their share
-        trust = luck / (luck + noise[:, None] + _WHOLE)
+        trust = luck / (luck + noise[:, None] + WHOLE)
         mean = np.maximum(people + trust * (estimate[:, None] - people), 0.0)
         square = mean**2 + luck * (1.0 - trust)
         likely = chance > _UNLIKELY
@@ -137,7 +140,8 @@ class Law(NamedTuple):
         variance = np.maximum((squares - means**2) @ weight, 0.0)
         common = np.sqrt((means - middle[:, None]) ** 2 @ weight)
         chances = _gathered(levels, weight @ laws)
-        return Expected(middle, variance, common, size * _quantile(kernel * (chances @ masses)))
+        surely = size * _quantile(kernel * (chances @ masses))
+        return Expected(middle, variance, common, np.minimum(surely, middle))
 
     def row(self, depth: Integers | int) -> Integers:
         """Which row of the arrays a depth has."""
@@ -202,7 +206,7 @@ def learn(depths: Integers, people: Floats, estimates: Floats, noise: Floats) ->
     for growth in GROWTHS.tolist():
         logs = np.zeros((deepest + 1, len(mixtures)))
         for cells, likelihood in likelihoods:
-            levels = _grown(sizes[cells] - typical[depths[cells]], growth)
+            levels = _grown(_steps(sizes[cells] - typical[depths[cells]], growth))
             found = np.take_along_axis(likelihood, levels, axis=1) @ mixtures.T
             np.add.at(logs, depths[cells], step * np.log(np.maximum(found, np.finfo(float).tiny)))
         chance, alike, evidence = _chain(logs.reshape(-1, len(WIDTHS), len(MIDDLES)))
@@ -223,9 +227,13 @@ def _typical(depths: Integers, sizes: Floats) -> Floats:
     return np.interp(np.arange(len(number)), known, (np.bincount(depths, sizes)[known] / number[known]))
 
 
-def _grown(doublings: Floats, growth: float) -> Integers:
-    """Which level each one becomes in cells with more people by so many doublings, float64[m]: int64[m, levels]."""
-    steps = np.rint(growth * doublings / (LEVELS[1] - LEVELS[0])).astype(np.int64)
+def _steps(doublings: Floats, growth: float) -> Integers:
+    """By how many levels cells are higher that have more people by so many doublings: int64[m]."""
+    return np.asarray(np.rint(growth * doublings / (LEVELS[1] - LEVELS[0])).astype(np.int64))
+
+
+def _grown(steps: Integers) -> Integers:
+    """Which level each one becomes in cells that are so much higher, int64[m]: int64[m, levels]."""
     return np.asarray(np.clip(np.arange(len(LEVELS)) + steps[:, None], 0, len(LEVELS) - 1))
 
 
@@ -246,7 +254,7 @@ def _chain(logs: Floats) -> tuple[Floats, Floats, float]:
     found, together = np.empty((len(_STEPS), *logs.shape)), np.zeros((len(_STEPS), *logs.shape[:2]))
     evidence = np.tile(highest.sum(axis=(0, 2)), (len(_STEPS), 1))
     for row, step in enumerate(_STEPS):
-        move = np.exp(-0.5 * ((MIDDLES - MIDDLES[:, None]) / step) ** 2)
+        move = np.maximum(np.exp(-0.5 * ((MIDDLES - MIDDLES[:, None]) / step) ** 2), _NEVER)
         move /= move.sum(axis=1, keepdims=True)
         before, after = np.full(logs.shape, 1.0 / len(MIDDLES)), np.ones(logs.shape)
         for depth, here in enumerate(likelihood):
@@ -278,7 +286,7 @@ def _kernel(people: Floats, estimate: Floats, noise: Floats) -> Floats:
     """How likely an estimate is for shares in each bin, up to a factor for each cell: float64[m, bins]."""
     from scipy.special import ndtr  # loaded at first use: it takes a while
 
-    error, edges = np.sqrt(noise + _WHOLE), _edges()
+    error, edges = np.sqrt(noise + WHOLE), _edges()
     near = np.clip(estimate, -_FAR * error, people + _FAR * error)
     expected = people[:, None] * edges
     away = (expected - near[:, None]) / np.sqrt(expected * (1.0 - edges) + (error**2)[:, None])
@@ -310,7 +318,8 @@ def _masses(fanout: int) -> Floats:
     from scipy.special import betainc
 
     level = np.exp2(LEVELS)[:, None]
-    return np.asarray(np.diff(betainc(level, (fanout - 1) * level, _edges()), axis=1))
+    found = np.diff(betainc(level, (fanout - 1) * level, _edges()), axis=1)
+    return np.asarray(np.maximum(found, _NEVER * np.diff(_edges())))
 
 
 @lru_cache(maxsize=1)

@@ -110,8 +110,8 @@ class PublicShares:
             variance += net**2 @ found.noise[part]
             unsure += net @ found.unsure[part]
             doubt.add(depth, net @ found.common[part])
-            for one, numbers in zip(level[row], (net * found.mistaken[part]).T, strict=True):  # see _way_back
-                shares[:, one] += numbers
+            first = np.flatnonzero(np.diff(row, prepend=-1))  # parts of one cell follow each other
+            shares[:, level[row[first]]] += np.add.reduceat(net * found.mistaken[part], first, axis=1)  # see _way_back
         return np.stack([value, variance + doubt.variance, most, unsure])
 
     def _inside(self, taken: Floats) -> Floats:

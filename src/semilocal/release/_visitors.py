@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arrays import Floats, Integers
 from ..randomizer.widths import with_fanout
-from ._law import UNKNOWN, Law, learn
+from ._law import UNKNOWN, WHOLE, Law, learn
 from ._tree import NONE, Tree
 
 __all__ = ["Divided", "Population", "divided", "population"]
@@ -31,7 +31,8 @@ class Population(NamedTuple):
     and 0 elsewhere, ``common`` their standard deviation by the doubt about the law, and ``unsure`` by how much they
     exceed those who are surely there (see :class:`semilocal.release._law.Expected`). ``visitors`` act from the cell and
     live elsewhere; ``doubt`` is the variance of their number. ``mistaken`` is for how many more people the estimate of
-    a trimmed part is taken if its cell has one visitor more than expected. ``law`` is how cells divide.
+    a trimmed part is taken if its cell has one visitor more than expected; for one at most in all parts of a cell.
+    ``law`` is how cells divide.
     """
 
     people: Floats
@@ -125,7 +126,8 @@ def _follow(tree: Tree, law: Law) -> Population:
             people[part[same]], noise[part[same]], common[part[same]] = expected[:3]
             unsure[part[same]] = expected.mean - expected.surely
             # By how much a mean grows with a normal estimate: by the ratio of their variances, under any law.
-            mistaken[part[same]] = portion[same] * expected.variance / error[same]
+            mistaken[part[same]] = portion[same] * expected.variance / (error[same] + WHOLE)
+        mistaken[part] /= np.maximum(np.bincount(at, mistaken[part], minlength=len(level)), 1.0)[at]
         leaving = np.bincount(at, people[part], minlength=len(level))
         spread = np.bincount(at, noise[part], minlength=len(level))
         ways = np.where(tree.kept[level], tree.portions[level], 0.0)

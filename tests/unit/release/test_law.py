@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -73,6 +75,34 @@ def test_absurd_estimates_stay_finite_and_inside_the_cell() -> None:
         assert (found.surely <= 10).all()
 
 
+@pytest.mark.parametrize("fanout", [2, 16])
+def test_an_estimate_that_the_law_excludes_is_answered(fanout: int) -> None:
+    """A crowded cell divides evenly by the law, and here it did not: between the estimate and an even share.
+
+    Planted: a chance that is too small for a number, in place of hardly any.
+    """
+    law = certain(0.25, 9.0, growth=1.0, typical=1_000.0)
+    for people in (1e5, 1e9):
+        estimate, noise = people * np.array([0.0, 0.001, 0.02]), np.full(3, 0.92 * people)
+        with np.errstate(all="raise", under="ignore"):
+            found = law.few_people(estimate, noise, np.full(3, people), depth=0, fanout=fanout)
+        assert ((found.mean >= estimate) & (found.mean <= people / fanout)).all()
+        assert np.isfinite(np.array(found)).all()
+
+
+def test_no_more_are_surely_there_than_expected() -> None:
+    """An estimate that is all but exact, of a part that is much emptier than the law says.
+
+    Planted: a quantile of the shares that are likely, which are those of the law where the law is narrow.
+    """
+    for people in (20.0, 500.0, 1e9):
+        estimate = people * np.array([-0.1, 0.0, 0.01, 0.1, 0.4])
+        found = certain(0.25, 6.0).few_people(estimate, np.full(5, 1e-6), np.full(5, people), depth=0, fanout=2)
+        assert found.mean == pytest.approx(np.maximum(estimate, 0.0), abs=0.02 * people + 0.3)
+        assert (found.surely <= found.mean).all()
+        assert (found.surely >= 0).all()
+
+
 def test_many_parts_are_answered_like_few() -> None:
     rng = np.random.default_rng(70)
     some = rng.normal(0.0, 50.0, 5_000), rng.uniform(100.0, 900.0, 5_000), rng.uniform(200.0, 900.0, 5_000)
@@ -104,6 +134,21 @@ def test_cells_with_more_people_divide_more_evenly_by_the_growth(fanout: int) ->
         assert found == pytest.approx(np.array(same.few_people(*estimate, depth=0, fanout=fanout)))
     together = np.asarray(law.spread(np.zeros(3, dtype=np.int64), people, fanout).together)
     assert (np.diff(together) < 0).all()
+
+
+def test_many_cells_are_as_uneven_as_each_alone_and_take_little_memory() -> None:
+    """A map may have millions of regions: some numbers for each. Planted: every level of every cell, 900 bytes."""
+    rng, number = np.random.default_rng(77), 100_000
+    law = certain(1.5, -1.0, 3.0, growth=0.75, typical=100.0)
+    depths, people = rng.integers(0, 4, number), np.exp2(rng.uniform(-2, 20, number))
+    tracemalloc.start()
+    together = np.asarray(law.spread(depths, people, 4).together)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150 * number
+    for row in range(20):
+        alone = law.spread(depths[row : row + 1], people[row : row + 1], 4).together
+        assert together[row] == pytest.approx(np.asarray(alone)[0])
 
 
 def test_cells_with_hardly_anybody_stay_inside_the_levels() -> None:
@@ -251,6 +296,17 @@ def test_depths_are_alike_as_far_as_nothing_tells_them_apart() -> None:
     assert 0.0 < expected < 0.9
     apart = learn(np.array([0, 2]), people[[0, 50]], children[[0, 50]], noise[[0, 50]])
     assert (apart.alike > 0.9).all()
+
+
+def test_depths_that_have_nothing_in_common_are_each_what_their_cells_say() -> None:
+    """All in one place, then evenly, and back. Planted: chances of such changes that are too small for a number."""
+    depths, people, noise = np.repeat([0, 1, 2], 600), np.full(1_800, 400.0), np.zeros(1_800)
+    first = np.where(depths == 1, 200.0, 400.0)
+    with np.errstate(all="raise", under="ignore"):
+        law = learn(depths, people, np.stack([first, people - first], axis=1), noise)
+    assert law.chance.sum(axis=(1, 2)) == pytest.approx(np.ones(3))
+    assert (np.diff(middle_of(law)) * [1, -1] > 8).all()
+    assert np.isfinite(law.alike).all()
 
 
 def test_doubts_add_up_by_how_alike_their_depths_are() -> None:
