@@ -41,6 +41,7 @@ WHOLE = 1 / 12  # variance of a number of people that stands for whole ones
 _MOST_CELLS = 1 << 11  # evenly taken: thousands of divisions say as much as all
 _AT_ONCE = 1 << 12  # parts; each takes some kilobytes
 _UNLIKELY = 1e-3  # values that are less likely may be left out
+_NEVER = 1e-60  # a chance as good as none: products of three are numbers still
 _SURE = 0.25  # chance that fewer people are there than a value counts
 LEVELS = np.arange(-8.0, 10.25, 0.5)  # log2 a
 MIDDLES = np.arange(-8.0, 9.25, 0.5)  # of log2 a at one depth
@@ -253,7 +254,7 @@ def _chain(logs: Floats) -> tuple[Floats, Floats, float]:
     found, together = np.empty((len(_STEPS), *logs.shape)), np.zeros((len(_STEPS), *logs.shape[:2]))
     evidence = np.tile(highest.sum(axis=(0, 2)), (len(_STEPS), 1))
     for row, step in enumerate(_STEPS):
-        move = np.exp(-0.5 * ((MIDDLES - MIDDLES[:, None]) / step) ** 2)
+        move = np.maximum(np.exp(-0.5 * ((MIDDLES - MIDDLES[:, None]) / step) ** 2), _NEVER)
         move /= move.sum(axis=1, keepdims=True)
         before, after = np.full(logs.shape, 1.0 / len(MIDDLES)), np.ones(logs.shape)
         for depth, here in enumerate(likelihood):
@@ -317,7 +318,8 @@ def _masses(fanout: int) -> Floats:
     from scipy.special import betainc
 
     level = np.exp2(LEVELS)[:, None]
-    return np.asarray(np.diff(betainc(level, (fanout - 1) * level, _edges()), axis=1))
+    found = np.diff(betainc(level, (fanout - 1) * level, _edges()), axis=1)
+    return np.asarray(np.maximum(found, _NEVER * np.diff(_edges())))
 
 
 @lru_cache(maxsize=1)

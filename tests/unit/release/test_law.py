@@ -75,6 +75,21 @@ def test_absurd_estimates_stay_finite_and_inside_the_cell() -> None:
         assert (found.surely <= 10).all()
 
 
+@pytest.mark.parametrize("fanout", [2, 16])
+def test_an_estimate_that_the_law_excludes_is_answered(fanout: int) -> None:
+    """A crowded cell divides evenly by the law, and here it did not.
+
+    Planted: a chance that is too small for a number, in place of hardly any.
+    """
+    law = certain(0.25, 9.0, growth=1.0, typical=1_000.0)
+    for people in (1e5, 1e9):
+        estimate, noise = people * np.array([0.0, 0.001, 0.02]), np.full(3, 0.92 * people)
+        with np.errstate(all="raise", under="ignore"):
+            found = law.few_people(estimate, noise, np.full(3, people), depth=0, fanout=fanout)
+        assert (np.abs(found.mean - estimate) < 0.05 * people).all()
+        assert np.isfinite(np.array(found)).all()
+
+
 def test_no_more_are_surely_there_than_expected() -> None:
     """An estimate that is all but exact, of a part that is much emptier than the law says.
 
@@ -281,6 +296,17 @@ def test_depths_are_alike_as_far_as_nothing_tells_them_apart() -> None:
     assert 0.0 < expected < 0.9
     apart = learn(np.array([0, 2]), people[[0, 50]], children[[0, 50]], noise[[0, 50]])
     assert (apart.alike > 0.9).all()
+
+
+def test_depths_that_have_nothing_in_common_are_each_what_their_cells_say() -> None:
+    """All in one place, then evenly, and back. Planted: chances of such changes that are too small for a number."""
+    depths, people, noise = np.repeat([0, 1, 2], 600), np.full(1_800, 400.0), np.zeros(1_800)
+    first = np.where(depths == 1, 200.0, 400.0)
+    with np.errstate(all="raise", under="ignore"):
+        law = learn(depths, people, np.stack([first, people - first], axis=1), noise)
+    assert law.chance.sum(axis=(1, 2)) == pytest.approx(np.ones(3))
+    assert (np.diff(middle_of(law)) * [1, -1] > 8).all()
+    assert np.isfinite(law.alike).all()
 
 
 def test_doubts_add_up_by_how_alike_their_depths_are() -> None:
