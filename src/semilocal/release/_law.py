@@ -125,9 +125,13 @@ class Law(NamedTuple):
         share = (edges[1:] + edges[:-1]) / 2.0
         people = size[:, None] * share
         luck = people * (1.0 - share)  # the variance of the people, given their share
-        trust = luck / (luck + noise[:, None] + WHOLE)
+        # A bin may be wider than the noise: where in it the share is, as far as the estimate says.
+        wide, error = (size[:, None] * np.diff(edges)) ** 2 / 12.0, luck + noise[:, None] + WHOLE
+        within = wide * error / (wide + error)
+        people += np.clip(within / error * (estimate[:, None] - people), -np.sqrt(3.0 * wide), np.sqrt(3.0 * wide))
+        trust = luck / error
         mean = np.maximum(people + trust * (estimate[:, None] - people), 0.0)
-        square = mean**2 + luck * (1.0 - trust)
+        square = mean**2 + luck * (1.0 - trust) + within * (1.0 - trust) ** 2
         likely = chance > _UNLIKELY
         laws, weight = _mixtures()[likely], chance[likely] / chance[likely].sum()
         levels = self.levels(most, depth)
@@ -140,7 +144,7 @@ class Law(NamedTuple):
         variance = np.maximum((squares - means**2) @ weight, 0.0)
         common = np.sqrt((means - middle[:, None]) ** 2 @ weight)
         chances = _gathered(levels, weight @ laws)
-        surely = size * _quantile(kernel * (chances @ masses))
+        surely = np.clip(_quantile(kernel * (chances @ masses), people, np.sqrt(within)), 0.0, size)
         return Expected(middle, variance, common, np.minimum(surely, middle))
 
     def row(self, depth: Integers | int) -> Integers:
@@ -294,15 +298,19 @@ def _kernel(people: Floats, estimate: Floats, noise: Floats) -> Floats:
     return np.asarray(kernel / np.maximum(kernel.max(axis=1, keepdims=True), np.finfo(float).tiny))
 
 
-def _quantile(weights: Floats) -> Floats:
-    """The share below which so much of the weight of bins lies, float64[m, bins]: float64[m]."""
+def _quantile(weights: Floats, middle: Floats, error: Floats) -> Floats:
+    """The number below which so much of the weight of bins lies: float64[m].
+
+    Given are the weight of every bin, and the mean and standard deviation of the numbers in it: float64[m, bins] each.
+    These are taken to lie evenly.
+    """
     below = np.cumsum(weights, axis=1)
     below /= below[:, -1:]
-    row, edges = np.arange(len(below)), _edges()
+    row = np.arange(len(below))
     last = np.count_nonzero(below < _SURE, axis=1)
     before = np.where(last > 0, below[row, last - 1], 0.0)
     inside = (_SURE - before) / (below[row, last] - before)
-    return np.asarray(edges[last] + inside * (edges[last + 1] - edges[last]))
+    return np.asarray(middle[row, last] + (2.0 * inside - 1.0) * 3.0**0.5 * error[row, last])
 
 
 @lru_cache(maxsize=1)
