@@ -4,7 +4,7 @@ They divide among the region's children as the last round estimates, pulled towa
 the cells on one side of a region hold more people than those on the other, its density is taken to be a slope. How far
 such slopes can be trusted is measured on the run's own divisions, and so is how unevenly people lie (_law.py).
 
-What slopes explain is no longer uncertain. The law says how unevenly cells of a depth divide, slopes included:
+What slopes explain is no longer uncertain. The law says how unevenly cells of a depth and size divide, slopes included:
 ``clumped``. Of regions, slopes explain x on average. What they leave there is about as much as the law says at the
 most; so they explain a share of x / (clumped + x) or more, and the rest of ``clumped`` is left. Children of a region
 have the slope in common; what is left differs from child to child.

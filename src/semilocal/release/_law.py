@@ -2,14 +2,15 @@
 
 The shares of a cell's children have a symmetric Dirichlet law (with two children a Beta law) with one parameter a:
 large where people lie evenly, 1 if all divisions are equally likely, small where nearly everybody is in one child. It
-differs from cell to cell: log2 a is normal, with a middle that is the same for all cells of a depth and a width that is
-the same for all. From one depth to the next the middle takes a normal step. So cities that look smooth from near and
-rugged from afar have one law, and each depth is learned from its own cells first and from its neighbours next.
+differs from cell to cell: log2 a is normal, with a middle that is the same for all cells of a depth that have as many
+people, and a width that is the same for all. From one depth to the next the middle takes a normal step. So cities that
+look smooth from near and rugged from afar have one law, and each depth is learned from its own cells first and from its
+neighbours next.
 
 Of two cells of one depth, that with more people may divide more evenly: a coast or a village is more uneven than a town
 is. log2 a grows by ``growth`` if a cell has twice the people, from 0 (only the shape of places counts) to 1 (people
-come in groups of a size). Regions and trimmed parts have fewer people than the cells of their depth that were split;
-without it these would teach them to be too even.
+come in groups that are all as large). Regions and trimmed parts mostly have fewer people than the cells of their depth
+that were split; without growth these would teach that they are more even than they are.
 
 Middles, the width and the size of the steps have a few possible values each, equally likely before anything is seen.
 What a run published makes some of them likelier: for each depth and width the likelihood of all its divisions, and a

@@ -81,16 +81,16 @@ class WayBack(NamedTuple):
             squares *= found.visitors.take(cell)
             add(answer[VARIANCE], query, squares)
             trimmed, common = np.flatnonzero(self.trimmed.take(cell)), np.zeros(answer.shape[1])
-            recounted = np.zeros(len(cell))
+            later = np.zeros(len(cell))
             for share, stays, children in zip(shares, kept, self.children, strict=True):
                 pair = trimmed[stays.take(trimmed) == 0.0]
                 part, net = children.take(cell.take(pair)), share.take(pair) - below.take(pair)
-                recounted[pair] += net * found.mistaken.take(part)
+                later[pair] += net * found.mistaken.take(part)
                 add(answer[VARIANCE], query.take(pair), net**2 * found.noise.take(part))
                 add(answer[UNSURE], query.take(pair), net * found.unsure.take(part))
                 add(common, query.take(pair), net * found.common.take(part))
             doubt.add(depth, common)
-            below += recounted
+            below += later  # where later estimates have the visitors
         answer[VARIANCE] += doubt.variance
 
 

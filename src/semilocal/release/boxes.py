@@ -75,8 +75,9 @@ class CountAnswers(Answers):
     Attributes
     ----------
     value : float64[q]
-        Not negative. Public regions: as many people of trimmed parts as are there with three chances in four, part by
-        part from the root down; later parts are estimated with those of the earlier ones.
+        Not negative. Public regions: of every trimmed part, as many people as are there with three chances in four. The
+        others who are expected there count where they were moved to; some of these in later trimmed parts, as far as
+        the estimates of these took them for people who live there.
     stderr : float64[q]
         Noise of the reports, chance, and people who lie unevenly; 0 where the answer is exact.
     uncertain : bool
