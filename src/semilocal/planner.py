@@ -6,8 +6,9 @@ people who live elsewhere. Private positions must never be used as a reference.
 
 What is forecast of a mean is its *margin*, half the width of the 95 % interval that comes with it. The error itself
 depends on how many people live in the parts that were trimmed, and how far away: it differs by a factor of 2 and more
-between maps of one and the same law, so that no number could stand for it. It is given as well; it is computed without
-sampling the values' noise, as bias of the moved participants squared, plus the mechanism's variance.
+between maps of one and the same law, so that no number could stand for it. It is an attribute, and not printed; it is
+computed without sampling the values' noise, as bias of the moved participants squared, plus the mechanism's variance.
+Margins and sizes of regions differ so much between maps that they are printed from the smallest to the largest.
 
 Knows densities and the one-call jobs. Knows no participants.
 """
@@ -43,10 +44,9 @@ Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
     "Errors depend on where people live. On seven files of real positions, three settings each, those of counts were\n"
-    "0.9 to 1.8 times the forecast in 19 of 21 cases and 2.7 and 2.9 times in two; half intervals of means 0.7 to 1.6\n"
-    "times in 19, 0.5 and 0.6 times in two; errors of means 0.2 to 2.0 times; shares of moved people 0.5 to 1.3\n"
-    "times; sizes of typical regions 0.02 to 16 times the middle of the plays. With a file of public positions of the\n"
-    "place itself (--density FILE) the forecast is that of the file."
+    "0.9 to 1.8 times the forecast in 19 of 21 cases and 2.7 and 2.9 times in two; shares of moved people 0.5 to 1.3\n"
+    "times. Half intervals of means were 0.5 to 1.6 times the middle of the plays, sizes of typical regions 0.02 to\n"
+    "16 times. With a file of public positions of the place itself (--density FILE) the forecast is that of the file."
 )
 _PLAYS = 12
 _QUERIES = 400
@@ -130,8 +130,8 @@ class Forecast:
             ("bytes per device", f"{self.sent:.0f} sent, {self.received:.0f} received"),
             (
                 f"mean of {self.function}",
-                f"known to {_percent(self.mean_margin)} of its range ({margins}), half the 95 % interval; "
-                f"error {_percent(self.mean_error)}",
+                f"known to {margins} of its range ({_percent(self.mean_margin)} in the middle of the plays), by where "
+                "people live; half the 95 % interval",
             ),
             (
                 "error of a count",
