@@ -145,3 +145,13 @@ def interrupted(words: str, *command: str) -> int:
                 code = process.wait(HANG / 6)
                 return code if code >= 0 else 128 - code
     raise AssertionError("Ctrl-C does not stop it")
+
+
+def test_the_table_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == DONE
+    text = " ".join(capsys.readouterr().out.split())
+    for code, words in EXIT_CODES.items():
+        assert f"{code} {words}" in text
+    for name, means in FOUND_MEANS.items():
+        assert main([name, "--help"]) == DONE
+        assert f"ends with 1 if {means}." in " ".join(capsys.readouterr().out.split())
