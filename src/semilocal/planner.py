@@ -242,9 +242,7 @@ def forecast(
     found = np.array(rows, dtype=np.float64)
     regions, _, _, moved, rounds, sent, received, squared, error, _ = found.mean(axis=0).tolist()
     crowd, area, margin = np.median(found[:, [1, 2, -1]], axis=0).tolist()
-    areas, counted, margins = (
-        (low, high) for low, high in np.stack([found.min(axis=0), found.max(axis=0)], axis=1)[[2, -2, -1]].tolist()
-    )
+    areas, margins, counted = ((float(some.min()), float(some.max())) for some in found[:, [2, -1, -2]].T)
     return Forecast(
         n, float(epsilon), delta, k, task.epsilon_worst, regions, crowd, area, moved, rounds, sent, received,
         margin, math.sqrt(squared), "a coordinate" if function is None else function.name, error,

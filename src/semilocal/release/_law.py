@@ -34,7 +34,7 @@ import numpy as np
 from ..arrays import Floats, Integers
 from .spread import Spread
 
-__all__ = ["GROWTHS", "LEVELS", "MIDDLES", "UNKNOWN", "WHOLE", "WIDTHS", "Doubt", "Expected", "Law", "learn"]
+__all__ = ["LEVELS", "MIDDLES", "UNKNOWN", "WHOLE", "WIDTHS", "Doubt", "Expected", "Law", "learn"]
 
 _HALF = 40  # bins for shares below one half, and as many above; the smaller the share, the narrower
 _FAR = 5.0  # an estimate so many standard errors outside says no more than a nearer one
@@ -47,7 +47,7 @@ _SURE = 0.25  # chance that fewer people are there than a value counts
 LEVELS = np.arange(-8.0, 10.25, 0.5)  # log2 a
 MIDDLES = np.arange(-8.0, 9.25, 0.5)  # of log2 a at one depth
 WIDTHS = np.array([0.25, 0.75, 1.5, 2.25, 3.0])  # standard deviation of log2 a at one depth
-GROWTHS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # of log2 a, if a cell has twice the people
+_GROWTHS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # of log2 a, if a cell has twice the people
 _STEPS = np.array([0.25, 0.5, 1.0])  # that of the middle's change from one depth to the next
 
 
@@ -208,7 +208,7 @@ def learn(depths: Integers, people: Floats, estimates: Floats, noise: Floats) ->
         kernels = (_kernel(people[cells], child, noise[cells]) for child in given.T[:-1])
         likelihoods += [(cells, kernel @ _masses(fanout).T) for kernel in kernels]
     mixtures, best, highest = _mixtures().reshape(-1, len(LEVELS)), UNKNOWN, -np.inf
-    for growth in GROWTHS.tolist():
+    for growth in _GROWTHS.tolist():
         logs = np.zeros((deepest + 1, len(mixtures)))
         for cells, likelihood in likelihoods:
             levels = _grown(_steps(sizes[cells] - typical[depths[cells]], growth))
