@@ -112,17 +112,14 @@ class CountAnswers(Answers):
         The lower end is a normal one. The upper end is that of somebody who knows a person in the box, as people do
         who ask: a person makes ``stderr ** 2 / expected`` more people expected there, because people lie in clumps. It
         makes no difference where many are expected. It starts from the value where that is more than what is expected:
-        the mean has people of trimmed parts lie evenly in them, but they live near those who were kept. Where the lower
-        end is 0, nobody can be missed below it, and all of the error is left for the upper end. How often intervals
-        hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
+        the mean has people of trimmed parts lie evenly in them, but they live near those who were kept. How often
+        intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
         """
         width, variance = standard_errors(level), self.stderr**2
         middle = np.maximum((self.fewer + self.more) / 2, self.value)  # unbiased estimates may be negative
         seen = np.divide(variance, middle, out=np.zeros(len(self)), where=middle > 0)
         low = self.fewer - width * self.stderr
-        to_zero = np.divide(self.fewer, self.stderr, out=np.full(len(self), width), where=self.stderr > 0)
-        above = np.clip(to_zero, standard_errors(level, sides=1), width)
-        high = np.maximum(self.more, self.value) + seen + above * np.sqrt(variance + seen**2)
+        high = np.maximum(self.more, self.value) + seen + width * np.sqrt(variance + seen**2)
         ends: Floats = np.rint(np.clip(np.stack([low, high], axis=1), 0.0, self.most[:, None]))
         exact = (self.stderr == 0) & (self.fewer == self.more)
         ends[exact] = np.rint(self.value[exact, None])  # sums of fractions: off by a rounding error

@@ -26,19 +26,13 @@ def check_level(level: float, *, certain: bool = False) -> None:
     require(good, "level", f"{allowed}, such as 0.95", level)
 
 
-def standard_errors(level: float, *, sides: int = 2) -> float:
-    """How far a normal interval reaches to each side, in standard errors.
-
-    Parameters
-    ----------
-    level : float
-    sides : int
-        On how many sides, 1 or 2, the truth may lie outside.
+def standard_errors(level: float) -> float:
+    """Half the width of a two-sided normal interval, in standard errors.
 
     Examples
     --------
-    >>> round(standard_errors(0.95), 2), round(standard_errors(0.95, sides=1), 2)
-    (1.96, 1.64)
+    >>> round(standard_errors(0.95), 2)
+    1.96
     """
     check_level(level)
-    return NormalDist().inv_cdf(1.0 - (1.0 - level) / sides)
+    return NormalDist().inv_cdf(0.5 + level / 2)

@@ -195,6 +195,16 @@ def test_an_exact_answer_that_is_off_by_a_rounding_error_has_the_number_of_peopl
     assert not (value == 2045).any()
 
 
+def test_an_interval_reaches_as_far_above_the_value_as_above_the_number_that_is_expected() -> None:
+    """People of trimmed parts live near those who were kept, where the value counts them. Planted: from the mean."""
+    expected, stderr, most = np.full(3, 1000.0), np.full(3, 10.0), np.full(3, np.inf)
+    value = np.array([1000.0, 1030.0, 990.0])
+    low, high = CountAnswers(value, stderr, fewer=expected, more=expected, most=most).interval().T
+    assert (high[1] - high[0], low[1] - low[0]) == (30.0, 0.0)
+    assert (high[2], low[2]) == (high[0], low[0])  # a smaller value takes nothing away
+    assert high[0] == pytest.approx(1000 + 1.96 * 10, abs=1.0)
+
+
 def test_a_slope_takes_the_share_that_its_density_has() -> None:
     """Oracle: the mean of a linear density over a fine grid."""
     rng = np.random.default_rng(58)
