@@ -18,6 +18,7 @@ from .keys import key_file, read_keys
 from .pair.chunk_worker import LEASE
 from .pair.work import Processes
 from .server import set_up_logging
+from .stopping import Stop
 from .stores.base import check_database, open_store
 from .stores.chunks import LONGEST_LEASE
 
@@ -28,7 +29,7 @@ WATCH_SECONDS = 0.5
 
 def evaluate(
     database: str, *, processes: int, keys_in: str | None = None, environment: str = "", lease: float = LEASE,
-    log_level: str = "info",
+    log_level: str = "info", stop: Stop,
 ) -> None:  # fmt: skip
     """Evaluate reports of pairs until stopped.
 
@@ -43,9 +44,12 @@ def evaluate(
         Signing keys with commas between them, instead of the file.
     lease : float
         Seconds after which others take over a chunk of a worker that died.
+    stop : Stop
 
     Raises
     ------
+    KeyboardInterrupt
+        When it was stopped.
     InvalidInput
         If the database or the keys cannot be used.
     """
@@ -65,8 +69,9 @@ def evaluate(
         running.watch()
         many = f"{processes} process{'es' * (processes > 1)}"
         print(f"semilocal evaluates for {keys.current.hex()[:16]}… with {many} on {kind}", flush=True)
-        while True:
+        while not stop.wished:
             time.sleep(WATCH_SECONDS)
             running.watch()
+        stop.check()
     finally:
         running.stop()
