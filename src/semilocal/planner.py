@@ -230,7 +230,7 @@ def forecast(
         error = math.nan
         if queries:
             boxes = _boxes(queries, points, box, rng)
-            error = float(np.abs(release.counts(run).query(boxes).value - count_points(points, boxes)).mean()) / n
+            error = float(np.abs(release.counts(run).answer(boxes).value - count_points(points, boxes)).mean()) / n
         sizes = _sizes(run.partition)[run.regions]
         sent, received = traffic(task, run.events, n)
         margin, squared = _mean(points, wanted, box, epsilon, delta, k, rng, accounting, options)

@@ -97,7 +97,7 @@ def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFile
     queries = queries_of(asked, job.box, job.tree)
     run, result = job.counted()
     with job.options.output.step("answering"):
-        answers = result.query(queries.areas, rounding=asked.rounding)
+        answers = result.answer(queries.areas, rounding=asked.rounding)
         columns = answer_columns(queries, answers, job.box, level=asked.level)
     found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
     found["uncertain"] = answers.uncertain

@@ -138,7 +138,7 @@ def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | Non
 def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | None, statement: str) -> None:
     box = found.partition.task.box
     queries = queries_of(asked, box, found.partition.task.hierarchy)
-    answers = found.query(queries.areas, rounding=asked.rounding)
+    answers = found.answer(queries.areas, rounding=asked.rounding)
     table = write_answers(queries, answer_columns(queries, answers, box, level=asked.level), out, box)
     print(f"{len(queries):,} queries over {len(found.partition):,} regions\n{statement}", file=sys.stderr)
     if out is not None:
