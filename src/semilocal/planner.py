@@ -37,6 +37,7 @@ from .protocol.task import Accounting, Task
 from .release import split as jobs
 from .simulation import synthetic
 from .simulation.simulate import simulate
+from .words import number_of
 
 __all__ = ["CAUTION", "DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled", "traffic"]
 
@@ -135,8 +136,8 @@ class Forecast:
             ),
             (
                 "error of a count",
-                f"about {self.count_error * self.n:.0f} people, {_percent(self.count_error)} of all ({counted}), "
-                "in boxes around people",
+                f"about {number_of(round(self.count_error * self.n), 'person', 'people')}, "
+                f"{_percent(self.count_error)} of all ({counted}), in boxes around people",
             ),
         ]
         width = max(len(name) for name, _ in rows)

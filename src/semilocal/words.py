@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["counted"]
+__all__ = ["number_of"]
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def number_of(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun.
 
     Parameters
@@ -18,7 +18,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
     Examples
     --------
-    >>> counted(1, "region"), counted(1200, "region"), counted(0, "person", "people")
+    >>> number_of(1, "region"), number_of(1200, "region"), number_of(0, "person", "people")
     ('1 region', '1,200 regions', '0 people')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

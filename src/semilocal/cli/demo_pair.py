@@ -23,6 +23,7 @@ from ..pooled.task import PooledTask
 from ..protocol.policy import Policy
 from ..sharing.envelope import Role
 from ..testing import ADMIN_TOKEN
+from ..words import number_of
 from .admin_client import AdminClient
 from .commands.campaign import describe_state
 from .demo_server import demo_server
@@ -74,7 +75,7 @@ def run(out: Path, seed: int | None) -> int:
     print(counts.guarantee.text())
     print(
         f"\nAround Los Angeles: {answer.value[0]:.0f}, 95 % interval {low:.0f} to {high:.0f} (truth: {truth}); "
-        f"{len(counts.partition)} final cells, {counts.total} reports."
+        f"{number_of(len(counts.partition), 'final cell')}, {number_of(counts.total, 'report')}."
     )
     out.mkdir(parents=True, exist_ok=True)
     files = [out / name for name in ("two-servers.png", "two-servers.geojson", "two-servers.slt")]

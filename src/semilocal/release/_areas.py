@@ -15,7 +15,7 @@ from ..arrays import Flags, Floats, Integers, as_boxes
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.polygons import Polygons
-from ..words import counted
+from ..words import number_of
 from ._inside import overlap
 
 __all__ = ["Areas", "Asked", "Boxes", "as_areas", "outside_words"]
@@ -131,8 +131,9 @@ def outside_words(areas: Any, box: Box) -> str:
     found += [f"{parts:,} in part (only the part inside is counted)"] * (parts > 0)
     verb = "reaches" if len(reaching) == 1 else "reach"
     return (
-        f"{len(reaching):,} of {counted(len(asked), 'area')} {verb} outside the domain {box}, where nobody was asked: "
-        f"{', '.join(found)}. Check their units and the order of their axes, cut them to the domain, or leave them out"
+        f"{len(reaching):,} of {number_of(len(asked), 'area')} {verb} outside the domain {box}, where nobody was "
+        f"asked: {', '.join(found)}. Check their units and the order of their axes, cut them to the domain, or "
+        "leave them out"
     )
 
 

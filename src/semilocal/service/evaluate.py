@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from ..errors import InvalidInput
+from ..words import number_of
 from .keys import key_file, read_keys
 from .pair.chunk_worker import LEASE
 from .pair.work import Processes
@@ -67,7 +68,7 @@ def evaluate(
     running = Processes(processes, database, keys, name, lease=lease, idle=None)
     try:
         running.watch()
-        many = f"{processes} process{'es' * (processes > 1)}"
+        many = number_of(processes, "process", "processes")
         print(f"semilocal evaluates for {keys.current.hex()[:16]}… with {many} on {kind}", flush=True)
         while not stop.wished:
             time.sleep(WATCH_SECONDS)

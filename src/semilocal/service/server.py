@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput, MissingExtra
+from ..words import number_of
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
 from .door import RESERVE, Door, Limits, raise_file_limit
@@ -192,8 +193,7 @@ def serve(
             _warn_about_pairs(store, pair)
         finally:
             store.close()
-        count = f"{workers} worker{'s' * (workers > 1)}"
-        print(f"semilocal serves at {url} with {count} on {kind}", flush=True)
+        print(f"semilocal serves at {url} with {number_of(workers, 'worker')} on {kind}", flush=True)
         if pair is not None:
             print(
                 f"{pair.role} of pairs (experimental), operator {pair.name!r} at {pair.origin}, signing key "
