@@ -33,7 +33,7 @@ __all__ = ["run"]
 
 DEVICES = 500
 EPSILON = 2.0
-RESOLUTION = 0.05  # degrees
+RESOLUTION = 5.0  # kilometres
 PLACE = Box((-118.7, 33.7), (-117.6, 34.4))  # around Los Angeles
 PATIENCE = 60.0  # seconds that both servers may take to count
 OPERATORS: dict[Role, str] = {"leader": "City Council", "helper": "State University"}

@@ -152,8 +152,8 @@ class Replay:
             found.notes.append(
                 f"{number_of(len(small), 'region')} with {sum(small):,} of "
                 f"{number_of(found.participants, 'participant')} {'holds' if len(small) == 1 else 'hold'} fewer than k "
-                f"= {task.k}; allowed with probability delta = {task.delta:g} per participant who is never moved, and by "
-                "drop-outs after the split"
+                f"= {task.k}; allowed with probability delta = {task.delta:g} per participant who is never moved, and "
+                "by drop-outs after the split"
             )
 
     # -- queries and the plan ----------------------------------------------------------------------------------
