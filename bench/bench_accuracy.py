@@ -150,7 +150,7 @@ def counts(reference: Path, runs: int, seed: int) -> Iterator[str]:
                 run = sl.simulate(points, task, rng=rng)
                 truth = count_points(points, queries)
                 floor = workloads.uniform_floor(size)
-                answers = release.counts(run).query(queries).value
+                answers = release.counts(run).answer(queries).value
                 errors.append(mean_relative_error(answers, truth, floor=floor))
                 moves.append(_moved(run.moves))
             error = float(np.mean(errors))

@@ -70,10 +70,10 @@ def main() -> int:
     good &= size <= MOST_GEOPARQUET_BYTES
     for trust in ("curator", "nobody"):
         result = found if trust == "curator" else counted(trust, rng, 30)
-        result.query(polygons(3, rng))
+        result.answer(polygons(3, rng))
         for corners in (8, 200):
             areas = polygons(corners, rng)
-            seconds = best(lambda result=result, areas=areas: result.query(areas), turns=3)  # type: ignore[misc]
+            seconds = best(lambda result=result, areas=areas: result.answer(areas), turns=3)  # type: ignore[misc]
             print(
                 f"{POLYGONS:,} polygons of {corners} corners over {len(result.partition):,} regions ({trust}): "
                 f"{seconds:.2f} s (limit {MOST_POLYGON_SECONDS:g})"

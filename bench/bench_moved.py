@@ -149,7 +149,7 @@ def effect_row(source: str, epsilon: float, limit: float, k: int, size: int, run
         around = points[rng.integers(0, size, 2000)]
         boxes = np.stack([np.maximum(around - half, 0.0), np.minimum(around + half, 1.0)], axis=1)
         truth = count_points(points, boxes)
-        off = sl.release.counts(run).query(boxes).value - truth
+        off = sl.release.counts(run).answer(boxes).value - truth
         means = [
             sl.mean(points, sl.functions.coordinate(axis), UNIT, epsilon=epsilon, trust="nobody", delta=DELTA, k=k,
                     max_visitors=limit, rng=rng).value - points[:, axis].mean()

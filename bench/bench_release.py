@@ -69,7 +69,7 @@ def query_seconds(rng: np.random.Generator) -> list[tuple[str, float, float, flo
 
 
 def _ask(result: Any, boxes: Any) -> object:
-    return result.query(boxes).interval()
+    return result.answer(boxes).interval()
 
 
 def main() -> int:

@@ -26,6 +26,7 @@
     └── ChecksumMismatch      a fetched file is not the one that was expected
 
     NoCrowdWarning            a result holds a region with fewer than k participants
+    OutsideWarning            areas that are asked about reach outside the domain
 
 Every message says what was given, what is allowed, and what to do. How the server answers a refused request
 (status, token) is a table of its own: ``service.problems``. A server, a transcript or a client may put anything into a
@@ -163,6 +164,10 @@ class ChecksumMismatch(SemilocalError):
 
 class NoCrowdWarning(UserWarning):
     """A region holds fewer than k participants."""
+
+
+class OutsideWarning(UserWarning):
+    """Areas that are asked about reach outside the domain: nobody there was asked."""
 
 
 MOST_NAMES = 20  # of columns in one message

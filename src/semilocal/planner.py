@@ -37,6 +37,7 @@ from .protocol.task import Accounting, Task
 from .release import split as jobs
 from .simulation import synthetic
 from .simulation.simulate import simulate
+from .words import number_of
 
 __all__ = ["CAUTION", "DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled", "traffic"]
 
@@ -135,8 +136,8 @@ class Forecast:
             ),
             (
                 "error of a count",
-                f"about {self.count_error * self.n:.0f} people, {_percent(self.count_error)} of all ({counted}), "
-                "in boxes around people",
+                f"about {number_of(round(self.count_error * self.n), 'person', 'people')}, "
+                f"{_percent(self.count_error)} of all ({counted}), in boxes around people",
             ),
         ]
         width = max(len(name) for name, _ in rows)
@@ -230,7 +231,7 @@ def forecast(
         error = math.nan
         if queries:
             boxes = _boxes(queries, points, box, rng)
-            error = float(np.abs(release.counts(run).query(boxes).value - count_points(points, boxes)).mean()) / n
+            error = float(np.abs(release.counts(run).answer(boxes).value - count_points(points, boxes)).mean()) / n
         sizes = _sizes(run.partition)[run.regions]
         sent, received = traffic(task, run.events, n)
         margin, squared = _mean(points, wanted, box, epsilon, delta, k, rng, accounting, options)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import semilocal as sl
+from semilocal.errors import OutsideWarning
 from semilocal.protocol.partition import Partition
 
 BOX = sl.Box((0, 0), (1, 1))
@@ -45,6 +46,20 @@ def test_query_keeps_totals_and_has_intervals_that_hold_the_value(job: str, trus
     assert ends.shape == (4, 2)
     assert ((ends[:, 0] <= answers.value) & (answers.value <= ends[:, 1])).all()
     assert found.total == 3_000
+
+
+@contract
+@pytest.mark.parametrize("polygons", [False, True])
+def test_areas_outside_the_domain_warn_once_per_call(job: str, trust: str, polygons: bool) -> None:
+    areas: Any = [[[0, 0], [1, 1]], [[0.5, 0.5], [3, 3]], [[7, 7], [8, 8]]]
+    if polygons:
+        shapely = pytest.importorskip("shapely")
+        areas = [shapely.box(*low, *high) for low, high in areas]
+    with pytest.warns(OutsideWarning, match="2 of 3 areas reach outside") as caught:
+        answers = result(job, trust).query(areas)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__, "it points at the caller"
+    assert answers.value[2] == 0
 
 
 @contract

@@ -108,7 +108,7 @@ def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[s
     assert main([*words, "--queries", str(queries), "--out", str(target), "--plot", str(picture)]) == 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert "1 of 2 queries lie outside the domain" in err
+    assert err.count("1 of 2 areas reaches outside the domain") == 1
     named = {f["properties"]["name"]: f["properties"]["count"] for f in json.loads(target.read_text())["features"]}
     assert named == {"everywhere": pytest.approx(60), "beyond": 0}
     assert picture.read_bytes()[:4] == b"\x89PNG"

@@ -55,7 +55,7 @@ def coverage(
     upper, found = result.partition.task.box.upper, {}
     by_kind = boxes_of(points, result, rng, ordinary=ordinary)
     boxes, kinds = np.concatenate(list(by_kind.values())), np.repeat(list(by_kind), list(map(len, by_kind.values())))
-    answers = result.query(boxes, rounding=rounding)  # all kinds at once: a call costs more than a box
+    answers = result.answer(boxes, rounding=rounding)  # all kinds at once: a call costs more than a box
     truth = count_points(points, np.stack([boxes[:, 0], np.where(boxes[:, 1] == upper, np.inf, boxes[:, 1])], 1))
     exact, ends = answers.stderr == 0, answers.interval()
     assert np.abs(answers.value[exact] - truth[exact]).max(initial=0.0) < 1e-6

@@ -80,7 +80,7 @@ def test_the_error_of_a_count_in_the_papers_second_experiment(epsilon: float) ->
         middle, half = points[rng.integers(0, n, 400)], rng.uniform(0.005, 0.075, (400, 2))
         boxes = np.stack([middle - half, middle + half], axis=1)
         run = sl.simulate(points, task, rng=rng)
-        off = counts(run).query(boxes, rounding=0).value - count_points(points, boxes)
+        off = counts(run).answer(boxes, rounding=0).value - count_points(points, boxes)
         errors.append(float(np.abs(off).mean()) / n)
         regions.append(len(run.partition.cells))
         moved.append(float((run.moves > 0).mean()))

@@ -190,7 +190,7 @@ def test_pooled_intervals_of_counts_hold_the_truth_neither_too_rarely_nor_too_of
         points = draw(rng)
         result = pooled_counts(run_pooled(task, points, rng=rng))
         boxes = boxes_of(points, result, rng, ordinary=200)[KINDS[0]]
-        truth, ends = count_points(points, boxes), result.query(boxes).interval()
+        truth, ends = count_points(points, boxes), result.answer(boxes).interval()
         middle, half = ends.mean(axis=1), (ends[:, 1] - ends[:, 0]) / 2
         asked.append(len(boxes))
         covered.append([np.count_nonzero(np.abs(truth - middle) <= scale * half) for scale in (1.0, 0.5, 2.0)])
@@ -227,7 +227,7 @@ def test_intervals_of_counts_in_polygons_hold_the_truth_as_those_of_boxes_do(tru
         size = rng.uniform(0.05, 0.8, (60, 1, 1))
         shapes = shapely.polygons(middle + size * rng.uniform(0.4, 1.0, (60, 9, 1)) * star)
         shapes = shapely.difference(shapes, shapely.polygons(middle + 0.2 * size * star))
-        answers = result.query(shapes)
+        answers = result.answer(shapes)
         truth = np.array([np.count_nonzero(shapely.contains_xy(shape, *points.T)) for shape in shapes])
         some, ends = answers.stderr > 0, answers.interval()
         center, half = ends.mean(axis=1), (ends[:, 1] - ends[:, 0]) / 2

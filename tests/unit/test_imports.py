@@ -21,7 +21,7 @@ from tests.helpers.sources import MODULES, ROOT, header, tree
 # Lowest first. Every module is in one of these packages, or is one of these root modules. It may import from lower
 # layers and, without cycles between packages, from its own.
 LAYERS = [
-    {"errors", "arrays"},
+    {"errors", "arrays", "words"},
     {"geometry"},
     {"hierarchy", "functions", "randomizer"},
     {"protocol", "pooled", "accounting"},

@@ -9,12 +9,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from ..errors import OutsideWarning
 from ..geometry.box import Box
 from ..io.files import replacing, write_text
 from ..io.queries import Queries, corner_names
 from ..io.regions import csv_text, feature_collection
 from ..io.tables import areas_geoparquet
 from ..release.boxes import Answers
+from ..release.promised import outside_words
 
 __all__ = ["ANSWERS", "answer_columns", "check_queries", "write_answers"]
 
@@ -23,20 +25,8 @@ ANSWERS = ("count", "stderr", "low", "high")
 
 def check_queries(queries: Queries, box: Box) -> None:
     """Warn about queries that reach outside the domain, and about columns that the answers replace."""
-    reaching, apart = queries.outside(box)
-    if apart:
-        warnings.warn(
-            f"{apart:,} of {len(queries):,} queries lie outside the domain {box}: their count is 0, because nobody "
-            "there was asked",
-            UserWarning,
-            stacklevel=2,
-        )
-    if reaching:
-        warnings.warn(
-            f"{reaching:,} of {len(queries):,} queries reach outside the domain {box}: only the part inside is counted",
-            UserWarning,
-            stacklevel=2,
-        )
+    if words := outside_words(queries.areas, box):
+        warnings.warn(words, OutsideWarning, stacklevel=2)
     taken = [name for name in queries.properties if name in ANSWERS]
     if taken:
         warnings.warn(f"the answers replace the queries' own {', '.join(taken)}", UserWarning, stacklevel=2)

@@ -23,6 +23,7 @@ from ..pooled.task import PooledTask
 from ..protocol.policy import Policy
 from ..sharing.envelope import Role
 from ..testing import ADMIN_TOKEN
+from ..words import number_of
 from .admin_client import AdminClient
 from .commands.campaign import describe_state
 from .demo_server import demo_server
@@ -32,7 +33,7 @@ __all__ = ["run"]
 
 DEVICES = 500
 EPSILON = 2.0
-RESOLUTION = 0.05  # degrees
+RESOLUTION = 5.0  # kilometres
 PLACE = Box((-118.7, 33.7), (-117.6, 34.4))  # around Los Angeles
 PATIENCE = 60.0  # seconds that both servers may take to count
 OPERATORS: dict[Role, str] = {"leader": "City Council", "helper": "State University"}
@@ -74,7 +75,7 @@ def run(out: Path, seed: int | None) -> int:
     print(counts.guarantee.text())
     print(
         f"\nAround Los Angeles: {answer.value[0]:.0f}, 95 % interval {low:.0f} to {high:.0f} (truth: {truth}); "
-        f"{len(counts.partition)} final cells, {counts.total} reports."
+        f"{number_of(len(counts.partition), 'final cell')}, {number_of(counts.total, 'report')}."
     )
     out.mkdir(parents=True, exist_ok=True)
     files = [out / name for name in ("two-servers.png", "two-servers.geojson", "two-servers.slt")]

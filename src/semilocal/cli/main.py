@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -53,10 +54,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)  # ours: each is for the person at the terminal
             warnings.showwarning = _Warnings()
             if argv is None:
+                # Loading modules leaves nothing half done, and Python loses a Ctrl-C that comes in the callback that
+                # ends the loading of each: until there is a command to run, the process ends at once.
+                catches = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+                if catches:
+                    signal.signal(signal.SIGINT, signal.SIG_DFL)
                 gc.disable()  # modules are not garbage: collecting would only cost time, now and at the end
                 call = read_words(sys.argv[1:])
                 gc.freeze()
                 gc.enable()
+                if catches:
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
             else:
                 call = read_words(argv)
             return int(call() or DONE)

@@ -81,8 +81,7 @@ class CellRule:
     max_visitors
         trust nobody: the largest share of a region's crowd that may have been moved there (0.5; 1 for no limit)
     resolution
-        trust nobody: the shortest side of a region, in kilometres on maps, else in units of the axes; the others: the
-        narrowest cell, in units of the axes
+        the shortest side of a region, in kilometres on maps, else in units of the axes
     """
 
     rule: Rule | None = None

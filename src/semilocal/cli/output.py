@@ -24,6 +24,7 @@ from ..release.pooled_counts import PooledCounts
 from ..release.pooled_mean import PooledMean
 from ..release.pooled_points import PooledPoints
 from ..release.streamed import AnyRun
+from ..words import number_of
 from .job_options import JobOptions
 
 __all__ = ["Outcome", "promise_to_people", "tell", "trim_limit_advice"]
@@ -76,7 +77,7 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
     if seed is not None:
         lines.insert(0, f"Seed {seed} makes the noise repeatable, so it protects nobody.")
     if shares is not None:
-        moved = "; ".join(f"{moves} times {100 * share:.3g} %" for moves, share in shares.items())
+        moved = "; ".join(f"{number_of(int(moves), 'time')} {100 * share:.3g} %" for moves, share in shares.items())
         lines.append(f"The data is public, so this may be shown: {counted} were moved {moved}.")
     if options.output.explain:
         lines += ["", promised.text(), "", str(ledger)]

@@ -15,6 +15,7 @@ from ..io.progress import duration
 from ..pooled.asked import AskedValue
 from ..pooled.task import PooledTask
 from ..protocol.column import as_range
+from ..words import number_of
 from . import server
 from .arguments import parse_function, whole
 from .documents import PairState
@@ -141,7 +142,7 @@ def describe(state: PairState) -> str:
     >>> describe(PairState("open", "leader", 60, refused=1, deadline=1600, now=1000, waits_for="uploads"))
     'open (leader of two servers, experimental): 60 uploads; 1 refused; uploads end in 10 min 00 s; waits for uploads'
     """
-    parts = [f"{state.phase} ({state.role} of two servers, experimental): {state.received:,} uploads"]
+    parts = [f"{state.phase} ({state.role} of two servers, experimental): {number_of(state.received, 'upload')}"]
     if state.accepted is not None:
         parts.append(f"{state.accepted:,} take part")
     if state.refused:

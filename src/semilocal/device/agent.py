@@ -32,6 +32,7 @@ from ..protocol.plan import Plan
 from ..protocol.policy import longer_sides
 from ..protocol.promise import promise
 from ..protocol.task import Task
+from ..words import number_of
 from .binding import check_address, check_server
 from .budget import spent, worst_case
 from .channel import LONGEST_WAIT, Channel, Reply, ServerStatus, only_task, split_url
@@ -227,7 +228,9 @@ class Agent:
             )
         if min(limits) < exposure:
             answers = int(min(limits) / exact(task.epsilon))
-            self._notify(f"Your cap on exposure ends your part after {answers} answers, perhaps without a region.")
+            self._notify(
+                f"Your cap on exposure ends your part after {number_of(answers, 'answer')}, perhaps without a region."
+            )
         entry = Membership(
             server=self._server, task=task.to_bytes(), plan=encode(plan), position=self._position,
             value=self._own, state=participant.state, policy=self._policy, token=self._token,

@@ -13,6 +13,7 @@ import numpy as np
 from ..arrays import short_repr
 from ..protocol.promise_words import crowds_words, losses_words
 from ..protocol.task import Task
+from ..words import number_of
 from .vault import Contents, Membership, pinned_plan, pinned_task
 
 __all__ = ["Outcome", "Summary", "crowd_words", "enrolment_advice", "summarise"]
@@ -122,7 +123,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         lines.append(
             f"Your exposure: if the server lied about everyone else, your crowd may be made up; the loss is at most "
             f"epsilon = {self.exposure:g} (delta = 0) between two positions inside this cell, and for a moved position "
-            f"against those inside: {self.rounds} rounds answered."
+            f"against those inside: {number_of(self.rounds, 'round')} answered."
         )
         if self.checkpoint:
             lines.append(

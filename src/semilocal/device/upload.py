@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from ..arrays import Floats, exact
+from ..arrays import exact
 from ..errors import InvalidInput, ServerViolation, printable
 from ..geometry.sides import lengths_words, side_unit
 from ..protocol.keys import pseudonym, rounding_word, upload_entropy
@@ -37,7 +37,7 @@ from .channel import MSGPACK, Channel, Reply, split_url
 from .upload_summary import UploadSummary, summarise_upload
 from .vault import PairUpload, Vault, pinned_task
 
-__all__ = ["Uploader", "check_pair", "fetch_both", "make_upload", "read_task", "smallest_sides", "smallest_words"]
+__all__ = ["Uploader", "check_pair", "fetch_both", "make_upload", "read_task", "smallest_words"]
 
 
 def make_upload(
@@ -112,7 +112,7 @@ def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) ->
         if limit is not None and not epsilon <= limit:
             raise ServerViolation("over-budget", f"the task costs {pair.loss_words}; your {name} allows {limit:g}")
     if policy.min_side and pair.maps:
-        found = smallest_sides(pair)
+        found = pair.pooled.hierarchy.smallest_sides  # the same for every position
         if len(policy.min_side) not in (1, len(found)):
             raise InvalidInput(
                 f"min_side must have one number, or one for each of the {len(found)} axes; got {policy.min_side}"
@@ -126,19 +126,9 @@ def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) ->
             )
 
 
-def smallest_sides(pair: PairTask) -> Floats:
-    """Sides of the smallest cell that an upload can hold: float64[d], in kilometres where the axes are degrees.
-
-    The same for every position: a degree of longitude counts where it is shortest in the domain.
-    """
-    tree, box = pair.pooled.hierarchy, pair.pooled.box
-    corners = np.stack(np.meshgrid(*zip(box.lower, box.upper, strict=True)), axis=-1).reshape(-1, box.dimensions)
-    return np.asarray(tree.sides(tree.codes(corners)).min(axis=0))
-
-
 def smallest_words(pair: PairTask) -> str:
-    """The smallest cell in words, such as ``1.2 x 1.9 km``."""
-    return f"{lengths_words(smallest_sides(pair))} {side_unit(pair.pooled.box)}".rstrip()
+    """The smallest cell that an upload can hold in words, such as ``1.2 x 1.9 km``."""
+    return f"{lengths_words(pair.pooled.hierarchy.smallest_sides)} {side_unit(pair.pooled.box)}".rstrip()
 
 
 async def fetch_both(name: str, server: str, connect: Callable[[str], Channel]) -> PairTask:

@@ -27,6 +27,7 @@ from ..errors import EngineFailed, InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.dyadic import BoxTree
+from ..words import number_of
 from .arrow import write_rows
 from .expressions import DUCKDB, coarser, interleaved, key
 from .grouping import CHANGED, KEY, MOVES, Grouping, acting_name, moved_ends, region_columns
@@ -307,8 +308,7 @@ def _reason(error: Exception) -> str:
     if column := re.search(r'converting column "(.*?)"', words):
         return f"{where}, column {column[1]!r}, is not a number; fix it or remove the line"
     if size := re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", words):
-        values = "1 value" if size[2] == "1" else f"{size[2]} values"
-        return f"{where} has {values}, the header {size[1]}; fix it or remove it"
+        return f"{where} has {number_of(int(size[2]), 'value')}, the header {size[1]}; fix it or remove it"
     return f"{where} is not complete; fix it or remove it"
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, as_floats, cut_repr, is_integer, plain, shown
 from ..errors import InvalidInput, OutsideDomain, is_plain, printable
-from .mistakes import mistake_words
+from .mistakes import FEWEST, mistake_words
 
 __all__ = ["MAX_DIMENSIONS", "MERCATOR", "Box", "Clipped"]
 
@@ -151,12 +151,12 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ------
         OutsideDomain
             If points are not finite, for they have no nearest point; or if the axes look swapped or the unit looks
-            wrong: nearly everybody would be moved to an edge or a corner.
+            wrong: nearly everybody would be moved to an edge or a corner. A few points are no evidence of a swap.
         """
         array = self.shaped(points)
         self._refuse_infinite(array)
         clipped = self.nearest(array)
-        if clipped.moved and (mistake := mistake_words(array, self)):
+        if clipped.moved and (mistake := mistake_words(array, self, fewest=FEWEST)):
             raise OutsideDomain(
                 f"{clipped.moved} of {len(array)} points lie outside the domain {self}; none was moved. {mistake}"
             )

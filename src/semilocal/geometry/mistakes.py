@@ -15,10 +15,12 @@ from ..arrays import Floats
 if TYPE_CHECKING:
     from .box import Box
 
-__all__ = ["Mistake", "likely_mistake", "mistake_words"]
+__all__ = ["FEWEST", "Mistake", "likely_mistake", "mistake_words"]
 
 Mistake = Literal["", "swapped", "metres", "degrees"]
 
+# Strays may fit after an exchange by chance. If each of them does as often as not, all of ten do once in a thousand.
+FEWEST = 10
 _SWAPPED = 0.9  # share that must lie inside after a swap
 _DEGREES = 360.0
 _METRES = 1e4  # coordinates of map projections are larger, but for a corner of their map
@@ -26,13 +28,16 @@ _METRES = 1e4  # coordinates of map projections are larger, but for a corner of 
 _OF_MAPS = re.compile(r"(?<![a-z])(lon|lng|long|longitude|lat|latitude|x|y|east|easting|north|northing)(?![a-z])")
 
 
-def likely_mistake(points: Floats, box: Box) -> Mistake:
-    """What probably went wrong with points float64[n, d] that lie outside; empty if nothing is known."""
+def likely_mistake(points: Floats, box: Box, *, fewest: int = 1) -> Mistake:
+    """What probably went wrong with points float64[n, d] that lie outside; empty if nothing is known.
+
+    ``fewest`` points must be there to call axes swapped: one for advice, ``FEWEST`` where points are refused for it.
+    """
     if not len(points) or box.dimensions != 2:
         return ""
     if float(box.inside(points).mean()) >= 0.5:  # all these mistakes put most of them outside
         return ""
-    if float(box.inside(points[:, ::-1]).mean()) >= _SWAPPED:
+    if len(points) >= fewest and float(box.inside(points[:, ::-1]).mean()) >= _SWAPPED:
         return "swapped"
     if not all(_OF_MAPS.search(name.lower()) for name in box.names):
         return ""
@@ -43,7 +48,7 @@ def likely_mistake(points: Floats, box: Box) -> Mistake:
     return "degrees" if large > 10 * _DEGREES and float(sizes.max()) <= _DEGREES else ""
 
 
-def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two columns") -> str:
+def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two columns", fewest: int = 1) -> str:
     """The likely mistake in words, with what to do; empty if nothing is known.
 
     Parameters
@@ -52,6 +57,8 @@ def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two
     box : Box
     exchange : str
         What to do about swapped axes.
+    fewest : int
+        As of :func:`likely_mistake`.
 
     Examples
     --------
@@ -68,4 +75,4 @@ def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two
         "degrees": "The positions look like degrees, and the box like metres or another large unit. Give the box in "
         "degrees, or convert the positions",
     }
-    return words[likely_mistake(points, box)]
+    return words[likely_mistake(points, box, fewest=fewest)]

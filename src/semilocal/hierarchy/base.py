@@ -195,6 +195,13 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Lengths of each cell's sides, in km where the axes are longitude and latitude: float64[m, d]."""
         return sides.sides(self.boxes(cells), self.box)
 
+    @property
+    def smallest_sides(self) -> Floats:
+        """Sides of the smallest cell: float64[d]. A degree of longitude counts where it is shortest in the domain."""
+        ends = zip(self.box.lower, self.box.upper, strict=True)
+        corners = np.stack(np.meshgrid(*ends), axis=-1).reshape(-1, self.box.dimensions)
+        return np.asarray(self.sides(self.codes(corners)).min(axis=0))
+
     def areas(self, cells: npt.ArrayLike) -> Floats:
         """Areas in km² on a map, else products of the sides in units of the axes: float64[m]."""
         return earth.areas(self.boxes(cells), geographic=earth.is_map(self.box))

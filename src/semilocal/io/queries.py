@@ -66,13 +66,6 @@ class Queries:
             return box_geometries(_in_axes(self.boxes, box))
         return [shape.__geo_interface__ for shape in self.shapes]
 
-    def outside(self, box: Box) -> tuple[int, int]:
-        """How many boxes reach outside the domain in part, and how many lie outside altogether."""
-        low, high = self.boxes[:, 0], self.boxes[:, 1]
-        apart = ((high < box.lower) | (low > box.upper)).any(axis=1)
-        reaching = ((low < box.lower) | (high > box.upper)).any(axis=1) & ~apart
-        return int(np.count_nonzero(reaching)), int(np.count_nonzero(apart))
-
 
 def corner_names(box: Box) -> list[str]:
     """Columns of the corners: x0, y0, x1, y1 in two dimensions, else NAME_lower and NAME_upper."""

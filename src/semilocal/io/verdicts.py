@@ -17,6 +17,7 @@ from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.rule import PlayedRound, crowds_needed, randomizers, too_many_visitors, too_small
 from ..protocol.task import Task
 from ..randomizer.base import Randomizer
+from ..words import number_of
 
 __all__ = ["ChildIntervals", "child_spread", "part_names", "stop_reasons", "trim_reasons"]
 
@@ -111,7 +112,7 @@ def stop_reasons(task: Task, played: PlayedRound, rows: Integers, spread: ChildI
     With rule "each" the regions are the children that were left behind; each then has its own row.
     """
     if not played.tally.shape[1]:
-        return [f"Not split: the task ends here, after {task.max_rounds} rounds."] * len(rows)
+        return [f"Not split: the task ends here, after {number_of(task.max_rounds, 'round')}."] * len(rows)
     estimates = np.where(np.isnan(played.ruling.estimates[rows]), np.inf, played.ruling.estimates[rows])
     passing = (estimates >= spread.needed[rows]) & np.isfinite(estimates)
     weakest = np.argmin(np.where(passing, np.inf, estimates), axis=1)
@@ -136,7 +137,7 @@ def stop_reasons(task: Task, played: PlayedRound, rows: Integers, spread: ChildI
         if task.rule == "trim" and passing[place].any():
             used = int(played.frontier.trims[row])
             if used >= task.max_trims:
-                words += f" It was not trimmed: this path has had its {task.max_trims} TRIMs."
+                words += f" It was not trimmed: this path has had its {number_of(task.max_trims, 'TRIM')}."
             elif crowded[place]:
                 words += (
                     f" It was not trimmed: then more than {100 * task.max_visitors:g} % of the people in what is kept "
@@ -186,4 +187,4 @@ def _estimate(value: float, low: float, high: float) -> str:
 
 
 def _people(count: int) -> str:
-    return "1 participant" if count == 1 else f"{count:,} participants"
+    return number_of(count, "participant")

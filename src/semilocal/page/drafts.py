@@ -42,7 +42,7 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     k, delta : optional
         The crowd; with trust "nobody".
     resolution : float, optional
-        No region gets narrower: kilometres on a map of trust "nobody", else units of the axes. The default if left out.
+        No region gets narrower: kilometres on a map, else units of the axes. The default if left out.
     bucket_depth, peer_key : optional
         With trust "two-servers": see ``PairForm``.
     own : str

@@ -11,6 +11,7 @@ from typing import Any
 from ..release.count_release import counts
 from ..release.promised import Mapped
 from ..simulation.run import Run
+from ..words import number_of
 from .single import map_html, rounds_of
 
 __all__ = ["result_html"]
@@ -31,7 +32,7 @@ def result_html(result: Mapped | Run) -> str:
     if box.dimensions > 2:
         return f"<div>{words}<p>{box.dimensions} dimensions have no map.</p></div>"
     if len(partition) > MOST_CELLS:
-        return f"<div>{words}<p>The map has {len(partition):,} cells; draw it with plot().</p></div>"
+        return f"<div>{words}<p>The map has {number_of(len(partition), 'cell')}; draw it with plot().</p></div>"
     rounds = rounds_of(result if isinstance(result, Run) else partition)
     document = map_html(
         rounds, partition.task.hierarchy, mapped.guarantee, title=type(result).__name__, numbers=numbers

@@ -18,6 +18,7 @@ import msgspec
 from ..arrays import is_integer, is_number, require, shown
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from ..geometry.sides import at_least, lengths_words, side_unit
 from ..hierarchy import BinaryTree, Halved, SphereTree, TableTree
 from ..hierarchy.tables import in_twos
 from ..protocol.canonical import Identified, read_canonical
@@ -118,8 +119,9 @@ class PooledTask(
             The public tree, instead of ``box``, ``resolution`` and ``max_depth``. A table is taken in twos
             (:func:`semilocal.hierarchy.tables.in_twos`).
         resolution : float or one per axis, optional
-            No cell gets narrower than this, in units of the axes; at most half of the box. Without it, 2**-20 of the
-            box or 40 levels, whichever is coarser.
+            No cell gets a side shorter than this, in units of the axes, or in kilometres where they are longitude and
+            latitude, anywhere in the box; at most half of it. Without it, 2**-20 of the box or 40 levels, whichever is
+            coarser.
         max_depth : int, optional
             The deepest level, instead of ``resolution``.
         max_reports : int
@@ -203,24 +205,21 @@ def _default_depth(box: Box) -> int:
 
 
 def _depth_for(box: Box, resolution: Any) -> int:
-    """Most levels that leave every side of a cell at least as long as the resolution, at most 40."""
-    sides = tuple(resolution) if hasattr(resolution, "__iter__") else (resolution,) * box.dimensions
-    if len(sides) != box.dimensions or not all(is_number(side) and 0 < side < math.inf for side in sides):
+    """Most levels that leave every side of every cell at least as long as the resolution, at most 40."""
+    least = tuple(resolution) if hasattr(resolution, "__iter__") else (resolution,)
+    if len(least) not in (1, box.dimensions) or not all(is_number(side) and 0 < side < math.inf for side in least):
         raise InvalidInput(
             f"resolution must be a length above 0, or one per axis ({box.dimensions}); got {shown(resolution)}"
         )
-    depths = []
-    for axis, (low, high, side) in enumerate(zip(box.lower, box.upper, sides, strict=True)):
-        halvings = -1
-        while halvings < MAX_LEVELS and (high - low) * 0.5 ** (halvings + 1) >= side:
-            halvings += 1
-        if halvings < 1:
-            raise InvalidInput(
-                f"resolution must be at most half of the box on every axis; axis {box.names[axis]!r} is "
-                f"{high - low:g} wide and the resolution is {shown(resolution)}"
-            )
-        depths.append(halvings * box.dimensions + axis)
-    return min(*depths, _default_depth(box)) if len(depths) > 1 else min(depths[0], _default_depth(box))
+    for depth in range(_default_depth(box), box.dimensions - 1, -1):
+        if at_least([BinaryTree(box, depth).smallest_sides], least)[0]:
+            return depth
+    halves = lengths_words(BinaryTree(box, box.dimensions).smallest_sides)
+    raise InvalidInput(
+        f"resolution must be at most half of the box on every axis; the halves of {box} measure "
+        f"{halves} {side_unit(box)}".rstrip()
+        + f" and the resolution is {shown(resolution)}"
+    )
 
 
 def _check_epsilon(epsilon: Any) -> None:

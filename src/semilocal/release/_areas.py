@@ -1,6 +1,6 @@
 """What is asked about, as a walk down a tree sees it: boxes or polygons, seen from cells.
 
-Knows shapes. Knows no counts.
+Knows shapes and the domain. Knows no counts.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from ..arrays import Flags, Floats, Integers, as_boxes
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.polygons import Polygons
+from ..words import number_of
 from ._inside import overlap
 
-__all__ = ["Areas", "Asked", "Boxes", "as_areas"]
+__all__ = ["Areas", "Asked", "Boxes", "as_areas", "outside_words"]
 
 _BOXES_AT_ONCE = 1 << 13  # working arrays stay in the processor's cache
 Asked: TypeAlias = Floats | Polygons  # float64[q, 2, d], or polygons in the plane
@@ -111,6 +112,40 @@ def as_areas(areas: Any, box: Box) -> Asked:
             f"polygons; got {strange}: leave it out, or give its corners"
         )
     return as_boxes(areas, dimensions=box.dimensions, infinite=True)
+
+
+def outside_words(areas: Any, box: Box) -> str:
+    """What to know about areas that reach outside the domain, and what to do; empty if none does.
+
+    An infinite side means as far as the domain goes. Parameters are those of :func:`as_areas`.
+    """
+    asked = as_areas(areas, box)
+    reaching = np.flatnonzero(_reach_outside(asked, box))
+    if not len(reaching):
+        return ""
+    some = (asked if isinstance(asked, Polygons) else Boxes.of(asked)).take(reaching)
+    domain = np.broadcast_to([box.lower, box.upper], (len(reaching), 2, box.dimensions))
+    parts = int(np.count_nonzero(some.within(domain)[1]))
+    apart = len(reaching) - parts
+    found = [f"{apart:,} altogether (the count is 0)"] * (apart > 0)
+    found += [f"{parts:,} in part (only the part inside is counted)"] * (parts > 0)
+    verb = "reaches" if len(reaching) == 1 else "reach"
+    return (
+        f"{len(reaching):,} of {number_of(len(asked), 'area')} {verb} outside the domain {box}, where nobody was "
+        f"asked: {', '.join(found)}. Check their units and the order of their axes, cut them to the domain, or "
+        "leave them out"
+    )
+
+
+def _reach_outside(asked: Asked, box: Box) -> Flags:
+    """Whether areas have a finite corner outside the domain: bool[q]."""
+    if isinstance(asked, Polygons):
+        beyond = ((asked.points < box.lower) | (asked.points > box.upper)).any(axis=1)
+        out = np.zeros(len(asked), dtype=bool)
+        out[asked.corner_owners[beyond]] = True
+        return out
+    beyond = np.isfinite(asked) & ((asked < box.lower) | (asked > box.upper))
+    return np.asarray(beyond.any(axis=(1, 2)))
 
 
 def _strange(areas: Any) -> str:

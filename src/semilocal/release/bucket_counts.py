@@ -63,15 +63,15 @@ class BucketCounts(Mapped):
         ]
         return self.pair.promise(rungs)
 
-    def query(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
-        """Number of reports in boxes or polygons, with standard errors and intervals: the buckets' added up."""
-        checked = as_areas(areas, self.pair.pooled.box)
-        value, variance = np.zeros(len(checked)), np.zeros(len(checked))
+    def answer(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
+        """The buckets' answers added up."""
+        asked = as_areas(areas, self.pair.pooled.box)
+        value, variance = np.zeros(len(asked)), np.zeros(len(asked))
         for part in self.parts.values():
-            answers = part.query(checked, rounding=rounding)
+            answers = part.answer(asked, rounding=rounding)
             value += answers.value
             variance += answers.stderr**2
-        most = np.full(len(checked), float(self.total))
+        most = np.full(len(asked), float(self.total))
         return CountAnswers(value, np.sqrt(variance), False, fewer=value, more=value, most=most)
 
 

@@ -6,6 +6,7 @@ promise follows from both (``guarantee``). Means and points override ``interval`
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from ..accounting import Ledger
 from ..arrays import Floats, Integers
-from ..errors import InvalidInput
+from ..errors import InvalidInput, OutsideWarning
 from ..geometry.box import Box
 from ..geometry.polygons import Polygons
 from ..hierarchy.base import Hierarchy
@@ -26,7 +27,7 @@ from ..pooled.partition import PooledPartition
 from ..protocol.cellmap import CellMap, WaysOut
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
-from ._areas import Asked, as_areas
+from ._areas import Asked, as_areas, outside_words
 from ._lattice import NOT_ROUNDED, Lattice
 from ._pooled_walk import PooledWalk
 from ._rounding import Divisions, divisions_of, likely_lattice, possible_lattice
@@ -36,7 +37,7 @@ from ._visitors import Population, population
 from ._walk import Counted, Walk
 from .boxes import CountAnswers
 
-__all__ = ["Mapped", "Promised", "Rounding", "check_rounding", "promise_of"]
+__all__ = ["Mapped", "Promised", "Rounding", "check_rounding", "outside_words", "promise_of"]
 
 AnyWalk: TypeAlias = Walk | PooledWalk | PublicShares | PooledShares
 Rounding: TypeAlias = float | Sequence[float] | None
@@ -130,9 +131,22 @@ class Mapped(WaysOut):
             ``value`` float64[q], ``stderr`` float64[q], ``interval(level)`` float64[q, 2]. The standard error holds
             noise, and how people may lie inside cells that an area cuts. ``uncertain`` is set if anybody may have been
             moved by a TRIM; without TRIMs, public regions answer areas along their edges exactly (standard error 0).
+
+        Warns
+        -----
+        OutsideWarning
+            If areas reach outside the domain, where nobody was asked. An infinite side means as far as it goes.
         """
-        asked = as_areas(areas, self.partition.task.box)
+        box = self.partition.task.box
+        asked = as_areas(areas, box)
+        if words := outside_words(asked, box):
+            warnings.warn(words, OutsideWarning, stacklevel=2)
+        return self.answer(asked, rounding=rounding)
+
+    def answer(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
+        """As :meth:`query`, for callers that say by themselves what lies outside (``outside_words``)."""
         task = self.partition.task
+        asked = as_areas(areas, task.box)
         given = self.rounding if rounding is None else rounding
         if given is not None:
             return self._ask(asked, check_rounding(given, task.hierarchy, task.box))

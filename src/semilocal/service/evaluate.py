@@ -14,10 +14,12 @@ import time
 from pathlib import Path
 
 from ..errors import InvalidInput
+from ..words import number_of
 from .keys import key_file, read_keys
 from .pair.chunk_worker import LEASE
 from .pair.work import Processes
 from .server import set_up_logging
+from .stopping import Stop
 from .stores.base import check_database, open_store
 from .stores.chunks import LONGEST_LEASE
 
@@ -28,7 +30,7 @@ WATCH_SECONDS = 0.5
 
 def evaluate(
     database: str, *, processes: int, keys_in: str | None = None, environment: str = "", lease: float = LEASE,
-    log_level: str = "info",
+    log_level: str = "info", stop: Stop,
 ) -> None:  # fmt: skip
     """Evaluate reports of pairs until stopped.
 
@@ -43,9 +45,12 @@ def evaluate(
         Signing keys with commas between them, instead of the file.
     lease : float
         Seconds after which others take over a chunk of a worker that died.
+    stop : Stop
 
     Raises
     ------
+    KeyboardInterrupt
+        When it was stopped.
     InvalidInput
         If the database or the keys cannot be used.
     """
@@ -63,10 +68,11 @@ def evaluate(
     running = Processes(processes, database, keys, name, lease=lease, idle=None)
     try:
         running.watch()
-        many = f"{processes} process{'es' * (processes > 1)}"
+        many = number_of(processes, "process", "processes")
         print(f"semilocal evaluates for {keys.current.hex()[:16]}… with {many} on {kind}", flush=True)
-        while True:
+        while not stop.wished:
             time.sleep(WATCH_SECONDS)
             running.watch()
+        stop.check()
     finally:
         running.stop()

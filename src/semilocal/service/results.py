@@ -24,7 +24,7 @@ from ..protocol.plan import Plan
 from ..protocol.promise import INSIDE, Guarantee, promise
 from ..release import CountsRelease, MeanRelease, collected_mean, counts, region_values
 from ..release.pooled_mean import region_means
-from ..release.promised import Mapped, Rounding
+from ..release.promised import Mapped, Rounding, outside_words
 from .campaign import Campaign, Status
 from .means import mean_document
 from .stores.base import Store
@@ -238,7 +238,8 @@ def counts_document(
     task: bytes, counts: Mapped, areas: Any, level: float, rounding: Rounding, *, note: str, promise: Guarantee
 ) -> dict[str, Any]:
     """Numbers of participants in boxes float[q, 2, d] or polygons with intervals and the promise, ready for JSON."""
-    answers = counts.query(areas, rounding=rounding)
+    answers = counts.answer(areas, rounding=rounding)
+    outside = outside_words(areas, counts.partition.task.box)
     ends = answers.interval(level)
     numbers = zip(answers.value.tolist(), answers.stderr.tolist(), ends.tolist(), strict=True)
     return {
@@ -247,7 +248,7 @@ def counts_document(
         "level": level,
         "uncertain": answers.uncertain,
         "counts": [{"value": value, "stderr": stderr, "interval": pair} for value, stderr, pair in numbers],
-        "note": note,
+        "note": f"{note} {outside}." if outside else note,
         "privacy": promise.to_json(),
     }
 

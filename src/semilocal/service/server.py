@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput, MissingExtra
+from ..words import number_of
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
 from .door import RESERVE, Door, Limits, raise_file_limit
@@ -30,6 +31,7 @@ from .opening import Opening
 from .pair.form import PairSettings
 from .pair.service import PairService
 from .routes.table import Operation
+from .stopping import Stop
 from .stores.base import Store, check_database, open_store
 from .worker import Service
 
@@ -107,7 +109,7 @@ def find_routes(name: str) -> tuple[Operation, ...]:
 def serve(
     database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1, log_level: str = "info",
     access_log: bool = False, keys_in: str | None = None, new_key: bool = False, more: str = "",
-    pair: PairSettings | None = None,
+    pair: PairSettings | None = None, stop: Stop,
 ) -> None:  # fmt: skip
     """Serve until stopped.
 
@@ -134,9 +136,13 @@ def serve(
         function that makes it from a text.
     pair : PairSettings, optional
         Take part in pairs of two servers as leader or helper (experimental). An empty origin is where it listens.
+    stop : Stop
+        Obeyed before anything is made, and again as soon as a new admin token has been shown.
 
     Raises
     ------
+    KeyboardInterrupt
+        When it was stopped.
     InvalidInput
         For a bad argument, an address that cannot be bound, or a SQLite file that another server uses.
 
@@ -170,6 +176,7 @@ def serve(
     listener = bind(host, port)
     lock = None  # held until the process ends, however it ends
     try:
+        stop.check()
         url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         if pair is not None:
             pair = pair._replace(origin=pair.origin or url.removesuffix(":80"))
@@ -186,8 +193,7 @@ def serve(
             _warn_about_pairs(store, pair)
         finally:
             store.close()
-        count = f"{workers} worker{'s' * (workers > 1)}"
-        print(f"semilocal serves at {url} with {count} on {kind}", flush=True)
+        print(f"semilocal serves at {url} with {number_of(workers, 'worker')} on {kind}", flush=True)
         if pair is not None:
             print(
                 f"{pair.role} of pairs (experimental), operator {pair.name!r} at {pair.origin}, signing key "
@@ -210,7 +216,9 @@ def serve(
             app = build_app(
                 database, admin=admin, keys=keys, worker=worker, access_log=access_log, more=more, pair=pair
             )
-            uvicorn.Server(uvicorn.Config(app, **options)).run(sockets=[listener])
+            server = uvicorn.Server(uvicorn.Config(app, **options))
+            stop.hand_over(lambda _: setattr(server, "should_exit", True))
+            server.run(sockets=[listener])  # with its own handlers; at its end it raises what came again, for ours
         else:
             os.environ |= {
                 _DATABASE: database, _ADMIN_HASH: admin.hex(), _LOG_LEVEL: log_level,
@@ -221,7 +229,8 @@ def serve(
                 "semilocal.service.server:app_from_environment", factory=True, workers=workers, **options
             )
             with tempfile.TemporaryDirectory(prefix="semilocal-metrics-") as os.environ[FOLDER]:
-                _run_workers(config, listener)
+                _run_workers(config, listener, stop)
+        stop.check()
     finally:
         listener.close()
         if lock is not None:
@@ -260,7 +269,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _run_workers(config: Any, listener: socket.socket) -> None:
+def _run_workers(config: Any, listener: socket.socket, stop: Stop) -> None:
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
@@ -269,7 +278,9 @@ def _run_workers(config: Any, listener: socket.socket) -> None:
     # Older versions want to be told what a worker runs.
     asked = inspect.signature(Multiprocess).parameters
     more: dict[str, Any] = {"target": uvicorn.Server(config).run} if "target" in asked else {}
-    Multiprocess(config, sockets=[listener], **more).run()
+    supervisor = Multiprocess(config, sockets=[listener], **more)
+    stop.hand_over(supervisor.signal_queue.append)  # after its own handlers, which would not tell us
+    supervisor.run()
 
 
 def set_up_logging(level: str) -> None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ..errors import Overloaded, Refused, StoreUnavailable
 from ..protocol.curator import Curator
+from ..words import number_of
 from . import rounds
 from .campaign import Campaign, Status
 from .faults import PATIENCE, Faults, Health, Seldom
@@ -380,15 +381,15 @@ def describe_step(before: Status, after: Status, *, task: Task | None = None) ->
     'round 1 closed with 80 reports; finished'
     """
     if before.phase == "enrolling":
-        done = f"enrolment ended with {before.enrolled} participants"
+        done = f"enrolment ended with {number_of(before.enrolled, 'participant')}"
         if task is not None and task.keeps_crowd and before.enrolled < task.k:
             done += f", fewer than k = {task.k}: nobody has a crowd"
     else:
-        done = f"round {before.round} closed with {before.received} reports"
+        done = f"round {before.round} closed with {number_of(before.received, 'report')}"
     if after.ended:
         return f"{done}; {after.phase}"
     when = "" if after.deadline is None else f" or {datetime.fromtimestamp(after.deadline, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return f"{done}; round {after.round} is open, {after.needed} reports{when} close it"
+    return f"{done}; round {after.round} is open, {number_of(after.needed or 0, 'report')}{when} close it"
 
 
 def poll_after(status: Status, now: float) -> int:

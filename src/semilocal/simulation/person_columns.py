@@ -32,13 +32,14 @@ __all__ = [
 ]
 
 _PERSON = re.compile(
-    r"(user|person|people|device|phone|taxi|cab|driver|rider|vehicle|car|bike|customer|client|member|account|subscriber|"
+    r"(?!phones?code)"  # of a country or a town
+    r"(?:(user|person|people|device|phone|taxi|cab|driver|rider|vehicle|car|bike|customer|client|member|account|subscriber|"
     r"participant|patient|employee|individual|visitor|traveller|traveler|owner)s?(id|key|name|no|nr|num|number|hash|code)?"
     # with a word before them these may be numbers of people (n_users) unless an id follows: hashed_device_id, user_uuid
     r"|.*(user|person|device|phone|taxi|driver|rider|vehicle|customer|client|member|subscriber|participant)(u{0,2}id|guid)"
     # alone these are numbers of people, or kinds of things
     r"|(passenger|courier|worker|student|resident|household|truck|vessel|tracker|advertiser|advertising|android|hashed|ad)id"
-    r"|u{0,2}id|guid|imei|imsi|mmsi|[gm]aid|idfa|pseudonym|mac(address)?|ip(address)?|e?mail(address)?|msisdn|username"
+    r"|u{0,2}id|guid|imei|imsi|mmsi|[gm]aid|idfa|pseudonym|mac(address)?|ip(address)?|e?mail(address)?|msisdn|username)"
 )
 
 

@@ -17,6 +17,7 @@ from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES
 from ..protocol.partition import Partition
 from ..protocol.task import Task
+from ..words import number_of
 from .coded import CodedPopulation
 from .entropy import DeviceSecrets, Entropy
 from .person_columns import POPULATION, check_frame
@@ -148,7 +149,8 @@ def warn_if_small(participants: int, task: Task, *, stacklevel: int) -> None:
         what = (
             "no region has a crowd" if task.rule == "each" else "the only region is the whole domain, without a crowd"
         )
-        words = f"{participants} participants are fewer than k = {task.k}: {what}"
+        verb = "is" if participants == 1 else "are"
+        words = f"{number_of(participants, 'participant')} {verb} fewer than k = {task.k}: {what}"
         warnings.warn(words, NoCrowdWarning, stacklevel=stacklevel + 1)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ..protocol.plan import Plan
 from ..protocol.task import Task
+from ..words import number_of
 from .checkpoints import Seal
 
 __all__ = ["Difference", "Own", "OwnEvents", "Problems", "Verification", "difference_lines"]
@@ -115,11 +116,11 @@ class Verification:
     def lines(self) -> list[str]:
         """For a person: what was checked, then every difference, then notes."""
         checked = [
-            f"{self.rounds} rounds with {self.reports} reports of {self.participants} participants: every tally "
-            "counted again, every verdict decided again",
+            f"{number_of(self.rounds, 'round')} with {number_of(self.reports, 'report')} of "
+            f"{number_of(self.participants, 'participant')}: every tally counted again, every verdict decided again",
             "one report per participant and round, each on its own path of cells",
-            f"{self.events} events under {len(self.seals)} checkpoints in one chain, {self.signatures} of them signed "
-            "with the key that the task pins",
+            f"{number_of(self.events, 'event')} under {number_of(len(self.seals), 'checkpoint')} in one chain, "
+            f"{self.signatures:,} of them signed with the key that the task pins",
         ]
         out = ["Checked:", *(f"  {line}" for line in checked), *difference_lines(self.differences)]
         return out + [f"Note: {note}" for note in self.notes]
@@ -134,7 +135,7 @@ def difference_lines(differences: Sequence[Difference]) -> list[str]:
     ['No difference.']
     """
     count = len(differences)
-    found = f"{count} difference{'s' * (count > 1)}:" if count else "No difference."
+    found = f"{number_of(count, 'difference')}:" if count else "No difference."
     return [found, *(f"  {difference}" for difference in differences)]
 
 

@@ -27,6 +27,7 @@ from ..pooled.task import UNITS
 from ..sharing.envelope import Role
 from ..sharing.pair import PairTask
 from ..sharing.wire import BucketTree, SignedTree
+from ..words import number_of
 from .findings import Difference, difference_lines
 
 __all__ = ["PairVerification", "verify_pair"]
@@ -72,8 +73,8 @@ class PairVerification:
             cells, people = sum(len(tree.cells) for tree in self.trees), sum(tree.people for tree in self.trees)
             out += [
                 "Checked:",
-                f"  the rule gives the same {cells:,} final cells from the same published numbers; {people:,} reports, "
-                f"task {self.pair.id.hex()[:16]}",
+                f"  the rule gives the same {number_of(cells, 'final cell')} from the same published numbers; "
+                f"{number_of(people, 'report')}, task {self.pair.id.hex()[:16]}",
                 f"  no path of cells costs more than its budget, epsilon / 2 = {self.pair.pooled.path_budget:g}; any "
                 f"change of position costs two paths, epsilon = {self.pair.pooled.epsilon:g} (delta = 0)",
                 *self._value_lines(),

@@ -33,6 +33,7 @@ from ..protocol.plan import Plan
 from ..protocol.rule import Frontier, PlayedRound, frontier_at, proceed
 from ..protocol.tally import RoundTally
 from ..protocol.task import Task
+from ..words import number_of
 from .checkpoints import Checkpoint, Seal, check_signature, next_head
 from .columns import Columns, read_reports, report_runs
 from .file import END, SEAL, Frame
@@ -135,7 +136,7 @@ class Replay:
         self._problems.report(found, curator.round)
         if self._log.size > self._sealed_size:
             left = self._log.size - self._sealed_size
-            found.add("unsealed-events", None, f"{left} events come after the last checkpoint")
+            found.add("unsealed-events", None, f"{number_of(left, 'event')} after the last checkpoint")
         if not curator.partitioned:
             found.notes.append(f"the collection is not finished: round {curator.round} would come next")
         elif not curator.finished:
@@ -149,9 +150,10 @@ class Replay:
             found.notes.append(f"this task promises no crowd of k = {task.k}")
         elif small:
             found.notes.append(
-                f"{len(small)} regions with {sum(small)} of {found.participants} participants hold fewer than k = "
-                f"{task.k}; allowed with probability delta = {task.delta:g} per participant who is never "
-                "moved, and by drop-outs after the split"
+                f"{number_of(len(small), 'region')} with {sum(small):,} of "
+                f"{number_of(found.participants, 'participant')} {'holds' if len(small) == 1 else 'hold'} fewer than k "
+                f"= {task.k}; allowed with probability delta = {task.delta:g} per participant who is never moved, and "
+                "by drop-outs after the split"
             )
 
     # -- queries and the plan ----------------------------------------------------------------------------------
@@ -210,7 +212,9 @@ class Replay:
         self.found.reports += count
         if curator is None or curator.finished or (kind is ValueReport) != curator.partitioned:
             number = None if curator is None else curator.round
-            self.found.add("unexpected-event", number, f"{count} reports that no open round asks for", count)
+            self.found.add(
+                "unexpected-event", number, f"{number_of(count, 'report')} that no open round asks for", count
+            )
             return
         if self._tally is None:
             token = "wrong-query" if kind is Report else "wrong-value-query"

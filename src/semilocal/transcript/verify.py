@@ -26,6 +26,7 @@ from ..errors import DamagedFile, ServerViolation
 from ..protocol.messages import Closed, Query, ValueQuery, decode_event, encode
 from ..protocol.participant import Participant, Policy
 from ..protocol.task import Task
+from ..words import number_of
 from .file import read_frames
 from .findings import Difference, Own, Verification
 from .replay import Replay
@@ -137,10 +138,17 @@ def _compare_reports(found: Verification, task: Task, own: Own) -> None:
         elif mine not in theirs:
             found.add("own-report-changed", round_, "the transcript has another report under your name")
         elif len(theirs) > 1:
-            found.add("foreign-report", round_, f"{len(theirs) - 1} more reports under your name", len(theirs) - 1)
+            found.add(
+                "foreign-report",
+                round_,
+                f"{number_of(len(theirs) - 1, 'more report')} under your name",
+                len(theirs) - 1,
+            )
     for round_ in sorted(set(found.own.reports) - set(expected)):
         found.add("foreign-report", round_, "a report under your name that your device never sent")
-    found.notes.append(f"under your name: {len(found.own.reports)} reports; sent by your device: {len(expected)}")
+    found.notes.append(
+        f"under your name: {number_of(len(found.own.reports), 'report')}; sent by your device: {len(expected)}"
+    )
 
 
 def _expected(found: Verification, task: Task, own: Own) -> dict[int, bytes]:

@@ -48,7 +48,16 @@ def test_what_belongs_to_nobody_is_refused(
     assert "above 0" in run(capsys, *words, "--epsilon", "0")[2]
     assert "cap is 0.5" in refused(capsys, *words, "--cap", "0.5")
     if job != "mean":
-        assert "resolution must be at most half" in refused(capsys, *words, "--resolution", "3")
+        assert "measure 55.7 x 55.7 km and" in refused(capsys, *words, "--resolution", "60")
+
+
+@pytest.mark.parametrize("trust", POOLED)
+def test_a_resolution_is_in_kilometres_where_somebody_is_trusted_too(
+    capsys: pytest.CaptureFixture[str], table: Path, trust: str
+) -> None:
+    words = ("partition", table, *UNIT, "--trust", trust, "--epsilon", "8", "--seed", "1")
+    assert run_json(capsys, *words, "--resolution", "40")["regions"] <= 4  # of about 55 km
+    assert run_json(capsys, *words, "--resolution", "1")["regions"] > 4
 
 
 def test_a_resolution_limits_the_regions_of_nobody(capsys: pytest.CaptureFixture[str], table: Path) -> None:

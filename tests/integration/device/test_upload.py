@@ -16,7 +16,7 @@ import pytest
 from semilocal import Box, Policy
 from semilocal.device.channel import Channels, Retry
 from semilocal.device.swarm.uploads import UploadsResult, run_uploads
-from semilocal.device.upload import check_pair, make_upload, smallest_sides
+from semilocal.device.upload import check_pair, make_upload
 from semilocal.device.vault import PairUpload, unpack
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, ServerViolation, Unreachable
 from semilocal.pooled import PooledTask
@@ -381,7 +381,7 @@ def test_a_wrong_token_can_be_replaced_without_a_second_report() -> None:
 def test_the_smallest_cell_is_taken_where_a_degree_is_shortest() -> None:
     box = Box((-10.0, 0.0), (10.0, 60.0), names=("lon", "lat"))
     pair = sample_pair(PooledTask.build(box, epsilon=1.0, trust="two-servers", max_depth=10))
-    east, north = smallest_sides(pair).tolist()
+    east, north = pair.pooled.hierarchy.smallest_sides.tolist()
     width = 20 / 32 * 111.32
     assert north == pytest.approx(60 / 32 * 111.32)
     assert width * np.cos(np.radians(60)) < east < width * np.cos(np.radians(58))

@@ -8,6 +8,7 @@ import dataclasses
 import gzip
 from collections.abc import Callable
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +70,23 @@ TINY: dict[str, Callable[[FigureOptions], Output]] = {
         dataclasses.replace(options, runs=1), tradeoff.Grid(sources=("clusters", "california_housing"), size=1_000)
     ),
 }
+
+
+def test_numbers_at_points_that_lie_together_do_not_overlap() -> None:
+    """Also not over the markers: five points of a curve in one place, and another curve through it."""
+    with style.figure_style() as Figure:
+        axes = Figure().subplots()
+        axes.plot([1, 1, 1, 1, 1], [1, 1, 1.01, 1.02, 1.3], marker="o", markersize=5)
+        axes.plot([0, 1, 4], [2, 1, 0.5], marker="D", markersize=8)
+        tradeoff._number(axes, [1, 1, 1, 1, 1], [1, 1, 1.01, 1.02, 1.3], ["1", "2", "3", "6", "16"])
+        axes.figure.draw_without_rendering()
+        placed = tradeoff._place_numbers(axes)
+        assert len(placed) == 5
+        assert not any(tradeoff._meet(one, other) for one, other in combinations(placed, 2))
+        markers = axes.transData.transform([[1, 1], [1, 1.01], [1, 1.02], [1, 1.3]]) * 72 / axes.figure.dpi
+        assert not any(tradeoff._meet(box, np.array([at - 2, at + 2])) for box in placed for at in markers)
+        drawn = [text.get_window_extent() for text in axes.texts]
+        assert not any(one.overlaps(other) for one, other in combinations(drawn, 2))
 
 
 def with_people(options: FigureOptions) -> FigureOptions:

@@ -63,6 +63,9 @@ def test_counts_are_those_that_everybody_computes_from_the_transcript(sqlite: SQ
         assert one.json()["counts"] == [
             {"value": expected.value[0], "stderr": expected.stderr[0], "interval": expected.interval()[0].tolist()}
         ]
+        assert one.json()["note"] == document["note"]
+        beyond = (await client.get(f"{BASE}/counts", params={"box": "0.1,0.2,4,9"})).json()
+        assert "1 of 1 area reaches outside the domain" in beyond["note"]
         stepped = counts(await partition_of(client, document["rounds"])).query(BOXES, rounding=0.15).value.tolist()
         for steps in (0.15, [0.15, 0.15]):
             many = (await client.post(f"{BASE}/counts", json={"boxes": BOXES, "rounding": steps})).json()

@@ -12,7 +12,7 @@ from semilocal import Box
 from semilocal.arrays import Floats
 from semilocal.engines.source import PointsSource
 from semilocal.errors import OutsideDomain
-from semilocal.geometry.mistakes import likely_mistake, mistake_words
+from semilocal.geometry.mistakes import FEWEST, likely_mistake, mistake_words
 from semilocal.geometry.places import named_box
 
 STATE = named_box("california")
@@ -58,6 +58,19 @@ def test_the_mistake_is_named_instead_of_a_larger_box(points: Floats, box: Box, 
     assert "Box.clip" not in text
     for number in points[0]:
         assert f"{number:.4f}"[:7] not in text
+
+
+@pytest.mark.parametrize("count", [1, FEWEST - 1, FEWEST])
+def test_a_few_points_are_no_evidence_that_axes_are_swapped(count: int) -> None:
+    """They are moved, as they would be if they fitted after an exchange by chance; the advice of a check stays."""
+    points = lon_lat(count)[:, ::-1]
+    with pytest.raises(OutsideDomain, match="axes look swapped"):
+        STATE.check(points)
+    if count < FEWEST:
+        assert STATE.clip(points).moved == count
+    else:
+        with pytest.raises(OutsideDomain, match=r"10 of 10 points .* none was moved\. The axes look swapped"):
+            STATE.clip(points)
 
 
 def test_other_positions_outside_are_clipped_as_before() -> None:

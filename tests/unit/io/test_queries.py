@@ -1,4 +1,4 @@
-"""Queries keep what they are called; grids are even; boxes outside the domain are counted."""
+"""Queries keep what they are called; grids are even."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from semilocal import Box
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy.tables import from_labels
-from semilocal.io.queries import Queries, grid_queries, read_queries
+from semilocal.io.queries import grid_queries, read_queries
 
 BOX = Box((0, 0), (1, 2), names=("x", "y"))
 
@@ -49,11 +49,6 @@ def test_a_file_without_areas_is_refused_with_what_areas_are(tmp_path: Path, kin
     words = "no column 'x1'.*boxes .columns x0, y0, x1, y1, or x_lower, .*polygons .*GeoParquet.*a column called h3"
     with pytest.raises(InvalidInput, match=words):
         read_queries(path, BOX)
-
-
-def test_boxes_outside_the_domain_are_counted() -> None:
-    boxes = np.array([[[0, 0], [1, 1]], [[0.5, 0], [3, 1]], [[5, 5], [6, 6]], [[-1, -1], [2, 3]]], dtype=float)
-    assert Queries(boxes).outside(BOX) == (2, 1)
 
 
 def test_a_grid_covers_the_domain_once() -> None:

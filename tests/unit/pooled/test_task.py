@@ -6,10 +6,13 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from semilocal import Box
 from semilocal.errors import InvalidInput
+from semilocal.geometry.sides import at_least
+from semilocal.hierarchy import BinaryTree
 from semilocal.pooled import MAX_LEVELS, UNITS, PooledTask
 
 SQUARE = Box((0, 0), (1, 1))
@@ -57,6 +60,28 @@ def test_no_cell_is_narrower_than_the_resolution_and_one_more_level_would_be(sid
     assert widths[next_axis] / 2 < sides[next_axis]
 
 
+@pytest.mark.parametrize("names", [("longitude", "latitude"), ("lat", "lon")])
+@pytest.mark.parametrize("resolution", [1.0, 30.0, (1.0, 30.0)])
+def test_a_resolution_is_in_kilometres_on_maps(names: tuple[str, str], resolution: float | tuple[float, float]) -> None:
+    """As ``min_side`` where nobody is trusted: a degree of longitude is shortest in the north."""
+    west_south, east_north = (10.0, 50.0), (13.0, 60.0)
+    turn = -1 if names[0] == "lat" else 1
+    box = Box(west_south[::turn], east_north[::turn], names=names)
+    tree = build(box=box, resolution=resolution).hierarchy
+    least = resolution if isinstance(resolution, tuple) else (resolution,)
+    assert at_least([tree.smallest_sides], least)[0]
+    assert not at_least([BinaryTree(box, tree.max_depth + 1).smallest_sides], least)[0]
+    ends = BinaryTree(box, 6)
+    everywhere = ends.sides(np.arange(1 << 6, 2 << 6, dtype=np.uint64))
+    assert ends.smallest_sides == pytest.approx(everywhere.min(axis=0)), "no cell is smaller than those at the corners"
+
+
+def test_a_resolution_that_does_not_fit_the_map_is_refused_in_kilometres() -> None:
+    box = Box((10, 50), (13, 60), names=("lon", "lat"))
+    with pytest.raises(InvalidInput, match=r"measure 89\.7 x 557 km and the resolution is 200"):
+        build(box=box, resolution=200.0)
+
+
 def test_the_default_depth_is_what_forty_levels_and_floats_allow() -> None:
     assert build().hierarchy.max_depth == MAX_LEVELS
     assert build(box=Box((0,), (1,))).hierarchy.max_depth == 20
@@ -72,7 +97,7 @@ def test_the_default_depth_is_what_forty_levels_and_floats_allow() -> None:
         ({"epsilon": float("nan")}, "epsilon"),
         ({"epsilon": True}, "epsilon"),
         ({"resolution": 0.6}, "at most half of the box"),
-        ({"resolution": 2.0}, "axis 'x0' is 1 wide and the resolution is 2"),
+        ({"resolution": 2.0}, "measure 0.5 x 0.5 and the resolution is 2"),
         ({"resolution": 0}, "resolution must be a length above 0"),
         ({"resolution": (0.1, 0.1, 0.1)}, "one per axis"),
         ({"resolution": 0.1, "max_depth": 3}, "not both"),

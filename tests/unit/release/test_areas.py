@@ -1,12 +1,13 @@
-"""What is no area is refused in words."""
+"""What is no area is refused in words; areas that reach outside the domain are said to."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from semilocal import Box
 from semilocal.errors import InvalidInput
-from semilocal.release._areas import as_areas
+from semilocal.release._areas import as_areas, outside_words
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,26 @@ def test_what_is_no_area_is_named_with_what_is_allowed(areas: object, got: str) 
         InvalidInput, match=rf"areas are boxes, numbers of the shape \(q, 2, 2\).* or polygons; got {got}"
     ):
         as_areas(areas, Box((0, 0), (1, 1)))
+
+
+BOX = Box((0, 0), (2, 1))
+
+
+def test_areas_that_reach_outside_are_told_from_those_that_lie_there() -> None:
+    inside, far = [[0, 0], [2, 1]], [[5, 5], [6, 6]]
+    beside = [[2, 0], [3, 1]]  # boxes are half-open: nobody of the domain is in it
+    assert outside_words([inside, [[0.5, 0.5], [0.5, 0.5]]], BOX) == ""
+    assert outside_words(np.empty((0, 2, 2)), BOX) == ""
+    assert outside_words([[[-np.inf, 0], [np.inf, np.inf]]], BOX) == "", "as far as the domain goes"
+    assert "1 of 2 areas reaches outside the domain" in (words := outside_words([inside, far], BOX))
+    assert "1 altogether (the count is 0). Check" in words
+    words = outside_words([far, beside, [[0.5, 0], [3, 1]], [[-1, -1], [2, 3]], [[-1, -1], [np.inf, 3]]], BOX)
+    assert "5 of 5 areas reach outside" in words
+    assert "2 altogether (the count is 0), 3 in part (only the part inside is counted)" in words
+
+
+def test_a_polygon_around_the_domain_that_holds_none_of_it_lies_outside() -> None:
+    shapely = pytest.importorskip("shapely")
+    around = shapely.box(-2, -2, 4, 4) - shapely.box(-1, -1, 3, 3)
+    assert "1 altogether" in outside_words([around], BOX)
+    assert "1 in part" in outside_words([around, shapely.box(1, 0, 3, 1), shapely.box(0, 0, 1, 1)], BOX)

@@ -295,7 +295,7 @@ def test_an_interval_holds_its_value_and_ends_where_the_crowd_does() -> None:
     rng = np.random.default_rng(43)
     lower = rng.random((300, 2)) * 0.9
     boxes = np.concatenate([run.partition.boxes, np.stack([lower, lower + rng.random((300, 2)) * 0.2], axis=1)])
-    answers = result.query(boxes)
+    answers = result.answer(boxes)
     for level in (0.01, 0.5, 0.95, 0.9999):
         low, high = answers.interval(level).T
         assert ((low <= answers.value) & (answers.value <= high)).all()

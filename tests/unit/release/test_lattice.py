@@ -112,7 +112,7 @@ def test_a_polygon_between_all_places_holds_nearly_nobody_and_too_many_rows_are_
     _, result = counted("curator")
     assert result.query([shapely.box(0.401, 0.401, 0.409, 0.409)], rounding=STEP).value[0] < 1e-3
     with pytest.raises(InvalidInput, match="cross 1,000,000 rows"):
-        result.query([shapely.box(0.1, -1, 0.2, 2)], rounding=2e-6)
+        result.answer([shapely.box(0.1, -1, 0.2, 2)], rounding=2e-6)
 
 
 @pytest.mark.parametrize("trust", ["curator", "two-servers", "nobody"])

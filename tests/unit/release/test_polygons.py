@@ -46,7 +46,7 @@ def test_a_rectangle_is_answered_like_the_box_that_it_is(trust: str, rule: str, 
     boxes = np.sort(np.random.default_rng(4).uniform(-0.2, 1.2, (300, 2, 2)), axis=1)
     boxes[:100] *= 0.2
     # Only boxes look for decimals; here there are none.
-    assert_same(found.query(shapely.box(*boxes.reshape(-1, 4).T)), found.query(boxes, rounding=0))
+    assert_same(found.answer(shapely.box(*boxes.reshape(-1, 4).T)), found.answer(boxes, rounding=0))
 
 
 @modes
@@ -77,7 +77,7 @@ def test_polygons_that_divide_the_domain_add_up_to_everybody(trust: str, rule: s
         shapely.Polygon([(0.4, 0.3), *((0.4 + 9 * np.cos(at), 0.3 + 9 * np.sin(at)) for at in ends)])
         for ends in pairwise(fan)
     ]
-    answers = found.query(pieces)
+    answers = found.answer(pieces)
     moved = len(found.partition.trimmed_cells) > 0  # then values are kept from being negative one by one
     assert answers.value.sum() == pytest.approx(found.total, rel=1e-3 if moved else 1e-9)
     ends = answers.interval()
@@ -97,7 +97,7 @@ def test_the_pieces_of_a_multipolygon_are_asked_about_together() -> None:
 
 
 def test_polygons_outside_the_domain_hold_nobody() -> None:
-    answers = result("curator").query([shapely.box(2, 2, 3, 3), shapely.box(-5, -5, 5, 5)])
+    answers = result("curator").answer([shapely.box(2, 2, 3, 3), shapely.box(-5, -5, 5, 5)])
     assert answers.value.tolist() == [0.0, 4_000.0]
 
 

@@ -82,7 +82,7 @@ def test_totals_are_kept_and_nothing_is_negative() -> None:
     assert result.query([[[0, 0], [1, 1]]]).interval().tolist() == [[4_000, 4_000]]
     assert result.density((7, 5)).sum() == pytest.approx(4_000)
     assert result.density((64, 64)).min() >= 0
-    assert result.query([[[2, 2], [3, 3]]]).value.tolist() == [0]
+    assert result.answer([[[2, 2], [3, 3]]]).value.tolist() == [0]
     assert result.query([[[-np.inf, -np.inf], [np.inf, np.inf]]]).value[0] == pytest.approx(4_000)
 
 

@@ -43,7 +43,7 @@ def test_the_whole_earth_holds_everybody_and_boxes_hold_whom_their_interval_says
     assert found.value[0] == pytest.approx(len(points))
     assert found.stderr[0] == 0
     assert counted.total == len(points)
-    moved = counted.query(QUERIES + np.array([12.0, 0.0])).value  # a map that is 12 degrees off is noticed
+    moved = counted.answer(QUERIES + np.array([12.0, 0.0])).value  # a map that is 12 degrees off is noticed
     assert np.any((moved[2:4] < low[2:4]) | (moved[2:4] > high[2:4]))
 
 

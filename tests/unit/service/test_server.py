@@ -15,6 +15,7 @@ import uvicorn.supervisors
 from semilocal.errors import InvalidInput
 from semilocal.service.evaluate import evaluate
 from semilocal.service.server import WORKER_SECONDS, _run_workers, serve
+from semilocal.service.stopping import Stop
 from semilocal.service.stores.base import check_database, open_store
 from semilocal.service.stores.sqlite import lock_for_serving
 
@@ -27,6 +28,8 @@ def test_a_worker_that_starts_slowly_is_not_replaced_again_and_again(monkeypatch
         def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
             seen.append(config)
 
+            self.signal_queue: list[int] = []
+
         def run(self) -> None: ...
 
     config = uvicorn.Config("semilocal.service.server:app_from_environment", factory=True, workers=2)
@@ -34,7 +37,7 @@ def test_a_worker_that_starts_slowly_is_not_replaced_again_and_again(monkeypatch
         pytest.skip("this version of uvicorn cannot be told")
     monkeypatch.setattr(uvicorn.supervisors, "Multiprocess", Supervisor)
     with socket.socket() as listener:
-        _run_workers(config, listener)
+        _run_workers(config, listener, Stop())
     assert seen[0].timeout_worker_healthcheck == WORKER_SECONDS >= 30
 
 
@@ -62,7 +65,7 @@ def test_a_database_with_two_names_is_not_opened_under_any(tmp_path: Path) -> No
 
 def test_evaluate_makes_no_database(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"there is no file .*none.db; check the name"):
-        evaluate(f"sqlite:///{tmp_path / 'folder' / 'none.db'}", processes=1)
+        evaluate(f"sqlite:///{tmp_path / 'folder' / 'none.db'}", processes=1, stop=Stop())
     assert not list(tmp_path.iterdir())
 
 
@@ -79,7 +82,9 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("words", FOREIGN)
-@pytest.mark.parametrize("start", [serve, lambda url: evaluate(url, processes=1)])
+@pytest.mark.parametrize(
+    "start", [lambda url: serve(url, stop=Stop()), lambda url: evaluate(url, processes=1, stop=Stop())]
+)
 def test_a_file_of_others_is_refused_and_left_as_it_is(tmp_path: Path, words: str, start: Any) -> None:
     path = tmp_path / "notes"
     FOREIGN[words](path)

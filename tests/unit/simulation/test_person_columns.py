@@ -12,7 +12,7 @@ from semilocal.simulation.person_columns import COMMAND, check_rows_are_people, 
 @pytest.mark.parametrize(
     "name",
     ["user", "User", "uid", "user_id", "userId", "USER ID", "device", "device-id", "taxi", "TAXI_ID", "id", "person",
-     "driver_no", "customer", "member_hash", "imei", "phone_number", "vehicle id", "participant",
+     "driver_no", "customer", "member_hash", "imei", "phone_number", "phone", "phone_id", "vehicle id", "participant",
      "uuid", "ad_id", "advertiser_id", "MAID", "idfa", "android id", "hashed_id", "mmsi", "email", "e-mail",
      "ip_address", "MAC address", "passengerId", "household_id",
      "user_uuid", "deviceUID", "hashed_device_id", "anon_user_id", "participant code", "GAID", "pseudonym"],
@@ -23,7 +23,7 @@ def test_columns_that_name_people_are_recognised(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["lon", "lat", "time", "speed", "idle", "grid", "trip", "area", "usage", "width",
     "passengers", "households", "residents", "trucks", "android", "aid", "fluid", "paid", "zip", "ship", "n_users",
-    "fluid_id", "area_code"])  # fmt: skip
+    "fluid_id", "area_code", "phone_code", "phoneCode"])  # fmt: skip
 def test_other_columns_are_not(name: str) -> None:
     assert person_columns([name]) == []
 

@@ -17,6 +17,7 @@ from ...protocol.messages import decode
 from ...protocol.policy import Policy, refusals, stops_early
 from ...protocol.task import Task
 from ...sharing.kinds import is_pair_task
+from ...words import number_of
 from .. import pairs, server
 from ..admin_client import AdminClient
 from ..arguments import parse_box, parse_release
@@ -116,10 +117,12 @@ def describe_state(state: CampaignState | PairState) -> str:
         when = " or ".join(ends) or "the administrator starts it"
         return f"enrolling: {enrolled}; round 1 opens when {when}"
     if state.phase not in ("collecting", "releasing"):
-        return f"{state.phase}: {state.closed} rounds closed, {enrolled}"
+        return f"{state.phase}: {number_of(state.closed, 'round')} closed, {enrolled}"
     parts = [f"{state.phase}: round {state.round} is open"]
     if received is not None and expected is not None:
-        parts[0] += f", {received:,} of {expected:,} answers received, {max(0, expected - received):,} missing"
+        parts[0] += (
+            f", {received:,} of {number_of(expected, 'answer')} received, {max(0, expected - received):,} missing"
+        )
     if left is not None:
         parts.append(f"it closes in {left}")
     if state.fault:

@@ -10,6 +10,7 @@ from ...errors import InvalidInput
 from ...geometry.box import Box
 from ...hierarchy import AnyTree, TableTree
 from ...io.queries import Queries, grid_queries, label_queries, read_queries
+from ...words import number_of
 from .. import jobs
 from ..answers import answer_columns, check_queries, write_answers
 from ..arguments import number
@@ -97,11 +98,11 @@ def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFile
     queries = queries_of(asked, job.box, job.tree)
     run, result = job.counted()
     with job.options.output.step("answering"):
-        answers = result.query(queries.areas, rounding=asked.rounding)
+        answers = result.answer(queries.areas, rounding=asked.rounding)
         columns = answer_columns(queries, answers, job.box, level=asked.level)
     found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
     found["uncertain"] = answers.uncertain
-    words = [f"{len(queries):,} queries over {len(result.partition):,} regions"]
+    words = [f"{number_of(len(queries), 'query', 'queries')} over {number_of(len(result.partition), 'region')}"]
     if job.counted_in == "rows":
         words.append(f"Counts are of rows: one person may be in them {job.options.people.rows_per_user} times.")
     if answers.uncertain:

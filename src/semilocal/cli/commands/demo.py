@@ -29,6 +29,7 @@ from ...protocol.task import Task
 from ...release import onecall
 from ...release.whom import TRUSTS
 from ...testing import ADMIN_TOKEN
+from ...words import number_of
 from ..demo_server import demo_server
 from ..exits import DONE
 from ..options import FOLDER, Seed
@@ -92,12 +93,12 @@ def _simulated(out: Path, seed: int | None) -> int:
         first, last = answer.interval()[0]
         print(f"\nTrust {trust}: {TRUSTS[trust]}.")
         count = f"{answer.value[0]:.0f}, 95 % interval {first:.0f} to {last:.0f}"
-        print(f"  {len(counted.partition):,} regions; in the box {count}")
+        print(f"  {number_of(len(counted.partition), 'region')}; in the box {count}")
         print(f"  mean latitude {middle.value:.4f}, 95 % interval {low:.4f} to {high:.4f}")
         print(f"  promised, for the counts: {counted.guarantee.sentence()}")
         print(f"  promised, for the mean: {middle.guarantee.sentence()}")
         write_regions(counted.partition, out / f"{trust}.geojson")
-        title = f"trust {trust}: {len(counted.partition):,} regions\n{PLACE}: {count} (truth {truth})"
+        title = f"trust {trust}: {number_of(len(counted.partition), 'region')}\n{PLACE}: {count} (truth {truth})"
         panels[f"{title}\n{_short(counted.guarantee)}"] = counted.partition
     save_side_by_side(panels, out / "regions.png")
     print(f"\nwrote {out / 'regions.png'} and the regions as GeoJSON beside it")
@@ -140,7 +141,8 @@ def _live(out: Path, seed: int | None) -> int:
         print(result.text())
         (document, published), regions = client.results(identity), client.geojson(identity)
     crowds = sorted((region.crowd or 0 for region in published.regions), reverse=True)
-    print(f"\nCounts, public by design: {sum(crowds)} participants in {len(crowds)} regions of {crowds}.")
+    people, found = number_of(sum(crowds), "participant"), number_of(len(crowds), "region")
+    print(f"\nCounts, public by design: {people} in {found} of {crowds}.")
     print(f"Transcript root {document['checkpoint']['root']}")
     for mean in (row for row in published.releases if row.kind == "mean"):
         low, high = mean.interval or (float("nan"), float("nan"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, Literal
 
+from ...service.stopping import Stop
 from ..arguments import number, whole
 from ..exits import DONE
 from ..options import option
@@ -37,12 +38,13 @@ def run(
     log_level
         what to write to the log
     """
-    from ...service.evaluate import evaluate
-    from ...service.keys import ENVIRONMENT
+    with Stop() as stop:
+        from ...service.evaluate import evaluate
+        from ...service.keys import ENVIRONMENT
 
-    cores = processes or os.cpu_count() or 1
-    evaluate(
-        db, processes=cores, keys_in=key_file, environment=os.environ.get(ENVIRONMENT, ""), lease=lease,
-        log_level=log_level,
-    )  # fmt: skip
+        cores = processes or os.cpu_count() or 1
+        evaluate(
+            db, processes=cores, keys_in=key_file, environment=os.environ.get(ENVIRONMENT, ""), lease=lease,
+            log_level=log_level, stop=stop,
+        )  # fmt: skip
     return DONE

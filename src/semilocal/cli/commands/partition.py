@@ -11,6 +11,7 @@ from ...engines.source import Source
 from ...io.plots import PICTURES, need_matplotlib, save_picture
 from ...io.regions import write_regions
 from ...protocol.partition import Partition
+from ...words import number_of
 from .. import jobs
 from ..job_options import JobFile, JobOptions, MapFiles
 from ..options import FILE
@@ -68,9 +69,10 @@ def _partition(job: jobs.Job, out: Path | None, plot: Path | None, files: MapFil
         "crowds": {"smallest": round(crowds.min()), "median": float(np.median(crowds)), "largest": round(crowds.max())},
     }
     kind = "estimated crowds" if job.pooled else "crowds"
+    people = number_of(result.total, job.counted_in.removesuffix("s"))
     words = (
-        f"{result.total:,} {job.counted_in}, {len(partition):,} regions with {kind} from {crowds.min():,.0f} to "
-        f"{crowds.max():,.0f} (median {np.median(crowds):,.0f})"
+        f"{people}, {number_of(len(partition), 'region')} with {kind} from {crowds.min():,.0f} to {crowds.max():,.0f} "
+        f"(median {np.median(crowds):,.0f})"
     )
     if isinstance(partition, Partition):
         found["share_below_k"] = partition.share_below_k

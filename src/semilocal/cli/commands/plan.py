@@ -13,6 +13,7 @@ from ...io.files import check_outputs
 from ...io.plots import PICTURES, need_matplotlib
 from ...io.points import read_points
 from ...release.whom import DELTA
+from ...words import number_of
 from ..arguments import BOX_HELP, number, parse_box, whole
 from ..exits import DONE, FOUND
 from ..options import FILE, Accounting, Positive, Seed, Share, option
@@ -97,7 +98,7 @@ def run(
     else:
         assert epsilon is not None
         plan = make(epsilon)
-    print(f"Forecast from {plays} plays on a reference population ({density}); nobody was asked.")
+    print(f"Forecast from {number_of(plays, 'play')} on a reference population ({density}); nobody was asked.")
     print("\n".join(plan.lines()))
     if density == "clustered":
         print(CAUTION)

@@ -24,6 +24,7 @@ from ...release.pooled_counts import PooledCounts
 from ...release.pooled_points import PooledPoints, pooled_points
 from ...release.streamed import AnyRun
 from ...simulation.run import Run
+from ...words import number_of
 from .. import jobs
 from ..job_options import JobFile, JobOptions
 from ..options import FILE
@@ -71,13 +72,15 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         counted = job.counted()[1]
         assert isinstance(counted, PooledCounts)
         run = result = pooled_points(counted, rng=job.noise_rng)
-        words = [f"{len(result.points):,} synthetic points, drawn from {len(result.partition):,} cells"]
+        words = [
+            f"{number_of(len(result.points), 'synthetic point')}, drawn from {number_of(len(result.partition), 'cell')}"
+        ]
     else:
         run, ledger = job.partition()
         assert isinstance(run, Run)
         assert not isinstance(job.points, Source)
         result = quantize(run, job.points, ledger=ledger)
-        words = [f"{len(result.points):,} points, each the middle of one of {len(result.partition):,} regions"]
+        words = [_middles(len(result.points), result)]
     points = result.points if isinstance(result, PooledPoints) else result.points[np.argsort(result.regions)]
     table = csv_text({name: points[:, axis].tolist() for axis, name in enumerate(names)})
     found: dict[str, object] = {"regions": len(result.partition)}
@@ -106,7 +109,7 @@ def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
         {name: middles[:, axis] for axis, name in enumerate(job.box.names)},
     )
     files = [*jobs.write_transcript(job.transcript, run), str(out)]
-    words = [f"{run.participants:,} points, each the middle of one of {len(run.partition):,} regions"]
+    words = [_middles(run.participants, run)]
     words += [f"wrote {path}" for path in files]
     return Outcome(run, ledger.settle(run.partition), {"regions": len(run.partition), "files": files}, words)
 
@@ -118,3 +121,7 @@ def _region_by_region(crowds: Integers) -> Iterator[Attached]:
         rows = np.arange(start, min(start + _BATCH, int(ends[-1])))
         regions, nothing = np.searchsorted(ends, rows, side="right").astype(np.int32), np.empty((len(rows), 0))
         yield Attached(nothing, regions, nothing, np.zeros(len(rows), dtype=np.int16))
+
+
+def _middles(people: int, found: SourceRun | PointsRelease) -> str:
+    return f"{number_of(people, 'point')}, each the middle of one of {number_of(len(found.partition), 'region')}"

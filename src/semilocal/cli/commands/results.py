@@ -18,6 +18,7 @@ from ...protocol.task import Task
 from ...release import counts
 from ...release.count_release import CountsRelease
 from ...sharing.kinds import is_pair_task
+from ...words import number_of
 from .. import server
 from ..answers import answer_columns, write_answers
 from ..exits import DONE
@@ -129,7 +130,8 @@ def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | Non
         _count(found, queries, out, pair.statement(found.guarantee))
     elif out is not None:
         files = write_folder(data, found, out)
-        print(f"{len(found.partition)} final cells, {found.total} reports; {found.guarantee.sentence()}")
+        cells, reports = number_of(len(found.partition), "final cell"), number_of(found.total, "report")
+        print(f"{cells}, {reports}; {found.guarantee.sentence()}")
         if isinstance(found, PooledMean):
             print(f"{found.spent.entries[0].what} = {mean}, standard error {found.stderr:.2g}")
         print("wrote " + ", ".join(str(path) for path in files))
@@ -138,9 +140,10 @@ def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | Non
 def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | None, statement: str) -> None:
     box = found.partition.task.box
     queries = queries_of(asked, box, found.partition.task.hierarchy)
-    answers = found.query(queries.areas, rounding=asked.rounding)
+    answers = found.answer(queries.areas, rounding=asked.rounding)
     table = write_answers(queries, answer_columns(queries, answers, box, level=asked.level), out, box)
-    print(f"{len(queries):,} queries over {len(found.partition):,} regions\n{statement}", file=sys.stderr)
+    many, regions = number_of(len(queries), "query", "queries"), number_of(len(found.partition), "region")
+    print(f"{many} over {regions}\n{statement}", file=sys.stderr)
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)
     print(table, end="")
@@ -157,7 +160,7 @@ def _write(client: AdminClient, task: str, document: object, found: Results, fol
     for name, text in files.items():
         write_text(folder / name, text)
     crowds = [region.crowd for region in found.regions if region.crowd is not None]
-    print(f"{len(found.regions)} regions with {sum(crowds)} participants (public by design)")
+    print(f"{number_of(len(found.regions), 'region')} with {number_of(sum(crowds), 'participant')} (public by design)")
     for release in found.releases:
         if release.mean is not None and release.interval is not None:
             low, high = release.interval

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from ...errors import InvalidInput
 from ...io.coast import read_basemap
+from ...service.stopping import Stop
 from ..arguments import whole
 from ..exits import DONE
 from ..options import FILE, group, option
@@ -82,23 +83,24 @@ def run(
     basemap
         lines behind the maps of the page, GeoJSON; else the coast
     """
-    from ...service.pair.form import PairSettings
-    from ...service.server import serve
+    with Stop() as stop:
+        from ...service.pair.form import PairSettings
+        from ...service.server import serve
 
-    pair = None
-    if part.role is not None:
-        if not part.operator:
-            raise InvalidInput("--role needs --operator NAME: devices are shown who runs each of the two servers")
-        cores = part.processes or os.cpu_count() or 1
-        pair = PairSettings(part.role, part.operator, (part.origin or "").rstrip("/"), part.peer or "", cores)
-    elif part.operator or part.origin or part.peer or part.processes:
-        raise InvalidInput("--operator, --origin, --peer and --processes belong to --role leader or --role helper")
-    more = PAGE
-    if basemap is not None:
-        read_basemap(basemap)  # refused before anything is opened
-        more = f"{PAGE_WITH_BASEMAP}={basemap.resolve()}"
-    serve(
-        db, host=host, port=port, workers=workers, log_level=log_level, access_log=access_log, keys_in=key_file,
-        new_key=new_key, more=more, pair=pair,
-    )  # fmt: skip
+        pair = None
+        if part.role is not None:
+            if not part.operator:
+                raise InvalidInput("--role needs --operator NAME: devices are shown who runs each of the two servers")
+            cores = part.processes or os.cpu_count() or 1
+            pair = PairSettings(part.role, part.operator, (part.origin or "").rstrip("/"), part.peer or "", cores)
+        elif part.operator or part.origin or part.peer or part.processes:
+            raise InvalidInput("--operator, --origin, --peer and --processes belong to --role leader or --role helper")
+        more = PAGE
+        if basemap is not None:
+            read_basemap(basemap)  # refused before anything is opened
+            more = f"{PAGE_WITH_BASEMAP}={basemap.resolve()}"
+        serve(
+            db, host=host, port=port, workers=workers, log_level=log_level, access_log=access_log, keys_in=key_file,
+            new_key=new_key, more=more, pair=pair, stop=stop,
+        )  # fmt: skip
     return DONE

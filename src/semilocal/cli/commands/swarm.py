@@ -19,6 +19,7 @@ from ...io.points import read_points
 from ...io.positions import fit, read_for_box
 from ...protocol.participant import Policy
 from ...protocol.task import Task
+from ...words import number_of
 from ..arguments import number, whole
 from ..devices import NewServer, Patience, TaskUrl, answering, check_asked, find_task, reach, say, server_of
 from ..exits import DONE, FOUND
@@ -139,12 +140,12 @@ def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tup
     columns: dict[str, Any] = {"labels": person_labels(people), "values": () if args.value is None else (args.value,)}
     if needed:
         table = read_for_box(args.points, tree.box, words=tree.leaves or None, **columns)
-        line = f"{len(table):,} positions from the columns {', '.join(table.names)}"
+        line = f"{number_of(len(table), 'position')} from the columns {', '.join(table.names)}"
         if args.drop_outside:  # how many are outside is not public: it is the difference of both numbers
             line = f"positions from the columns {', '.join(table.names)}; those outside the domain are left out"
     else:
         table = read_points(args.points, columns=columns["values"], **columns)
-        line = f"{len(table):,} values from the column {table.names[0]}; the task needs no positions"
+        line = f"{number_of(len(table), 'value')} from the column {table.names[0]}; the task needs no positions"
     rows = chosen_rows(people, table, rng)
     rows = np.arange(len(table)) if rows is None else rows
     if not needed:
@@ -157,7 +158,11 @@ def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tup
     print(f"{line}.", flush=True)
     wanted = len(points) if args.devices is None else args.devices
     if wanted > len(points) or not len(points):
-        there = "people inside the domain" if args.drop_outside else f"{len(points)} people in the file"
+        there = (
+            "people inside the domain"
+            if args.drop_outside
+            else f"{number_of(len(points), 'person', 'people')} in the file"
+        )
         raise InvalidInput(f"--devices must be from 1 to the {there}; got {wanted}")
     drawn = np.sort(rng.permutation(len(points))[:wanted])
     values = [column[rows[drawn]] for column in table.values.values()]

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from ...io.files import check_outputs
 from ...sharing.kinds import is_signed_tree
+from ...words import number_of
 from ..exits import DONE
 from ..options import FILE, Address
 
@@ -31,6 +32,6 @@ def run(url: Address, campaign: str, /, *, out: Annotated[Path, FILE] = Path("tr
     check_outputs({"--out": (out, ())})
     rounds = save_transcript(url, campaign, out)
     data = out.read_bytes()
-    what = "published by two servers" if is_signed_tree(data) else f"{rounds} closed rounds"
-    print(f"{out}: {what}, {len(data)} bytes. Check it: semilocal verify {shlex.quote(str(out))}")
+    what = "published by two servers" if is_signed_tree(data) else number_of(rounds, "closed round")
+    print(f"{out}: {what}, {number_of(len(data), 'byte')}. Check it: semilocal verify {shlex.quote(str(out))}")
     return DONE

@@ -11,6 +11,7 @@ from ...errors import InvalidInput, printable
 from ...pooled.play import Published
 from ...release.pooled_counts import pooled_counts
 from ...sharing.kinds import is_signed_tree
+from ...words import number_of
 from ..arguments import existing_file, server_url
 from ..exits import DONE, FOUND
 from ..options import ExistingFile, option
@@ -121,8 +122,8 @@ def _verify_pooled(data: bytes) -> int:
         print(f"DIFFERENT: {printable(str(error), most=1000)}")
         return FOUND
     print(
-        f"the rule gives the same {len(counted.partition):,} final cells from the same published numbers; "
-        f"{counted.total:,} reports, task {published.task.id.hex()[:16]}"
+        f"the rule gives the same {number_of(len(counted.partition), 'final cell')} from the same published numbers; "
+        f"{number_of(counted.total, 'report')}, task {published.task.id.hex()[:16]}"
     )
     print(_HONEST)
     print(counted.guarantee.text())

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ...arrays import as_column
 from ...errors import InvalidInput, SemilocalError
 from ...io.progress import Progress, duration
+from ...words import number_of
 from ..disk import Disk, FileDisk, MemoryDisk
 from ..vault import Vault
 
@@ -113,9 +114,9 @@ def story(summaries: Sequence[Any], failures: Sequence[str], accepted: int, seco
     counts = ", ".join(f"{number:,} {outcome}" for outcome, number in outcomes.most_common())
     rate = accepted / seconds if seconds else 0.0
     lines = [
-        f"{len(summaries) + len(failures):,} devices: {counts or 'none'}"
+        f"{number_of(len(summaries) + len(failures), 'device')}: {counts or 'none'}"
         + (f", {len(failures):,} failed" if failures else "")
-        + f"; {accepted:,} requests accepted in {duration(seconds)} ({rate:,.0f}/s)."
+        + f"; {number_of(accepted, 'request')} accepted in {duration(seconds)} ({rate:,.0f}/s)."
     ]
     lines += [f"Failed: {count:,} x {text}" for text, count in Counter(failures).most_common(5)]
     refusals = Counter(f"{one.reason} [{one.token}]" for one in summaries if one.outcome == "refused")

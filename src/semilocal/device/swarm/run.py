@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ...arrays import short_repr
 from ...protocol.participant import Policy
 from ...protocol.promise_words import losses_words
+from ...words import number_of
 from ..agent import Agent
 from ..channel import Channel, split_url
 from ..summary import Summary, crowd_words
@@ -62,7 +63,7 @@ def _losses(done: list[Summary]) -> list[str]:
     assert task is not None
     crowds = {summary.cell: summary.crowd for summary in done}
     known = np.array([crowd for crowd in crowds.values() if crowd is not None])
-    lines = [f"{len(crowds):,} regions (public by design)"]
+    lines = [f"{number_of(len(crowds), 'region')} (public by design)"]
     if len(known):
         lines[0] += f", crowds from {known.min()} to {known.max()}, median {np.median(known):g}; promised k = {task.k}"
     lines[0] += "."

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from ...arrays import Floats
 from ...protocol.promise import Guarantee, promise
 from ..harness.report import FigureReport, Line
 from ..harness.style import Saved, error_axis, figure_style, legend_label, line, save
@@ -22,6 +26,10 @@ from ..ways import CROWD, DELTA
 __all__ = ["CHOICES", "FULL", "Choice", "Grid", "make", "results"]
 
 NAME = "tradeoff"
+NUMBER_SIZE = 6.5  # points of type
+MARKER = 3.5  # half a marker of a curve, with a little air
+TURNS = tuple(np.array(turn) for turn in ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1)))
+POINTER = {"arrowstyle": "-", "linewidth": 0.4, "color": "#909090", "shrinkA": 0, "shrinkB": 2}
 
 
 @dataclass(frozen=True)
@@ -159,6 +167,9 @@ def _draw(summary: Sequence[Mapping[str, Any]], options: FigureOptions) -> Saved
             axes.set_ylabel("mean relative error (MRE)")
         handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2, handlelength=3.5)
+        figure.draw_without_rendering()  # now places on the paper are known
+        for axes in grid.flat:
+            _place_numbers(axes)
         return save(figure, options.out, name=NAME)
 
 
@@ -190,5 +201,49 @@ def _lost(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _number(axes: Any, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
-    for a, b, text in zip(x, y, texts, strict=True):
-        axes.annotate(text, (a, b), xytext=(3, 4), textcoords="offset points", fontsize=6.5, color="#404040")
+    """Note the number at each point; it is placed when the layout is known."""
+    axes.numbers = [*getattr(axes, "numbers", []), *zip(x, y, texts, strict=True)]
+
+
+def _place_numbers(axes: Any) -> list[Floats]:
+    """Write numbers beside their points, none over another, a marker, a line or the axis: their boxes, in points."""
+    taken = [_around(place, (1.0, 1.0)) for one in axes.lines for place in _along(_on_paper(axes, *one.get_data()))]
+    for one in axes.lines:
+        half_marker = one.get_markersize() / 2 + 1
+        taken += [_around(place, (half_marker, half_marker)) for place in _on_paper(axes, *one.get_data())]
+    left = axes.bbox.x0 * 72 / axes.figure.dpi + 1
+    taken.append(np.array([[-np.inf, -np.inf], [left, np.inf]]))  # there are the numbers of the axis
+    placed: list[Floats] = []
+    for x, y, text in axes.numbers:
+        at = _on_paper(axes, [x], [y])[0]
+        half = np.array([0.32 * NUMBER_SIZE * len(text), 0.5 * NUMBER_SIZE])
+        offsets = [(MARKER + half) * turn + away * turn for away in range(0, 40, 2) for turn in TURNS]
+        free = [offset for offset in offsets if not any(_meet(_around(at + offset, half), box) for box in taken)]
+        offset = free[0] if free else offsets[0]
+        far = float(np.abs(offset).max()) > MARKER + half.max() + 3
+        axes.annotate(
+            text, (x, y), xytext=tuple(offset), textcoords="offset points", fontsize=NUMBER_SIZE, color="#404040",
+            ha="center", va="center_baseline", arrowprops=POINTER if far else None,
+        )  # fmt: skip
+        placed.append(_around(at + offset, half))
+        taken.append(placed[-1])
+    return placed
+
+
+def _on_paper(axes: Any, x: Any, y: Any) -> Floats:
+    """Where data is drawn, in points of type: float64[n, 2]."""
+    return np.asarray(axes.transData.transform(np.column_stack([x, y])) * 72 / axes.figure.dpi)
+
+
+def _along(corners: Floats) -> Floats:
+    """Places along a line, close enough that no number fits between: float64[n, 2]."""
+    steps = [np.linspace(a, b, 2 + int(np.abs(b - a).max() / 3)) for a, b in pairwise(corners)]
+    return np.concatenate(steps) if steps else corners
+
+
+def _around(middle: Any, half: Any) -> Floats:
+    return np.array([np.subtract(middle, half), np.add(middle, half)])
+
+
+def _meet(one: Floats, other: Floats) -> bool:
+    return bool((one[0] < other[1]).all() and (other[0] < one[1]).all())

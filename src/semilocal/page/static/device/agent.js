@@ -130,7 +130,8 @@ export class Agent {
     if (exposure < exactUnits(epsilon)) {
       throw new BudgetExceeded(`one answer exposes epsilon = ${epsilon} (positions in the same cell, delta = 0) to a server that lies; your cap leaves less`);
     }
-    if (exposure < limits[0]) this.notify(`Your cap on exposure ends your part after ${exposure / exactUnits(epsilon)} answers, perhaps without a region.`);
+    const answers = exposure / exactUnits(epsilon);
+    if (exposure < limits[0]) this.notify(`Your cap on exposure ends your part after ${answers} ${answers === 1n ? "answer" : "answers"}, perhaps without a region.`);
     /** @type {Membership} */
     const entry = {
       server: this.channel.server, task: task.bytes, plan: plan.bytes, position: this.position, value: this.value, policy: this.policy, state: participant.state,

@@ -81,7 +81,7 @@ function afterLines(found, entry) {
   if (found.moves) lines.push(`Your device was moved ${found.moves} times: you are not in this region. Only this device knows.`);
   const values = entry.released.answered.map(({ index }) => releaseWords(plan.releases[index]));
   lines.push(`What was revealed: this region, its crowd, and in which rounds you answered; these are unprotected by design.${values.length ? ` Through noise: ${values.join("; ")}.` : ""}`);
-  lines.push(`Your exposure: if the server lied about everyone else, your crowd may be made up; the loss is at most epsilon = ${short(found.exposure)} (delta = 0) between two positions inside this cell, and for a moved position over those inside: ${found.rounds} rounds answered.`);
+  lines.push(`Your exposure: if the server lied about everyone else, your crowd may be made up; the loss is at most epsilon = ${short(found.exposure)} (delta = 0) between two positions inside this cell, and for a moved position over those inside: ${found.rounds} ${found.rounds === 1 ? "round" : "rounds"} answered.`);
   if (found.checkpoint) lines.push(`The transcript's root is ${found.checkpoint}. Everybody who answered the same round must see the same one.`);
   return lines;
 }

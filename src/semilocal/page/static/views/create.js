@@ -21,7 +21,7 @@ const FIELDS = [
   { name: "k", words: "k, the crowd", value: "50", help: "participants published in a region", only: "nobody" },
   { name: "delta", words: "delta of the crowd", value: "1e-6", help: "chance per participant that the crowd is smaller", only: "nobody" },
   { name: "resolution", words: "shortest side of a region (min_side)", help: "no region gets narrower: km on a map; empty for 0.01 km", free: true, only: "nobody" },
-  { name: "resolution", words: "narrowest cell", help: "in units of the axes, such as degrees; empty for the finest", free: true, only: "two-servers" },
+  { name: "resolution", words: "narrowest cell", help: "no cell gets narrower: km on a map; empty for the finest", free: true, only: "two-servers" },
   { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "everybody learns the bucket of every upload, and the promise holds inside it only; 0 for none", only: "two-servers" },
   { name: "peer_key", words: "the helper's signing key", kind: "text", help: "64 hex digits, as its operator told you in person", only: "two-servers" },
   { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when this many have joined; may be empty", free: true },
