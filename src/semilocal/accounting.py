@@ -224,7 +224,8 @@ class Ledger:
         """The totals in words."""
         if self.entries and self.epsilon_anywhere is not None:
             return anywhere_words(float(self.epsilon_anywhere))
-        words = losses_words(float(self.epsilon), float(self.epsilon_worst))
+        several = sum(bool(entry.task) for entry in self.entries) > 1
+        words = losses_words(float(self.epsilon), float(self.epsilon_worst), several=several)
         plain = sum((entry.epsilon for entry in self.entries if entry.anywhere), Fraction(0))
         return f"{words}; of this, {anywhere_words(float(plain))}" if plain else words
 

@@ -99,6 +99,14 @@ def test_a_second_run_on_the_same_people_adds_losses_but_not_crowds() -> None:
     assert Ledger.of(task()) + Ledger().spend("mean", 0.2) == Ledger.of(task()).spend("mean", 0.2)
 
 
+def test_several_runs_promise_nothing_for_positions_inside_only_one_of_the_regions() -> None:
+    for second in (task(epsilon=0.5), task()):  # the same task again makes another partition
+        words = Ledger.of(task()).partition(second).sentences()
+        assert "between any two positions inside all regions that were published for a participant" in words
+        assert "for a position that was moved, against any position inside all of these regions" in words
+        assert "inside a participant's published region" not in words
+
+
 def test_a_rule_without_a_crowd_has_delta_one() -> None:
     assert Ledger.of(task(rule="each", max_trims=0)).delta == 1
 

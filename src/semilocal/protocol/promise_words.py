@@ -29,6 +29,8 @@ BETWEEN: dict[Adjacency, str] = {
     "nothing": "nothing: this is no differential privacy",
 }
 MOVED = "a moved position against any position inside the region it was moved to"
+INSIDE_ALL = "any two positions inside all regions that were published for a participant"
+MOVED_ALL = "a position that was moved, against any position inside all of these regions"
 TRUSTED: dict[Trust, str] = {
     "nobody": "nobody: each device randomizes its own answers",
     "two-servers": "two operators not to collude: together they could read every position",
@@ -48,11 +50,20 @@ SEEDED = (
 )
 
 
-def losses_words(epsilon: float, moved: float, *, own: str = "") -> str:
-    """Both losses inside regions, each with its adjacency and delta; ``own`` as in a :class:`Guarantee`."""
+def losses_words(epsilon: float, moved: float, *, own: str = "", several: bool = False) -> str:
+    """Both losses inside regions, each with its adjacency and delta.
+
+    Parameters
+    ----------
+    own : str
+        As in a :class:`Guarantee`.
+    several : bool
+        Whether the losses are sums over several partitions: a region of any of them tells positions apart.
+    """
+    between, whom = (INSIDE_ALL, MOVED_ALL) if several else (INSIDE, MOVED)
     values = values_words(own)
-    words = f"{loss_words(epsilon)} between {BETWEEN['inside']}{values}"
-    return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {MOVED}{values}"
+    words = f"{loss_words(epsilon)} between {between}{values}"
+    return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {whom}{values}"
 
 
 def values_words(own: str) -> str:
