@@ -110,14 +110,28 @@ class Ledger:
     def settle(self, partition: Partition) -> Ledger:
         """Count the TRIMs that the paths of a run had, instead of those that its task allows. They are public.
 
-        Where fewer than k took part, they are the crowd.
+        Where fewer than k took part, they are the crowd. Of several runs of the same task the last one is meant.
+
+        Raises
+        ------
+        InvalidInput
+            If the ledger does not hold the run.
         """
+        self._check_holds(partition)
         trims, people = int(partition.path_trims.max(initial=0)), int(partition.crowds.sum())
+        last = max((row for row, entry in enumerate(self.entries) if entry.task == partition.task.id), default=None)
         entries = tuple(
-            replace(entry, trims=trims, k=min(entry.k, people)) if entry.task == partition.task.id else entry
-            for entry in self.entries
+            replace(entry, trims=trims, k=min(entry.k, people)) if row == last else entry
+            for row, entry in enumerate(self.entries)
         )
         return replace(self, entries=entries)
+
+    def _check_holds(self, partition: Partition) -> None:
+        if partition.was_asked and all(entry.task != partition.task.id for entry in self.entries):
+            raise InvalidInput(
+                "the ledger does not hold the run that found these regions, so its losses would be too small; begin "
+                "with Ledger.of(run.task), or leave the ledger out"
+            )
 
     def spend(self, what: str, epsilon: float | Fraction, *, anywhere: bool = False) -> Ledger:
         """Spend epsilon on a release: between any two positions inside a region, or ``anywhere`` in the domain."""
@@ -195,6 +209,7 @@ class Ledger:
 
         Where nothing was asked but the values (one region, the whole domain), that is plain local privacy.
         """
+        self._check_holds(partition)
         tasks = [entry.task for entry in self.entries if entry.task]
         rows = next((entry.rows for entry in self.entries if entry.task), self.rows)
         releases = tuple((entry.what, float(entry.epsilon / rows)) for entry in self.entries if not entry.task)

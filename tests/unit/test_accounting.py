@@ -87,6 +87,35 @@ def test_two_releases_on_one_run_add_up() -> None:
     assert first.spent.epsilon == Fraction(13, 10)  # a ledger is a value: the first one has not changed
 
 
+def test_a_ledger_without_the_run_is_refused() -> None:
+    """Else a mean on 30 regions would be promised for any two positions, and the regions would cost nothing."""
+    rng = np.random.default_rng(1)
+    points = rng.random((500, 1))
+    run = sl.simulate(points, task(epsilon=1.0), rng=rng)
+    for empty in (Ledger(cap=Fraction(9)), Ledger.of(task(epsilon=2.0))):
+        with pytest.raises(InvalidInput, match="does not hold the run"):
+            sl.release.mean(run, points, sl.functions.coordinate(0), epsilon=0.3, rng=rng, ledger=empty)
+        with pytest.raises(InvalidInput, match="does not hold the run"):
+            empty.guarantee(run.partition)
+
+
+def test_settling_a_second_run_of_a_task_keeps_what_the_first_one_cost() -> None:
+    rng, asked = np.random.default_rng(1), task(epsilon=1.0)
+    run, other = (sl.simulate(points, asked, rng=rng) for points in (np.full((500, 1), 0.1), rng.random((500, 1))))
+    most, fewer = (int(found.partition.path_trims.max()) for found in (run, other))
+    assert most > fewer
+    both = Ledger.of(asked).settle(run.partition).partition(asked).settle(other.partition)
+    assert [entry.trims for entry in both.entries] == [most, fewer]
+
+
+def test_where_no_region_was_asked_for_the_ledger_says_anywhere_as_the_promise_does() -> None:
+    rng = np.random.default_rng(1)
+    few = sl.mean(rng.random((20, 1)), sl.functions.coordinate(0), UNIT, epsilon=0.5, trust="nobody", rng=rng)
+    assert few.spent.epsilon_anywhere == Fraction(1, 2)
+    assert "region" not in str(few.spent)
+    assert few.guarantee.anywhere == 0.5
+
+
 def test_a_second_run_on_the_same_people_adds_losses_but_not_crowds() -> None:
     second = task(epsilon=0.5, delta=2e-6, max_trims=1)
     total = Ledger.of(task()).spend("mean", 0.2).partition(second)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, Words, short_repr
 from ..errors import InvalidInput
-from ..hierarchy.base import Cells
+from ..hierarchy.base import ROOT, Cells
 from .cellmap import CellMap
 from .curator import Curator
 from .messages import Closed
@@ -137,6 +137,11 @@ class Partition(CellMap):
             task, cells[order], np.concatenate(crowds)[order], np.concatenate(estimates)[order],
             np.concatenate(trims)[order], Trims.join((Trims.of(played) for played in rounds), task.randomizer.fanout),
         )  # fmt: skip
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether anybody was asked where they are; if not, the only region is the whole domain."""
+        return self.cells.tolist() != [int(ROOT)] or not bool(np.isnan(self.estimates).all())
 
     @property
     def trimmed_cells(self) -> Cells:

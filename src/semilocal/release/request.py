@@ -164,7 +164,7 @@ class Request:
         chosen, f = self.people_with(points, f)
         named = {**crowd_of(self.delta, self.k), **self.options, "values_only": values_only}
         split, cost, _ = plan_values(count_rows(chosen), self.box, epsilon=self.epsilon, **named)
-        self.afford(cost.spend(what, split.value).times(self.rows))
+        self.afford(cost.spend(what, split.value, anywhere=not split.tree).times(self.rows))
         run, split, spent = partition_for_values(
             chosen, self.box, epsilon=self.epsilon, rng=self.draws, cap=self.row_cap, **named
         )

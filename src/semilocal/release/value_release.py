@@ -196,7 +196,7 @@ def values(
     ledger : Ledger, optional
         What was spent on these people so far, the run included; the run's alone if left out.
     """
-    spent = (ledger or Ledger.of(run.task)).settle(run.partition).spend(f"values of {as_function(f).name}", epsilon)
+    spent = _spent(run, ledger, f"values of {as_function(f).name}", epsilon)
     chosen = _mechanism(epsilon, mechanism)
     value, stderr = np.full((2, run.participants), np.nan)
     who = np.flatnonzero(run.regions != LOST) if isinstance(run, Run) else np.arange(run.participants)
@@ -234,7 +234,7 @@ def mean(
     True
     """
     asked = as_function(f)
-    spent = (ledger or Ledger.of(run.task)).settle(run.partition).spend(f"mean of {asked.name}", epsilon)
+    spent = _spent(run, ledger, f"mean of {asked.name}", epsilon)
     chosen = _mechanism(epsilon, mechanism)
     rows, outputs, counts = _outputs(run, points, asked, chosen, rng)
     return _mean(run.partition, rows, outputs, counts, asked, chosen, spent, simulated=run.simulated)
@@ -265,6 +265,12 @@ def collected_mean(
     spent = (ledger or Ledger.of(partition.task).spend(f"mean of {f.name}", release.epsilon)).settle(partition)
     rows, outputs, counts = _sent(partition, closed)
     return _mean(partition, rows, outputs, counts, f, release.mechanism, spent, simulated=False)
+
+
+def _spent(run: AnyRun, ledger: Ledger | None, what: str, epsilon: float) -> Ledger:
+    """The run and one release on it; where no regions were asked for, the release tells nothing else of a place."""
+    before = (ledger or Ledger.of(run.task)).settle(run.partition)
+    return before.spend(what, epsilon, anywhere=not run.partition.was_asked)
 
 
 def _sent(partition: Partition, closed: ValueClosed) -> tuple[Integers, Integers, Integers]:
