@@ -204,8 +204,14 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
-        early = ", if no round closes early" if self.quorum < 1 else ""
-        return f"{wording.published(self.k, self.rows)}{early}, except with probability delta = {self.delta:g}"
+        return f"{wording.published(self.k, self.rows)}{self._needs}, except with probability delta = {self.delta:g}"
+
+    @property
+    def _needs(self) -> str:
+        """What the crowd needs beside honest tests; who plays everybody knows that all took part to the end."""
+        needs = [] if self.simulated else ["so many take part", "nobody drops out"]
+        needs += ["no round closes early"] if self.quorum < 1 else []
+        return f", if {' and '.join(needs)}" if needs else ""
 
     def sentence(self) -> str:
         """The promise in one sentence: every loss with its adjacency and delta."""
@@ -331,9 +337,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             out.append("No TRIM is on the path: nobody was moved.")
         out += self._parts(", after the partition")
         if self.k:
-            given = "" if self.simulated else ", if so many take part and nobody drops out"
             out.append(
-                f"Crowd: at least {wording.published(self.k, self.rows)}{given}, except "
+                f"Crowd: at least {wording.published(self.k, self.rows)}{self._needs}, except "
                 f"with probability at most delta = {self.delta:g} for every participant."
                 + (" Some of them may have been moved there and live elsewhere." if self.trims else "")
             )
