@@ -113,7 +113,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         elif self.outcome == "finished":
             lines.append("Your crowd: unknown; this task keeps no crowd, you may be alone.")
         losses = losses_words(self.epsilon - self.trims * task.epsilon, self.epsilon, own=self.own)
-        lines.append(f"What you spent: {losses}, if the server followed the protocol. {crowd_words(task, self.crowd)}")
+        crowd = f" {crowd_words(task, self.crowd)}" if self.outcome == "finished" else ""
+        lines.append(f"What you spent: {losses}, if the server followed the protocol.{crowd}")
         if self.moves:
             lines.append(f"You were moved {self.moves} x by TRIM: you are not in this region. Only this device knows.")
         revealed = "this region, its crowd, and in which rounds you answered; these are unprotected by design"

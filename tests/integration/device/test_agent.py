@@ -17,7 +17,7 @@ from semilocal import BinaryTree, Policy, simulate
 from semilocal.device.agent import Agent
 from semilocal.device.channel import Retry
 from semilocal.device.disk import MemoryDisk
-from semilocal.device.summary import Summary
+from semilocal.device.summary import Outcome, Summary
 from semilocal.device.vault import Vault
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, Unreachable
 from semilocal.protocol.keys import pseudonym
@@ -262,6 +262,13 @@ def test_the_owner_is_told_that_a_crowd_is_below_k(crowd_size: int, small: bool)
     assert f"Your crowd: {crowd_size} answered for this region" in text
     assert (f"The crowd of k = {TASK.k} was missed: too few took part, or some dropped out." in text) == small
     assert (f"({TASK.k - 1} others)" in text) != small
+
+
+@pytest.mark.parametrize("outcome", ["lost", "cancelled", "refused", "unfinished"])
+def test_no_crowd_is_spoken_of_without_a_region(outcome: Outcome) -> None:
+    text = Summary(outcome=outcome, task=TASK, rounds=1, epsilon=TASK.epsilon).text()
+    assert "What you spent: epsilon = 6 (delta = 0)" in text
+    assert "published in a region" not in text
 
 
 def test_the_owner_is_told_both_losses_by_the_public_trims_and_not_by_the_own_moves() -> None:
