@@ -241,8 +241,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         out += self._regions() if self.adjacency == "inside" else self._plain()
         if self.rows > 1:
             out.append(
-                f"One person may have {self.rows} rows: the losses above are for all rows of one person together. "
-                "Crowds count rows, not people."
+                f"One person may have {self.rows} rows: the losses above are for all rows of one person together."
+                + (" Crowds count rows, not people." if self.crowd and self.k else "")
             )
         return [*out, *self.notes]
 
@@ -310,7 +310,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         most = {"limit": f"at most {self.trims} in this task", "run": f"at most {self.trims} in this run"}
         count = most.get(self.counted, f"here {self.trims}")
         more = " and the releases" if self.releases else ""
-        return f"(1 + T) reports{more}, T the TRIMs on the region's path (public, {count})"
+        each = " of each row" if self.rows > 1 else ""
+        return f"(1 + T) reports{each}{more}, T the TRIMs on the region's path (public, {count})"
 
     def _regions(self) -> list[str]:
         assert self.epsilon is not None
@@ -352,8 +353,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         out.append(f"Not protected: {PUBLIC} Between positions in different regions the loss is infinite.")
         out.append(
             "Against: everyone who sees all messages, the server too, if it follows the protocol. A server that lies "
-            f"can make up the crowd and lead a device to a small cell; that costs {self.report:g} per answer, and the "
-            "cell itself."
+            f"can make up the crowd and lead a device to a small cell; that costs {self.report:g} per "
+            f"{'answer' if self.rows == 1 else 'round'}, and the cell itself."
         )
         return out
 

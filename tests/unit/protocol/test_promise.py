@@ -152,6 +152,15 @@ def test_a_crowd_of_rows_is_not_called_a_crowd_of_people(rows: int, people: int)
         assert ("49 others" in text) == (rows == 1)
 
 
+def test_losses_of_several_rows_are_worked_out_in_words_that_give_the_numbers() -> None:
+    said = promise(build(epsilon=1.0), trims=6, counted="run", simulated=True).times(2)
+    assert "epsilon = 14, delta = 0, which is (1 + T) reports of each row, T the TRIMs" in said.text()
+    assert "that costs 2 per round, and the cell itself" in said.text()
+    assert "Crowds count rows" in said.text()
+    assert "of each row" not in PROMISES["trim"].text()
+    assert "Crowds count rows" not in promise(TASKS["each"]).times(2).text()
+
+
 def test_no_crowd_of_k_is_promised_where_fewer_took_part() -> None:
     points = np.random.default_rng(3).random((30, 2))
     for rule in ("trim", "all"):
@@ -266,7 +275,7 @@ def test_plain_privacy_says_whom_to_trust_and_the_loss_anywhere() -> None:
     assert "a curator who holds all positions" in PROMISES["curator"].text()
     assert (PROMISES["curator"].epsilon, PROMISES["curator"].anywhere) == (0.5, 1.0)
     assert "epsilon = 1 (delta = 0) between any two positions of one person" in PROMISES["curator"].sentence()
-    assert "Crowds count rows" in PROMISES["rows"].text()
+    assert "Crowd" not in PROMISES["rows"].text()
 
 
 def test_a_simulation_says_that_its_runner_is_a_curator() -> None:
