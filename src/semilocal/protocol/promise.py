@@ -376,7 +376,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             out.append(f"Taking part or not: epsilon = {self.epsilon:g}, delta = {self.delta:g}.")
         if self.ladder:
             steps = "; ".join(f"{words}: {loss:g}" for words, loss in self.ladder)
-            out.append(f"Nearer positions are harder to tell apart. Loss by distance: {steps}.")
+            out.append(f"Near positions are usually harder to tell apart than far ones. Loss by distance: {steps}.")
         return [*out, *self._parts("")]
 
     def _parts(self, when: str) -> list[str]:

@@ -271,6 +271,7 @@ def test_legends_count_in_the_unit_of_the_axis() -> None:
 def test_plain_privacy_says_whom_to_trust_and_the_loss_anywhere() -> None:
     assert "together they could read every position" in PROMISES["two servers"].text()
     assert "either operator alone" in PROMISES["two servers"].text()
+    assert "usually harder to tell apart than far ones" in PROMISES["two servers"].text()  # not across an early cut
     assert "inside the final cell: 0; anywhere: 2" in PROMISES["two servers"].text()
     assert "a curator who holds all positions" in PROMISES["curator"].text()
     assert (PROMISES["curator"].epsilon, PROMISES["curator"].anywhere) == (0.5, 1.0)
