@@ -25,7 +25,7 @@ from ..protocol.promise import Guarantee
 from .play import Tree
 from .task import UNITS, PooledTask
 
-__all__ = ["Rung", "guarantee", "ladder", "loss_between"]
+__all__ = ["Rung", "guarantee", "ladder", "loss_between", "presence_note"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -168,10 +168,15 @@ def guarantee(
         rows=task.max_reports,
         simulated=simulated,
         about=f"Domain: {task.box}. Counts of a public tree of cells, at most {task.hierarchy.max_depth} levels.",
-        notes=(
-            f"If one person is added or removed: epsilon = {task.path_budget + more / 2:g} (delta = 0) for everything "
-            "but the number of reports, which is public.",
-        ),
+        notes=(presence_note(task.path_budget + more / 2),),
+    )
+
+
+def presence_note(loss: float, reports: str = "the number of reports") -> str:
+    """What is lost if a person takes part or not, in words: their number is public, exactly."""
+    return (
+        f"If one person is added or removed: epsilon = {loss:g} (delta = 0) for everything but {reports}, which is "
+        "public."
     )
 
 

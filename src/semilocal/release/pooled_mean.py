@@ -25,6 +25,7 @@ from ..functions import BoundedFunction, as_function, check_values
 from ..geometry.polygons import Polygons
 from ..pooled import noise
 from ..pooled.estimate import estimate
+from ..pooled.loss import presence_note
 from ..pooled.partition import PooledPartition
 from ..pooled.play import unrefined
 from ..pooled.task import PooledTask
@@ -119,6 +120,7 @@ class PooledMean(Mapped):
             rows=task.max_reports,
             simulated=self.simulated,
             own=self.own,
+            notes=(presence_note(task.epsilon / 2),),
         )
 
 

@@ -20,7 +20,7 @@ from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy import ROOT, BinaryTree, TableTree
 from ..pooled.asked import AskedValue
-from ..pooled.loss import Rung, guarantee
+from ..pooled.loss import Rung, guarantee, presence_note
 from ..pooled.task import PooledTask
 from ..protocol.canonical import Identified, read_canonical
 from ..protocol.promise import Guarantee
@@ -223,7 +223,8 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
             if asked.per_cell:
                 return msgspec.structs.replace(guarantee(self.pooled, rungs, releases=releases), own=own)
             rows = self.pooled.max_reports
-            return Guarantee.plain("two-servers", self.epsilon, releases=releases, rows=rows, own=own)
+            notes = (presence_note(self.epsilon / 2),)
+            return Guarantee.plain("two-servers", self.epsilon, releases=releases, rows=rows, own=own, notes=notes)
         found = guarantee(self.pooled, rungs)
         if not self.bucket_depth:
             return found
@@ -232,9 +233,8 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
             f"in every bucket, at most {self.shape.levels} levels."
         )
         notes = (
-            "Everybody learns the bucket of every upload; nothing is promised between buckets. If one person is added "
-            f"or removed: epsilon = {self.pooled.path_budget:g} (delta = 0) for everything but the number of reports "
-            "in each bucket, which is public.",
+            "Everybody learns the bucket of every upload; nothing is promised between buckets. "
+            + presence_note(self.pooled.path_budget, "the number of reports in each bucket"),
         )
         return msgspec.structs.replace(found, adjacency="bucket", anywhere=None, about=about, notes=notes)
 

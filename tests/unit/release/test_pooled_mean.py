@@ -28,6 +28,11 @@ def test_the_stated_error_is_the_true_one() -> None:
     assert result.stderr == pytest.approx(np.sqrt(2.0) * 2.0 / (len(POINTS) * 0.5), rel=1e-6)
 
 
+def test_a_mean_says_that_the_number_of_reports_is_public() -> None:
+    said = pooled_mean(task(0.5), POINTS, F, rng=np.random.default_rng(3)).guarantee.text()
+    assert "added or removed: epsilon = 0.25 (delta = 0) for everything but the number of reports, which is" in said
+
+
 def test_a_value_becomes_an_integer_around_the_middle_of_its_range() -> None:
     draws = np.random.default_rng(4).integers(0, 2**64, 6_000, dtype=np.uint64)
     unit = np.array([0.0, 1.0, 0.5, 1.5, -1.0, 1 / 3] * 1_000)
