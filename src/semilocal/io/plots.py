@@ -67,7 +67,7 @@ def draw_regions(
         raise InvalidInput(f"a picture needs two dimensions; this partition has {box.dimensions}")
     axes, filled = draw_rows(partition_rows(partition), partition.task.hierarchy, ax, limits=limits)
     if len(partition.trimmed_cells):
-        axes.set_title("Hatched: trimmed areas. Participants there were moved into regions beside them.", fontsize=9)
+        axes.set_title("Hatched: trimmed areas. Participants there were moved into the part that was kept.", fontsize=9)
     if points is not None:
         shown = box.check(points)
         axes.plot(shown[:, 0], shown[:, 1], ",", color="black", alpha=0.35)
@@ -183,7 +183,7 @@ def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
         axes[0].collections[0], ax=list(axes), location="bottom", shrink=0.5, aspect=40, extend="both"
     )
     moved = any(len(partition.trimmed_cells) for partition in panels.values())
-    note = "\nhatched: participants there were moved into regions beside them" if moved else ""
+    note = "\nhatched: participants there were moved into the part that was kept" if moved else ""
     bar.set_label(f"participants per {area_unit(boxes[0][1])}, one scale for all{note}", fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=130, format=path.suffix.lower().lstrip("."))

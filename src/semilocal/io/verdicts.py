@@ -162,7 +162,7 @@ def trim_reasons(
         else:
             out.append(
                 f"Trimmed in round {played.number}: estimated at {found} of {int(played.responders[row]):,}; {proof}. "
-                "Participants here were moved into the regions beside it."
+                "Participants here were moved to random places of the part that was kept."
             )
     return out
 

@@ -106,7 +106,7 @@ def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFile
     if job.counted_in == "rows":
         words.append(f"Counts are of rows: one person may be in them {job.options.people.rows_per_user} times.")
     if answers.uncertain:
-        words.append("Some participants may have been moved into a neighbouring region; the intervals allow for that.")
+        words.append("Some participants may have been moved to another region; the intervals allow for that.")
     with job.options.output.step("writing"):
         table = write_answers(queries, columns, out, job.box)
         written = jobs.write_transcript(job.transcript, run) + ([] if out is None else [str(out)])
