@@ -24,10 +24,10 @@ MOST_MESSAGE = 2000  # characters
 _VERSION = sys.modules["semilocal"].__version__  # loaded before any of its modules
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "partition": "cut the domain into regions that each hold a crowd",
+        "partition": "cut the domain into regions, small where many people are",
         "counts": "how many people are in boxes, with intervals",
         "mean": "the mean of a function of the positions, with its error",
-        "points": "each position replaced by the middle of its region",
+        "points": "positions to train on: middles of regions, or made-up ones",
         "demo": "partition, mean and counts on a public sample; --live or --two-servers with devices over HTTP",
         "plan": "what to expect of a task before anybody is asked",
         "serve": "run the collection server",

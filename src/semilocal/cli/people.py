@@ -60,7 +60,8 @@ class PeopleWithRows(People):
     Attributes
     ----------
     rows_per_user
-        rows per person; every loss of a person is M times what is promised to one row
+        rows per person; trust nobody: every loss of a person is M times what is promised to one row; else: the noise
+        is M times as large, and epsilon is a person's
     """
 
     rows_per_user: Annotated[int, option(whole(1, MAX_ROWS_PER_USER), "M")] = 1
