@@ -71,7 +71,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         ),
         "ours-uniform": Method(
             Look("semilocal, uniform", "#4292c6", "o", "--", filled=False, width=2.0),
-            values=OurValues("uniform", "no partition where noise would hide everything"),
+            values=OurValues("uniform", "no partition where noise would hide everything: the loss is then ε anywhere"),
             counts=OurCounts("uniform"),
             points=Centres.ours("uniform"),
         ),

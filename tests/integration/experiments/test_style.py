@@ -118,6 +118,9 @@ def test_legends_state_the_true_loss_and_the_crowd() -> None:
     ours = style.legend_label("ours-core", promise_of("ours-core", "counts"))
     assert ours == "semilocal, core: true loss ε inside, moved (1 + T) ε, T ≤ 16, crowd of k kept"
     assert style.legend_label("ldp", promise_of("ldp", "values")) == "local DP: true loss ε anywhere"
+    even = style.legend_label("ours-uniform", promise_of("ours-uniform", "values"))
+    assert even.endswith("crowd of k kept; ε anywhere without a partition")  # at small ε all of it is for the values
+    assert "without" not in style.legend_label("ours-uniform", promise_of("ours-uniform", "counts"))
     trusted = style.legend_label("privtree", promise_of("privtree", "counts"))
     assert trusted == "PrivTree (trusted curator): true loss 2 ε anywhere, ε for taking part or not"
     with pytest.raises(InvalidInput, match="there are ours-core"):

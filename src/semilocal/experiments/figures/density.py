@@ -63,7 +63,7 @@ def make(options: FigureOptions, grid: Grid = FULL) -> Output:
                 "fig:density_reconstruction",
                 "a function from private reports (Figure 1)",
                 "Top: true values, and the partitions over the points; participants in a hatched part were moved "
-                "into the region next to it. Bottom: means of the reports per hexagon. "
+                "into the part that was kept. Bottom: means of the reports per hexagon. "
                 f"Mean squared error of a single report: {worded}.",
                 (saved.png,),
                 {
@@ -100,6 +100,8 @@ def _draw(trials: dict[str, Trial], options: FigureOptions) -> Saved:
             assert partition is not None
             promised = promise_of(method, "values")
             kept = "crowd of k kept" if promised.k else "no crowd promised"
+            if not partition.was_asked:  # then all of ε is for the values
+                promised, kept = Guarantee.plain("nobody", 1.0), "nothing asked"
             _boxes(grid[0, place], points, partition, f"{look(method).name}\nregions: {len(partition):,}, {kept}")
             _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{_narrow(promised)}")
         for axes in grid[:, 0]:
