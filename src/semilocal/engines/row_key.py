@@ -50,8 +50,7 @@ class RowKey:
 
     def reports(self, who: Integers, round_: int, cells: Cells, words: int) -> Words:
         """Entropy of reports: uint64[m, words]."""
-        parts = [self._blocks(_REPORT, round_, part, who, cells) for part in range(-(-words // _WORDS))]
-        return np.concatenate(parts, axis=1)[:, :words]
+        return self._drawn(_REPORT, round_, who, cells, words)
 
     def moves(self, who: Integers, round_: int, cells: Cells) -> Words:
         """Entropy of places: uint64[m]."""
@@ -59,12 +58,16 @@ class RowKey:
 
     def values(self, who: Integers, plan: bytes, index: int, cells: Cells, words: int) -> Words:
         """Entropy of values: uint64[m, words]; ``plan`` is the digest."""
-        parts = [self._blocks(_VALUE + plan, index, part, who, cells) for part in range(-(-words // _WORDS))]
-        return np.concatenate(parts, axis=1)[:, :words]
+        return self._drawn(_VALUE + plan, index, who, cells, words)
 
     def pseudonym(self, who: int) -> bytes:
         """The row's number: 16 bytes, in the order of the rows."""
         return int(who).to_bytes(16, "big")
+
+    def _drawn(self, label: bytes, round_: int, who: Integers, cells: Cells, words: int) -> Words:
+        """As many blocks as the words need: uint64[m, words]; none where there is nothing to choose."""
+        parts = [self._blocks(label, round_, part, who, cells) for part in range(-(-words // _WORDS))]
+        return np.concatenate([np.empty((len(who), 0), dtype=np.uint64), *parts], axis=1)[:, :words]
 
     def _blocks(self, label: bytes, round_: int, part: int, who: Integers, cells: Cells) -> Words:
         """One encrypted block per row: uint64[m, 2]."""

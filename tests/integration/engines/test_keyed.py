@@ -18,6 +18,7 @@ from semilocal.engines.keyed_values import play_keyed_values
 from semilocal.engines.row_key import RowKey
 from semilocal.engines.source import PointsSource, Source
 from semilocal.errors import InvalidInput
+from semilocal.hierarchy.tables import from_labels
 from semilocal.protocol.plan import Plan, Release
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue
 from semilocal.simulation.values import play_values, value_events
@@ -73,6 +74,15 @@ def test_a_sphere_is_played_too() -> None:
     points = np.random.default_rng(1).normal((10.0, 50.0), 2.0, (900, 2))
     task = Task.build(hierarchy=tree, epsilon=4.0, delta=0.05, k=8)
     same(run_keyed(Chopped(points, tree.box), task, key=KEY), points, task)
+
+
+def test_a_branch_with_a_single_child_is_played_too() -> None:
+    tree = from_labels("code", [("heart", "I20"), ("heart", "I21"), ("lung", "J18", "J18.1"), ("lung", "J44")])
+    points = tree.positions(np.random.default_rng(1).choice(["I20", "I21", "J18.1", "J44"], 900))
+    task = Task.build(hierarchy=tree, epsilon=4.0, delta=0.05, k=8)
+    found = run_keyed(Chopped(points, tree.box), task, key=KEY)
+    assert len(found.partition) == 4
+    same(found, points, task)
 
 
 def test_another_key_gives_another_transcript_and_noise_in_row_order_would_be_seen() -> None:
