@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,6 +69,39 @@ def test_values_without_a_partition_are_local_privacy_over_the_whole_domain() ->
     said = result.spent.guarantee(result.partition)
     assert said.adjacency == "anywhere"
     assert said.anywhere == said.epsilon == 1.0
+
+
+def test_a_ledger_that_does_not_hold_the_run_is_refused() -> None:
+    """Regions that are public would be released as "epsilon = 0 anywhere"."""
+    rng = np.random.default_rng(1)
+    points = rng.random((2_000, 1))
+    run, x = sl.simulate(points, task(epsilon=1.0), rng=rng), sl.functions.coordinate(0)
+    small = sl.simulate(points, task(epsilon=1.0, k=1_500), rng=rng)
+    assert len(small.partition) == 1
+    for ledger in (Ledger(), Ledger().spend("other", 0.5), Ledger.of(task(epsilon=0.5))):
+        for refused in (
+            lambda ledger=ledger: sl.release.counts(run, ledger=ledger),
+            lambda ledger=ledger: sl.release.counts(small, ledger=ledger),  # everybody answered once, for nothing
+            lambda ledger=ledger: sl.release.quantize(run, points, ledger=ledger),
+            lambda ledger=ledger: sl.release.mean(run, points, x, epsilon=1.0, rng=rng, ledger=ledger),
+        ):
+            with pytest.raises(InvalidInput, match=r"does not hold the run.*ledger\.partition\(task\)"):
+                refused()
+    with pytest.raises(InvalidInput, match="does not hold the run"):
+        Ledger().guarantee(run.partition)
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_a_ledger_names_the_values_that_a_loss_is_about(trust: Any) -> None:
+    rng = np.random.default_rng(1)
+    points, fares = rng.random((500, 1)), rng.random(500)
+    asked = {"trust": trust, "rng": rng} | ({"delta": 1e-6, "k": 20} if trust == "nobody" else {})
+    found = sl.mean(points, UNIT, value=fares, range=(0, 2), epsilon=1.0, **asked)
+    said = "epsilon = 1 (delta = 0) between any two positions of one person anywhere in the domain, with any two values"
+    assert found.spent.epsilon_anywhere == 1
+    assert found.spent.sentences() == f"{said} of value from 0 to 2."
+    with_map = Ledger.of(task()).spend("mean of fare", 0.5, own="fare from 0 to 2")
+    assert with_map.sentences().count("with any two values of fare from 0 to 2") == 2  # inside, and moved
 
 
 def test_rule_all_costs_everybody_the_same() -> None:

@@ -60,9 +60,9 @@ def values_words(own: str) -> str:
     return f", with any two values of {own}" if own else ""
 
 
-def anywhere_words(epsilon: float) -> str:
-    """A loss that holds for any change of position, with its adjacency and delta."""
-    return f"{loss_words(epsilon)} between {BETWEEN['anywhere']}"
+def anywhere_words(epsilon: float, *, own: str = "") -> str:
+    """A loss that holds for any change of position, with adjacency and delta; ``own`` as in a :class:`Guarantee`."""
+    return f"{loss_words(epsilon)} between {BETWEEN['anywhere']}{values_words(own)}"
 
 
 def loss_words(epsilon: float, delta: float = 0.0) -> str:

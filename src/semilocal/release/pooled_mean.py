@@ -251,7 +251,7 @@ def mean_of_sum(
         float(found.stderr[0]),
         (low, high),
         PooledPartition(estimate(unrefined(task, people))),
-        Ledger().spend(what, task.epsilon, anywhere=True),
+        Ledger().spend(what, task.epsilon, anywhere=True, own=own),
         simulated,
         own,
     )
@@ -327,7 +327,7 @@ def means_of_sums(
         sums, grid, np.asarray(partition.crowds, dtype=np.float64), partition.estimates.variances,
         epsilon=exact(epsilon), max_reports=task.max_reports, noises=task.noises,
     )  # fmt: skip
-    spent = counted.spent.spend(what, epsilon, anywhere=True)
+    spent = counted.spent.spend(what, epsilon, anywhere=True, own=own)
     value = np.clip(found.value, ranges[:, 0], ranges[:, 1])
     return CellMeans(value, found.stderr, ranges, partition, spent, simulated, own)
 
