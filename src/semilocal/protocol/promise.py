@@ -235,8 +235,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         out += self._regions() if self.adjacency == "inside" else self._plain()
         if self.rows > 1:
             out.append(
-                f"One person may have {self.rows} rows: the losses above are for all rows of one person together. "
-                "Crowds count rows, not people."
+                f"One person may have {self.rows} rows: the losses above are for all rows of one person together."
+                + (" Crowds count rows, not people." if self.k else "")
             )
         return [*out, *self.notes]
 

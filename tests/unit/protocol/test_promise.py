@@ -264,7 +264,9 @@ def test_plain_privacy_says_whom_to_trust_and_the_loss_anywhere() -> None:
     assert "a curator who holds all positions" in PROMISES["curator"].text()
     assert (PROMISES["curator"].epsilon, PROMISES["curator"].anywhere) == (0.5, 1.0)
     assert "epsilon = 1 (delta = 0) between any two positions of one person" in PROMISES["curator"].sentence()
-    assert "Crowds count rows" in PROMISES["rows"].text()
+    assert "all rows of one person together" in PROMISES["rows"].text()
+    assert "Crowds" not in PROMISES["rows"].text()  # there are none
+    assert "Crowds count rows" in PROMISES["rows in regions"].text()
 
 
 def test_a_simulation_says_that_its_runner_is_a_curator() -> None:
