@@ -215,6 +215,12 @@ class Job:
     def partition(self) -> tuple[AnyRun, Ledger]:
         """Find the regions; all of epsilon goes to them."""
         task = Task.build(**self.domain, **self.task_options)
+        if task.rule == "each" and task.hierarchy.fanout > 2 and not self.options.data.public_data:
+            raise InvalidInput(
+                "--rule each leaves people behind in parts that nobody answers for: where a cell has more than two "
+                "parts, what is published does not tell how many are in which. Take --rule trim or all, or say "
+                "--public-data if all positions are public"
+            )
         self.person_limit + Ledger.of(task).times(self.options.people.rows_per_user)  # refuses before anybody is asked
         ledger = Ledger.of(task, cap=self.cap)
         with self.options.output.step("rounds played") as step:

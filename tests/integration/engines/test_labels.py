@@ -99,3 +99,17 @@ def test_leaves_are_for_one_column_of_files(rows: Any, columns: list[str]) -> No
     tree = from_labels("code", PATHS)
     with pytest.raises(InvalidInput, match=r"one column of files.*tree\.positions"):
         open_source(rows, columns, tree.box, leaves=tree.leaves)
+
+
+def test_people_who_are_left_behind_are_not_counted_part_by_part(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The transcript tells how many are left behind in all; how many in which part, it does not."""
+    table, path = tmp_path / "codes.json", tmp_path / "people.csv"
+    table.write_text(json.dumps({"name": "code", "paths": [["a"], ["b"], ["c"], ["d"]]}))
+    path.write_text("\n".join(["code", *["a"] * 900, *["b"] * 700, *["c"] * 3, "d"]))
+    job = (path, "--bounds", table, "--trust", "nobody", "--epsilon", "4", "--rule", "each")
+    for command in ("partition", "counts", "points"):
+        assert "--rule trim or all, or say --public-data" in refused(capsys, command, *job)
+    found = run_json(capsys, "counts", *job, "--public-data")
+    assert [row["count"] for row in found["answers"]][-2:] == [3, 1]
