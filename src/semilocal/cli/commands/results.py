@@ -61,6 +61,11 @@ def run(
             )
         if out is not None:
             check_folder("--out", out)
+        if out is not None and out.suffix.lower() in REGIONS and not out.is_dir():
+            raise InvalidInput(
+                f"--out {out}: everything is written into a folder, so give the name of one; a file is for counts: say "
+                "with --grid or --queries what to count"
+            )
     with server.connect(office) as client:
         task = client.find(campaign)
         definition = client.task(task)
