@@ -19,7 +19,7 @@ from ...engines.source import Attached, Source
 from ...errors import InvalidInput
 from ...io.files import write_text
 from ...io.regions import csv_text
-from ...release.point_release import PointsRelease, centres, quantize
+from ...release.point_release import PointsRelease, quantize
 from ...release.pooled_counts import PooledCounts
 from ...release.pooled_points import PooledPoints, pooled_points
 from ...release.streamed import AnyRun
@@ -99,7 +99,7 @@ def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
         raise InvalidInput(f"--out {out}: is there already; nothing is overwritten: name another file")
     run, ledger = job.partition()
     assert isinstance(run, SourceRun)
-    middles = centres(run.partition.boxes)
+    middles = run.partition.middles
     write_rows(
         out,
         _region_by_region(run.partition.crowds),
