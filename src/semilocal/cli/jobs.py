@@ -262,8 +262,9 @@ def run_job(
     check_outputs(outputs, inputs=[file, *inputs])
     keep_freed_memory()
     job = Job.read(file, options, transcript, value, only_counted=only_counted)
+    tables = (".csv", *TRANSCRIPT, *([".parquet"] if command == "points" else []))
     for option, (path, _) in outputs.items():
-        if path is not None and path.suffix.lower() not in (".csv", *TRANSCRIPT) and job.box.dimensions != 2:
+        if path is not None and path.suffix.lower() not in tables and job.box.dimensions != 2:
             raise InvalidInput(
                 f"{option} {path}: maps and pictures need two dimensions, the positions have {job.box.dimensions}; "
                 "write .csv"
