@@ -116,7 +116,7 @@ class Ledger:
     def settle(self, partition: Partition) -> Ledger:
         """Count the TRIMs that the paths of a run had, instead of those that its task allows. They are public.
 
-        Where fewer than k took part, they are the crowd.
+        Where fewer than k are left in a region, because few took part or some dropped out, they are the crowd.
 
         Raises
         ------
@@ -124,9 +124,9 @@ class Ledger:
             If people were asked for the partition, and the ledger does not say so.
         """
         self._check_holds(partition)
-        trims, people = int(partition.path_trims.max(initial=0)), int(partition.crowds.sum())
+        trims, crowd = int(partition.path_trims.max(initial=0)), partition.smallest_crowd
         entries = tuple(
-            replace(entry, trims=trims, k=min(entry.k, people)) if entry.task == partition.task.id else entry
+            replace(entry, trims=trims, k=min(entry.k, crowd)) if entry.task == partition.task.id else entry
             for entry in self.entries
         )
         return replace(self, entries=entries)
@@ -236,8 +236,8 @@ class Ledger:
         if tasks != [partition.task.id]:
             raise InvalidInput(f"a promise is for one partition; this ledger has {len(tasks)}: use sentences()")
         trims = int(partition.path_trims.max(initial=0))
-        people = int(partition.crowds.sum())
-        one = promise(partition.task, releases, trims=trims, counted="run", participants=people, simulated=simulated)
+        crowd = partition.smallest_crowd
+        one = promise(partition.task, releases, trims=trims, counted="run", participants=crowd, simulated=simulated)
         return one.times(rows)
 
     def __str__(self) -> str:

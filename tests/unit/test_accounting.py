@@ -12,6 +12,8 @@ import semilocal as sl
 from semilocal.accounting import Entry, Ledger
 from semilocal.arrays import exact
 from semilocal.errors import BudgetExceeded, InvalidInput
+from semilocal.protocol.plan import Plan
+from semilocal.service.results import campaign_promise
 
 UNIT = sl.Box((0,), (1,))
 
@@ -69,6 +71,21 @@ def test_values_without_a_partition_are_local_privacy_over_the_whole_domain() ->
     said = result.spent.guarantee(result.partition)
     assert said.adjacency == "anywhere"
     assert said.anywhere == said.epsilon == 1.0
+
+
+def test_where_people_dropped_out_the_smallest_crowd_is_the_one_that_is_told() -> None:
+    rng = np.random.default_rng(1)
+    points = rng.random((20_000, 2))
+    dropping = sl.Task.build(sl.Box((0, 0), (1, 1)), epsilon=2.0, delta=1e-6, k=50)
+    run = sl.simulate(points, dropping, rng=rng, dropout=0.5)
+    smallest = int(run.partition.crowds.min())
+    assert 0 < smallest < 50
+    counted = sl.release.counts(run)
+    for words in (
+        counted.guarantee.sentence(), counted.guarantee.text(), counted.spent.sentences(),
+        campaign_promise(run.partition, Plan(dropping.id, ())).sentence(),
+    ):  # fmt: skip
+        assert f"k = {smallest} participants are published in a region ({smallest - 1} others)" in words
 
 
 def test_a_ledger_that_does_not_hold_the_run_is_refused() -> None:

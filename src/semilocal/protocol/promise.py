@@ -400,7 +400,8 @@ def promise(
         region (``counted="region"``). The task's limit if left out.
     counted : {"limit", "run", "region"}
     participants : int, optional
-        How many took part, where it is known: fewer than k are a smaller crowd, and the promise says so.
+        How many took part, or the smallest crowd of a run, where it is known: fewer than k are a smaller crowd, and the
+        promise says so.
     simulated : bool
 
     Examples

@@ -227,11 +227,11 @@ class Findings(RegionFiles):
 
 def campaign_promise(partition: Partition, plan: Plan) -> Guarantee:
     """What a campaign promised, with the TRIMs that its paths had."""
-    people = int(partition.crowds.sum())
+    crowd = partition.smallest_crowd
     if partition.task.rule != "trim":
-        return promise(partition.task, plan, participants=people)
+        return promise(partition.task, plan, participants=crowd)
     trims = int(partition.path_trims.max(initial=0))
-    return promise(partition.task, plan, trims=trims, counted="run", participants=people)
+    return promise(partition.task, plan, trims=trims, counted="run", participants=crowd)
 
 
 def counts_document(
