@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..admin_client import AdminClient
     from ..documents import Results
 
-__all__ = ["run"]
+__all__ = ["regions_words", "run"]
 
 
 def run(
@@ -151,6 +151,14 @@ def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | N
     print(table, end="")
 
 
+def regions_words(found: Results) -> str:
+    """How many regions and participants there are; with rule "each" crowds are not public."""
+    crowds = [region.crowd for region in found.regions if region.crowd is not None]
+    if found.regions and not crowds:
+        return f"{len(found.regions)} regions; their crowds are not public"
+    return f"{len(found.regions)} regions with {sum(crowds)} participants (public by design)"
+
+
 def _write(client: AdminClient, task: str, document: object, found: Results, folder: Path) -> None:
     drawn = client.geojson(task)
     folder.mkdir(parents=True, exist_ok=True)
@@ -161,8 +169,7 @@ def _write(client: AdminClient, task: str, document: object, found: Results, fol
     }
     for name, text in files.items():
         write_text(folder / name, text)
-    crowds = [region.crowd for region in found.regions if region.crowd is not None]
-    print(f"{len(found.regions)} regions with {sum(crowds)} participants (public by design)")
+    print(regions_words(found))
     for release in found.releases:
         if release.mean is not None and release.interval is not None:
             low, high = release.interval
