@@ -183,7 +183,8 @@ def test_the_order_of_a_file_is_not_in_its_transcript() -> None:
             sides = np.arange(999) % 2 * 0.5
             points = np.column_stack([np.append(sides, 0.25), np.append(np.linspace(0.001, 0.998, 999), place)])
             run = run_keyed(PointsSource(points[np.argsort(points[:, 1])], box), task, key=bytes([trial]) * 32)
-            answers = [event.answer for event in run.events if isinstance(event, Report) and event.round == 1]
+            reports = [event for event in run.events if isinstance(event, Report) and event.round == 1]
+            answers = np.array([report.answer for report in reports], dtype=np.int64)
             even = np.mean(answers[2:-1:2]) < np.mean(answers[1:-1:2])
             told += even == (place > 0.5)
     assert told < 40, "the numbers of the rows are the pseudonyms"  # by chance: one in 10^12
