@@ -3,7 +3,7 @@
 Nothing is kept per row. A row's path follows from its code and from what was published: where it was moved to is
 derived again in every round. So a round is one scan, memory holds one batch, and the transcript is the one that the
 same key gives in memory (``simulate(points, task, detail="reports", secrets=RowKey(key, task.id))``), to the root.
-To write it, the reports of up to two million rows are brought into the order of their pseudonyms at once.
+To write it, the reports of about a million rows are brought into the order of their pseudonyms at once.
 
 Knows rows, rounds and reports. The rule is the curator's.
 """
@@ -38,7 +38,7 @@ __all__ = ["KeyedPopulation", "KeyedRun", "run_keyed"]
 
 
 Where = TypeVar("Where", Integers, Cells)
-ROWS_AT_ONCE = 1 << 21  # of a round, while its reports are brought into the order of their pseudonyms
+ROWS_AT_ONCE = 1 << 20  # of a round, while its reports are brought into the order of their pseudonyms
 
 
 class _Trim(NamedTuple):
