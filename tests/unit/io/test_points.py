@@ -203,7 +203,7 @@ def test_folder_or_missing_file_is_refused(tmp_path: Path) -> None:
         read_points(tmp_path / "b.csv")
 
 
-def test_what_is_no_gzip_is_refused_without_its_first_bytes(tmp_path: Path) -> None:
+def test_what_is_not_gzip_is_refused_without_its_first_bytes(tmp_path: Path) -> None:
     for name in ("a.csv.gz", "a.geojson.gz"):
         path = tmp_path / name
         path.write_text("34.05,-118.25\n")  # no line of names: the first bytes are a latitude
