@@ -204,8 +204,10 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
+        before = self.counted == "limit" and not self.simulated  # afterwards the crowds are known
+        given = wording.GIVEN if before else ""
         early = ", if no round closes early" if self.quorum < 1 else ""
-        return f"{wording.published(self.k, self.rows)}{early}, except with probability delta = {self.delta:g}"
+        return f"{wording.published(self.k, self.rows)}{given}{early}, except with probability delta = {self.delta:g}"
 
     def sentence(self) -> str:
         """The promise in one sentence: every loss with its adjacency and delta."""
@@ -331,7 +333,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             out.append("No TRIM is on the path: nobody was moved.")
         out += self._parts(", after the partition")
         if self.k:
-            given = "" if self.simulated else ", if so many take part and nobody drops out"
+            given = "" if self.simulated else wording.GIVEN
             out.append(
                 f"Crowd: at least {wording.published(self.k, self.rows)}{given}, except "
                 f"with probability at most delta = {self.delta:g} for every participant."

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 __all__ = [
-    "BETWEEN", "FROM_DATA", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED", "Adjacency",
-    "Trust", "anywhere_words", "crowds_words", "factor_words", "loss_words", "losses_words", "priced", "published",
-    "times_words", "values_words",
+    "BETWEEN", "FROM_DATA", "GIVEN", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED",
+    "Adjacency", "Trust", "anywhere_words", "crowds_words", "factor_words", "loss_words", "losses_words", "priced",
+    "published", "times_words", "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
@@ -29,6 +29,7 @@ BETWEEN: dict[Adjacency, str] = {
     "nothing": "nothing: this is no differential privacy",
 }
 MOVED = "a moved position against any position inside the region it was moved to"
+GIVEN = ", if so many take part and nobody drops out"
 TRUSTED: dict[Trust, str] = {
     "nobody": "nobody: each device randomizes its own answers",
     "two-servers": "two operators not to collude: together they could read every position",

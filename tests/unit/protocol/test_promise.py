@@ -176,6 +176,8 @@ def test_only_a_rule_with_a_theorem_for_fixed_positions_goes_without_the_caveat(
 def test_a_statement_says_what_a_crowd_needs() -> None:
     needs = "if so many take part and nobody drops out"
     assert needs in promise(TASKS["trim"]).text()
+    assert needs in promise(TASKS["trim"]).sentence()  # what join shows before anybody has answered
+    assert needs not in promise(TASKS["trim"], trims=2, counted="run", participants=60).sentence()  # they did
     assert needs not in promise(TASKS["trim"], trims=0, counted="run", simulated=True).text()
     assert needs not in promise(TASKS["each"]).text()
 
