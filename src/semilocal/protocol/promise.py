@@ -204,8 +204,10 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
+        before = self.counted == "limit" and not self.simulated  # afterwards the crowds are known
+        given = wording.GIVEN if before else ""
         early = ", if no round closes early" if self.quorum < 1 else ""
-        return f"{wording.published(self.k, self.rows)}{early}, except with probability delta = {self.delta:g}"
+        return f"{wording.published(self.k, self.rows)}{given}{early}, except with probability delta = {self.delta:g}"
 
     def sentence(self) -> str:
         """The promise in one sentence: every loss with its adjacency and delta."""
@@ -235,8 +237,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         out += self._regions() if self.adjacency == "inside" else self._plain()
         if self.rows > 1:
             out.append(
-                f"One person may have {self.rows} rows: the losses above are for all rows of one person together. "
-                "Crowds count rows, not people."
+                f"One person may have {self.rows} rows: the losses above are for all rows of one person together."
+                + (" Crowds count rows, not people." if self.k else "")
             )
         return [*out, *self.notes]
 
@@ -331,7 +333,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             out.append("No TRIM is on the path: nobody was moved.")
         out += self._parts(", after the partition")
         if self.k:
-            given = "" if self.simulated else ", if so many take part and nobody drops out"
+            given = "" if self.simulated else wording.GIVEN
             out.append(
                 f"Crowd: at least {wording.published(self.k, self.rows)}{given}, except "
                 f"with probability at most delta = {self.delta:g} for every participant."
@@ -400,7 +402,8 @@ def promise(
         region (``counted="region"``). The task's limit if left out.
     counted : {"limit", "run", "region"}
     participants : int, optional
-        How many took part, where it is known: fewer than k are a smaller crowd, and the promise says so.
+        How many took part, or the smallest crowd of a run, where it is known: fewer than k are a smaller crowd, and the
+        promise says so.
     simulated : bool
 
     Examples

@@ -176,6 +176,8 @@ def test_only_a_rule_with_a_theorem_for_fixed_positions_goes_without_the_caveat(
 def test_a_statement_says_what_a_crowd_needs() -> None:
     needs = "if so many take part and nobody drops out"
     assert needs in promise(TASKS["trim"]).text()
+    assert needs in promise(TASKS["trim"]).sentence()  # what join shows before anybody has answered
+    assert needs not in promise(TASKS["trim"], trims=2, counted="run", participants=60).sentence()  # they did
     assert needs not in promise(TASKS["trim"], trims=0, counted="run", simulated=True).text()
     assert needs not in promise(TASKS["each"]).text()
 
@@ -264,7 +266,9 @@ def test_plain_privacy_says_whom_to_trust_and_the_loss_anywhere() -> None:
     assert "a curator who holds all positions" in PROMISES["curator"].text()
     assert (PROMISES["curator"].epsilon, PROMISES["curator"].anywhere) == (0.5, 1.0)
     assert "epsilon = 1 (delta = 0) between any two positions of one person" in PROMISES["curator"].sentence()
-    assert "Crowds count rows" in PROMISES["rows"].text()
+    assert "all rows of one person together" in PROMISES["rows"].text()
+    assert "Crowds" not in PROMISES["rows"].text()  # there are none
+    assert "Crowds count rows" in PROMISES["rows in regions"].text()
 
 
 def test_a_simulation_says_that_its_runner_is_a_curator() -> None:
