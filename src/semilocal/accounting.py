@@ -9,6 +9,7 @@ Knows numbers; the words are those of protocol/promise.py. Knows no positions an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -49,6 +50,8 @@ class Entry:
         Whether ``epsilon`` bounds the loss for any change of one person's position, not only inside a region.
     rows : int
         Rows that one person has in this crowd; the losses are for all of them together.
+    own : str
+        The value of their own that people gave, and its range, in words; empty for functions of the position.
     """
 
     what: str
@@ -60,6 +63,7 @@ class Entry:
     task: bytes = b""
     anywhere: bool = False
     rows: int = 1
+    own: str = ""
 
     @property
     def worst(self) -> Fraction:
@@ -110,35 +114,37 @@ class Ledger:
     def settle(self, partition: Partition) -> Ledger:
         """Count the TRIMs that the paths of a run had, instead of those that its task allows. They are public.
 
-        Where fewer than k took part, they are the crowd. Of several runs of the same task the last one is meant.
+        Where fewer than k are left in a region, because few took part or some dropped out, they are the crowd. Of
+        several runs of the same task the last one is meant.
 
         Raises
         ------
         InvalidInput
-            If the ledger does not hold the run.
+            If people were asked for the partition, and the ledger does not say so.
         """
         self._check_holds(partition)
-        trims, people = int(partition.path_trims.max(initial=0)), int(partition.crowds.sum())
+        trims, crowd = int(partition.path_trims.max(initial=0)), partition.smallest_crowd
         last = max((row for row, entry in enumerate(self.entries) if entry.task == partition.task.id), default=None)
         entries = tuple(
-            replace(entry, trims=trims, k=min(entry.k, people)) if row == last else entry
+            replace(entry, trims=trims, k=min(entry.k, crowd)) if row == last else entry
             for row, entry in enumerate(self.entries)
         )
         return replace(self, entries=entries)
 
-    def _check_holds(self, partition: Partition) -> None:
-        if partition.was_asked and all(entry.task != partition.task.id for entry in self.entries):
-            raise InvalidInput(
-                "the ledger does not hold the run that found these regions, so its losses would be too small; begin "
-                "with Ledger.of(run.task), or leave the ledger out"
-            )
+    def spend(self, what: str, epsilon: float | Fraction, *, anywhere: bool = False, own: str = "") -> Ledger:
+        """Spend epsilon on a release: between any two positions inside a region, or ``anywhere`` in the domain.
 
-    def spend(self, what: str, epsilon: float | Fraction, *, anywhere: bool = False) -> Ledger:
-        """Spend epsilon on a release: between any two positions inside a region, or ``anywhere`` in the domain."""
+        ``own`` is the value of their own that people give, if it is of that.
+        """
         loss = exact(epsilon)
         if loss < 0:
             raise InvalidInput(f"epsilon must not be negative; got {epsilon!r}")
-        return self._add(Entry(what, loss, anywhere=anywhere))
+        return self._add(Entry(what, loss, anywhere=anywhere, own=own))
+
+    def spend_on(self, partition: Partition, what: str, epsilon: float | Fraction, *, own: str = "") -> Ledger:
+        """Settle the partition and spend epsilon on values in its regions; ``anywhere`` if no regions were found."""
+        settled = self.settle(partition)
+        return settled.spend(what, epsilon, anywhere=not settled._holds(partition), own=own)
 
     def times(self, rows: int) -> Ledger:
         """What a person lost who took part as several participants: the last step. The cap grows with it.
@@ -204,6 +210,16 @@ class Ledger:
         """Largest chance that a single partition's crowd is missing. Crowds do not compose: this is not a sum."""
         return max((entry.delta for entry in self.entries), default=Fraction(0))
 
+    def _holds(self, partition: Partition) -> bool:
+        return any(entry.task == partition.task.id for entry in self.entries)
+
+    def _check_holds(self, partition: Partition) -> None:
+        if partition.was_asked and not self._holds(partition):
+            raise InvalidInput(
+                "the ledger does not hold the run of this partition, which has its price: begin with Ledger.of(task), "
+                "or add it with ledger.partition(task)"
+            )
+
     def guarantee(self, partition: Partition, *, simulated: bool = False) -> Guarantee:
         """What the releases on one partition promise, with the public number of TRIMs on its paths.
 
@@ -219,8 +235,8 @@ class Ledger:
         if tasks != [partition.task.id]:
             raise InvalidInput(f"a promise is for one partition; this ledger has {len(tasks)}: use sentences()")
         trims = int(partition.path_trims.max(initial=0))
-        people = int(partition.crowds.sum())
-        one = promise(partition.task, releases, trims=trims, counted="run", participants=people, simulated=simulated)
+        crowd = partition.smallest_crowd
+        one = promise(partition.task, releases, trims=trims, counted="run", participants=crowd, simulated=simulated)
         return one.times(rows)
 
     def __str__(self) -> str:
@@ -238,11 +254,12 @@ class Ledger:
     def _losses(self) -> str:
         """The totals in words."""
         if self.entries and self.epsilon_anywhere is not None:
-            return anywhere_words(float(self.epsilon_anywhere))
+            return anywhere_words(float(self.epsilon_anywhere), own=_own(self.entries))
         several = sum(bool(entry.task) for entry in self.entries) > 1
-        words = losses_words(float(self.epsilon), float(self.epsilon_worst), several=several)
-        plain = sum((entry.epsilon for entry in self.entries if entry.anywhere), Fraction(0))
-        return f"{words}; of this, {anywhere_words(float(plain))}" if plain else words
+        words = losses_words(float(self.epsilon), float(self.epsilon_worst), own=_own(self.entries), several=several)
+        plain = [entry for entry in self.entries if entry.anywhere]
+        loss = float(sum(entry.epsilon for entry in plain))
+        return f"{words}; of this, {anywhere_words(loss, own=_own(plain))}" if loss else words
 
     def sentences(self) -> str:
         """The totals in words, each with its adjacency and delta."""
@@ -251,6 +268,11 @@ class Ledger:
         if self.cap is not None:
             parts.append(f"The cap is {float(self.cap):g}; {float(self.cap - self.epsilon_worst):g} is left.")
         return " ".join(parts)
+
+
+def _own(entries: Iterable[Entry]) -> str:
+    """People's own values, each once."""
+    return " and ".join(dict.fromkeys(entry.own for entry in entries if entry.own))
 
 
 def _row(what: str, epsilon: Fraction, worst: Fraction, delta: Fraction | None) -> tuple[str, str, str, str]:

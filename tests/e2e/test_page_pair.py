@@ -82,6 +82,7 @@ def take_part(look: Look, number: int) -> None:
     """Upload from a browser."""
     page = look.page
     page.get_by_role("heading", name="4. Take part").wait_for()
+    assert "It leaves in two shares only" in page.locator("section[aria-labelledby=where]").inner_text()
     give_position(look, number)
     page.get_by_label("I have read").check()
     page.locator("button.start").click()

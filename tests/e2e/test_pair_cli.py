@@ -177,6 +177,13 @@ def test_the_mean_of_a_value_from_create_to_results(
     joining = ["join", base[0], "--vault", str(tmp_path / "vault"), "--yes", "--spread", "0"]
     assert main([*joining, "--max-epsilon", "9"]) == 2
     assert "--value is missing: the task asks for fare from 0 to 50" in capsys.readouterr().err
+    trying = [*joining[:-3], "--dry-run"]
+    assert main([*trying, "--value", "51"]) == 2
+    assert "fare must be a number from 0 to 50; the one given is not" in capsys.readouterr().err
+    assert main([*trying, "--value", "12.5", "--max-epsilon", "7"]) == 0
+    assert "your device would refuse, and send none of it: the task costs epsilon = 8" in capsys.readouterr().out
+    assert main([*trying, "--value", "12.5"]) == 0
+    assert "would refuse" not in capsys.readouterr().out
     assert main([*joining, "--max-epsilon", "9", "--value", "12.5"]) == 0
     out = capsys.readouterr().out
     assert "Your position is not needed, and no place is sent." in out

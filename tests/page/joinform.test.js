@@ -10,7 +10,7 @@ import { readTask } from "../../src/semilocal/page/static/device/task.js";
 
 // The templates want a document when they are loaded; nothing is drawn here.
 Object.assign(globalThis, { document: { createTreeWalker: () => null, createComment: () => null } });
-const { JoinForm } = await import("../../src/semilocal/page/static/views/joinform.js");
+const { JoinForm, fateOfPosition } = await import("../../src/semilocal/page/static/views/joinform.js");
 const { plays } = JSON.parse(readFileSync(new URL("../../spec/vectors/plays.json", import.meta.url), "utf8"));
 const PLAY = plays.find(({ name }) => name === "trim-binary-2d");
 
@@ -19,6 +19,11 @@ function form() {
   Object.assign(made.limits, { max_epsilon: "1000", max_exposure: "1000", min_k: "1", max_delta: "0.5" });
   return made;
 }
+
+test("a position stays on the device, but for two servers, which get it in shares", () => {
+  assert.equal(fateOfPosition(form().pinned.pair), "It stays on this device.");
+  assert.match(fateOfPosition(/** @type {any} */ ({})), /^It leaves in two shares only/);
+});
 
 test("a shortest side is none, one for all axes, or one per axis", () => {
   for (const [text, sides] of /** @type {[string, number[]][]} */ ([["", []], [" ", []], ["0.25", [0.25]], ["0.25, 1e-3", [0.25, 0.001]]])) {

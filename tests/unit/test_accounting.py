@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import semilocal as sl
 from semilocal.accounting import Entry, Ledger
 from semilocal.arrays import exact
 from semilocal.errors import BudgetExceeded, InvalidInput
+from semilocal.protocol.plan import Plan
+from semilocal.service.results import campaign_promise
 
 UNIT = sl.Box((0,), (1,))
 
@@ -70,6 +73,54 @@ def test_values_without_a_partition_are_local_privacy_over_the_whole_domain() ->
     assert said.anywhere == said.epsilon == 1.0
 
 
+def test_where_people_dropped_out_the_smallest_crowd_is_the_one_that_is_told() -> None:
+    rng = np.random.default_rng(1)
+    points = rng.random((20_000, 2))
+    dropping = sl.Task.build(sl.Box((0, 0), (1, 1)), epsilon=2.0, delta=1e-6, k=50)
+    run = sl.simulate(points, dropping, rng=rng, dropout=0.5)
+    smallest = int(run.partition.crowds.min())
+    assert 0 < smallest < 50
+    counted = sl.release.counts(run)
+    for words in (
+        counted.guarantee.sentence(), counted.guarantee.text(), counted.spent.sentences(),
+        campaign_promise(run.partition, Plan(dropping.id, ())).sentence(),
+    ):  # fmt: skip
+        assert f"k = {smallest} participants are published in a region ({smallest - 1} others)" in words
+
+
+def test_a_ledger_that_does_not_hold_the_run_is_refused() -> None:
+    """Regions that are public would be released as "epsilon = 0 anywhere"."""
+    rng = np.random.default_rng(1)
+    points = rng.random((2_000, 1))
+    run, x = sl.simulate(points, task(epsilon=1.0), rng=rng), sl.functions.coordinate(0)
+    small = sl.simulate(points, task(epsilon=1.0, k=1_500), rng=rng)
+    assert len(small.partition) == 1
+    for ledger in (Ledger(), Ledger().spend("other", 0.5), Ledger.of(task(epsilon=0.5))):
+        for refused in (
+            lambda ledger=ledger: sl.release.counts(run, ledger=ledger),
+            lambda ledger=ledger: sl.release.counts(small, ledger=ledger),  # everybody answered once, for nothing
+            lambda ledger=ledger: sl.release.quantize(run, points, ledger=ledger),
+            lambda ledger=ledger: sl.release.mean(run, points, x, epsilon=1.0, rng=rng, ledger=ledger),
+        ):
+            with pytest.raises(InvalidInput, match=r"does not hold the run.*ledger\.partition\(task\)"):
+                refused()
+    with pytest.raises(InvalidInput, match="does not hold the run"):
+        Ledger().guarantee(run.partition)
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_a_ledger_names_the_values_that_a_loss_is_about(trust: Any) -> None:
+    rng = np.random.default_rng(1)
+    points, fares = rng.random((500, 1)), rng.random(500)
+    asked = {"trust": trust, "rng": rng} | ({"delta": 1e-6, "k": 20} if trust == "nobody" else {})
+    found = sl.mean(points, UNIT, value=fares, range=(0, 2), epsilon=1.0, **asked)
+    said = "epsilon = 1 (delta = 0) between any two positions of one person anywhere in the domain, with any two values"
+    assert found.spent.epsilon_anywhere == 1
+    assert found.spent.sentences() == f"{said} of value from 0 to 2."
+    with_map = Ledger.of(task()).spend("mean of fare", 0.5, own="fare from 0 to 2")
+    assert with_map.sentences().count("with any two values of fare from 0 to 2") == 2  # inside, and moved
+
+
 def test_rule_all_costs_everybody_the_same() -> None:
     ledger = Ledger.of(task(rule="all", max_trims=0))
     assert ledger.epsilon == ledger.epsilon_worst == Fraction(1, 10)
@@ -87,18 +138,6 @@ def test_two_releases_on_one_run_add_up() -> None:
     assert first.spent.epsilon == Fraction(13, 10)  # a ledger is a value: the first one has not changed
 
 
-def test_a_ledger_without_the_run_is_refused() -> None:
-    """Else a mean on 30 regions would be promised for any two positions, and the regions would cost nothing."""
-    rng = np.random.default_rng(1)
-    points = rng.random((500, 1))
-    run = sl.simulate(points, task(epsilon=1.0), rng=rng)
-    for empty in (Ledger(cap=Fraction(9)), Ledger.of(task(epsilon=2.0))):
-        with pytest.raises(InvalidInput, match="does not hold the run"):
-            sl.release.mean(run, points, sl.functions.coordinate(0), epsilon=0.3, rng=rng, ledger=empty)
-        with pytest.raises(InvalidInput, match="does not hold the run"):
-            empty.guarantee(run.partition)
-
-
 def test_settling_a_second_run_of_a_task_keeps_what_the_first_one_cost() -> None:
     rng, asked = np.random.default_rng(1), task(epsilon=1.0)
     run, other = (sl.simulate(points, asked, rng=rng) for points in (np.full((500, 1), 0.1), rng.random((500, 1))))
@@ -106,14 +145,6 @@ def test_settling_a_second_run_of_a_task_keeps_what_the_first_one_cost() -> None
     assert most > fewer
     both = Ledger.of(asked).settle(run.partition).partition(asked).settle(other.partition)
     assert [entry.trims for entry in both.entries] == [most, fewer]
-
-
-def test_where_no_region_was_asked_for_the_ledger_says_anywhere_as_the_promise_does() -> None:
-    rng = np.random.default_rng(1)
-    few = sl.mean(rng.random((20, 1)), sl.functions.coordinate(0), UNIT, epsilon=0.5, trust="nobody", rng=rng)
-    assert few.spent.epsilon_anywhere == Fraction(1, 2)
-    assert "region" not in str(few.spent)
-    assert few.guarantee.anywhere == 0.5
 
 
 def test_a_second_run_on_the_same_people_adds_losses_but_not_crowds() -> None:

@@ -150,6 +150,8 @@ def own_value(found: Found, text: str) -> float | None:
         raise InvalidInput(f"--value must be one number; got {len(numbers)}")
     if found.plan is not None:
         found.plan.check_value(numbers[0])
+    elif not isinstance(found.task, Task) and found.task.asked is not None:
+        found.task.asked.check_value(numbers[0])
     return numbers[0]
 
 

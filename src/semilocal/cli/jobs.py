@@ -215,6 +215,12 @@ class Job:
     def partition(self) -> tuple[AnyRun, Ledger]:
         """Find the regions; all of epsilon goes to them."""
         task = Task.build(**self.domain, **self.task_options)
+        if task.rule == "each" and task.hierarchy.fanout > 2 and not self.options.data.public_data:
+            raise InvalidInput(
+                "--rule each leaves people behind in parts that nobody answers for: where a cell has more than two "
+                "parts, what is published does not tell how many are in which. Take --rule trim or all, or say "
+                "--public-data if all positions are public"
+            )
         self.person_limit + Ledger.of(task).times(self.options.people.rows_per_user)  # refuses before anybody is asked
         ledger = Ledger.of(task, cap=self.cap)
         with self.options.output.step("rounds played") as step:
@@ -256,8 +262,9 @@ def run_job(
     check_outputs(outputs, inputs=[file, *inputs])
     keep_freed_memory()
     job = Job.read(file, options, transcript, value, only_counted=only_counted)
+    tables = (".csv", *TRANSCRIPT, *([".parquet"] if command == "points" else []))
     for option, (path, _) in outputs.items():
-        if path is not None and path.suffix.lower() not in (".csv", *TRANSCRIPT) and job.box.dimensions != 2:
+        if path is not None and path.suffix.lower() not in tables and job.box.dimensions != 2:
             raise InvalidInput(
                 f"{option} {path}: maps and pictures need two dimensions, the positions have {job.box.dimensions}; "
                 "write .csv"

@@ -74,8 +74,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except OSError as error:
+        from ..io.files import NO_ROOM
+
         what = f"{error.filename}: " if error.filename else ""
-        return _refuse(f"{what}{error.strerror or error}; check the path and its permissions")
+        advice = "make room, or write elsewhere" if error.errno in NO_ROOM else "check the path and its permissions"
+        return _refuse(f"{what}{error.strerror or error}; {advice}")
     except KeyboardInterrupt:
         print("semilocal: stopped", file=sys.stderr)
         return STOPPED

@@ -79,7 +79,8 @@ class CellRule:
     tau
         trust nobody: the largest share of a cell that may be moved
     max_visitors
-        trust nobody: the largest share of a region's crowd that may have been moved there, by estimates (0.5; 1 for no limit)
+        trust nobody: the largest share of a region's crowd that may have been moved there, by estimates (0.5; 1 for no
+        limit)
     resolution
         the shortest side of a region, in kilometres on maps, else in units of the axes
     """

@@ -52,8 +52,10 @@ def preview(pair: PairTask, position: tuple[float, ...]) -> str:
     warning = [] if len(hosts) == 2 else [f"WARNING: both operators are on {hosts.pop()}: one person may run both."]
     place = "Your position is not needed, and no place is sent."
     if pair.needs_place:
-        kept = "leaves this device in two shares only" if pair.maps else "stays on this device"
-        place = f"Your position, which {kept}: {describe_position(position, pair.pooled.box)}."
+        leaves = "which leaves this device in two shares only"
+        if not pair.maps and pair.asked is not None:
+            leaves = f"of which only {pair.asked.name} leaves this device, in two shares"
+        place = f"Your position, {leaves}: {describe_position(position, pair.pooled.box)}."
     return "\n".join(
         [
             pair.statement(),

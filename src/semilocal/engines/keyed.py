@@ -3,6 +3,7 @@
 Nothing is kept per row. A row's path follows from its code and from what was published: where it was moved to is
 derived again in every round. So a round is one scan, memory holds one batch, and the transcript is the one that the
 same key gives in memory (``simulate(points, task, detail="reports", secrets=RowKey(key, task.id))``), to the root.
+To write it, the reports of about a million rows are brought into the order of their pseudonyms at once.
 
 Knows rows, rounds and reports. The rule is the curator's.
 """
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +35,10 @@ from .run import SourceRun, check_box, lookup_of
 from .source import Source
 
 __all__ = ["KeyedPopulation", "KeyedRun", "run_keyed"]
+
+
+Where = TypeVar("Where", Integers, Cells)
+ROWS_AT_ONCE = 1 << 20  # of a round, while its reports are brought into the order of their pseudonyms
 
 
 class _Trim(NamedTuple):
@@ -107,6 +113,26 @@ class KeyedPopulation:
 
             yield report(self.task, asked, who, rows, ends.acting[there], words)
 
+    def answers(self, asked: Asked) -> Iterator[tuple[Integers, Integers, Integers]]:
+        """The same as columns: who, the row of the frontier, and what they answered."""
+        for part in self.reports(asked):
+            yield part.participants, part.rows, part.answers
+
+    def shares(
+        self, scan: Callable[[], Iterator[tuple[Integers, Where, Integers]]]
+    ) -> Iterator[tuple[Integers, Where, Integers]]:
+        """What a scan gives, who first, in shares of ascending pseudonyms that fit into memory: one scan for each."""
+        count = min(256, -(-self.source.count() // ROWS_AT_ONCE))
+        for share in range(count):
+            who, where, what = [], [], []
+            for names, places, answers in scan():
+                first = np.array([name[0] for name in self.entropy.pseudonyms(names)], dtype=np.int64)
+                mine = first * count // 256 == share
+                who.append(names[mine])
+                where.append(places[mine])
+                what.append(answers[mine])
+            yield np.concatenate(who), np.concatenate(where), np.concatenate(what)
+
     def ends(self) -> Iterator[_Ends]:
         """Where the rows end, batch by batch."""
         for _, ends in self._rows(self._number + 1):
@@ -158,14 +184,17 @@ class KeyedRun(SourceRun):
 
     @property
     def events(self) -> Iterator[Message]:
-        """The transcript: the task, then per round the query, all reports, and the closing. One scan per round."""
+        """The transcript: the task, then per round the query, all reports, and the closing.
+
+        One scan per round and share of the rows: reports stand by their pseudonyms, which are in no order.
+        """
         assert self.population is not None
         yield self.task
         for played in self.rounds:
             yield Query(self.task.id, played.number, tuple(played.cells.tolist()))
             asked = Asked(played.number, played.cells, not played.tally.shape[1])
-            for part in self.population.reports(asked):
-                yield from messages_of(self.task, played, part, self.population.entropy.pseudonym)
+            for share in self.population.shares(partial(self.population.answers, asked)):
+                yield from messages_of(self.task, played, Reports(*share), self.population.entropy.pseudonyms)
             yield closing(self.task, played)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,9 +20,10 @@ from ..functions import BoundedFunction
 from ..hierarchy.base import Cells
 from ..protocol.column import Column
 from ..protocol.curator import Curator
-from ..protocol.messages import Event, ValueClosed, ValueQuery, ValueReport
+from ..protocol.messages import Event, ValueClosed, ValueQuery
 from ..protocol.plan import Plan
 from ..protocol.values import unit_values
+from ..simulation.values import value_messages
 from .keyed import KeyedPopulation, KeyedRun
 from .source import attached_batches
 
@@ -47,15 +49,14 @@ class KeyedValues:
 
     @property
     def events(self) -> Iterator[Event]:
-        """What follows the run's events in the transcript. One scan per round."""
+        """What follows the run's events in the transcript. Scans as for those."""
         if self.rounds:
             yield self.plan
         population = _population(self.run)
         for query, closed in self.rounds:
             yield query
-            for who, cells, outputs in _given(self.run, self.plan, query):
-                for row, cell, output in zip(who.tolist(), cells.tolist(), outputs.tolist(), strict=True):
-                    yield ValueReport(query.task, query.round, population.entropy.pseudonym(row), cell, output)
+            for who, cells, outputs in population.shares(partial(_given, self.run, self.plan, query)):
+                yield from value_messages(query, population.entropy.pseudonyms(who), cells, outputs)
             yield closed
 
 

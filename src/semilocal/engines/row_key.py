@@ -20,7 +20,7 @@ from ..hierarchy.base import Cells
 __all__ = ["KEY_BYTES", "RowKey"]
 
 KEY_BYTES = 32
-_REPORT, _MOVE, _VALUE = b"report", b"move", b"value"
+_REPORT, _MOVE, _VALUE, _NAME = b"report", b"move", b"value", b"pseudonym"
 _WORDS = 2  # of a block
 
 
@@ -50,8 +50,7 @@ class RowKey:
 
     def reports(self, who: Integers, round_: int, cells: Cells, words: int) -> Words:
         """Entropy of reports: uint64[m, words]."""
-        parts = [self._blocks(_REPORT, round_, part, who, cells) for part in range(-(-words // _WORDS))]
-        return np.concatenate(parts, axis=1)[:, :words]
+        return self._drawn(_REPORT, round_, who, cells, words)
 
     def moves(self, who: Integers, round_: int, cells: Cells) -> Words:
         """Entropy of places: uint64[m]."""
@@ -59,12 +58,17 @@ class RowKey:
 
     def values(self, who: Integers, plan: bytes, index: int, cells: Cells, words: int) -> Words:
         """Entropy of values: uint64[m, words]; ``plan`` is the digest."""
-        parts = [self._blocks(_VALUE + plan, index, part, who, cells) for part in range(-(-words // _WORDS))]
-        return np.concatenate(parts, axis=1)[:, :words]
+        return self._drawn(_VALUE + plan, index, who, cells, words)
 
-    def pseudonym(self, who: int) -> bytes:
-        """The row's number: 16 bytes, in the order of the rows."""
-        return int(who).to_bytes(16, "big")
+    def pseudonyms(self, who: Integers) -> list[bytes]:
+        """Names of rows, 16 bytes each, in no order: where a file is sorted by place, its order tells the places."""
+        names = self._blocks(_NAME, 0, 0, who, np.zeros(len(who), dtype=np.uint64)).astype(">u8").tobytes()
+        return [names[start : start + 16] for start in range(0, len(names), 16)]
+
+    def _drawn(self, label: bytes, round_: int, who: Integers, cells: Cells, words: int) -> Words:
+        """As many blocks as the words need: uint64[m, words]; none where there is nothing to choose."""
+        parts = [self._blocks(label, round_, part, who, cells) for part in range(-(-words // _WORDS))]
+        return np.concatenate([np.empty((len(who), 0), dtype=np.uint64), *parts], axis=1)[:, :words]
 
     def _blocks(self, label: bytes, round_: int, part: int, who: Integers, cells: Cells) -> Words:
         """One encrypted block per row: uint64[m, 2]."""

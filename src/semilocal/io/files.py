@@ -5,6 +5,7 @@ Knows paths and bytes. Knows no formats.
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,9 @@ from typing import BinaryIO
 
 from ..errors import InvalidInput
 
-__all__ = ["check_folder", "check_outputs", "read_text", "replacing", "write_text"]
+__all__ = ["NO_ROOM", "check_folder", "check_outputs", "read_text", "replacing", "write_text"]
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def check_outputs(
@@ -87,9 +90,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             os.fsync(handle)
         os.chmod(name, _rights(target))
         os.replace(name, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(name)
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            error.filename = str(path)
         raise
 
 

@@ -110,7 +110,8 @@ def read_points(
     if columns is not None and not columns:
         raise InvalidInput("columns is empty; name at least one column")
     if not path.is_file():
-        raise InvalidInput(f"{path}: {'is a folder, not a file' if path.is_dir() else 'no such file'}; check the path")
+        other = "is a pipe or a device, not a file" if path.exists() else "no such file"
+        raise InvalidInput(f"{path}: {'is a folder, not a file' if path.is_dir() else other}; check the path")
     source = open_source(path)
     names = _choose(source, x=x, y=y, columns=columns)
     others = [_spelled(source, name) for name in values]

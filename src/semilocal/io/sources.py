@@ -186,7 +186,8 @@ class _CsvFile(TableFile):
             except UnicodeDecodeError as error:
                 raise InvalidInput(f"{self.path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise InvalidInput(f"{self.path}: the gzip data is damaged ({error}); get the file again") from None
+                why = _why(error)
+                raise InvalidInput(f"{self.path}: the gzip data is damaged ({why}); get the file again") from None
 
 
 class _Rows:
@@ -280,7 +281,7 @@ class _GeoJsonFile(TableFile):
         except json.JSONDecodeError as error:
             raise InvalidInput(f"{path}, line {error.lineno}: is not JSON ({error.msg}); fix the file") from None
         except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise InvalidInput(f"{path}: cannot be read as UTF-8 text ({error}); get the file again") from None
+            raise InvalidInput(f"{path}: cannot be read as UTF-8 text ({_why(error)}); get the file again") from None
         features = content.get("features") if isinstance(content, dict) else None
         if not isinstance(features, list) or content.get("type") != "FeatureCollection":
             raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of Points; got {_kind(content)}")
@@ -331,6 +332,11 @@ def open_source(path: Path) -> TableFile:
     if kind not in _READERS:
         raise InvalidInput(f"{path}: cannot tell the format from the name; use .csv, .csv.gz, .parquet or .geojson")
     return _READERS[kind](path)
+
+
+def _why(error: Exception) -> str:
+    """What a reader complains about, without the bytes of the file that it quotes."""
+    return error.reason if isinstance(error, UnicodeDecodeError) else str(error).split(" (b'")[0]
 
 
 @contextlib.contextmanager

@@ -47,9 +47,9 @@ def child_spread(task: Task, played: PlayedRound) -> ChildIntervals:
     """Intervals of the estimates of a round, and what they are measured against."""
     shape = played.ruling.estimates.shape
     low, high, needed = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.inf)
+    if not played.tally.shape[1]:  # a roll call: cells that end here may have no parts
+        return ChildIntervals(low, high, np.full(shape, task.k), needed)
     crowds = crowds_needed(task, played.frontier)
-    if not played.tally.shape[1]:
-        return ChildIntervals(low, high, crowds, needed)
     for rows, randomizer in randomizers(task, played.cells):
         size = played.responders[rows]
         columns = slice(randomizer.fanout)

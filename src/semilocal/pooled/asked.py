@@ -42,7 +42,7 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         The grid has 2^bits - 1 steps; 1 to 10.
     mean : {"all", "cells"}
         "cells": a mean per final cell of a map. "all": there is no map, one sum over all reports, and nothing about
-        places is sent.
+        places is sent but what a function tells of them.
     function : str
         "coordinate", "squared_norm", "linear" or "indicator" of the position; empty for the owner's own value.
     parameters : tuple of float
@@ -133,6 +133,11 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"{self.low:g} to {self.high:g}"
             )
 
+    def check_value(self, value: float) -> None:
+        """Refuse a value outside the range, without repeating it."""
+        if not is_number(value) or not self.low <= value <= self.high:
+            raise InvalidInput(f"{self.name} must be a number from {self.low:g} to {self.high:g}; the one given is not")
+
     def build(self) -> BoundedFunction:
         """The function; a column without rows for the owner's own value."""
         if self.function:
@@ -155,7 +160,6 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         draw : int
             A uniform word of 64 bits: whether it is rounded up.
         """
-        if not is_number(value) or not self.low <= value <= self.high:
-            raise InvalidInput(f"{self.name} must be a number from {self.low:g} to {self.high:g}; the one given is not")
+        self.check_value(value)
         draws = np.array([draw], dtype=np.uint64)
         return int(round_values(np.array([float(value)]), self.low, self.high - self.low, self.steps, draws)[0])

@@ -151,6 +151,11 @@ class Partition(CellMap):
         return cells[np.argsort(self.task.hierarchy.span(cells)[0])]
 
     @property
+    def smallest_crowd(self) -> int:
+        """The smallest crowd that anybody is in; 0 if there is nobody."""
+        return int(self.crowds[self.crowds > 0].min()) if self.crowds.any() else 0
+
+    @property
     def share_below_k(self) -> float:
         """Share of the participants whose region holds fewer than k of them."""
         total = int(self.crowds.sum())

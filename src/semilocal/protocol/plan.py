@@ -220,7 +220,7 @@ def named_function(name: str, parameters: tuple[float, ...]) -> BoundedFunction:
 
 
 def _whole(numbers: tuple[float, ...]) -> int:
-    if len(numbers) != 1 or not numbers[0].is_integer():
+    if len(numbers) != 1 or not float(numbers[0]).is_integer():
         raise InvalidInput(f"coordinate takes one whole number, the axis; got {numbers}")
     return int(numbers[0])
 

@@ -204,14 +204,10 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
-        return f"{wording.published(self.k, self.rows)}{self._needs}, except with probability delta = {self.delta:g}"
-
-    @property
-    def _needs(self) -> str:
-        """What the crowd needs beside honest tests; who plays everybody knows that all took part to the end."""
-        needs = [] if self.simulated else ["so many take part", "nobody drops out"]
-        needs += ["no round closes early"] if self.quorum < 1 else []
-        return f", if {' and '.join(needs)}" if needs else ""
+        before = self.counted == "limit" and not self.simulated  # afterwards the crowds are known
+        given = wording.GIVEN if before else ""
+        early = ", if no round closes early" if self.quorum < 1 else ""
+        return f"{wording.published(self.k, self.rows)}{given}{early}, except with probability delta = {self.delta:g}"
 
     def sentence(self) -> str:
         """The promise in one sentence: every loss with its adjacency and delta."""
@@ -242,7 +238,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.rows > 1:
             out.append(
                 f"One person may have {self.rows} rows: the losses above are for all rows of one person together."
-                + (" Crowds count rows, not people." if self.crowd and self.k else "")
+                + (" Crowds count rows, not people." if self.k else "")
             )
         return [*out, *self.notes]
 
@@ -338,8 +334,9 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             out.append("No TRIM is on the path: nobody was moved.")
         out += self._parts(", after the partition")
         if self.k:
+            given = "" if self.simulated else wording.GIVEN
             out.append(
-                f"Crowd: at least {wording.published(self.k, self.rows)}{self._needs}, except "
+                f"Crowd: at least {wording.published(self.k, self.rows)}{given}, except "
                 f"with probability at most delta = {self.delta:g} for every participant."
                 + (" Some of them may have been moved there and live elsewhere." if self.trims else "")
             )
@@ -406,7 +403,8 @@ def promise(
         region (``counted="region"``). The task's limit if left out.
     counted : {"limit", "run", "region"}
     participants : int, optional
-        How many took part, where it is known: fewer than k are a smaller crowd, and the promise says so.
+        How many took part, or the smallest crowd of a run, where it is known: fewer than k are a smaller crowd, and the
+        promise says so.
     simulated : bool
 
     Examples

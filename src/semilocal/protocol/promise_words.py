@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 __all__ = [
-    "BETWEEN", "FROM_DATA", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED", "Adjacency",
-    "Trust", "anywhere_words", "crowds_words", "factor_words", "loss_words", "losses_words", "priced", "published",
-    "times_words", "values_words",
+    "BETWEEN", "FROM_DATA", "GIVEN", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED",
+    "Adjacency", "Trust", "anywhere_words", "crowds_words", "factor_words", "loss_words", "losses_words", "priced",
+    "published", "times_words", "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
@@ -31,6 +31,7 @@ BETWEEN: dict[Adjacency, str] = {
 MOVED = "a moved position against any position inside the region it was moved to"
 INSIDE_ALL = "any two positions inside all regions that were published for a participant"
 MOVED_ALL = "a position that was moved, against any position inside all of these regions"
+GIVEN = ", if so many take part and nobody drops out"
 TRUSTED: dict[Trust, str] = {
     "nobody": "nobody: each device randomizes its own answers",
     "two-servers": "two operators not to collude: together they could read every position",
@@ -71,9 +72,9 @@ def values_words(own: str) -> str:
     return f", with any two values of {own}" if own else ""
 
 
-def anywhere_words(epsilon: float) -> str:
-    """A loss that holds for any change of position, with its adjacency and delta."""
-    return f"{loss_words(epsilon)} between {BETWEEN['anywhere']}"
+def anywhere_words(epsilon: float, *, own: str = "") -> str:
+    """A loss that holds for any change of position, with adjacency and delta; ``own`` as in a :class:`Guarantee`."""
+    return f"{loss_words(epsilon)} between {BETWEEN['anywhere']}{values_words(own)}"
 
 
 def loss_words(epsilon: float, delta: float = 0.0) -> str:

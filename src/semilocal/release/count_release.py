@@ -16,7 +16,7 @@ from ..accounting import Ledger
 from ..arrays import short_repr
 from ..protocol.partition import Partition
 from .promised import Promised, Rounding
-from .streamed import AnyRun
+from .streamed import AnyRun, rows_each
 
 __all__ = ["CountsRelease", "counts"]
 
@@ -51,7 +51,7 @@ def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None) -> CountsRe
     run : Run, SourceRun or Partition
         A partition may come from :meth:`Partition.from_closings`.
     ledger : Ledger, optional
-        What was spent on these people so far, the run included; the run's alone if left out.
+        What was spent on these people so far, the run included; the run's alone if left out, for all rows of a person.
 
     Examples
     --------
@@ -64,5 +64,5 @@ def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None) -> CountsRe
     20000.0
     """
     partition, simulated = (run, False) if isinstance(run, Partition) else (run.partition, run.simulated)
-    spent = (ledger or Ledger.of(partition.task)).settle(partition)
+    spent = (ledger or Ledger.of(partition.task).times(rows_each(run))).settle(partition)
     return CountsRelease(partition, spent, simulated)

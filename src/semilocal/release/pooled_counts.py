@@ -22,7 +22,7 @@ from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, play
 from ..pooled.task import PooledTask
 from .promised import Mapped, Rounding
-from .streamed import Rows
+from .streamed import Rows, check_reports
 
 __all__ = ["PooledCounts", "is_simulated", "pooled_counts", "run_pooled", "words_from"]
 
@@ -93,6 +93,7 @@ def run_pooled(task: PooledTask, points: Rows | SortedCodes, *, rng: np.random.G
     rng : numpy.random.Generator, optional
         Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
     """
+    check_reports(points, task)
     words, simulated = words_from(rng), is_simulated(task.trust, rng)
     if isinstance(points, Source):
         return count_source(points, task, words, simulated=simulated)

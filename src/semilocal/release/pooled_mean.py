@@ -47,7 +47,7 @@ from ._areas import Areas, Boxes, as_areas
 from .intervals import standard_errors
 from .pooled_counts import PooledCounts, is_simulated, words_from
 from .promised import Mapped, promise_of
-from .streamed import Rows, count_rows, position_batches
+from .streamed import Rows, check_reports, count_rows, position_batches
 from .value_release import MeanRelease
 
 __all__ = [
@@ -210,6 +210,7 @@ def pooled_mean(task: PooledTask, points: Rows, f: Any, *, rng: np.random.Genera
     rng : numpy.random.Generator, optional
         Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
     """
+    check_reports(points, task)
     bounded, box, words = as_function(f), task.box, words_from(rng)
     whole = np.array([[box.lower, box.upper]])
     low, high = np.asarray(bounded.range_over(whole), dtype=np.float64)[0].tolist()
@@ -253,7 +254,7 @@ def mean_of_sum(
         float(found.stderr[0]),
         (low, high),
         PooledPartition(estimate(unrefined(task, people))),
-        Ledger().spend(what, task.epsilon, anywhere=True),
+        Ledger().spend(what, task.epsilon, anywhere=True, own=own),
         simulated,
         own,
     )
@@ -281,6 +282,7 @@ def cell_means(
         As for :func:`pooled_mean`.
     """
     bounded, partition, task, words = as_function(f), counted.partition, counted.published.task, words_from(rng)
+    check_reports(points, task)
     counted.spent.spend(_per_cell(bounded), epsilon, anywhere=True)  # refuses before anything is added up
     if count_rows(points) != counted.total:
         raise InvalidInput(f"points must be the run's {counted.total} reports; got {count_rows(points)}")
@@ -329,7 +331,7 @@ def means_of_sums(
         sums, grid, np.asarray(partition.crowds, dtype=np.float64), partition.estimates.variances,
         epsilon=exact(epsilon), max_reports=task.max_reports, noises=task.noises,
     )  # fmt: skip
-    spent = counted.spent.spend(what, epsilon, anywhere=True)
+    spent = counted.spent.spend(what, epsilon, anywhere=True, own=own)
     value = np.clip(found.value, ranges[:, 0], ranges[:, 1])
     return CellMeans(value, found.stderr, ranges, partition, spent, simulated, own)
 

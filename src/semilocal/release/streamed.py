@@ -20,13 +20,16 @@ from ..engines.source import Source, attached_batches
 from ..errors import InvalidInput
 from ..functions import BoundedFunction
 from ..geometry.box import Box
+from ..hierarchy.ranks import SortedCodes
+from ..pooled.task import PooledTask
 from ..protocol.column import Column
 from ..protocol.task import Task
 from ..simulation.run import LOST, Run
 from ..simulation.simulate import simulate
 
 __all__ = [
-    "AnyRun", "Rows", "check_source", "check_stored", "count_rows", "play_rows", "position_batches", "run_batches",
+    "AnyRun", "Rows", "check_reports", "check_source", "check_stored", "count_rows", "play_rows", "position_batches",
+    "rows_each", "run_batches",
 ]  # fmt: skip
 
 Rows = npt.ArrayLike | Source
@@ -49,6 +52,20 @@ def check_source(source: Source, box: Box, *, users: object, rows: int) -> Sourc
     if (source.box.lower, source.box.upper) != (box.lower, box.upper):
         raise InvalidInput(f"the source is in {source.box}; got the box {box}")
     return source
+
+
+def rows_each(run: object) -> int:
+    """The most rows that anybody has in a run over a source; 1 for others, whose rows are people."""
+    return run.source.rows_per_person if isinstance(run, SourceRun) else 1
+
+
+def check_reports(rows: Rows | SortedCodes, task: PooledTask) -> None:
+    """Refuse a source with more rows of a person than the task's noise is for."""
+    if isinstance(rows, Source) and rows.rows_per_person > task.max_reports:
+        raise InvalidInput(
+            f"the source has up to {rows.rows_per_person} rows of every person, and the task's noise is for "
+            f"{task.max_reports}; build the task with max_reports={rows.rows_per_person}"
+        )
 
 
 def play_rows(

@@ -31,7 +31,7 @@ from ..simulation.run import LOST, Run
 from ._shift import Shift, shift_of
 from .intervals import standard_errors
 from .promised import Promised
-from .streamed import AnyRun, Rows, run_batches
+from .streamed import AnyRun, Rows, rows_each, run_batches
 
 __all__ = [
     "MeanRelease",
@@ -194,9 +194,10 @@ def values(
     mechanism : optional
         A value mechanism of that epsilon; the one with the smallest worst-case variance if left out.
     ledger : Ledger, optional
-        What was spent on these people so far, the run included; the run's alone if left out.
+        What was spent on these people so far, the run included; the run's alone if left out, for all rows of a person.
     """
-    spent = _spent(run, ledger, f"values of {as_function(f).name}", epsilon)
+    what = f"values of {as_function(f).name}"
+    spent = _spent(run, ledger, what, epsilon, own_value(f))
     chosen = _mechanism(epsilon, mechanism)
     value, stderr = np.full((2, run.participants), np.nan)
     who = np.flatnonzero(run.regions != LOST) if isinstance(run, Run) else np.arange(run.participants)
@@ -234,7 +235,8 @@ def mean(
     True
     """
     asked = as_function(f)
-    spent = _spent(run, ledger, f"mean of {asked.name}", epsilon)
+    what = f"mean of {asked.name}"
+    spent = _spent(run, ledger, what, epsilon, own_value(asked))
     chosen = _mechanism(epsilon, mechanism)
     rows, outputs, counts = _outputs(run, points, asked, chosen, rng)
     return _mean(run.partition, rows, outputs, counts, asked, chosen, spent, simulated=run.simulated)
@@ -262,15 +264,17 @@ def collected_mean(
     """
     assert release.mechanism is not None
     f = release.build()
-    spent = (ledger or Ledger.of(partition.task).spend(f"mean of {f.name}", release.epsilon)).settle(partition)
+    if ledger is None:
+        ledger = Ledger.of(partition.task).spend(f"mean of {f.name}", release.epsilon, own=own_value(f))
+    spent = ledger.settle(partition)
     rows, outputs, counts = _sent(partition, closed)
     return _mean(partition, rows, outputs, counts, f, release.mechanism, spent, simulated=False)
 
 
-def _spent(run: AnyRun, ledger: Ledger | None, what: str, epsilon: float) -> Ledger:
-    """The run and one release on it; where no regions were asked for, the release tells nothing else of a place."""
-    before = (ledger or Ledger.of(run.task)).settle(run.partition)
-    return before.spend(what, epsilon, anywhere=not run.partition.was_asked)
+def _spent(run: AnyRun, ledger: Ledger | None, what: str, epsilon: float, own: str) -> Ledger:
+    """The ledger after a release; one that nobody gave is for all rows of a person."""
+    spent = (ledger or Ledger.of(run.task)).spend_on(run.partition, what, epsilon, own=own)
+    return spent if ledger is not None else spent.times(rows_each(run))
 
 
 def _sent(partition: Partition, closed: ValueClosed) -> tuple[Integers, Integers, Integers]:

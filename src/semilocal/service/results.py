@@ -33,6 +33,7 @@ __all__ = ["Findings", "FindingsCache", "RegionFiles", "campaign_promise", "coun
 
 MOST_REGIONS = 250_000  # whose findings stay in memory; about 1 kB each, with all documents
 _LEVEL = 0.95
+_FREE = {"epsilon": 0.0, "delta": 0.0, "adjacency": INSIDE}  # of what follows from regions and crowds
 
 
 class RegionFiles:
@@ -186,8 +187,8 @@ class Findings(RegionFiles):
         release = self.campaign.releases[index]
         if release.kind == "counts":
             numbers = [{"cell": region["cell"], "count": region["crowd"]} for region in self._regions]
-            total = sum(region["crowd"] or 0 for region in self._regions)
-            return {"kind": "counts", "epsilon": 0.0, "total": total, "counts": numbers}
+            total = None if self.campaign.task.rule == "each" else sum(region["crowd"] for region in self._regions)
+            return {"kind": "counts", **_FREE, "total": total, "counts": numbers}
         if release.kind == "points":
             middles = self.partition.middles.tolist()
             points = [
@@ -195,7 +196,7 @@ class Findings(RegionFiles):
                 for point, region in zip(middles, self._regions, strict=True)
             ]
             note = "the middle of each region, once per participant"
-            return {"kind": "points", "epsilon": 0.0, "note": note, "points": points}
+            return {"kind": "points", **_FREE, "note": note, "points": points}
         closed, f = self.values[index], release.build()
         out: dict[str, Any] = {
             "kind": release.kind, "function": f.name, "epsilon": release.epsilon, "delta": 0.0,
@@ -227,11 +228,11 @@ class Findings(RegionFiles):
 
 def campaign_promise(partition: Partition, plan: Plan) -> Guarantee:
     """What a campaign promised, with the TRIMs that its paths had."""
-    people = int(partition.crowds.sum())
+    crowd = partition.smallest_crowd
     if partition.task.rule != "trim":
-        return promise(partition.task, plan, participants=people)
+        return promise(partition.task, plan, participants=crowd)
     trims = int(partition.path_trims.max(initial=0))
-    return promise(partition.task, plan, trims=trims, counted="run", participants=people)
+    return promise(partition.task, plan, trims=trims, counted="run", participants=crowd)
 
 
 def counts_document(

@@ -264,6 +264,8 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
                 "prints it.",
                 "Nobody's final cell is known and nobody is moved.",
             ]
+        elif self.asked is not None and not self.asked.own:
+            lines.append(f"Of a place only {self.asked.name} is sent, in shares; no map is made.")
         else:
             lines.append("No place is sent, and nothing about places is published.")
         lines.append(

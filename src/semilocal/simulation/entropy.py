@@ -32,8 +32,8 @@ class Entropy(Protocol):
     def values(self, who: Integers, plan: bytes, index: int, cells: Cells, words: int) -> Words:
         """Entropy of the values that these participants give for a release of a plan in these regions."""
 
-    def pseudonym(self, who: int) -> bytes:
-        """The name of a participant in the task: 16 bytes."""
+    def pseudonyms(self, who: Integers) -> list[bytes]:
+        """The names of these participants in the task: 16 bytes each."""
 
 
 class DeviceSecrets:
@@ -71,9 +71,9 @@ class DeviceSecrets:
         drawn = (value_entropy(self._secrets[person], self._task, plan, index, cell, words) for person, cell in people)
         return _words(b"".join(drawn)).reshape(len(who), words)
 
-    def pseudonym(self, who: int) -> bytes:
-        """The name of a participant in the task: 16 bytes."""
-        return pseudonym(self._secrets[who], self._task)
+    def pseudonyms(self, who: Integers) -> list[bytes]:
+        """The names of these participants in the task: 16 bytes each."""
+        return [pseudonym(self._secrets[person], self._task) for person in who.tolist()]
 
 
 def _words(drawn: bytes) -> Words:

@@ -64,6 +64,11 @@ class Moved(NamedTuple):
         return Moved(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64))
 
 
+def numbered(who: Integers) -> list[bytes]:
+    """Participants by their numbers."""
+    return [number.to_bytes(16, "big") for number in who.tolist()]
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """A finished simulation.
@@ -89,7 +94,7 @@ class Run:
     moves: npt.NDArray[np.int16]
     rounds: tuple[Round, ...]
     moved: Moved = field(default_factory=Moved.nobody)
-    pseudonyms: Callable[[int], bytes] = field(repr=False, default=lambda index: int(index).to_bytes(16, "big"))
+    pseudonyms: Callable[[Integers], list[bytes]] = field(repr=False, default=numbered)
     simulated: bool = True
 
     __repr__ = short_repr
@@ -153,16 +158,17 @@ class Run:
             cells = tuple(played.cells.tolist())
             yield Query(self.task.id, played.number, cells)
             if played.reports is not None:
-                messages = messages_of(self.task, played, played.reports, self.pseudonyms)
-                yield from sorted(messages, key=lambda report: report.pseudonym)
+                yield from messages_of(self.task, played, played.reports, self.pseudonyms)
             yield closing(self.task, played)
 
 
-def messages_of(task: Task, played: PlayedRound, reports: Reports, pseudonyms: Callable[[int], bytes]) -> list[Report]:
-    """Reports of a round as messages, in their order."""
-    out = []
-    rows = zip(reports.participants.tolist(), reports.rows.tolist(), reports.answers.tolist(), strict=True)
-    for participant, row, answer in rows:
+def messages_of(
+    task: Task, played: PlayedRound, reports: Reports, pseudonyms: Callable[[Integers], list[bytes]]
+) -> Iterator[Report]:
+    """Reports of a round as messages, by ascending pseudonym."""
+    names, answers = pseudonyms(reports.participants), reports.answers.tolist()
+    cells = played.cells[reports.rows].tolist()
+    for at in sorted(range(len(names)), key=names.__getitem__):
+        answer = answers[at]
         value = (tuple(answer) or None) if isinstance(answer, list) else answer
-        out.append(Report(task.id, played.number, pseudonyms(participant), int(played.cells[row]), value))
-    return out
+        yield Report(task.id, played.number, names[at], cells[at], value)

@@ -100,7 +100,7 @@ def simulate(
         raise InvalidInput(f"secrets must be one per participant: {size}; got {len(secrets)}")
     warn_if_small(size, task, stacklevel=2)
     run = play(Curator(task), population, progress=progress)
-    return run if entropy is None else replace(run, pseudonyms=entropy.pseudonym)
+    return run if entropy is None else replace(run, pseudonyms=entropy.pseudonyms)
 
 
 def play(curator: Curator, population: Population, *, progress: Callable[[int, int], None] | None = None) -> Run:

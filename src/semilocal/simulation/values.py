@@ -24,7 +24,7 @@ from ..randomizer.values.mechanisms import AnyMechanism
 from .entropy import DeviceSecrets, Entropy
 from .run import LOST, Run
 
-__all__ = ["Given", "ValueRound", "give_values", "play_values", "value_events"]
+__all__ = ["Given", "ValueRound", "give_values", "play_values", "value_events", "value_messages"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +133,13 @@ def value_events(run: Run, plan: Plan, rounds: Sequence[ValueRound]) -> Iterator
     cells: Cells = run.partition.cells
     for played in rounds:
         query, given = played.query, played.given
-        rows = zip(given.who.tolist(), cells[given.regions].tolist(), given.outputs.tolist(), strict=True)
-        reports = [
-            ValueReport(query.task, query.round, run.pseudonyms(person), cell, output) for person, cell, output in rows
-        ]
         yield query
-        yield from sorted(reports, key=lambda report: report.pseudonym)
+        yield from value_messages(query, run.pseudonyms(given.who), cells[given.regions], given.outputs)
         yield played.closed
+
+
+def value_messages(query: ValueQuery, names: list[bytes], cells: Cells, outputs: Integers) -> Iterator[ValueReport]:
+    """Reports of a round of values as messages, by ascending pseudonym."""
+    rows = zip(names, cells.tolist(), outputs.tolist(), strict=True)
+    for name, cell, output in sorted(rows):
+        yield ValueReport(query.task, query.round, name, cell, output)

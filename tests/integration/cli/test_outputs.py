@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
@@ -221,3 +222,18 @@ def test_the_same_warning_is_shown_once(capsys: pytest.CaptureFixture[str]) -> N
     )
     assert code == 0
     assert err.count("fewer than k = 50") == 1
+
+
+def test_a_full_disk_is_named_with_the_file_and_what_to_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    people, out = write_people(tmp_path / "people.csv", crowd()), tmp_path / "regions.csv"
+    out.write_text("as before")
+    monkeypatch.setattr(os, "fsync", full)
+    message = refused(capsys, "partition", people, *UNIT, *COMMON, "--quiet", "--out", out)
+    assert f"{out}: No space left on device; make room, or write elsewhere" in message
+    assert out.read_text() == "as before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "regions.csv"]

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from semilocal import Task
+from semilocal.cli.commands.results import regions_words
+from semilocal.cli.documents import Results, read_document
 from semilocal.errors import is_plain
 from semilocal.geometry.box import Box
 from semilocal.protocol.messages import encode
@@ -35,6 +37,13 @@ RESULTS = {
         }
     ],
 }  # fmt: skip
+
+
+def test_crowds_that_are_not_public_are_not_counted_as_nobody() -> None:
+    for crowds, words in (([None, None], "2 regions; their crowds are not public"), ([5, 7], "2 regions with 12 part")):
+        regions = [{"cell": "1", "crowd": crowd} for crowd in crowds]
+        found = read_document({"regions": regions, "releases": []}, Results, "results")
+        assert regions_words(found).startswith(words)
 
 
 def json_answer(document: object) -> bytes:

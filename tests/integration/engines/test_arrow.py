@@ -17,7 +17,7 @@ from semilocal.engines.arrow import ArrowSource
 from semilocal.engines.run import run_source
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.simulation.people import choose_rows
-from tests.helpers.commands import refused, run, run_json
+from tests.helpers.commands import COMMON, refused, run, run_json, write_people
 from tests.helpers.engine_runs import SEED, box_of, compare, people, same_rows
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -249,3 +249,20 @@ def test_attached_batches_are_the_rows_of_memory(tmp_path: Path) -> None:
     parts = list(found.attach())
     assert len(parts) > 1
     same_rows(points, TASK, type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True))))
+
+
+def test_streamed_points_are_those_of_memory_across_the_date_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The box around a cell across the date line has its middle on the other side of the Earth."""
+    rng = np.random.default_rng(1)
+    points = np.column_stack([(rng.normal(180, 3, 4_000) + 180) % 360 - 180, rng.normal(-17, 3, 4_000)])
+    path = write_people(tmp_path / "fiji.csv", points)
+    job = ("points", path, "--bounds", "sphere", *COMMON)
+    assert run(capsys, *job, "--out", tmp_path / "here.csv")[0] == 0
+    assert run(capsys, *job, "--engine", "arrow", "--out", tmp_path / "there.parquet")[0] == 0
+    here = np.loadtxt(tmp_path / "here.csv", delimiter=",", skiprows=1)
+    there = parquet.read_table(tmp_path / "there.parquet")
+    assert np.abs(here[:, 0]).min() > 150
+    for axis, name in enumerate(("longitude", "latitude")):
+        assert np.allclose(there[name].to_numpy(), here[:, axis], atol=1e-9)

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from semilocal import SphereTree, Task, simulate
+from semilocal import Box, SphereTree, Task, simulate
 from semilocal.arrays import Floats
-from semilocal.engines import open_source
+from semilocal.engines import keyed, open_source
 from semilocal.engines.keyed import KeyedRun, run_keyed
 from semilocal.engines.keyed_values import play_keyed_values
 from semilocal.engines.row_key import RowKey
 from semilocal.engines.source import PointsSource, Source
 from semilocal.errors import InvalidInput
+from semilocal.hierarchy.tables import from_labels
+from semilocal.protocol.messages import Report
 from semilocal.protocol.plan import Plan, Release
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue
 from semilocal.simulation.values import play_values, value_events
@@ -73,6 +75,15 @@ def test_a_sphere_is_played_too() -> None:
     points = np.random.default_rng(1).normal((10.0, 50.0), 2.0, (900, 2))
     task = Task.build(hierarchy=tree, epsilon=4.0, delta=0.05, k=8)
     same(run_keyed(Chopped(points, tree.box), task, key=KEY), points, task)
+
+
+def test_a_branch_with_a_single_child_is_played_too() -> None:
+    tree = from_labels("code", [("heart", "I20"), ("heart", "I21"), ("lung", "J18", "J18.1"), ("lung", "J44")])
+    points = tree.positions(np.random.default_rng(1).choice(["I20", "I21", "J18.1", "J44"], 900))
+    task = Task.build(hierarchy=tree, epsilon=4.0, delta=0.05, k=8)
+    found = run_keyed(Chopped(points, tree.box), task, key=KEY)
+    assert len(found.partition) == 4
+    same(found, points, task)
 
 
 def test_another_key_gives_another_transcript_and_noise_in_row_order_would_be_seen() -> None:
@@ -161,3 +172,25 @@ def test_values_outside_their_range_and_runs_without_a_key_are_refused() -> None
         play_keyed_values(run, plan)
     with pytest.raises(InvalidInput, match="the run has no key"):
         play_keyed_values(replace(run, population=None), Plan(task.id, RELEASES[:1]))
+
+
+def test_the_order_of_a_file_is_not_in_its_transcript() -> None:
+    """Two worlds that differ in where one person of a sorted file is; both places are in the only region."""
+    box, told = Box((0, 0), (1, 1)), 0
+    task = Task.build(box, epsilon=2.0, delta=1e-6, k=1_000)
+    for trial in range(20):
+        for place in (0.0, 0.999):  # the first row, or the last: all others change their numbers by one
+            sides = np.arange(999) % 2 * 0.5
+            points = np.column_stack([np.append(sides, 0.25), np.append(np.linspace(0.001, 0.998, 999), place)])
+            run = run_keyed(PointsSource(points[np.argsort(points[:, 1])], box), task, key=bytes([trial]) * 32)
+            reports = [event for event in run.events if isinstance(event, Report) and event.round == 1]
+            answers = np.array([report.answer for report in reports], dtype=np.int64)
+            even = np.mean(answers[2:-1:2]) < np.mean(answers[1:-1:2])
+            told += even == (place > 0.5)
+    assert told < 40, "the numbers of the rows are the pseudonyms"  # by chance: one in 10^12
+
+
+def test_shares_that_do_not_fit_at_once_give_the_same_transcript(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task.build(BOX, epsilon=4.0, delta=0.05, k=8)
+    monkeypatch.setattr(keyed, "ROWS_AT_ONCE", 100)
+    same(run_keyed(Chopped(POINTS, BOX), task, key=KEY), POINTS, task)

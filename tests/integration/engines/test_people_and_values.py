@@ -11,8 +11,12 @@ import pytest
 import semilocal as sl
 from semilocal.engines import Engine, open_source
 from semilocal.engines.expressions import DUCKDB, SPARK, score
+from semilocal.engines.run import run_source
 from semilocal.engines.source import Source
 from semilocal.errors import InvalidInput
+from semilocal.pooled.task import PooledTask
+from semilocal.release.pooled_counts import pooled_counts, run_pooled
+from semilocal.release.pooled_mean import pooled_mean
 from semilocal.simulation.people import Scores, draw_key
 from tests.helpers.engine_runs import box_of, people
 
@@ -135,3 +139,28 @@ def test_a_line_that_spark_cannot_read_is_not_repeated(spark: Any, tmp_path: Pat
     with pytest.raises(InvalidInput, match="a CSV file has a line whose values are not all numbers") as caught:
         open_source(tmp_path / "in.csv", ["x", "y"], BOX, engine="spark").check()
     assert "secret17" not in str(caught.value)
+
+
+def test_a_source_with_several_rows_of_a_person_promises_to_people(tmp_path: Path) -> None:
+    """A source knows how many rows people have; releases that are put together by hand say so, too."""
+    pytest.importorskip("pyarrow")
+    box, x = box_of(2), sl.functions.coordinate(0)
+    source = open_source(
+        write(tmp_path, "parquet"), ["x", "y"], box, engine="arrow", person="user", rows_per_person=3, key=5
+    )
+    rng = np.random.default_rng(1)
+    run = run_source(source, sl.Task.build(box, epsilon=2.0, delta=1e-3, k=20), rng=rng)
+    for found, loss in (
+        (sl.release.counts(run), 6.0), (sl.release.mean(run, source, x, epsilon=1.0, rng=rng), 9.0),
+        (sl.release.values(run, source, x, epsilon=1.0, rng=rng), 9.0),
+    ):  # fmt: skip
+        assert found.guarantee.rows == 3
+        assert found.guarantee.epsilon == float(found.spent.epsilon) == loss
+        assert "k = 20 rows are published in a region, of at least 7 people" in found.guarantee.sentence()
+    one, three = (PooledTask.build(box, epsilon=1.0, trust="curator", max_reports=rows) for rows in (1, 3))
+    for refused in (
+        lambda: run_pooled(one, source, rng=rng), lambda: pooled_mean(one, source, x, rng=rng),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match=r"up to 3 rows of every person.*max_reports=3"):
+            refused()
+    assert pooled_counts(run_pooled(three, source, rng=rng)).guarantee.rows == 3

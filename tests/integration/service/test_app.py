@@ -16,7 +16,7 @@ import pytest
 from semilocal import Report, Task
 from semilocal.protocol.messages import Query, Seal, ValueReport, decode, encode
 from semilocal.protocol.plan import Plan, Release
-from semilocal.protocol.promise import Guarantee
+from semilocal.protocol.promise import INSIDE, Guarantee
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.problems import PROBLEMS
@@ -102,6 +102,7 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
         assert state["phase"] == "finished"
         results = (await client.get(f"{BASE}/results")).json()
         assert [release["kind"] for release in results["releases"]] == ["mean", "values", "counts", "points"]
+        assert all(release["delta"] == 0 and release["adjacency"] == INSIDE for release in results["releases"])
         assert results["releases"][0]["responders"] == 60
         assert sum(count for r in results["releases"][1]["regions"] for _, count in r["values"]) == 60
         assert sum(region["crowd"] for region in results["regions"]) == 60
@@ -117,6 +118,25 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
         assert rows == [{"task": TASK.id.hex(), "name": "test", "phase": "finished", "enrolled": 60, "fault": None}]
         problem(await client.get(f"{BASE}/rounds/{state['round'] + 1}/query"), "no-such-round")
         verify(sqlite, TASK.id)
+
+    run(sqlite, scenario)
+
+
+def test_crowds_that_are_not_public_are_not_counted_as_nobody(sqlite: SQLiteStore) -> None:
+    """With rule "each" nobody answers for regions that were left behind."""
+    task = sample_task(rule="each", window=1)
+
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
+        campaign = open_campaign(task, releases=(Release("counts"), Release("points")))
+        await enrolled(client, sqlite, campaign, cluster(60), secrets_of(60))
+        start(sqlite, task.id, service.clock())
+        base = f"/tasks/{task.id.hex()}"
+        while (await client.get(f"{base}/state")).json()["phase"] != "finished":
+            service.clock.advance(61)  # type: ignore[attr-defined]
+            await service.tick()
+        results = (await client.get(f"{base}/results")).json()
+        assert {region["crowd"] for region in results["regions"]} == {None}
+        assert results["releases"][0]["total"] is None
 
     run(sqlite, scenario)
 

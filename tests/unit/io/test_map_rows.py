@@ -168,6 +168,16 @@ def test_cells_that_are_no_boxes_come_with_their_outlines_and_labels_come_along(
     assert "rings" not in partition_rows(plain.partition).to_json(plain.task.hierarchy)
 
 
+def test_leaves_of_a_table_are_regions_that_end_with_the_task() -> None:
+    """The last round is a roll call of cells that have no parts; warnings are errors here."""
+    tree = from_labels("code", [("heart", "I20"), ("heart", "I21"), ("lung", "J18"), ("lung", "J44")])
+    points = tree.positions(np.random.default_rng(1).choice(["I20", "I21", "J18", "J44"], 900))
+    run = simulate(points, Task.build(hierarchy=tree, epsilon=4.0, delta=1e-3, k=8), rng=np.random.default_rng(1))
+    last = round_rows(run.task, run.rounds[-1])
+    assert len(last.cells) == len(run.partition) == 4
+    assert set(last.reason) == {"Not split: the task ends here, after 2 rounds."}
+
+
 def test_a_finished_partition_is_a_frame_in_every_mode_of_trust() -> None:
     run = played_run("trim")
     rows = partition_rows(run.partition)

@@ -6,6 +6,7 @@ import builtins
 import csv
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,18 @@ def test_folder_or_missing_file_is_refused(tmp_path: Path) -> None:
         read_points(tmp_path)
     with pytest.raises(InvalidInput, match="no such file"):
         read_points(tmp_path / "a.csv")
+    os.mkfifo(tmp_path / "b.csv")
+    with pytest.raises(InvalidInput, match="is a pipe or a device, not a file"):
+        read_points(tmp_path / "b.csv")
+
+
+def test_what_is_not_gzip_is_refused_without_its_first_bytes(tmp_path: Path) -> None:
+    for name in ("a.csv.gz", "a.geojson.gz"):
+        path = tmp_path / name
+        path.write_text("34.05,-118.25\n")  # no line of names: the first bytes are a latitude
+        with pytest.raises(InvalidInput, match="Not a gzipped file") as caught:
+            read_points(path)
+        assert "34" not in str(caught.value).replace(str(path), "")
 
 
 def test_random_tables_survive_the_way_through_the_csv_module(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_loss_inside_a_bucket_is_not_called_one_for_anywhere() -> None:
 def test_a_task_that_closes_rounds_early_says_that_a_crowd_may_be_smaller(quorum: float, note: bool) -> None:
     """Everybody is willing and the server follows the protocol: those who are not waited for make the crowd smaller."""
     task = build(quorum=quorum)
-    assert ("no round closes early" in promise(task).sentence()) == note
+    assert ("if no round closes early" in promise(task).sentence()) == note
     words = "when 25 % of those expected have answered. The others are then out, so a region may hold fewer than 50"
     assert (words in task.statement()) == note
 
@@ -184,11 +184,11 @@ def test_only_a_rule_with_a_theorem_for_fixed_positions_goes_without_the_caveat(
 
 def test_a_statement_says_what_a_crowd_needs() -> None:
     needs = "if so many take part and nobody drops out"
-    played = promise(TASKS["trim"], trims=0, counted="run", simulated=True)
-    for say in (Guarantee.text, Guarantee.sentence):  # ``join`` ends with the sentence
-        assert needs in say(promise(TASKS["trim"]))
-        assert needs not in say(played)
-        assert needs not in say(promise(TASKS["each"]))
+    assert needs in promise(TASKS["trim"]).text()
+    assert needs in promise(TASKS["trim"]).sentence()  # what join shows before anybody has answered
+    assert needs not in promise(TASKS["trim"], trims=2, counted="run", participants=60).sentence()  # they did
+    assert needs not in promise(TASKS["trim"], trims=0, counted="run", simulated=True).text()
+    assert needs not in promise(TASKS["each"]).text()
 
 
 def test_a_promise_counts_the_rows_of_its_partition_in_whatever_order_ledgers_are_added() -> None:
@@ -276,7 +276,9 @@ def test_plain_privacy_says_whom_to_trust_and_the_loss_anywhere() -> None:
     assert "a curator who holds all positions" in PROMISES["curator"].text()
     assert (PROMISES["curator"].epsilon, PROMISES["curator"].anywhere) == (0.5, 1.0)
     assert "epsilon = 1 (delta = 0) between any two positions of one person" in PROMISES["curator"].sentence()
-    assert "Crowd" not in PROMISES["rows"].text()
+    assert "all rows of one person together" in PROMISES["rows"].text()
+    assert "Crowds" not in PROMISES["rows"].text()  # there are none
+    assert "Crowds count rows" in PROMISES["rows in regions"].text()
 
 
 def test_a_simulation_says_that_its_runner_is_a_curator() -> None:

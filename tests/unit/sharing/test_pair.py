@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from semilocal.cli.pair_device import preview
 from semilocal.errors import InvalidInput
 from semilocal.pooled import PooledTask
 from semilocal.pooled.asked import AskedValue
@@ -154,6 +155,16 @@ def test_a_mean_over_all_sends_no_place_and_costs_epsilon_once() -> None:
     assert "everybody's value (fare, to its grid)" in text
     assert COLLUSION not in text
     assert "with any two values of fare from 0 to 50" in pair.loss_words
+
+
+def test_the_mean_of_a_function_sends_what_the_function_tells_of_a_place_and_says_so() -> None:
+    pair = pair_task(value=AskedValue.of_function(pair_task().pooled.box, "coordinate", (1,)))
+    text = pair.statement()
+    assert "Of a place only coordinate(1) is sent, in shares; no map is made." in text
+    assert "No place is sent" not in text
+    shown = preview(pair, (0.25, 0.5))
+    assert "Your position, of which only coordinate(1) leaves this device, in two shares: " in shown
+    assert "stays on this device" not in shown
 
 
 def test_means_per_cell_cost_the_map_and_the_sums() -> None:

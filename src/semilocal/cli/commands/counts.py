@@ -33,7 +33,7 @@ class QueryOptions:
         GeoParquet, or a column of H3 cells called h3; labels of a table: a column called label; names
         and other columns come back with the answers
     grid
-        an even grid over the domain, such as 32x32; a table of labels needs neither: all labels are counted
+        an even grid over the domain, such as 32x32; the command counts needs neither for a table: it counts all labels
     level
         of the intervals
     rounding

@@ -271,13 +271,16 @@ def _agreed() -> bool:
 
 def _refused(options: JoinOptions, found: Found, place: Path) -> str:
     """Why a device with these limits would not join; a cap that only the vault knows is not looked at."""
-    if not isinstance(found.task, Task):
-        return ""
-    assert found.plan is not None
+    from ...device.upload import check_pair
+
     cap = options.max_epsilon or (DEFAULT_MAX_EPSILON if not place.exists() else None)
     try:
         policy = _limits(options, max_epsilon=math.inf if cap is None else float(exact(cap)))
-        check_task(found.task, found.plan, policy)
+        if isinstance(found.task, Task):
+            assert found.plan is not None
+            check_task(found.task, found.plan, policy)
+        else:
+            check_pair(found.task, policy, allow_bucket=options.allow_bucket)
     except ServerViolation as violation:
         return violation.reason
     return ""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ...arrays import Integers
 from ...engines.arrow import write_rows
@@ -19,7 +20,8 @@ from ...engines.source import Attached, Source
 from ...errors import InvalidInput
 from ...io.files import write_text
 from ...io.regions import csv_text
-from ...release.point_release import PointsRelease, centres, quantize
+from ...protocol.partition import Partition
+from ...release.point_release import PointsRelease, quantize
 from ...release.pooled_counts import PooledCounts
 from ...release.pooled_points import PooledPoints, pooled_points
 from ...release.streamed import AnyRun
@@ -57,7 +59,6 @@ def run(
 
 
 def _points(job: jobs.Job, out: Path | None) -> Outcome:
-    names = job.box.names
     streamed = isinstance(job.points, Source) and not job.pooled
     if streamed != (out is not None and out.suffix.lower() == ".parquet"):
         raise InvalidInput(
@@ -72,6 +73,7 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         counted = job.counted()[1]
         assert isinstance(counted, PooledCounts)
         run = result = pooled_points(counted, rng=job.noise_rng)
+        columns = _drawn(job, result)
         words = [
             f"{number_of(len(result.points), 'synthetic point')}, drawn from {number_of(len(result.partition), 'cell')}"
         ]
@@ -80,9 +82,9 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         assert isinstance(run, Run)
         assert not isinstance(job.points, Source)
         result = quantize(run, job.points, ledger=ledger)
-        words = [_middles(len(result.points), result)]
-    points = result.points if isinstance(result, PooledPoints) else result.points[np.argsort(result.regions)]
-    table = csv_text({name: points[:, axis].tolist() for axis, name in enumerate(names)})
+        columns = {name: column[np.sort(result.regions)] for name, column in _middles(job, result.partition).items()}
+        words = [_words(job, run)]
+    table = csv_text({name: column.tolist() for name, column in columns.items()})
     found: dict[str, object] = {"regions": len(result.partition)}
     files = jobs.write_transcript(job.transcript, run)
     if out is not None:
@@ -90,7 +92,7 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         files.append(str(out))
         table = ""
     else:
-        found["points"] = points.tolist()
+        found["points"] = [list(row) for row in zip(*(column.tolist() for column in columns.values()), strict=True)]
     if files:
         found["files"] = files
     return Outcome(run, result.spent, found, [*words, *(f"wrote {path}" for path in files)], table=table)
@@ -102,16 +104,35 @@ def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
         raise InvalidInput(f"--out {out}: is there already; nothing is overwritten: name another file")
     run, ledger = job.partition()
     assert isinstance(run, SourceRun)
-    middles = centres(run.partition.boxes)
-    write_rows(
-        out,
-        _region_by_region(run.partition.crowds),
-        {name: middles[:, axis] for axis, name in enumerate(job.box.names)},
-    )
+    write_rows(out, _region_by_region(run.partition.crowds), _middles(job, run.partition))
     files = [*jobs.write_transcript(job.transcript, run), str(out)]
-    words = [_middles(run.participants, run)]
-    words += [f"wrote {path}" for path in files]
+    words = [_words(job, run), *(f"wrote {path}" for path in files)]
     return Outcome(run, ledger.settle(run.partition), {"regions": len(run.partition), "files": files}, words)
+
+
+def _words(job: jobs.Job, run: AnyRun) -> str:
+    what = "label" if _labels(job) else "middle"
+    regions = number_of(len(run.partition), "region")
+    return f"{number_of(run.participants, 'point')}, each the {what} of one of {regions}"
+
+
+def _labels(job: jobs.Job) -> list[str]:
+    """Labels of the leaves, if positions are labels."""
+    return [] if job.tree is None else list(job.tree.leaves)
+
+
+def _middles(job: jobs.Job, partition: Partition) -> dict[str, npt.NDArray[Any]]:
+    """What stands for each region: its middle, axis by axis, or its label."""
+    if job.tree is not None and _labels(job):
+        return {job.box.names[0]: np.array(job.tree.names(partition.cells), dtype=object)}
+    return {name: partition.middles[:, axis] for axis, name in enumerate(job.box.names)}
+
+
+def _drawn(job: jobs.Job, result: PooledPoints) -> dict[str, npt.NDArray[Any]]:
+    """Synthetic positions, axis by axis, or the labels of the leaves that they are in."""
+    if labels := _labels(job):
+        return {job.box.names[0]: np.array(labels, dtype=object)[result.points[:, 0].astype(np.int64)]}
+    return {name: result.points[:, axis] for axis, name in enumerate(job.box.names)}
 
 
 def _region_by_region(crowds: Integers) -> Iterator[Attached]:
@@ -121,7 +142,3 @@ def _region_by_region(crowds: Integers) -> Iterator[Attached]:
         rows = np.arange(start, min(start + _BATCH, int(ends[-1])))
         regions, nothing = np.searchsorted(ends, rows, side="right").astype(np.int32), np.empty((len(rows), 0))
         yield Attached(nothing, regions, nothing, np.zeros(len(rows), dtype=np.int16))
-
-
-def _middles(people: int, found: SourceRun | PointsRelease) -> str:
-    return f"{number_of(people, 'point')}, each the middle of one of {number_of(len(found.partition), 'region')}"

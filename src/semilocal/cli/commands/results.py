@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..admin_client import AdminClient
     from ..documents import Results
 
-__all__ = ["run"]
+__all__ = ["regions_words", "run"]
 
 
 def run(
@@ -62,6 +62,11 @@ def run(
             )
         if out is not None:
             check_folder("--out", out)
+        if out is not None and out.suffix.lower() in REGIONS and not out.is_dir():
+            raise InvalidInput(
+                f"--out {out}: everything is written into a folder, so give the name of one; a file is for counts: say "
+                "with --grid or --queries what to count"
+            )
     with server.connect(office) as client:
         task = client.find(campaign)
         definition = client.task(task)
@@ -149,6 +154,14 @@ def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | N
     print(table, end="")
 
 
+def regions_words(found: Results) -> str:
+    """How many regions and participants there are; with rule "each" crowds are not public."""
+    crowds = [region.crowd for region in found.regions if region.crowd is not None]
+    if found.regions and not crowds:
+        return f"{number_of(len(found.regions), 'region')}; their crowds are not public"
+    return f"{number_of(len(found.regions), 'region')} with {number_of(sum(crowds), 'participant')} (public by design)"
+
+
 def _write(client: AdminClient, task: str, document: object, found: Results, folder: Path) -> None:
     drawn = client.geojson(task)
     folder.mkdir(parents=True, exist_ok=True)
@@ -159,8 +172,7 @@ def _write(client: AdminClient, task: str, document: object, found: Results, fol
     }
     for name, text in files.items():
         write_text(folder / name, text)
-    crowds = [region.crowd for region in found.regions if region.crowd is not None]
-    print(f"{number_of(len(found.regions), 'region')} with {number_of(sum(crowds), 'participant')} (public by design)")
+    print(regions_words(found))
     for release in found.releases:
         if release.mean is not None and release.interval is not None:
             low, high = release.interval

@@ -81,7 +81,7 @@ export function beforePairLines(pair) {
     `${collusionWords(pair)}${pair.maps ? ` The smallest cell is about ${smallest}.` : ""}`,
     `The operators: ${pair.leader.name} at ${pair.leader.origin} and ${pair.helper.name} at ${pair.helper.origin}. Take part only if you believe that they do not work together.`,
     ...(pair.bucket_depth ? [`Known to everybody, without any protection: your bucket, one of ${2 ** pair.bucket_depth} cells, of about ${bucket}.`] : []),
-    ...(pair.maps ? [] : ["No place is sent, and nothing about places is published."]),
+    ...(pair.maps ? [] : [ownOfPair(pair) ? "No place is sent, and nothing about places is published." : `Of a place only ${pair.asked?.name} is sent, in shares; no map is made.`]),
     `Protected: ${hidden.join(", and ")}. ${lossWords(pair)}, against everybody who sees the result and against either operator alone.`,
     `Known to ${pair.leader.name}: that a browser at your network address uploaded. Known to everybody: how many did.`,
   ];

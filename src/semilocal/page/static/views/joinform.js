@@ -16,6 +16,11 @@ const LIMITS = [
   { name: "max_delta", label: "Largest chance of no crowd (delta)", start: 0.001 },
 ];
 
+const SHARES = "It leaves in two shares only; each alone is random.";
+
+/** What becomes of a position. @param {Pinned["pair"]} pair */
+export const fateOfPosition = (pair) => (pair ? SHARES : "It stays on this device.");
+
 export class JoinForm {
   /** @param {Pinned} pinned @param {{enrolment: string}} about @param {() => void} changed */
   constructor(pinned, about, changed) {
@@ -121,11 +126,11 @@ export class JoinForm {
     const lines = pinned.pair ? beforePairLines(pinned.pair) : beforeLines(pinned.task, pinned.plan);
     return html`
       ${this.own ? html`<section class="card" aria-labelledby="own"><h2 id="own">Your value</h2>
-        <p class="quiet">${pinned.pair ? "It leaves in two shares only; each alone is random." : "It leaves through noise only."}</p>
+        <p class="quiet">${pinned.pair ? SHARES : "It leaves through noise only."}</p>
         <form @submit=${stay}><label class="wide">${ownWords(this.own)}
           <input inputmode="decimal" autocomplete="off" .value=${this.valueText} @input=${(/** @type {Event} */ event) => edit(() => (this.valueText = text(event)))}></label></form></section>` : ""}
       <section class="card" aria-labelledby="where" ?hidden=${!this.needsPosition}><h2 id="where">1. Where you are</h2>
-        <p class="quiet">It stays on this device. Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it), type it${tree.isGeographic ? ", or ask your browser" : ""}.</p>
+        <p class="quiet">${fateOfPosition(pinned.pair)} Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it), type it${tree.isGeographic ? ", or ask your browser" : ""}.</p>
         <form @submit=${stay}>
           ${tree.box.names.map((name, axis) => html`<label>${name}
             <input inputmode="decimal" autocomplete="off" .value=${this.texts[axis]}
