@@ -36,3 +36,30 @@ test("a shortest side that is no length, or longer than the domain, is refused i
     assert.equal(filled.missing.includes("limits") || filled.missing.includes("position"), true);
   }
 });
+
+test("what is said about a position is about the one that stands there", () => {
+  const filled = form();
+  const [x, y] = filled.tree.box.upper;
+  filled.setPosition([2 * x + 1, y]);
+  assert.match(filled.where, /outside the domain/);
+  filled.texts = [String(x), String(y)];
+  assert.equal(filled.where, `Your position: ${x}, ${y}.`);
+  filled.texts = [String(x), String(2 * y + 1)];
+  assert.match(filled.where, /outside the domain of this campaign: /);
+  filled.tree.box.names.forEach((name, axis) => assert.ok(filled.where.includes(`${name} ${filled.tree.box.lower[axis]} to ${filled.tree.box.upper[axis]}`)));
+  filled.texts = [String(x), "north"];
+  assert.match(filled.where, /needs a number; got north/);
+  filled.texts = [String(x), ""];
+  assert.equal(filled.where, "");
+});
+
+test("a limit that is no number is named with what was typed", () => {
+  for (const text of ["", "much", "-1"]) {
+    const filled = form();
+    filled.limits.max_epsilon = text;
+    assert.equal(filled.reasons.length, 1);
+    assert.match(filled.reasons[0], new RegExp(`Largest loss of all .* needs a number of at least 0; got ${text || "nothing"}`));
+    assert.doesNotMatch(filled.reasons[0], /NaN/);
+  }
+  assert.match(Object.assign(form(), { minSide: "far" }).reasons[0], /lengths of at least 0; got far/);
+});
