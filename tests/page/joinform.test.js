@@ -14,8 +14,8 @@ const { JoinForm } = await import("../../src/semilocal/page/static/views/joinfor
 const { plays } = JSON.parse(readFileSync(new URL("../../spec/vectors/plays.json", import.meta.url), "utf8"));
 const PLAY = plays.find(({ name }) => name === "trim-binary-2d");
 
-function form() {
-  const made = new JoinForm({ task: readTask(unhex(PLAY.bytes)), plan: readPlan(pack(["plan", unhex(PLAY.id), []])), pair: null }, { enrolment: "open" }, () => {});
+function form(play = PLAY) {
+  const made = new JoinForm({ task: readTask(unhex(play.bytes)), plan: readPlan(pack(["plan", unhex(play.id), []])), pair: null }, { enrolment: "open" }, () => {});
   Object.assign(made.limits, { max_epsilon: "1000", max_exposure: "1000", min_k: "1", max_delta: "0.5" });
   return made;
 }
@@ -62,4 +62,17 @@ test("a limit that is no number is named with what was typed", () => {
     assert.doesNotMatch(filled.reasons[0], /NaN/);
   }
   assert.match(Object.assign(form(), { minSide: "far" }).reasons[0], /lengths of at least 0; got far/);
+});
+
+test("a place that has a name is chosen by it, and its size is told in labels", () => {
+  const filled = form(plays.find(({ name }) => name === "each-labels"));
+  assert.deepEqual(form().leaves, []);
+  const { leaves, tree } = filled;
+  assert.ok(leaves.length > 1);
+  filled.setPosition(tree.middle(1n));
+  assert.equal(filled.where, `Your position: ${leaves[1]}.`);
+  assert.equal(filled.leaf, 1);
+  const [whole, ...parts] = filled.regions;
+  assert.equal(whole.size, `${leaves.length} labels`);
+  assert.equal(parts[parts.length - 1].size, "1 label");
 });

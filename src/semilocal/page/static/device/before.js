@@ -23,8 +23,11 @@ export function placeWords(tree, cell) {
   return tree.box.names.map((name, axis) => `${name} ${short(lower[axis])} to ${short(upper[axis])}`).join(", ");
 }
 
-/** Lengths of sides in words. @param {Task["tree"]} tree @param {number[]} sides */
-const sidesWords = (tree, sides) => sides.map((side) => Number(side.toPrecision(2))).join(" x ") + (tree.isGeographic ? " km" : "");
+/** Lengths of sides in words; a label has one unit. @param {Task["tree"]} tree @param {number[]} sides */
+function sidesWords(tree, sides) {
+  if (tree.leafNames.length) return `${sides[0]} ${sides[0] === 1 ? "label" : "labels"}`;
+  return sides.map((side) => Number(side.toPrecision(2))).join(" x ") + (tree.isGeographic ? " km" : "");
+}
 
 /** A release that asks, with its loss. @param {Plan} plan @param {number} index */
 function releaseLine(plan, index) {

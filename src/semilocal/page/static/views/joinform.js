@@ -47,13 +47,23 @@ export class JoinForm {
     return numbers.every((x, axis) => lower[axis] <= x && x <= upper[axis]) ? numbers : null;
   }
 
+  /** The names that a position can have; empty if it has numbers. */
+  get leaves() {
+    return this.tree.leafNames;
+  }
+
+  /** Which of the names the position has; -1 while there is no position. */
+  get leaf() {
+    return this.position ? Number(this.tree.codeOf(this.position)) : -1;
+  }
+
   /** What there is to say about the position in the fields; empty while one of them is. */
   get where() {
     const { names, lower, upper } = this.tree.box;
     if (this.texts.some((text) => text.trim() === "")) return "";
     const strange = this.texts.findIndex((text) => Number.isNaN(numberOf(text)));
     if (strange >= 0) return `${names[strange]} needs a number; got ${this.texts[strange]}.`;
-    if (this.position) return `Your position: ${this.texts.join(", ")}.`;
+    if (this.position) return `Your position: ${this.leaves[this.leaf] ?? this.texts.join(", ")}.`;
     return `That is outside the domain of this campaign: ${names.map((name, axis) => `${name} ${lower[axis]} to ${upper[axis]}`).join(", ")}.`;
   }
 
@@ -135,6 +145,15 @@ export class JoinForm {
     return task && this.position ? ladder(task, this.position) : [];
   }
 
+  /** The names to choose from. */
+  #names() {
+    const { tree, leaf } = this;
+    const choose = (/** @type {Event} */ event) => this.setPosition(tree.middle(BigInt(/** @type {HTMLSelectElement} */ (event.target).value)));
+    return html`<label class="wide">${tree.box.names[0]} <select @change=${choose}>
+      <option disabled .selected=${leaf < 0}>choose…</option>
+      ${this.leaves.map((name, place) => html`<option value=${place} .selected=${place === leaf}>${name}</option>`)}</select></label>`;
+  }
+
   /** @param {() => void} start */
   render(start) {
     const { pinned, tree } = this;
@@ -151,9 +170,9 @@ export class JoinForm {
         <form @submit=${stay}><label class="wide">${ownWords(this.own)}
           <input inputmode="decimal" autocomplete="off" .value=${this.valueText} @input=${(/** @type {Event} */ event) => edit(() => (this.valueText = text(event)))}></label></form></section>` : ""}
       <section class="card" aria-labelledby="where" ?hidden=${!this.needsPosition}><h2 id="where">1. Where you are</h2>
-        <p class="quiet">It stays on this device. Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it), type it${tree.isGeographic ? ", or ask your browser" : ""}.</p>
+        <p class="quiet">It stays on this device. Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it)${this.leaves.length ? ", or choose its name" : tree.isGeographic ? ", type it, or ask your browser" : ", or type it"}.</p>
         <form @submit=${stay}>
-          ${tree.box.names.map((name, axis) => html`<label>${name}
+          ${this.leaves.length ? this.#names() : tree.box.names.map((name, axis) => html`<label>${name}
             <input inputmode="decimal" autocomplete="off" .value=${this.texts[axis]}
               @input=${(/** @type {Event} */ event) => edit(() => Object.assign(this, { texts: this.texts.with(axis, text(event)), note: "" }))}></label>`)}
           ${tree.isGeographic ? html`<button class="wide" type="button" @click=${() => this.locate()}>Ask my browser</button>` : ""}
@@ -172,7 +191,7 @@ export class JoinForm {
         <form @submit=${stay}>
           ${LIMITS.filter(({ name }) => pinned.task || name.startsWith("max_e")).map(({ name, label }) => html`<label>${label}
             <input inputmode="decimal" autocomplete="off" .value=${this.limits[name]} @input=${(/** @type {Event} */ event) => edit(() => (this.limits = { ...this.limits, [name]: text(event) }))}></label>`)}
-          ${this.needsPosition ? html`<label>${SIDE} (${tree.isGeographic ? "km" : "units of the axes"}; one number, or one per axis with commas; may be empty)
+          ${this.needsPosition ? html`<label>${SIDE} (${tree.isGeographic ? "km" : this.leaves.length ? "labels" : "units of the axes"}; one number, or one per axis with commas; may be empty)
             <input inputmode="decimal" autocomplete="off" .value=${this.minSide} @input=${(/** @type {Event} */ event) => edit(() => (this.minSide = text(event)))}></label>` : ""}
           ${pinned.pair?.bucket_depth ? html`<label class="wide check"><span><input type="checkbox" .checked=${this.allowBucket} @change=${() => edit(() => (this.allowBucket = !this.allowBucket))}> My coarse cell may be public</span></label>` : ""}
         </form>
