@@ -179,11 +179,12 @@ def size_of(header: bytes) -> int:
 
 
 def decode_form(body: bytes, kind: type[T]) -> T:
-    """A JSON body."""
+    """A JSON body; a refusal names the field that it is about, if there is one."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
-        raise Problem("malformed", str(error)) from None
+        field = re.search(r"at `\$\.(\w+)", str(error))
+        raise Problem("malformed", str(error), field=field[1] if field else "") from None
 
 
 def json_response(document: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:

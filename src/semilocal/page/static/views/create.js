@@ -10,7 +10,7 @@ import { save } from "#views/save.js";
 
 /**
  * @typedef {"nobody" | "two-servers"} Trust
- * @typedef {{name: string, words: string, kind?: "text" | "number", value?: string, help: string, only?: Trust, free?: boolean}} Field
+ * @typedef {{name: string, words: string, kind?: "text" | "number", value?: string, help: string, only?: Trust, free?: boolean, whole?: boolean}} Field
  */
 
 /** @type {Field[]} */
@@ -18,18 +18,18 @@ const FIELDS = [
   { name: "name", words: "name", kind: "text", help: "for people" },
   { name: "bounds", words: "public domain", kind: "text", value: "california", help: "a place such as california, or x0,y0,x1,y1" },
   { name: "epsilon", words: "epsilon", value: "1", help: "smaller protects more; of one report, or of the whole upload to two servers" },
-  { name: "k", words: "k, the crowd", value: "50", help: "participants published in a region", only: "nobody" },
+  { name: "k", words: "k, the crowd", value: "50", help: "participants published in a region", only: "nobody", whole: true },
   { name: "delta", words: "delta of the crowd", value: "1e-6", help: "chance per participant that the crowd is smaller", only: "nobody" },
   { name: "resolution", words: "shortest side of a region (min_side)", help: "no region gets narrower: km on a map; empty for 0.01 km", free: true, only: "nobody" },
   { name: "resolution", words: "narrowest cell", help: "no cell gets narrower: km on a map; empty for the finest", free: true, only: "two-servers" },
-  { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "everybody learns the bucket of every upload, and the promise holds inside it only; 0 for none", only: "two-servers" },
+  { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "everybody learns the bucket of every upload, and the promise holds inside it only; 0 for none", only: "two-servers", whole: true },
   { name: "peer_key", words: "the helper's signing key", kind: "text", help: "64 hex digits, as its operator told you in person", only: "two-servers" },
-  { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when this many have joined; may be empty", free: true },
+  { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when this many have joined; may be empty", free: true, whole: true },
   { name: "own", words: "people's own value", kind: "text", help: "a number whose mean is asked for beside the place, such as fare; may be empty", free: true },
   { name: "own_low", words: "its smallest", help: "public: from what the value means, not from the data", free: true },
   { name: "own_high", words: "its largest", help: "public, too", free: true },
   { name: "own_epsilon", words: "epsilon of the value", help: "on top of epsilon", free: true, only: "nobody" },
-  { name: "window", words: "seconds of a round", value: "3600", help: "late reports do not count", only: "nobody" },
+  { name: "window", words: "seconds of a round", value: "3600", help: "late reports do not count", only: "nobody", whole: true },
 ];
 const MOST_TOKENS = 10_000;
 
@@ -117,10 +117,10 @@ export class CreateView {
   }
 
   /** @param {Field} field */
-  #input({ name, words, kind = "number", value = "", help, free = false }) {
+  #input({ name, words, kind = "number", value = "", help, free = false, whole = false }) {
     const wrong = this.field === name;
     return html`<label>${words}
-      <input name=${name} type=${kind} step="any" value=${value} ?required=${!free} autocomplete="off" aria-invalid=${wrong}
+      <input name=${name} type=${kind} step=${whole ? 1 : "any"} value=${value} ?required=${!free} autocomplete="off" aria-invalid=${wrong}
         aria-describedby=${`help-${name}${wrong ? ` error-${name}` : ""}`} />
       <small id=${`help-${name}`}>${help}</small>${this.#refusal(name)}</label>`;
   }
