@@ -287,6 +287,9 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         page.locator('input[name="k"]').fill("2.5")
         assert not page.locator('input[name="k"]').evaluate("input => input.checkValidity()")
         page.locator('input[name="k"]').fill("50")
+        page.locator('select[name="trust"]').select_option("two-servers")
+        assert page.locator('input[name="resolution"]').input_value() == "", "k is not the narrowest cell"
+        page.locator('select[name="trust"]').select_option("nobody")
         page.locator('input[name="capacity"]').fill("3")
         page.locator('input[name="resolution"]').fill("2.5")
         page.locator('input[name="tokens"]').fill("4")

@@ -130,7 +130,7 @@ export class CreateView {
       <label class="wide">whom participants trust <select name="trust" aria-invalid=${this.field === "trust"}>
         <option value="nobody">nobody: rounds on this server</option><option value="two-servers">two servers whose operators do not collude (experimental)</option></select>
         ${this.#refusal("trust")}</label>
-      ${this.#fields.map((field) => this.#input(field))}
+      ${FIELDS.map((field) => (this.#fields.includes(field) ? this.#input(field) : "")) /* each in its own place: what was typed stays with its field */}
       <label>who may enrol <select name="enrolment"><option value="tokens">holders of a token</option><option value="open">anybody (tests only)</option></select></label>
       ${this.enrolment === "tokens" && this.trust === "nobody" ? html`<label>tokens to make now
         <input name="tokens" type="number" min="0" max=${MOST_TOKENS} value="0" aria-describedby="help-tokens" />
