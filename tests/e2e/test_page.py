@@ -317,6 +317,11 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         page.get_by_role("button", name="Start").click()
         page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
         assert httpx2.get(f"{server.url}/tasks/{task}/state").json()["phase"] == "enrolling"
+        page.locator('input[name="count"]').fill("1")
+        page.get_by_role("button", name="Make").click()
+        assert "Make 1 one-time token, shown once?" in page.get_by_role("dialog").inner_text()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        page.locator('input[name="count"]').fill("10")
         page.get_by_role("button", name="Make").click()
         page.get_by_role("dialog").get_by_role("button", name="Make tokens").click()
         with page.expect_download() as download:

@@ -76,6 +76,7 @@ test("a device that was moved books what one that stayed in the same region book
     const { summary, vault } = await takePart(new Replay(), { person });
     const { epsilon } = vault.contents.ledger[PLAY.id];
     const of = booked.get(region) ?? booked.set(region, []).get(region);
+    assert.equal(summary.lines.some((line) => line.includes("was moved once:")), summary.moves === 1);
     of.push({ moved: summary.moves > 0, spent: epsilon.spent, told: summary.epsilon, trims: summary.trims });
   }
   const mixed = [...booked.values()].filter((of) => of.some(({ moved }) => moved) && of.some(({ moved }) => !moved));

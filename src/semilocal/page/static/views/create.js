@@ -4,7 +4,7 @@
 import { html } from "#vendor/lit-html.js";
 import * as api from "#views/api.js";
 import { confirmed, tokenForm } from "#views/admin.js";
-import { count } from "#views/format.js";
+import { people } from "#views/format.js";
 import { promiseCard } from "#views/promise.js";
 import { save } from "#views/save.js";
 
@@ -142,7 +142,7 @@ export class CreateView {
   /** @param {{task: string, tokens: string[]}} made */
   #done({ task, tokens }) {
     return html`<section class="card"><h2>It is created</h2>
-      <p>${count(tokens.length)} tokens, shown once: save them before you go on.</p>
+      <p>${people(tokens.length, "token")}, shown once: save before you go on.</p>
       <p class="buttons"><button @click=${() => save("tokens.txt", `${tokens.join("\n")}\n`)}>Save the tokens</button>
         <a class="button" href=${`#/campaign/${task}`}>Open the campaign</a></p></section>`;
   }

@@ -9,7 +9,7 @@ export function count(value) {
   return value === null || value === undefined || Number.isNaN(value) ? "not known" : whole.format(value);
 }
 
-/** A number of people with its word. @param {number} value @param {string} [word] */
+/** A number with its word. @param {number} value @param {string} [word] */
 export function people(value, word = "participant") {
   return `${count(value)} ${word}${Math.round(value) === 1 ? "" : "s"}`;
 }
