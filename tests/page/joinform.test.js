@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { unhex } from "../../src/semilocal/page/static/device/bytes.js";
-import { pack } from "../../src/semilocal/page/static/device/msgpack.js";
+import { beforePairLines } from "../../src/semilocal/page/static/device/before.js";
+import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
+import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
 import { readTask } from "../../src/semilocal/page/static/device/task.js";
 
@@ -12,6 +14,7 @@ import { readTask } from "../../src/semilocal/page/static/device/task.js";
 Object.assign(globalThis, { document: { createTreeWalker: () => null, createComment: () => null } });
 const { JoinForm } = await import("../../src/semilocal/page/static/views/joinform.js");
 const { plays } = JSON.parse(readFileSync(new URL("../../spec/vectors/plays.json", import.meta.url), "utf8"));
+const { asked } = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
 const PLAY = plays.find(({ name }) => name === "trim-binary-2d");
 
 function form(play = PLAY) {
@@ -75,4 +78,17 @@ test("a place that has a name is chosen by it, and its size is told in labels", 
   const [whole, ...parts] = filled.regions;
   assert.equal(whole.size, `${leaves.length} labels`);
   assert.equal(parts[parts.length - 1].size, "1 label");
+});
+
+test("with two servers a refusal has its unit and no token, and a bucket limits what is promised", () => {
+  const fields = unpack(unhex(asked[0].pair));
+  fields.delete("value");
+  fields.set("bucket_depth", 2n).get("pooled").get("hierarchy").get("box").set("names", ["longitude", "latitude"]);
+  const pair = readPairTask(pack(fields));
+  const filled = new JoinForm({ task: null, plan: null, pair }, { enrolment: "open" }, () => {});
+  assert.match(filled.reasons[0], /the owner does not allow that$/);
+  Object.assign(filled, { allowBucket: true, minSide: "500" });
+  assert.match(filled.reasons[0], /the position to [\d.]+ x [\d.]+ km, .* nothing below 500 km$/);
+  const names = "inside the bucket that the upload names (nothing is promised between buckets), against everybody";
+  assert.ok(beforePairLines(pair).some((line) => line.startsWith("Protected: where you are inside your bucket. epsilon = 1 (delta = 0)") && line.includes(names)));
 });

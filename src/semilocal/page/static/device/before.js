@@ -78,7 +78,7 @@ export function ladder(task, position) {
 /** What will be known to whom with two servers, before anything is sent. @param {PairTask} pair */
 export function beforePairLines(pair) {
   const [smallest, bucket] = [pair.tree.maxDepth, pair.bucket_depth].map((depth) => sidesWords(pair.tree, pair.tree.smallestSides(depth)));
-  const hidden = [...(pair.maps || !ownOfPair(pair) ? ["where you are"] : []), ...(ownOfPair(pair) ? ["your own value"] : [])];
+  const hidden = [...(pair.maps || !ownOfPair(pair) ? [`where you are${pair.bucket_depth ? " inside your bucket" : ""}`] : []), ...(ownOfPair(pair) ? ["your own value"] : [])];
   return [
     EXPERIMENTAL,
     `${collusionWords(pair)}${pair.maps ? ` The smallest cell is about ${smallest}.` : ""}`,

@@ -2,6 +2,7 @@
 // device's words. Sends nothing.
 
 import { html } from "#vendor/lit-html.js";
+import { ServerViolation } from "#device/errors.js";
 import { checkPair, ownOfPair } from "#device/pair.js";
 import { ownOf, ownWords } from "#device/plan.js";
 import { checkTask, policyOf, refusals } from "#device/policy.js";
@@ -104,7 +105,7 @@ export class JoinForm {
       if (!reasons.length) checkTask(task, plan, policy);
       return reasons;
     } catch (error) {
-      return [/** @type {Error} */ (error).message];
+      return [error instanceof ServerViolation ? error.reason : /** @type {Error} */ (error).message];
     }
   }
 
