@@ -13,7 +13,8 @@ import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js"
 import { policyOf } from "../../src/semilocal/page/static/device/policy.js";
 import { followSeals } from "../../src/semilocal/page/static/device/seals.js";
 import { sha256 } from "../../src/semilocal/page/static/device/sha256.js";
-import { Vault, memoryStore, reserve, settle, spend } from "../../src/semilocal/page/static/device/vault.js";
+import { reserve, settle, spend } from "../../src/semilocal/page/static/device/ledger.js";
+import { Vault, memoryStore } from "../../src/semilocal/page/static/device/vault.js";
 
 const { plays } = JSON.parse(readFileSync(new URL("../../spec/vectors/plays.json", import.meta.url), "utf8"));
 const PLAY = plays.find(({ name }) => name === "trim-binary-2d");
