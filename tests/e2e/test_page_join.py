@@ -121,6 +121,7 @@ def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
             assert "You have a region." in told
             assert "What you spent: epsilon = 5 (delta = 0)" in told
             assert "The transcript's root is" in told
+            assert "waiting for the first round" not in look.page.locator("main").inner_text()
         rest.result()
         roots = {look.page.locator(".end").inner_text().split("root is ")[1][:64] for look in looks}
         assert len(roots) == 1
