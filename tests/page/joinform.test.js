@@ -4,10 +4,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { unhex } from "../../src/semilocal/page/static/device/bytes.js";
-import { beforePairLines } from "../../src/semilocal/page/static/device/before.js";
+import { beforePairLines, placeWords } from "../../src/semilocal/page/static/device/before.js";
 import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
 import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
+import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
 import { readTask } from "../../src/semilocal/page/static/device/task.js";
 
 // The templates want a document when they are loaded; nothing is drawn here.
@@ -91,4 +92,12 @@ test("with two servers a refusal has its unit and no token, and a bucket limits 
   assert.match(filled.reasons[0], /the position to [\d.]+ x [\d.]+ km, .* nothing below 500 km$/);
   const names = "inside the bucket that the upload names (nothing is promised between buckets), against everybody";
   assert.ok(beforePairLines(pair).some((line) => line.startsWith("Protected: where you are inside your bucket. epsilon = 1 (delta = 0)") && line.includes(names)));
+});
+
+test("the two ends of a small region differ in words", () => {
+  const tree = treeOf({ kind: "binary", box: { lower: [-124.5, 32.5], upper: [-114.1, 42.1], names: ["longitude", "latitude"] }, max_depth: 32 });
+  const code = tree.codeOf([-116, 41.5]);
+  assert.equal(placeWords(tree, tree.ancestor(code, 0)), "longitude -124.5 to -114.1, latitude 32.5 to 42.1");
+  assert.equal(placeWords(tree, tree.ancestor(code, 8)), "longitude -116.05 to -115.4, latitude 41.5 to 42.1");
+  for (let depth = 0; depth <= 32; depth++) assert.doesNotMatch(placeWords(tree, tree.ancestor(code, depth)), /(\S+) to \1(,|$)/);
 });

@@ -20,7 +20,11 @@ export function placeWords(tree, cell) {
   const label = "nameOf" in tree ? tree.nameOf(cell) : "";
   if (label) return label;
   const { lower, upper } = tree.corners(cell);
-  return tree.box.names.map((name, axis) => `${name} ${short(lower[axis])} to ${short(upper[axis])}`).join(", ");
+  return tree.box.names.map((name, axis) => {
+    const digits = Math.min(20, Math.max(0, Math.ceil(2 - Math.log10(upper[axis] - lower[axis])))); // hundredths of the side
+    const [from, to] = [lower[axis], upper[axis]].map((end) => Number(end.toFixed(digits)));
+    return `${name} ${from} to ${to}`;
+  }).join(", ");
 }
 
 /** Lengths of sides in words; a label has one unit. @param {Task["tree"]} tree @param {number[]} sides */
