@@ -28,6 +28,6 @@ export function cellCard(map, domain) {
       <dt>${frame.rings(row) ? "box around it" : domain.geographic ? "where" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
       <dt>splits</dt><dd>${depth}</dd>
     </dl>
-    <p class="reason">${state === OPEN ? (known ? "Open: the next round asks about its parts." : "Round 1 asks about the whole domain.") : frame.text(row, "reason")}</p>
+    <p class="reason">${state === OPEN ? (known ? "Open: the next round asks about its parts." : "The whole domain: nothing is known about its parts yet.") : frame.text(row, "reason")}</p>
   </section>`;
 }
