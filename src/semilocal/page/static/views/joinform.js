@@ -12,7 +12,7 @@ import { beforeLines, beforePairLines, ladder } from "#device/before.js";
 
 const LIMITS = [
   { name: "max_epsilon", label: "Largest loss of all your campaigns here, if you were moved (epsilon, delta 0)", start: 10 },
-  { name: "max_exposure", label: "Largest exposure to a lying server (epsilon)", start: 50 },
+  { name: "max_exposure", label: "Largest exposure to a lying server (epsilon, delta 0)", start: 50 },
   { name: "min_k", label: "Smallest crowd (k)", start: 20 },
   { name: "max_delta", label: "Largest chance of no crowd (delta)", start: 0.001 },
 ];
