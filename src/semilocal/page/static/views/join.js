@@ -91,7 +91,7 @@ class JoinView {
   openMap() {
     const { domain } = this.about;
     const map = new PlainMap(domain, this.theme(), MAP);
-    map.roomForNumber = 24;
+    map.roomForNumber = 44; // so that the half inside does not cut it
     this.map = map;
     if (domain.lower.length === 2) void api.json(`/tasks/${this.name}/coast`).then((lines) => map.setCoast(lines)).catch(() => {});
     /** @type {[number, number] | null} */
@@ -122,6 +122,7 @@ class JoinView {
         const { lower, upper } = form.tree.corners(cell);
         return { x0: lower[0], y0: lower[1] ?? 0, x1: upper[0], y1: upper[1] ?? 1 };
       });
+      if (end) map.roomForNumber = Infinity;
       map.setMarks([...regions, ...dot]); // numbered as in the table: by rounds
     }
     this.changed();
