@@ -22,6 +22,10 @@ from tests.helpers.forked import ForkedServer
 
 AGENTS = 300
 BROWSERS = 3
+DOT = """() => {
+  const canvas = document.querySelector(".map canvas:last-child");
+  return canvas.getContext("2d").getImageData(canvas.width / 2, canvas.height / 2, 1, 1).data[3] > 0;
+}"""  # whether something is drawn in the middle of the map, where the third browser was clicked
 NAMES = ("City <b>Council</b>", "State University")
 
 
@@ -83,6 +87,8 @@ def take_part(look: Look, number: int) -> None:
     page = look.page
     page.get_by_role("heading", name="4. Take part").wait_for()
     give_position(look, number)
+    if number == 2:
+        look.until(DOT)
     page.get_by_label("I have read").check()
     page.locator("button.start").click()
     page.locator(".end").wait_for()
