@@ -103,7 +103,7 @@ def field_of(words: str) -> str:
     >>> field_of("k must be an integer from 1 to 1048576; got 0"), field_of("no box is named 'atlantis'")
     ('k', 'bounds')
     """
-    for word in re.finditer(r"^\w+|\w+_\w+", words):  # the first word, or one that can only be the name of a field
+    for word in re.finditer(r"^\w+|(?<=`\$\.)\w+|\w+_\w+", words):  # the first word, or surely the name of a field
         name = _ALIASES.get(word[0], word[0])
         if name in Draft.__struct_fields__:
             return name

@@ -179,12 +179,11 @@ def size_of(header: bytes) -> int:
 
 
 def decode_form(body: bytes, kind: type[T]) -> T:
-    """A JSON body; a refusal names the field that it is about, if there is one."""
+    """A JSON body."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
-        field = re.search(r"at `\$\.(\w+)", str(error))
-        raise Problem("malformed", str(error), field=field[1] if field else "") from None
+        raise Problem("malformed", str(error)) from None
 
 
 def json_response(document: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
