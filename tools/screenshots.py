@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 AGENTS = 1000
-BAYS = {"San Francisco Bay": (0.36, 0.28, 0.46, 0.52), "Los Angeles": (0.56, 0.68, 0.68, 0.86)}  # shares of the map
+BAYS = {"San Francisco Bay": (0.36, 0.28, 0.46, 0.52), "Los Angeles": (0.51, 0.74, 0.58, 0.88)}  # shares of the map
 
 
 def create(server: Server, label: str = "") -> str:

@@ -17,6 +17,7 @@ import pytest
 from semilocal.cli.admin_client import AdminClient
 from semilocal.datasets import california_housing
 from semilocal.device.swarm.run import run_swarm
+from semilocal.geometry.box import Box
 from semilocal.geometry.places import named_box
 from semilocal.page.single import write_html
 from semilocal.protocol.policy import Policy
@@ -24,7 +25,7 @@ from semilocal.protocol.task import Task
 from semilocal.release import counts
 from semilocal.service.campaign import CampaignForm, ReleaseForm
 from semilocal.simulation.simulate import simulate
-from semilocal.testing import ADMIN_TOKEN, Server, running_server
+from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, running_server
 from tests.helpers.browser import DESKTOP, PHONE, Look, apart, colours_of, looking
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ def test_a_polygon_is_drawn_by_clicks_or_keys_and_answered_by_the_server(
         for right, down in [(0.4, 0.4), (0.5, 0.5), (0.4, 0.5), (0.5, 0.4), (0.4, 0.4)]:
             page.mouse.click(box["x"] + box["width"] * right, box["y"] + box["height"] * down)
         page.locator(".ask .error").wait_for()
+        assert "route" not in page.locator(".ask .error").inner_text(), "words for people, not for programs"
         look.errors.clear()  # the browser itself notes that the server refused
 
 
@@ -206,6 +208,33 @@ def test_regions_are_saved_as_geoparquet(browser: Browser, server: Server, finis
     assert len(frame) == sum(one["properties"]["kind"] == "region" for one in regions)
     assert frame.crs.to_epsg() == 4326 or frame.crs.to_string() == "OGC:CRS84"
     assert frame["crowd"].sum() == AGENTS
+
+
+def finish(server: Server, axes: int) -> str:
+    with AdminClient(server.url, ADMIN_TOKEN) as client:
+        box = Box((0.0,) * axes, (1.0,) * axes)
+        task = Task.build(box, epsilon=4.0, delta=0.4, k=1, max_trims=1, max_rounds=2, server_key=client.key())
+        name = client.create(CampaignForm(f"{axes} axes", task, (ReleaseForm("counts"),), "open", 12))
+    points = np.random.default_rng(1).random((12, axes))
+    result = asyncio.run(run_swarm(f"{server.url}/tasks/{name}", points, policy=ALLOW_ALL, show=False))
+    assert not result.failures
+    return name
+
+
+@pytest.mark.parametrize("axes", [1, 3])
+def test_one_dimension_has_no_polygons_and_three_have_no_form(browser: Browser, server: Server, axes: int) -> None:
+    task = apart(finish, server, axes).result()
+    with looking(browser, f"{server.url}/#/campaign/{task}") as look:
+        page = look.page
+        page.locator(".results").wait_for()
+        assert "Polygon" not in page.locator("main").inner_text()
+        assert page.locator(".ask form").count() == (axes == 1)
+        if axes == 1:
+            page.get_by_role("button", name="Count").click()
+            page.locator(".answers tbody tr").wait_for()
+            assert "exactly 12" in page.locator(".answers tbody tr").inner_text()
+        else:
+            assert f"POST /tasks/{task}/counts" in page.locator(".ask").inner_text()
 
 
 def is_one_question(request: Any) -> bool:
@@ -284,6 +313,12 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         page.locator('input[name="token"]').fill(ADMIN_TOKEN)
         page.keyboard.press("Enter")
         page.locator('input[name="name"]').fill("made in the browser")
+        page.locator('input[name="k"]').fill("2.5")
+        assert not page.locator('input[name="k"]').evaluate("input => input.checkValidity()")
+        page.locator('input[name="k"]').fill("50")
+        page.locator('select[name="trust"]').select_option("two-servers")
+        assert page.locator('input[name="resolution"]').input_value() == "", "k is not the narrowest cell"
+        page.locator('select[name="trust"]').select_option("nobody")
         page.locator('input[name="capacity"]').fill("3")
         page.locator('input[name="resolution"]').fill("2.5")
         page.locator('input[name="tokens"]').fill("4")
@@ -311,6 +346,11 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         page.get_by_role("button", name="Start").click()
         page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
         assert httpx2.get(f"{server.url}/tasks/{task}/state").json()["phase"] == "enrolling"
+        page.locator('input[name="count"]').fill("1")
+        page.get_by_role("button", name="Make").click()
+        assert "Make 1 one-time token, shown once?" in page.get_by_role("dialog").inner_text()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        page.locator('input[name="count"]').fill("10")
         page.get_by_role("button", name="Make").click()
         page.get_by_role("dialog").get_by_role("button", name="Make tokens").click()
         with page.expect_download() as download:

@@ -12,6 +12,7 @@ import pytest
 
 from semilocal.cli.admin_client import AdminClient
 from semilocal.geometry.places import named_box
+from semilocal.hierarchy.tables import from_labels
 from semilocal.protocol.task import Task
 from semilocal.service.campaign import CampaignForm, ReleaseForm
 from semilocal.testing import ADMIN_TOKEN, Server, running_server
@@ -97,7 +98,9 @@ def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
             assert page.locator(".facts details tr").count() > 3, "the regions that it may end in"
             allow(page)
             if number == 0:
+                page.locator(".facts details summary").click()
                 assert look.violations() == []
+                look.check()
             page.locator("button.start").click()
             page.get_by_text("Enrolled; waiting for the first round.").wait_for()
         looks[2].page.reload()  # the device goes on with what the browser kept
@@ -118,6 +121,7 @@ def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
             assert "You have a region." in told
             assert "What you spent: epsilon = 5 (delta = 0)" in told
             assert "The transcript's root is" in told
+            assert "waiting for the first round" not in look.page.locator("main").inner_text()
         rest.result()
         roots = {look.page.locator(".end").inner_text().split("root is ")[1][:64] for look in looks}
         assert len(roots) == 1
@@ -188,6 +192,30 @@ def test_taking_part_by_keyboard_alone(browser: Browser, server: Server) -> None
         keys.press("Space")
         press_until(look, "Tab", "button.start")
         keys.press("Enter")
+        page.get_by_text("Enrolled; waiting for the first round.").wait_for()
+
+
+def create_labels(server: Server) -> str:
+    tree = from_labels("district", [("Berlin", "Mitte"), ("Berlin", "Pankow"), ("Bonn", "Beuel")])
+    with AdminClient(server.url, ADMIN_TOKEN) as client:
+        task = Task.build(hierarchy=tree, epsilon=1.0, delta=1e-3, k=20, max_trims=2, server_key=client.key())
+        return client.create(CampaignForm("districts", task, (), "open", 20))
+
+
+def test_a_place_with_a_name_is_chosen_by_it(browser: Browser, server: Server) -> None:
+    task = apart(create_labels, server).result()
+    with looking(browser, f"{server.url}/join/{task}") as look:
+        page = look.page
+        page.get_by_role("heading", name="4. Take part").wait_for()
+        assert "of about 1 label;" in page.locator(".promise").inner_text()
+        page.get_by_label("district").select_option("Pankow")
+        page.locator("[role=status]", has_text="Your position: Pankow.").wait_for()
+        page.locator(".map canvas").last.click(position={"x": 30, "y": 200})
+        page.locator("[role=status]", has_text="Your position: Mitte.").wait_for()
+        assert page.get_by_label("district").evaluate("select => select.selectedOptions[0].label") == "Mitte"
+        assert look.violations() == []
+        page.get_by_label("I have read").check()
+        page.locator("button.start").click()
         page.get_by_text("Enrolled; waiting for the first round.").wait_for()
 
 

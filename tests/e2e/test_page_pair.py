@@ -22,6 +22,10 @@ from tests.helpers.forked import ForkedServer
 
 AGENTS = 300
 BROWSERS = 3
+DOT = """() => {
+  const canvas = document.querySelector(".map canvas:last-child");
+  return canvas.getContext("2d").getImageData(canvas.width / 2, canvas.height / 2, 1, 1).data[3] > 0;
+}"""  # whether something is drawn in the middle of the map, where the third browser was clicked
 NAMES = ("City <b>Council</b>", "State University")
 
 
@@ -84,6 +88,8 @@ def take_part(look: Look, number: int) -> None:
     page.get_by_role("heading", name="4. Take part").wait_for()
     assert "It leaves in two shares only" in page.locator("section[aria-labelledby=where]").inner_text()
     give_position(look, number)
+    if number == 2:
+        look.until(DOT)
     page.get_by_label("I have read").check()
     page.locator("button.start").click()
     page.locator(".end").wait_for()
@@ -117,6 +123,9 @@ def test_both_operators_confirm_and_watch_while_browsers_and_agents_upload_for_o
             look.page.locator(".title .phase.done").wait_for()
             look.page.locator(".results").wait_for()
             assert colours_of(look) > 3
+            under = look.page.locator(".under").inner_text()
+            assert "trimmed" not in under, "nobody is moved where two servers are trusted"
+            assert "round" not in under
         counts = httpx2.post(f"{leader}/tasks/{task}/counts", json={"boxes": [[[-124.5, 32.5], [-114.1, 42.1]]]}).json()
         assert page.locator(".promise > p").first.inner_text() == counts["privacy"]["sentence"]
         page.locator('.ask input[name="name"]').fill("everywhere")

@@ -27,6 +27,16 @@ AXE = (
     Path(__file__).parents[2] / ".tools" / "node_modules" / "axe-core" / "axe.min.js"
 )  # make .tools/node_modules fetches it
 DESKTOP, PHONE = (1280, 800), (390, 844)
+CUT = """() => [...document.querySelectorAll("th")].map((th) => {
+  const words = document.createTreeWalker(th, NodeFilter.SHOW_TEXT), cut = [];
+  while (words.nextNode()) for (const { index, 0: word } of words.currentNode.data.matchAll(/\\S+/g)) {
+    const range = document.createRange();
+    range.setStart(words.currentNode, index);
+    range.setEnd(words.currentNode, index + word.length);
+    if (new Set([...range.getClientRects()].map(({ top }) => top)).size > 1) cut.push(word);
+  }
+  return cut;
+}).flat()"""  # words of headings of tables that take two lines
 ASKED, PAUSE = 3000, 20  # times, and milliseconds between them
 
 
@@ -82,9 +92,12 @@ class Look:
         raise AssertionError(f"not true after {ASKED * PAUSE / 1000:g} s: {script}")
 
     def check(self) -> None:
-        """Refuse what must never happen: errors in the console, requests to others, a page wider than its window."""
+        """Refuse what must never happen: errors in the console, requests to others, words cut in two, a page wider
+        than its window.
+        """
         assert self.errors == []
         assert self.strangers == []
+        assert self.page.evaluate(CUT) == [], "a word of a heading is cut in two"
         wide = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"the page is {wide} pixels wider than its window"
 

@@ -13,7 +13,8 @@ import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js"
 import { policyOf } from "../../src/semilocal/page/static/device/policy.js";
 import { followSeals } from "../../src/semilocal/page/static/device/seals.js";
 import { sha256 } from "../../src/semilocal/page/static/device/sha256.js";
-import { Vault, memoryStore, reserve, settle, spend } from "../../src/semilocal/page/static/device/vault.js";
+import { reserve, settle, spend } from "../../src/semilocal/page/static/device/ledger.js";
+import { Vault, memoryStore } from "../../src/semilocal/page/static/device/vault.js";
 
 const { plays } = JSON.parse(readFileSync(new URL("../../spec/vectors/plays.json", import.meta.url), "utf8"));
 const PLAY = plays.find(({ name }) => name === "trim-binary-2d");
@@ -76,6 +77,7 @@ test("a device that was moved books what one that stayed in the same region book
     const { summary, vault } = await takePart(new Replay(), { person });
     const { epsilon } = vault.contents.ledger[PLAY.id];
     const of = booked.get(region) ?? booked.set(region, []).get(region);
+    assert.equal(summary.lines.some((line) => line.includes("was moved once:")), summary.moves === 1);
     of.push({ moved: summary.moves > 0, spent: epsilon.spent, told: summary.epsilon, trims: summary.trims });
   }
   const mixed = [...booked.values()].filter((of) => of.some(({ moved }) => moved) && of.some(({ moved }) => !moved));

@@ -4,18 +4,22 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { unhex } from "../../src/semilocal/page/static/device/bytes.js";
-import { pack } from "../../src/semilocal/page/static/device/msgpack.js";
+import { beforePairLines, placeWords } from "../../src/semilocal/page/static/device/before.js";
+import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
+import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
+import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
 import { readTask } from "../../src/semilocal/page/static/device/task.js";
 
 // The templates want a document when they are loaded; nothing is drawn here.
 Object.assign(globalThis, { document: { createTreeWalker: () => null, createComment: () => null } });
 const { JoinForm, fateOfPosition } = await import("../../src/semilocal/page/static/views/joinform.js");
 const { plays } = JSON.parse(readFileSync(new URL("../../spec/vectors/plays.json", import.meta.url), "utf8"));
+const { asked } = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
 const PLAY = plays.find(({ name }) => name === "trim-binary-2d");
 
-function form() {
-  const made = new JoinForm({ task: readTask(unhex(PLAY.bytes)), plan: readPlan(pack(["plan", unhex(PLAY.id), []])), pair: null }, { enrolment: "open" }, () => {});
+function form(play = PLAY) {
+  const made = new JoinForm({ task: readTask(unhex(play.bytes)), plan: readPlan(pack(["plan", unhex(play.id), []])), pair: null }, { enrolment: "open" }, () => {});
   Object.assign(made.limits, { max_epsilon: "1000", max_exposure: "1000", min_k: "1", max_delta: "0.5" });
   return made;
 }
@@ -40,4 +44,65 @@ test("a shortest side that is no length, or longer than the domain, is refused i
     assert.match(filled.reasons[0], words);
     assert.equal(filled.missing.includes("limits") || filled.missing.includes("position"), true);
   }
+});
+
+test("what is said about a position is about the one that stands there", () => {
+  const filled = form();
+  const [x, y] = filled.tree.box.upper;
+  filled.setPosition([2 * x + 1, y]);
+  assert.match(filled.where, /outside the domain/);
+  filled.texts = [String(x), String(y)];
+  assert.equal(filled.where, `Your position: ${x}, ${y}.`);
+  filled.texts = [String(x), String(2 * y + 1)];
+  assert.match(filled.where, /outside the domain of this campaign: /);
+  filled.tree.box.names.forEach((name, axis) => assert.ok(filled.where.includes(`${name} ${filled.tree.box.lower[axis]} to ${filled.tree.box.upper[axis]}`)));
+  filled.texts = [String(x), "north"];
+  assert.match(filled.where, /needs a number; got north/);
+  filled.texts = [String(x), ""];
+  assert.equal(filled.where, "");
+});
+
+test("a limit that is no number is named with what was typed", () => {
+  for (const text of ["", "much", "-1"]) {
+    const filled = form();
+    filled.limits.max_epsilon = text;
+    assert.equal(filled.reasons.length, 1);
+    assert.match(filled.reasons[0], new RegExp(`Largest loss of all .* needs a number of at least 0; got ${text || "nothing"}`));
+    assert.doesNotMatch(filled.reasons[0], /NaN/);
+  }
+  assert.match(Object.assign(form(), { minSide: "far" }).reasons[0], /lengths of at least 0; got far/);
+});
+
+test("a place that has a name is chosen by it, and its size is told in labels", () => {
+  const filled = form(plays.find(({ name }) => name === "each-labels"));
+  assert.deepEqual(form().leaves, []);
+  const { leaves, tree } = filled;
+  assert.ok(leaves.length > 1);
+  filled.setPosition(tree.middle(1n));
+  assert.equal(filled.where, `Your position: ${leaves[1]}.`);
+  assert.equal(filled.leaf, 1);
+  const [whole, ...parts] = filled.regions;
+  assert.equal(whole.size, `${leaves.length} labels`);
+  assert.equal(parts[parts.length - 1].size, "1 label");
+});
+
+test("with two servers a refusal has its unit and no token, and a bucket limits what is promised", () => {
+  const fields = unpack(unhex(asked[0].pair));
+  fields.delete("value");
+  fields.set("bucket_depth", 2n).get("pooled").get("hierarchy").get("box").set("names", ["longitude", "latitude"]);
+  const pair = readPairTask(pack(fields));
+  const filled = new JoinForm({ task: null, plan: null, pair }, { enrolment: "open" }, () => {});
+  assert.match(filled.reasons[0], /the owner does not allow that$/);
+  Object.assign(filled, { allowBucket: true, minSide: "500" });
+  assert.match(filled.reasons[0], /the position to [\d.]+ x [\d.]+ km, .* nothing below 500 km$/);
+  const names = "inside the bucket that the upload names (nothing is promised between buckets), against everybody";
+  assert.ok(beforePairLines(pair).some((line) => line.startsWith("Protected: where you are inside your bucket. epsilon = 1 (delta = 0)") && line.includes(names)));
+});
+
+test("the two ends of a small region differ in words", () => {
+  const tree = treeOf({ kind: "binary", box: { lower: [-124.5, 32.5], upper: [-114.1, 42.1], names: ["longitude", "latitude"] }, max_depth: 32 });
+  const code = tree.codeOf([-116, 41.5]);
+  assert.equal(placeWords(tree, tree.ancestor(code, 0)), "longitude -124.5 to -114.1, latitude 32.5 to 42.1");
+  assert.equal(placeWords(tree, tree.ancestor(code, 8)), "longitude -116.05 to -115.4, latitude 41.5 to 42.1");
+  for (let depth = 0; depth <= 32; depth++) assert.doesNotMatch(placeWords(tree, tree.ancestor(code, depth)), /(\S+) to \1(,|$)/);
 });

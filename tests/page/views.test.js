@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { boxOf, csvOf, geojsonOf, questionOf } from "../../src/semilocal/page/static/views/answers.js";
-import { count, digits, duration, interval, people } from "../../src/semilocal/page/static/views/format.js";
+import { count, digits, duration, interval, people, sure } from "../../src/semilocal/page/static/views/format.js";
 
 const domain = { lower: [0, 0], upper: [1, 1], names: ["x", "y"], geographic: false, unit: "unit area" };
 const answer = { name: 'a "b", c', area: { x0: 0, y0: 0.25, x1: 0.5, y1: 1 }, value: 12.5, stderr: 2, low: 8, high: 17, means: [] };
@@ -11,7 +11,12 @@ test("numbers and times are words a person reads", () => {
   assert.deepEqual([people(1), people(2)], ["1 participant", "2 participants"]);
   assert.deepEqual([duration(59.6), duration(61), duration(3700), duration(90000), duration(-3)], ["1 min 0 s", "1 min 1 s", "1 h 1 min", "1 d 1 h", "0 s"]);
   assert.deepEqual([digits(0.01234), digits(12345.6), digits(NaN)], ["0.0123", "12,346", "not known"]);
-  assert.deepEqual([interval(3, 3.2), interval(3, 9)], ["exactly 3", "3 to 9"]);
+});
+
+test("only an interval without width is called exact", () => {
+  assert.deepEqual([interval(3, 3), interval(299.9999999, 300.0000001), interval(3, 9)], ["exactly 3", "exactly 300", "3 to 9"]);
+  assert.deepEqual([interval(0, 0.4), interval(2.6, 3.2)], ["about 0", "about 3"]);
+  assert.deepEqual([sure(61, 61), sure(0, 0.4), sure(3, 9)], ["exactly 61", "about 0, 95 %", "3 to 9, 95 %"]);
 });
 
 test("a table of answers survives names with commas and quotes", () => {

@@ -5,6 +5,7 @@ Knows numbers and words. Neither the secret nor the position is in it.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import msgspec
@@ -98,7 +99,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             return label
         lower, upper = self.task.hierarchy.boxes(cell)[0]
         names = self.task.box.names
-        return " × ".join(f"{name} [{a:.6g}, {b:.6g}]" for name, a, b in zip(names, lower, upper, strict=True))
+        return " × ".join(f"{name} {_ends(a, b)}" for name, a, b in zip(names, lower, upper, strict=True))
 
     def text(self) -> str:
         """All of it, in plain words."""
@@ -132,6 +133,18 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
                 "same one."
             )
         return "\n".join(lines)
+
+
+def _ends(low: float, high: float) -> str:
+    """An interval with as many digits as tell its ends apart.
+
+    Examples
+    --------
+    >>> _ends(-124.5, -114.1), _ends(-116.000048828125, -115.999969482422)
+    ('[-124.5, -114.1]', '[-116.0000488, -115.9999695]')
+    """
+    digits = max(0, math.ceil(2 - math.log10(high - low)))  # hundredths of the side
+    return f"[{round(low, digits):.15g}, {round(high, digits):.15g}]"
 
 
 def crowd_words(task: Task, smallest: int | None) -> str:

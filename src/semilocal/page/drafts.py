@@ -30,6 +30,7 @@ _OPERATORS = (
     Operator("helper", "https://helper.invalid", bytes([2]) * 32, bytes([3]) * 32),
 )
 _ALIASES = {"min_side": "resolution", "upload_seconds": "enrolment_seconds", "axis": "bounds"}
+_PHRASES = {r"\bepsilon of one value\b": "own_epsilon", r"\ba value's name\b": "own", r"\b(box|bounds)\b": "bounds"}
 
 
 class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,11 +103,11 @@ def field_of(words: str) -> str:
     >>> field_of("k must be an integer from 1 to 1048576; got 0"), field_of("no box is named 'atlantis'")
     ('k', 'bounds')
     """
-    first = re.match(r"\w*", words)
-    name = "" if first is None else _ALIASES.get(first[0], first[0])
-    if name in Draft.__struct_fields__:
-        return name
-    return "bounds" if re.search(r"\b(box|bounds)\b", words) else ""
+    for word in re.finditer(r"^\w+|(?<=`\$\.)\w+|\w+_\w+", words):  # the first word, or surely the name of a field
+        name = _ALIASES.get(word[0], word[0])
+        if name in Draft.__struct_fields__:
+            return name
+    return next((name for phrase, name in _PHRASES.items() if re.search(phrase, words)), "")
 
 
 def _campaign(asked: Draft, server_key: bytes) -> dict[str, Any]:

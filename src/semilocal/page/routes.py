@@ -216,7 +216,11 @@ async def events(service: Service, look: Look) -> AsyncIterator[bytes]:
 async def make_draft(context: Context, request: Request) -> Response:
     """The form and the promise of a campaign that is not created yet."""
     service = context.service
-    asked = decode_form(await read_request(request, DRAFT_BYTES), Draft)
+    body = await read_request(request, DRAFT_BYTES)
+    try:
+        asked = decode_form(body, Draft)
+    except Problem as problem:
+        raise Problem(problem.token, problem.detail, field=field_of(problem.detail)) from None
     if asked.trust == "two-servers" and (service.pairs is None or service.pairs.settings.role != "leader"):
         raise Problem("wrong-role", "a pair is created on its leader: this server has no --role leader", field="trust")
     key = await service.read(registered_key, service.store)

@@ -213,7 +213,7 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
     def loss_words(self) -> str:
         """What one upload costs, with its adjacency and delta."""
         words = f"epsilon = {self.epsilon:g} (delta = 0) between {self.promise().between}"
-        return f"{words}; nothing is promised between buckets" if self.bucket_depth else words
+        return f"{words} (nothing is promised between buckets)" if self.bucket_depth else words
 
     def promise(self, rungs: Sequence[Rung] = ()) -> Guarantee:
         """The promise as a value, with the loss by distance of a finished run if there is one."""

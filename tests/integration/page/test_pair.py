@@ -49,6 +49,7 @@ async def fill_in(pair: Pair) -> None:
         for changes, field in (
             ({"bucket_depth": 3}, "bucket_depth"), ({"peer_key": "?"}, "peer_key"), ({"resolution": 9}, "resolution"),
             ({"epsilon": 0}, "epsilon"), ({"capacity": 0}, "capacity"),
+            ({"own": "fare", "own_low": 0, "own_high": 80}, "bucket_depth"),
         ):  # fmt: skip
             refused = (await client.post("/drafts", json=asked | changes, headers=ADMIN)).json()
             assert refused["field"] == field, refused

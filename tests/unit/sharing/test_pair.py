@@ -87,6 +87,7 @@ def test_the_statement_begins_with_what_both_operators_together_can_do() -> None
     assert "delta = 0" in text
     assert "between buckets" not in text
     assert "nothing is promised between buckets" in pair_task(bucket_depth=2).statement()
+    assert pair_task(bucket_depth=2).loss_words.endswith("that they named (nothing is promised between buckets)")
 
 
 def test_bucket_and_path_join_to_the_cell() -> None:

@@ -14,7 +14,7 @@ import { followSeals } from "#device/seals.js";
 import { sha256 } from "#device/sha256.js";
 import { summarise } from "#device/summary.js";
 import { epsilonOfTask, readTask } from "#device/task.js";
-import { exactSum, leftOn, reserve, settle, spend, without } from "#device/vault.js";
+import { exactSum, leftOn, reserve, settle, spend, without } from "#device/ledger.js";
 import { readPlan } from "#device/plan.js";
 
 /** @typedef {import("#device/channel.js").Channel} Channel */

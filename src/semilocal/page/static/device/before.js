@@ -20,11 +20,18 @@ export function placeWords(tree, cell) {
   const label = "nameOf" in tree ? tree.nameOf(cell) : "";
   if (label) return label;
   const { lower, upper } = tree.corners(cell);
-  return tree.box.names.map((name, axis) => `${name} ${short(lower[axis])} to ${short(upper[axis])}`).join(", ");
+  return tree.box.names.map((name, axis) => {
+    const digits = Math.min(20, Math.max(0, Math.ceil(2 - Math.log10(upper[axis] - lower[axis])))); // hundredths of the side
+    const [from, to] = [lower[axis], upper[axis]].map((end) => Number(end.toFixed(digits)));
+    return `${name} ${from} to ${to}`;
+  }).join(", ");
 }
 
-/** Lengths of sides in words. @param {Task["tree"]} tree @param {number[]} sides */
-const sidesWords = (tree, sides) => sides.map((side) => Number(side.toPrecision(2))).join(" x ") + (tree.isGeographic ? " km" : "");
+/** Lengths of sides in words; a label has one unit. @param {Task["tree"]} tree @param {number[]} sides */
+function sidesWords(tree, sides) {
+  if (tree.leafNames.length) return `${sides[0]} ${sides[0] === 1 ? "label" : "labels"}`;
+  return sides.map((side) => Number(side.toPrecision(2))).join(" x ") + (tree.isGeographic ? " km" : "");
+}
 
 /** A release that asks, with its loss. @param {Plan} plan @param {number} index */
 function releaseLine(plan, index) {
@@ -75,7 +82,7 @@ export function ladder(task, position) {
 /** What will be known to whom with two servers, before anything is sent. @param {PairTask} pair */
 export function beforePairLines(pair) {
   const [smallest, bucket] = [pair.tree.maxDepth, pair.bucket_depth].map((depth) => sidesWords(pair.tree, pair.tree.smallestSides(depth)));
-  const hidden = [...(pair.maps || !ownOfPair(pair) ? ["where you are"] : []), ...(ownOfPair(pair) ? ["your own value"] : [])];
+  const hidden = [...(pair.maps || !ownOfPair(pair) ? [`where you are${pair.bucket_depth ? " inside your bucket" : ""}`] : []), ...(ownOfPair(pair) ? ["your own value"] : [])];
   return [
     EXPERIMENTAL,
     `${collusionWords(pair)}${pair.maps ? ` The smallest cell is about ${smallest}.` : ""}`,

@@ -30,6 +30,11 @@ export class Hierarchy {
     return this.isGeographic ? this.box.names.findIndex((name) => LATITUDE.includes(name.toLowerCase())) : -1;
   }
 
+  /** What the deepest cells are called, in their order; empty if they have no names. @returns {string[]} */
+  get leafNames() {
+    return [];
+  }
+
   /** Whether a position has one number per axis, inside the domain. @param {number[]} point */
   holds(point) {
     return point.length === this.axes && point.every((x, axis) => this.box.lower[axis] <= x && x <= this.box.upper[axis]);

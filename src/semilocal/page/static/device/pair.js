@@ -110,7 +110,7 @@ export function otherOrigin({ leader, helper }, server) {
 /** What one upload costs, with its adjacency and delta. @param {PairTask} pair */
 export function lossWords(pair) {
   const between = pair.bucket_depth
-    ? "any two positions of one person inside the bucket that the upload names; nothing is promised between buckets"
+    ? "any two positions of one person inside the bucket that the upload names (nothing is promised between buckets)"
     : `any two positions of one person anywhere in the domain${withValues(ownOfPair(pair))}`;
   return `epsilon = ${pair.epsilon} (delta = 0) between ${between}`;
 }
@@ -127,7 +127,8 @@ export function checkPair(pair, policy, allowBucket) {
   check([0, 1, pair.tree.axes].includes(least.length), `min_side has one number, or one per axis; got ${least}`);
   const found = pair.tree.smallestSides(pair.tree.maxDepth);
   if (pair.maps && least.length && !found.every((side, axis) => side >= (least[axis] ?? least[0]) * (1 - 1e-9))) {
+    const unit = pair.tree.isGeographic ? " km" : "";
     const words = found.map((side) => side.toPrecision(3)).join(" x ");
-    throw new ServerViolation("small-cell", `the upload holds the position to ${words}, which both operators together could read; the owner allows nothing below ${least.join(" x ")}`);
+    throw new ServerViolation("small-cell", `the upload holds the position to ${words}${unit}, which both operators together could read; the owner allows nothing below ${least.join(" x ")}${unit}`);
   }
 }

@@ -78,7 +78,7 @@ function afterLines(found, entry) {
   const more = withValues(ownOf(plan));
   const moved = found.trims ? `; at most ${short(found.epsilon)} (delta = 0) for ${MOVED}${more}` : "";
   lines.push(`What you spent: epsilon = ${short(inside)} (delta = 0) between ${INSIDE}${more}${moved}, if the server followed the protocol.`);
-  if (found.moves) lines.push(`Your device was moved ${found.moves} times: you are not in this region. Only this device knows.`);
+  if (found.moves) lines.push(`Your device was moved ${found.moves === 1 ? "once" : `${found.moves} times`}: you are not in this region. Only this device knows.`);
   const values = entry.released.answered.map(({ index }) => releaseWords(plan.releases[index]));
   lines.push(`What was revealed: this region, its crowd, and in which rounds you answered; these are unprotected by design.${values.length ? ` Through noise: ${values.join("; ")}.` : ""}`);
   lines.push(`Your exposure: if the server lied about everyone else, your crowd may be made up; the loss is at most epsilon = ${short(found.exposure)} (delta = 0) between two positions inside this cell, and for a moved position over those inside: ${found.rounds} ${found.rounds === 1 ? "round" : "rounds"} answered.`);

@@ -130,6 +130,11 @@ export class Table extends Hierarchy {
     return [Math.min(...row.slice(0, -1).map((first, i) => this.edges[row[i + 1]] - this.edges[first]))];
   }
 
+  /** @override @returns {string[]} */
+  get leafNames() {
+    return this.labels[this.maxDepth] ?? [];
+  }
+
   /** What a cell is called; empty without labels. @param {bigint} cell */
   nameOf(cell) {
     const [depth, index] = this.place(cell);

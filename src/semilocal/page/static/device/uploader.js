@@ -10,7 +10,7 @@ import { pinned } from "#device/pinned.js";
 import { sha256 } from "#device/sha256.js";
 import { summarise } from "#device/summary.js";
 import { isGoodReceipt, makeUpload, packUpload, readReceipt, readUpload, shareOf } from "#device/upload.js";
-import { reserve, settle, spend } from "#device/vault.js";
+import { reserve, settle, spend } from "#device/ledger.js";
 
 /** @typedef {import("#device/channel.js").Channel} Channel */
 /** @typedef {import("#device/pair.js").PairTask} PairTask */

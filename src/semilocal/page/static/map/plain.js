@@ -388,10 +388,15 @@ export class PlainMap {
   outline(context, area, colour, name) {
     const { x0, y0, x1, y1 } = area;
     const line = new Path2D();
-    for (const [x, y] of area.ring ?? [[x0, y0], [x1, y0], [x1, y1], [x0, y1]]) line.lineTo(...cameras.toScreen(this.camera, x, y));
+    const [left, top] = cameras.toScreen(this.camera, x0, y1);
+    if (x0 === x1 && y0 === y1) {
+      for (const radius of [1, 3]) { // a point is a dot
+        line.moveTo(left + radius, top);
+        line.arc(left, top, radius, 0, 2 * Math.PI);
+      }
+    } else for (const [x, y] of area.ring ?? [[x0, y0], [x1, y0], [x1, y1], [x0, y1]]) line.lineTo(...cameras.toScreen(this.camera, x, y));
     line.closePath();
     this.stroke(context, line, colour);
-    const [left, top] = cameras.toScreen(this.camera, x0, y1);
     if (!name) return;
     context.font = "600 12px system-ui, sans-serif";
     context.textAlign = "left";

@@ -3,7 +3,7 @@
 
 import { html } from "#vendor/lit-html.js";
 import * as api from "#views/api.js";
-import { count } from "#views/format.js";
+import { people } from "#views/format.js";
 import { isOver } from "#views/pair.js";
 import { save } from "#views/save.js";
 
@@ -99,7 +99,7 @@ export class Admin {
   async #makeTokens(event) {
     event.preventDefault();
     const number = Number(new FormData(/** @type {HTMLFormElement} */ (event.target)).get("count"));
-    if (!(await confirmed(`Make ${number} one-time tokens? They are shown once.`, "Make tokens"))) return;
+    if (!(await confirmed(`Make ${people(number, "one-time token")}, shown once?`, "Make tokens"))) return;
     try {
       this.tokens = (await api.json(`/tasks/${this.task}/tokens`, { method: "POST", admin: true, body: { count: number } })).tokens;
       this.error = "";
@@ -127,7 +127,7 @@ export class Admin {
         </p>
         ${enrolling && enrolment === "tokens" ? html`<form @submit=${(/** @type {Event} */ event) => void this.#makeTokens(event)}>
           <label>tokens <input name="count" type="number" min="1" max="10000" value="10" required /></label><button>Make</button></form>` : ""}
-        ${this.tokens.length ? html`<p class="buttons"><span>${count(this.tokens.length)} tokens, shown once.</span>
+        ${this.tokens.length ? html`<p class="buttons"><span>${people(this.tokens.length, "token")}, shown once.</span>
           <button @click=${() => save("tokens.txt", `${this.tokens.join("\n")}\n`)}>Save</button>
           <button class="plain" @click=${() => { this.tokens = []; this.changed(); }}>Done</button></p>` : ""}`}
     </section>`;

@@ -40,7 +40,8 @@ export class Ask {
       this.promise = answer.privacy.sentence;
       this.error = "";
     } catch (error) {
-      this.error = /** @type {Error} */ (error).message;
+      const { message, detail } = /** @type {import("#views/api.js").Refusal} */ (error);
+      this.error = detail ?? message;
     }
     this.milliseconds = performance.now() - began;
     this.changed();
@@ -78,6 +79,7 @@ export class Ask {
   /** @param {boolean} ready whether the campaign has regions @param {boolean} first whether to show it at the top */
   card(ready, first) {
     const { domain, answers } = this;
+    const flat = domain.lower.length === 1;
     const places = Object.keys(domain.places ?? {});
     const words = domain.geographic ? ["west", "south", "east", "north"] : [
       `${domain.names[0]} from`, `${domain.names[1] ?? ""} from`, `${domain.names[0]} to`, `${domain.names[1] ?? ""} to`];
@@ -86,8 +88,8 @@ export class Ask {
       ["y1", words[3], domain.upper[1]]]).filter(([name]) => domain.lower.length > 1 || name.startsWith("x"));
     return html`<section class=${`card ask ${first ? "first" : ""}`} aria-labelledby="ask-title">
       <h2 id="ask-title">Ask the map</h2>
-      ${ready ? html`
-        <p class="quiet">Choose “Ask” above the map and drag a rectangle, or “Polygon” and set its corners, or type a rectangle:</p>
+      ${domain.lower.length > 2 ? html`<p class="quiet">This page asks about one or two dimensions. The server takes boxes of ${domain.lower.length}: <code>POST /tasks/${this.task}/counts</code>.</p>` : ready ? html`
+        <p class="quiet">Choose “Ask” above the map and drag ${flat ? "over a part, or type its ends:" : "a rectangle, or “Polygon” and set its corners, or type a rectangle:"}</p>
         ${places.length ? html`<label class="pick">or pick a place <select @change=${(/** @type {Event} */ event) => this.#pick(/** @type {HTMLSelectElement} */ (event.target))}>
           <option value="">choose…</option>${places.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>` : ""}
         <form @submit=${(/** @type {Event} */ event) => this.submit(event)}>

@@ -159,7 +159,7 @@ export class CampaignView {
       </header>
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       <div class="columns">
-        <div class="picture">${this.panel ? this.panel.render(this.#ready) : html`<p class="card">${about.domain.lower.length} dimensions have no map; the numbers are on the right.</p>`}</div>
+        <div class="picture">${this.panel ? this.panel.render(this.#ready, !this.#pair) : html`<p class="card">${about.domain.lower.length} dimensions have no map; the numbers are on the right.</p>`}</div>
         <div class="facts">
           ${!state ? "" : this.#pair ? pairStatus(/** @type {any} */ (state), Date.now() / 1000 + this.offset) : this.#status(state)}
           ${this.#pair ? operatorsCard(about) : ""}

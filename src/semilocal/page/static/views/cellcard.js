@@ -2,7 +2,7 @@
 
 import { html } from "#vendor/lit-html.js";
 import { OPEN, TRIMMED } from "#map/cells.js";
-import { corners, count, digits, interval } from "#views/format.js";
+import { corners, count, digits, sure } from "#views/format.js";
 
 /**
  * @param {import("#map/view.js").MapView} map @param {import("#map/camera.js").Domain} domain
@@ -21,13 +21,13 @@ export function cellCard(map, domain) {
     <h2>${kind}${label ? html`: ${label}` : ""}</h2>
     <dl>
       ${known ? html`<dt>${exact ? "published here" : "estimated here"}</dt>
-        <dd><strong>${count(crowd)}</strong> ${exact ? html`<small>exact, public by design</small>` : html`<small>${interval(low, high)}, 95 %</small>`}</dd>` : ""}
-      ${inside ? html`<dt>really inside</dt><dd><strong>${count(inside.value)}</strong> <small>${interval(...inside.interval)}, 95 %</small></dd>` : ""}
+        <dd><strong>${count(crowd)}</strong> ${exact ? html`<small>exact, public by design</small>` : html`<small>${sure(low, high)}</small>`}</dd>` : ""}
+      ${inside ? html`<dt>really inside</dt><dd><strong>${count(inside.value)}</strong> <small>${sure(...inside.interval)}</small></dd>` : ""}
       ${known && state !== TRIMMED ? html`<dt>density</dt><dd>${digits(crowd / area)} per ${domain.unit}</dd>` : ""}
       <dt>area</dt><dd>${digits(area)}${domain.geographic ? " km²" : ""}</dd>
       <dt>${frame.rings(row) ? "box around it" : domain.geographic ? "where" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
       <dt>splits</dt><dd>${depth}</dd>
     </dl>
-    <p class="reason">${state === OPEN ? (known ? "Open: the next round asks about its parts." : "Round 1 asks about the whole domain.") : frame.text(row, "reason")}</p>
+    <p class="reason">${state === OPEN ? (known ? "Open: the next round asks about its parts." : "The whole domain: nothing is known about its parts yet.") : frame.text(row, "reason")}</p>
   </section>`;
 }

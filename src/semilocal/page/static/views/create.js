@@ -4,13 +4,13 @@
 import { html } from "#vendor/lit-html.js";
 import * as api from "#views/api.js";
 import { confirmed, tokenForm } from "#views/admin.js";
-import { count } from "#views/format.js";
+import { people } from "#views/format.js";
 import { promiseCard } from "#views/promise.js";
 import { save } from "#views/save.js";
 
 /**
  * @typedef {"nobody" | "two-servers"} Trust
- * @typedef {{name: string, words: string, kind?: "text" | "number", value?: string, help: string, only?: Trust, free?: boolean}} Field
+ * @typedef {{name: string, words: string, kind?: "text" | "number", value?: string, help: string, only?: Trust, free?: boolean, whole?: boolean}} Field
  */
 
 /** @type {Field[]} */
@@ -18,18 +18,18 @@ const FIELDS = [
   { name: "name", words: "name", kind: "text", help: "for people" },
   { name: "bounds", words: "public domain", kind: "text", value: "california", help: "a place such as california, or x0,y0,x1,y1" },
   { name: "epsilon", words: "epsilon", value: "1", help: "smaller protects more; of one report, or of the whole upload to two servers" },
-  { name: "k", words: "k, the crowd", value: "50", help: "participants published in a region", only: "nobody" },
+  { name: "k", words: "k, the crowd", value: "50", help: "participants published in a region", only: "nobody", whole: true },
   { name: "delta", words: "delta of the crowd", value: "1e-6", help: "chance per participant that the crowd is smaller", only: "nobody" },
   { name: "resolution", words: "shortest side of a region (min_side)", help: "no region gets narrower: km on a map; empty for 0.01 km", free: true, only: "nobody" },
   { name: "resolution", words: "narrowest cell", help: "no cell gets narrower: km on a map; empty for the finest", free: true, only: "two-servers" },
-  { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "everybody learns the bucket of every upload, and the promise holds inside it only; 0 for none", only: "two-servers" },
+  { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "everybody learns the bucket of every upload, and the promise holds inside it only; 0 for none", only: "two-servers", whole: true },
   { name: "peer_key", words: "the helper's signing key", kind: "text", help: "64 hex digits, as its operator told you in person", only: "two-servers" },
-  { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when this many have joined; may be empty", free: true },
+  { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when this many have joined; may be empty", free: true, whole: true },
   { name: "own", words: "people's own value", kind: "text", help: "a number whose mean is asked for beside the place, such as fare; may be empty", free: true },
   { name: "own_low", words: "its smallest", help: "public: from what the value means, not from the data", free: true },
   { name: "own_high", words: "its largest", help: "public, too", free: true },
   { name: "own_epsilon", words: "epsilon of the value", help: "on top of epsilon", free: true, only: "nobody" },
-  { name: "window", words: "seconds of a round", value: "3600", help: "late reports do not count", only: "nobody" },
+  { name: "window", words: "seconds of a round", value: "3600", help: "late reports do not count", only: "nobody", whole: true },
 ];
 const MOST_TOKENS = 10_000;
 
@@ -117,10 +117,10 @@ export class CreateView {
   }
 
   /** @param {Field} field */
-  #input({ name, words, kind = "number", value = "", help, free = false }) {
+  #input({ name, words, kind = "number", value = "", help, free = false, whole = false }) {
     const wrong = this.field === name;
     return html`<label>${words}
-      <input name=${name} type=${kind} step="any" value=${value} ?required=${!free} autocomplete="off" aria-invalid=${wrong}
+      <input name=${name} type=${kind} step=${whole ? 1 : "any"} value=${value} ?required=${!free} autocomplete="off" aria-invalid=${wrong}
         aria-describedby=${`help-${name}${wrong ? ` error-${name}` : ""}`} />
       <small id=${`help-${name}`}>${help}</small>${this.#refusal(name)}</label>`;
   }
@@ -130,7 +130,7 @@ export class CreateView {
       <label class="wide">whom participants trust <select name="trust" aria-invalid=${this.field === "trust"}>
         <option value="nobody">nobody: rounds on this server</option><option value="two-servers">two servers whose operators do not collude (experimental)</option></select>
         ${this.#refusal("trust")}</label>
-      ${this.#fields.map((field) => this.#input(field))}
+      ${FIELDS.map((field) => (this.#fields.includes(field) ? this.#input(field) : "")) /* each in its own place: what was typed stays with its field */}
       <label>who may enrol <select name="enrolment"><option value="tokens">holders of a token</option><option value="open">anybody (tests only)</option></select></label>
       ${this.enrolment === "tokens" && this.trust === "nobody" ? html`<label>tokens to make now
         <input name="tokens" type="number" min="0" max=${MOST_TOKENS} value="0" aria-describedby="help-tokens" />
@@ -142,7 +142,7 @@ export class CreateView {
   /** @param {{task: string, tokens: string[]}} made */
   #done({ task, tokens }) {
     return html`<section class="card"><h2>It is created</h2>
-      <p>${count(tokens.length)} tokens, shown once: save them before you go on.</p>
+      <p>${people(tokens.length, "token")}, shown once: save before you go on.</p>
       <p class="buttons"><button @click=${() => save("tokens.txt", `${tokens.join("\n")}\n`)}>Save the tokens</button>
         <a class="button" href=${`#/campaign/${task}`}>Open the campaign</a></p></section>`;
   }

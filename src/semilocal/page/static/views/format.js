@@ -9,7 +9,7 @@ export function count(value) {
   return value === null || value === undefined || Number.isNaN(value) ? "not known" : whole.format(value);
 }
 
-/** A number of people with its word. @param {number} value @param {string} [word] */
+/** A number with its word. @param {number} value @param {string} [word] */
 export function people(value, word = "participant") {
   return `${count(value)} ${word}${Math.round(value) === 1 ? "" : "s"}`;
 }
@@ -37,8 +37,17 @@ export function percent(part, all) {
 }
 
 /** @param {number} low @param {number} high */
+const isExact = (low, high) => high - low < 1e-6;
+
+/** @param {number} low @param {number} high */
 export function interval(low, high) {
-  return Math.round(low) === Math.round(high) ? `exactly ${count(low)}` : `${count(low)} to ${count(high)}`;
+  if (isExact(low, high)) return `exactly ${count(low)}`;
+  return Math.round(low) === Math.round(high) ? `about ${count(low)}` : `${count(low)} to ${count(high)}`;
+}
+
+/** An interval, and how sure it is: what is exact is certain. @param {number} low @param {number} high */
+export function sure(low, high) {
+  return isExact(low, high) ? interval(low, high) : `${interval(low, high)}, 95 %`;
 }
 
 /** A rectangle in words. @param {import("#map/camera.js").Rect} rect @param {import("#map/camera.js").Domain} domain */

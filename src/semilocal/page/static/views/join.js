@@ -84,13 +84,14 @@ class JoinView {
     } else if (entry || uploads[this.name]?.receipt.length) {
       const { summarise } = await import("#device/summary.js");
       this.end = summarise(/** @type {Vault} */ (this.vault).contents, this.name);
+      this.edited();
     }
   }
 
   openMap() {
     const { domain } = this.about;
     const map = new PlainMap(domain, this.theme(), MAP);
-    map.roomForNumber = 24;
+    map.roomForNumber = 44; // so that the half inside does not cut it
     this.map = map;
     if (domain.lower.length === 2) void api.json(`/tasks/${this.name}/coast`).then((lines) => map.setCoast(lines)).catch(() => {});
     /** @type {[number, number] | null} */
@@ -110,15 +111,18 @@ class JoinView {
     this.form.setPosition(toWorld(this.map.camera, left, top).slice(0, this.form.tree.axes));
   }
 
+  /** Draw the position and the regions that it may end in; at the end the one that it is published in. */
   edited() {
-    const { form, map } = this;
+    const { form, map, end } = this;
     if (form && map) {
       const [x, y = 0.5] = form.position ?? [];
-      const dot = form.position ? [{ x0: x, y0: y, x1: x, y1: y }] : [];
-      const regions = form.regions.slice(1).map(({ cell }) => {
+      const dot = form.position && !end ? [{ x0: x, y0: y, x1: x, y1: y }] : [];
+      const cells = end ? [end.region].filter((cell) => cell !== null) : form.regions.slice(1).map(({ cell }) => cell);
+      const regions = cells.map((cell) => {
         const { lower, upper } = form.tree.corners(cell);
         return { x0: lower[0], y0: lower[1] ?? 0, x1: upper[0], y1: upper[1] ?? 1 };
       });
+      if (end) map.roomForNumber = Infinity;
       map.setMarks([...regions, ...dot]); // numbered as in the table: by rounds
     }
     this.changed();
@@ -152,6 +156,7 @@ class JoinView {
       const policy = pinned ?? /** @type {JoinForm} */ (this.form).policy;
       if (!pinned) await vault.save({ caps: { ...vault.contents.caps, epsilon: policy.max_epsilon } });
       this.end = await (await this.device(position, policy, value)).run();
+      this.edited();
     } finally {
       this.running = false;
     }
@@ -182,7 +187,7 @@ class JoinView {
           : this.running ? html`<section class="card running" aria-labelledby="runs"><h2 id="runs">Taking part</h2>
             <p>Keep this page open until the campaign ends. If you close it, come back in time: the device goes on with the same answers.</p></section>`
           : form && this.vault ? form.render(() => void this.attempt(() => this.run(form.position ?? [], undefined, form.value))) : ""}
-        <section class="card" aria-live="polite" ?hidden=${!this.log.length}>${this.log.map((line) => html`<p>${line}</p>`)}</section>
+        <section class="card" aria-live="polite" ?hidden=${!this.log.length || this.end !== null}>${this.log.map((line) => html`<p>${line}</p>`)}</section>
         <p class="quiet"><a href=${`/tasks/${this.name}/statement`}>The whole promise</a> · <a href=${`/#/campaign/${this.name}`}>The campaign</a></p>
       </div></div></main>`;
   }

@@ -2,6 +2,7 @@
 // device's words. Sends nothing.
 
 import { html } from "#vendor/lit-html.js";
+import { ServerViolation } from "#device/errors.js";
 import { checkPair, ownOfPair } from "#device/pair.js";
 import { ownOf, ownWords } from "#device/plan.js";
 import { checkTask, policyOf, refusals } from "#device/policy.js";
@@ -11,10 +12,14 @@ import { beforeLines, beforePairLines, ladder } from "#device/before.js";
 
 const LIMITS = [
   { name: "max_epsilon", label: "Largest loss of all your campaigns here, if you were moved (epsilon, delta 0)", start: 10 },
-  { name: "max_exposure", label: "Largest exposure to a lying server (epsilon)", start: 50 },
+  { name: "max_exposure", label: "Largest exposure to a lying server (epsilon, delta 0)", start: 50 },
   { name: "min_k", label: "Smallest crowd (k)", start: 20 },
   { name: "max_delta", label: "Largest chance of no crowd (delta)", start: 0.001 },
 ];
+const SIDE = "Shortest side of a place that it names";
+
+/** A number as it was typed; NaN for nothing and for words. @param {string} text */
+const numberOf = (text) => (text.trim() === "" ? NaN : Number(text));
 
 const SHARES = "It leaves in two shares only; each alone is random.";
 
@@ -38,31 +43,63 @@ export class JoinForm {
     this.token = "";
     this.consent = false;
     this.allowBucket = false;
-    this.note = "";
+    this.note = ""; // what the browser said when it was asked
   }
 
   /** The position as numbers inside the domain; null while it is none. */
   get position() {
     const { lower, upper } = this.tree.box;
-    const numbers = this.texts.map((text) => (text.trim() === "" ? NaN : Number(text)));
+    const numbers = this.texts.map(numberOf);
     return numbers.every((x, axis) => lower[axis] <= x && x <= upper[axis]) ? numbers : null;
+  }
+
+  /** The names that a position can have; empty if it has numbers. */
+  get leaves() {
+    return this.tree.leafNames;
+  }
+
+  /** Which of the names the position has; -1 while there is no position. */
+  get leaf() {
+    return this.position ? Number(this.tree.codeOf(this.position)) : -1;
+  }
+
+  /** What there is to say about the position in the fields; empty while one of them is. */
+  get where() {
+    const { names, lower, upper } = this.tree.box;
+    if (this.texts.some((text) => text.trim() === "")) return "";
+    const strange = this.texts.findIndex((text) => Number.isNaN(numberOf(text)));
+    if (strange >= 0) return `${names[strange]} needs a number; got ${this.texts[strange]}.`;
+    if (this.position) return `Your position: ${this.leaves[this.leaf] ?? this.texts.join(", ")}.`;
+    return `That is outside the domain of this campaign: ${names.map((name, axis) => `${name} ${lower[axis]} to ${upper[axis]}`).join(", ")}.`;
   }
 
   /** Their own value; null while it is none in the range. */
   get value() {
-    const number = this.valueText.trim() === "" ? NaN : Number(this.valueText);
+    const number = numberOf(this.valueText);
     return this.own && this.own.low <= number && number <= this.own.high ? number : null;
   }
 
   get policy() {
-    const limits = Object.fromEntries(LIMITS.map(({ name }) => [name, this.limits[name].trim() === "" ? NaN : Number(this.limits[name])]));
-    const sides = this.minSide.trim() === "" ? [] : this.minSide.split(",").map((side) => (side.trim() === "" ? NaN : Number(side)));
-    return policyOf(/** @type {any} */ ({ ...limits, min_side: sides }));
+    const limits = Object.fromEntries(LIMITS.map(({ name }) => [name, numberOf(this.limits[name])]));
+    return policyOf(/** @type {any} */ ({ ...limits, min_side: this.sides }));
+  }
+
+  /** The shortest sides as numbers: none, one for all axes, or one per axis. */
+  get sides() {
+    return this.minSide.trim() === "" ? [] : this.minSide.split(",").map(numberOf);
+  }
+
+  /** Limits that are not numbers, in words. */
+  get strange() {
+    const found = LIMITS.filter(({ name }) => !(numberOf(this.limits[name]) >= 0))
+      .map(({ name, label }) => `“${label}” needs a number of at least 0; got ${this.limits[name].trim() || "nothing"}`);
+    return this.sides.every((side) => side >= 0 && side < Infinity) ? found : [...found, `“${SIDE}” holds lengths of at least 0; got ${this.minSide}`];
   }
 
   /** Why the device would refuse, in words; empty if it would not. */
   get reasons() {
     const { task, plan, pair } = this.pinned;
+    if (this.strange.length) return this.strange;
     try {
       const policy = this.policy;
       if (pair) {
@@ -73,7 +110,7 @@ export class JoinForm {
       if (!reasons.length) checkTask(task, plan, policy);
       return reasons;
     } catch (error) {
-      return [/** @type {Error} */ (error).message];
+      return [error instanceof ServerViolation ? error.reason : /** @type {Error} */ (error).message];
     }
   }
 
@@ -89,7 +126,7 @@ export class JoinForm {
   /** @param {number[]} position */
   setPosition(position) {
     this.texts = position.map((x) => String(Number(x.toPrecision(9))));
-    this.note = this.position ? `Your position: ${this.texts.join(", ")}.` : "That is outside the domain of this campaign.";
+    this.note = "";
     this.changed();
   }
 
@@ -114,6 +151,15 @@ export class JoinForm {
     return task && this.position ? ladder(task, this.position) : [];
   }
 
+  /** The names to choose from. */
+  #names() {
+    const { tree, leaf } = this;
+    const choose = (/** @type {Event} */ event) => this.setPosition(tree.middle(BigInt(/** @type {HTMLSelectElement} */ (event.target).value)));
+    return html`<label class="wide">${tree.box.names[0]} <select @change=${choose}>
+      <option disabled .selected=${leaf < 0}>choose…</option>
+      ${this.leaves.map((name, place) => html`<option value=${place} .selected=${place === leaf}>${name}</option>`)}</select></label>`;
+  }
+
   /** @param {() => void} start */
   render(start) {
     const { pinned, tree } = this;
@@ -130,14 +176,14 @@ export class JoinForm {
         <form @submit=${stay}><label class="wide">${ownWords(this.own)}
           <input inputmode="decimal" autocomplete="off" .value=${this.valueText} @input=${(/** @type {Event} */ event) => edit(() => (this.valueText = text(event)))}></label></form></section>` : ""}
       <section class="card" aria-labelledby="where" ?hidden=${!this.needsPosition}><h2 id="where">1. Where you are</h2>
-        <p class="quiet">${fateOfPosition(pinned.pair)} Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it), type it${tree.isGeographic ? ", or ask your browser" : ""}.</p>
+        <p class="quiet">${fateOfPosition(pinned.pair)} Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it)${this.leaves.length ? ", or choose its name" : tree.isGeographic ? ", type it, or ask your browser" : ", or type it"}.</p>
         <form @submit=${stay}>
-          ${tree.box.names.map((name, axis) => html`<label>${name}
+          ${this.leaves.length ? this.#names() : tree.box.names.map((name, axis) => html`<label>${name}
             <input inputmode="decimal" autocomplete="off" .value=${this.texts[axis]}
-              @input=${(/** @type {Event} */ event) => edit(() => (this.texts = this.texts.with(axis, text(event))))}></label>`)}
+              @input=${(/** @type {Event} */ event) => edit(() => Object.assign(this, { texts: this.texts.with(axis, text(event)), note: "" }))}></label>`)}
           ${tree.isGeographic ? html`<button class="wide" type="button" @click=${() => this.locate()}>Ask my browser</button>` : ""}
         </form>
-        <p role="status">${this.note}</p></section>
+        <p role="status">${this.note || this.where}</p></section>
       <section class="card promise" aria-labelledby="whom"><h2 id="whom">2. What will be known, and to whom</h2>
         ${lines.map((line) => html`<p>${line}</p>`)}
         ${this.regions.length ? html`<details><summary>Your region would be one of these</summary><div class="scroll"><table>
@@ -151,7 +197,7 @@ export class JoinForm {
         <form @submit=${stay}>
           ${LIMITS.filter(({ name }) => pinned.task || name.startsWith("max_e")).map(({ name, label }) => html`<label>${label}
             <input inputmode="decimal" autocomplete="off" .value=${this.limits[name]} @input=${(/** @type {Event} */ event) => edit(() => (this.limits = { ...this.limits, [name]: text(event) }))}></label>`)}
-          ${this.needsPosition ? html`<label>Shortest side of a place that it names (${tree.isGeographic ? "km" : "units of the axes"}; one number, or one per axis with commas; may be empty)
+          ${this.needsPosition ? html`<label>${SIDE} (${tree.isGeographic ? "km" : this.leaves.length ? "labels" : "units of the axes"}; one number, or one per axis with commas; may be empty)
             <input inputmode="decimal" autocomplete="off" .value=${this.minSide} @input=${(/** @type {Event} */ event) => edit(() => (this.minSide = text(event)))}></label>` : ""}
           ${pinned.pair?.bucket_depth ? html`<label class="wide check"><span><input type="checkbox" .checked=${this.allowBucket} @change=${() => edit(() => (this.allowBucket = !this.allowBucket))}> My coarse cell may be public</span></label>` : ""}
         </form>

@@ -2,7 +2,7 @@
 // Knows a timeline. Knows no server: a campaign's page and a single file use the same panel.
 
 import { html } from "#vendor/lit-html.js";
-import { Timeline } from "#map/cells.js";
+import { OPEN, TRIMMED, Timeline } from "#map/cells.js";
 import { legend } from "#map/legend.js";
 import { MapView } from "#map/view.js";
 import { cellCard } from "#views/cellcard.js";
@@ -47,8 +47,8 @@ export class MapPanel {
     }}>${word}</button>`;
   }
 
-  /** @param {boolean} ready whether questions can be asked */
-  render(ready) {
+  /** @param {boolean} ready whether questions can be asked @param {boolean} [live] whether rounds are to come */
+  render(ready, live = false) {
     const { map, domain } = this;
     const { last } = this.timeline;
     return html`
@@ -67,8 +67,9 @@ export class MapPanel {
       <div class="over">${map.element}${cellCard(map, domain)}</div>
       <div class="under">
         ${legend(map, domain.unit)}
-        <div class="keys"><span class="key open"></span> open <span class="key trimmed"></span> trimmed: moved into regions beside</div>
-        ${last > 1 || this.askable ? html`<label class="slider">after round <output>${this.shown}</output> of ${last}
+        <div class="keys">${map.frame.count(OPEN) ? html`<span class="key open"></span> open` : ""}
+          ${map.frame.count(TRIMMED) ? html`<span class="key trimmed"></span> trimmed: moved into regions beside` : ""}</div>
+        ${last > 1 || live ? html`<label class="slider">after round <output>${this.shown}</output> of ${last}
           <input type="range" min="0" max=${last} .value=${String(this.shown)} ?disabled=${!last} @input=${(/** @type {Event} */ event) => {
             const number = Number(/** @type {HTMLInputElement} */ (event.target).value);
             this.following = number === last;
