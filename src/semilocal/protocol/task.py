@@ -355,6 +355,15 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         margin_holds = not (isinstance(self.randomizer, PaperLaplace) and self.randomizer.margin == "paper")
         return self.rule != "each" and margin_holds
 
+    @property
+    def tells_crowds(self) -> bool:
+        """Whether the rounds of the partition tell how many people are in every region.
+
+        With rule "each" they do not: nobody answers for a part that is left behind. Where a cell leaves several of them
+        behind, only the sum follows, whatever the number of its children.
+        """
+        return self.rule != "each"
+
     def statement(self) -> str:
         """The promise in plain words: what is protected, against whom, with which numbers, what is revealed."""
         return promise(self).text()

@@ -111,6 +111,9 @@ def mean(
         the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.
     rows_are_people : bool
         Every row of the frame is another person, whatever its columns are called and hold.
+    public_data : bool
+        All positions are public. Only then does rule "each" give counts and points: its transcript does not tell how
+        many people are in a part that was left behind.
     value : array_like, shape (n,), or str, optional
         One number per row that belongs to the person, such as a fare or an age, or the name of the frame's or
         source's column that has it. Then epsilon also holds for any two values in the range. No map is made: it would
@@ -299,7 +302,7 @@ def points(
                 "write one row each with its attach(path=..., add=...)"
             )
         run, chosen, spent = asked.run(points)
-        result = release.quantize(run, chosen, ledger=spent)
+        result = release.quantize(run, chosen, ledger=spent, public_data=asked.public_data)
         return replace(result, spent=result.spent.times(asked.rows))
     return pooled_points(asked.count(points), rng=asked.rng)
 
@@ -375,7 +378,7 @@ def counts(
     check_rounding(rounding, asked.options.get("hierarchy"), asked.domain)
     if asked.trust == "nobody":
         run, _, spent = asked.run(points)
-        result = release.counts(run, ledger=spent)
+        result = release.counts(run, ledger=spent, public_data=asked.public_data)
         return replace(result, spent=result.spent.times(asked.rows), rounding=rounding)
     return replace(asked.count(points), rounding=rounding)
 

@@ -117,8 +117,6 @@ class Findings(RegionFiles):
         InvalidInput
             With rule "each", where crowds are not public.
         """
-        if self.campaign.task.rule == "each":
-            raise InvalidInput('with rule "each" crowds are not public: there is nothing to count from')
         return counts(self.partition)
 
     @cached_property
@@ -171,7 +169,7 @@ class Findings(RegionFiles):
     @cached_property
     def _regions(self) -> list[dict[str, Any]]:
         table = self.partition.to_table()
-        has_crowds = self.campaign.task.rule != "each"
+        has_crowds = self.campaign.task.tells_crowds
         crowds: list[int | None] = table["crowd"].tolist() if has_crowds else [None] * len(self.partition)
         return [
             {
@@ -187,7 +185,7 @@ class Findings(RegionFiles):
         release = self.campaign.releases[index]
         if release.kind == "counts":
             numbers = [{"cell": region["cell"], "count": region["crowd"]} for region in self._regions]
-            total = None if self.campaign.task.rule == "each" else sum(region["crowd"] for region in self._regions)
+            total = None if not self.campaign.task.tells_crowds else sum(region["crowd"] for region in self._regions)
             return {"kind": "counts", **_FREE, "total": total, "counts": numbers}
         if release.kind == "points":
             middles = self.partition.middles.tolist()
