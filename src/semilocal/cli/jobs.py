@@ -132,7 +132,7 @@ class Job:
         if data.clip:  # whether anybody was outside is not public
             what = f"moved {clipped:,} of {len(table):,} positions" if data.public_data else "moves positions outside"
             warnings.warn(f"--clip {what} to the edge of {box}", UserWarning, stacklevel=2)
-        rows = chosen_rows(people, table, rng)
+        rows = chosen_rows(people, table, rng, pooled=options.promise.trust != "nobody")
         if rows is not None:
             points, column = points[rows], None if column is None else column.rows(rows)
         return cls(file, options, transcript, points, box, rng, column, tree)

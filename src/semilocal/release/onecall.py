@@ -161,7 +161,7 @@ def mean(
     >>> bool(abs(result.value - fare.mean()) < 0.02)
     True
     """
-    points, f, box, options = what_of(points, f, box, named)
+    points, f, box, options = what_of(points, f, box, trust, named)
     asked, what = request(box, epsilon, trust, **options), f"mean of {f.name}"
     if asked.trust == "nobody":
         return asked.mean_of_regions(points, f, what, values_only=isinstance(f, Column))
@@ -205,7 +205,7 @@ def cell_means(
     >>> len(found.value) == len(found.partition), float(found.spent.epsilon)
     (True, 2.0)
     """
-    points, f, box, options = what_of(points, f, box, named)
+    points, f, box, options = what_of(points, f, box, trust, named)
     asked, what = request(box, epsilon, trust, **options), f"mean of {f.name} per cell"
     if asked.trust == "nobody":
         return region_means(asked.mean_of_regions(points, f, f"mean of {f.name}"), f)
@@ -241,7 +241,7 @@ def values(
     """
     if "trust" in named:
         raise InvalidInput("values has no trust: nobody is trusted where every participant has a value; leave it out")
-    points, f, box, options = what_of(points, f, box, named)
+    points, f, box, options = what_of(points, f, box, "nobody", named)
     asked = request(box, epsilon, "nobody", **options)
     run, chosen, f, split, spent = asked.run_for_values(points, f, f"values of {f.name}")
     result = release.values(run, chosen, f, epsilon=split.value, rng=asked.draws, ledger=spent)
@@ -293,7 +293,7 @@ def points(
     >>> sl.points(homes, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng).points.shape
     (5000, 2)
     """
-    points, named = read_columns(points, None, box, named)
+    points, named = read_columns(points, None, box, trust, named)
     asked = request(box, epsilon, trust, **named)
     if asked.trust == "nobody":
         if isinstance(points, Source):
@@ -373,7 +373,7 @@ def counts(
     >>> bool(low <= np.count_nonzero((homes < 0.25).all(axis=1)) <= high)
     True
     """
-    points, named = read_columns(points, None, box, named)
+    points, named = read_columns(points, None, box, trust, named)
     asked = request(box, epsilon, trust, **named)
     check_rounding(rounding, asked.options.get("hierarchy"), asked.domain)
     if asked.trust == "nobody":

@@ -202,7 +202,7 @@ class Request:
 _Named = TypeVar("_Named", bound=Mapping[str, Any])
 
 
-def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Named]:
+def read_columns(points: Any, f: Any, box: Any, trust: Trust | None, named: _Named) -> tuple[Any, _Named]:
     """Positions, and the options ``users`` and ``value`` where they are names of columns of the same frame.
 
     Refuses a frame in which a column tells people apart and repeats some, unless it was said whose rows they are; and
@@ -211,7 +211,8 @@ def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Na
     for option in ("users", "value"):
         check_index(points, named.get(option), option)
     if named.get("users") is None and not named.get("rows_are_people"):
-        check_frame(points, CALL, value=named["value"] if isinstance(named.get("value"), str) else None)
+        ways = CALL._replace(pooled=which_trust(trust) != "nobody")
+        check_frame(points, ways, value=named["value"] if isinstance(named.get("value"), str) else None)
     columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
     if not columns or isinstance(points, Source):
         return points, named
@@ -233,11 +234,11 @@ def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Na
 
 
 def what_of(
-    points: Any, f: Any, box: Box | None, named: ValueOptions
+    points: Any, f: Any, box: Box | None, trust: Trust | None, named: ValueOptions
 ) -> tuple[Any, BoundedFunction, Box | None, Options]:
     """What the job is about: a function of the position, or people's own values; and the other options."""
     called = named.get("value")
-    points, named = read_columns(points, f, box, named)
+    points, named = read_columns(points, f, box, trust, named)
     value, bounds = named.get("value"), named.get("range")
     others: Any = {name: option for name, option in named.items() if name not in ("value", "range")}
     if value is None:
