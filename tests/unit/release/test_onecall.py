@@ -247,9 +247,10 @@ def test_no_mean_is_worse_than_a_local_one(size: int, epsilon: float) -> None:
 def test_an_epsilon_is_refused_by_what_was_given_not_by_a_part_of_it(
     epsilon: float, options: dict[str, Any], words: str
 ) -> None:
+    mean: Any = sl.mean
     what = [] if "value" in options else [sl.functions.coordinate(0)]
     with pytest.raises(InvalidInput, match=re.escape(words)):
-        sl.mean(np.full((200, 2), 0.5), *what, unit_box(2), epsilon=epsilon, trust="nobody", **options)
+        mean(np.full((200, 2), 0.5), *what, unit_box(2), epsilon=epsilon, trust="nobody", **options)
 
 
 @pytest.mark.parametrize(("epsilon", "options"), [(0.01, {}), (56, {}), (176, {"accounting": "uniform"})])
