@@ -17,6 +17,7 @@ from .arrays import Floats
 from .errors import InvalidInput, MissingExtra, listed_columns
 from .geometry.box import Box
 from .geometry.frames import axes_in_order
+from .protocol.partition import check_crowds_public
 from .protocol.promise_words import FROM_DATA
 from .protocol.task import Accounting, Rule, Task
 from .release.point_release import centres, draws
@@ -65,7 +66,8 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     rule, accounting, max_trims
         As in :meth:`semilocal.Task.build`.
     public_data : bool
-        Whether the training positions are public: only then the shares of moved participants may be known.
+        Whether the training positions are public: only then the shares of moved participants may be known,
+        and rule "each" has crowds.
     random_state : int, numpy.random.Generator or None
         None takes the operating system's randomness; anything else makes the noise repeatable.
 
@@ -158,8 +160,9 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             domain, epsilon=self.epsilon, delta=self.delta, k=self.k, rule=self.rule,
             accounting=self.accounting, max_trims=self.max_trims,
         )  # fmt: skip
+        check_crowds_public(task, public_data=self.public_data)
         run = simulate(points, task, rng=_generator(self.random_state))
-        self.partition_ = run.partition
+        self.partition_ = run.partition.to_publish(public_data=self.public_data)
         self.spent_ = Ledger.of(task).settle(run.partition)
         promised = self.spent_.guarantee(run.partition, simulated=run.simulated)
         from_data = (FROM_DATA,) if isinstance(self.box, str) else ()

@@ -263,18 +263,20 @@ def report_scores(task: Task, reports: Integers, here: int, there: int) -> Float
 
 def choose_neighbour(
     task: Task, others: Floats, here: tuple[float, ...], *, rng: np.random.Generator, runs: int = 2000
-) -> tuple[float, ...]:
+) -> tuple[float, ...] | None:
     """A second position in the region that the victim most often ends in, in another child than the first.
 
-    Found in plays of its own, so that the choice does not bias the attack that follows.
+    Found in plays of its own, so that the choice does not bias the attack that follows. None if the victim mostly ends
+    in a region that is not divided further, such as a leaf of a table: nobody is asked about places inside those.
     """
     plays = play(Pair(task, others, here, here), runs=runs, rng=rng)
     hierarchy = task.hierarchy
     cells, counts = np.unique(plays.regions, return_counts=True)
     depths = hierarchy.depth(cells)
     inner = depths < min(task.max_rounds, hierarchy.max_depth)
-    if not inner.any():
-        raise InvalidInput("the victim always ends in a cell of the last round, and nobody is asked about those")
+    inner[inner] = hierarchy.fanouts(cells[inner]) > 1
+    if 2 * counts[inner].sum() < runs:
+        return None
     cell = cells[inner][np.argmax(counts[inner])]
     depth = int(hierarchy.depth(np.array([cell]))[0])
     own = int(hierarchy.child_of(hierarchy.codes(np.array([here])), depth)[0])

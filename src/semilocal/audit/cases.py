@@ -37,6 +37,7 @@ from .sums import attack_sums, worst_sums
 __all__ = ["CASES", "Finding", "audit_moved", "audit_task", "default_task"]
 
 
+_TOWNS = (40, 10, 3, 1)  # crowds of a town, until regions have parts
 _CROWDS = (40, 400, 4000)  # in a corner, until TRIMs move a victim in the opposite one
 _PILOT = 200  # plays that show whether they do
 
@@ -92,19 +93,24 @@ def audit_task(
 ) -> list[Finding]:
     """Attack the whole transcript of a task, both directions: two positions inside a region of a crowded town.
 
+    Empty if a region has no parts however small the town is, as with rule "each" on a table of one level.
+
     Parameters
     ----------
     claimed : float, optional
         The claim, if it is not ``task.epsilon``.
     """
-    others = _town(task, rng)
     here = _inside(task, 0.45)
-    pair = Pair(task, others, here, choose_neighbour(task, others, here, rng=rng))
-    bounds = attack(pair, runs=runs, rng=rng)
-    return [
-        Finding(f"{name}, {direction}", "epsilon", claimed or task.epsilon, bound.epsilon, _how(bound), broken)
-        for direction, bound in bounds.items()
-    ]
+    for crowds in _TOWNS:
+        others = _town(task, rng, crowds)
+        there = choose_neighbour(task, others, here, rng=rng)
+        if there is not None:
+            bounds = attack(Pair(task, others, here, there), runs=runs, rng=rng)
+            return [
+                Finding(f"{name}, {direction}", "epsilon", claimed or task.epsilon, bound.epsilon, _how(bound), broken)
+                for direction, bound in bounds.items()
+            ]
+    return []
 
 
 def audit_moved(task: Task, *, runs: int, rng: np.random.Generator) -> list[Finding]:
@@ -192,7 +198,9 @@ def values(runs: int, rng: np.random.Generator) -> list[Finding]:
     out.append(Finding("one value, best mechanism, sampled", "epsilon", 1.0, bound.epsilon, _how(bound)))
     task = default_task()
     others, here = _town(task, rng), _inside(task, 0.45)
-    pair = Pair(task, others, here, choose_neighbour(task, others, here, rng=rng))
+    there = choose_neighbour(task, others, here, rng=rng)
+    assert there is not None  # regions of a box are never leaves
+    pair = Pair(task, others, here, there)
     for direction, both in attack(pair, runs=runs // 2, rng=rng, extra=scores).items():
         out.append(
             Finding(f"transcript and one value, inside pair, {direction}", "epsilon", 2.0, both.epsilon, _how(both))
@@ -360,10 +368,10 @@ CASES: tuple[Callable[[int, np.random.Generator], list[Finding]], ...] = (
 # -- populations -------------------------------------------------------------------------------------------------------
 
 
-def _town(task: Task, rng: np.random.Generator) -> Floats:
-    """Everybody else: a town in the middle of the domain, forty crowds large."""
+def _town(task: Task, rng: np.random.Generator, crowds: int = _TOWNS[0]) -> Floats:
+    """Everybody else: a town in the middle of the domain, so many crowds large."""
     low, high = np.array(task.box.lower), np.array(task.box.upper)
-    share = np.clip(rng.normal(0.5, 0.15, (40 * task.k - 1, len(low))), 0.0, 1.0)
+    share = np.clip(rng.normal(0.5, 0.15, (crowds * task.k - 1, len(low))), 0.0, 1.0)
     return np.asarray(np.clip(low + share * (high - low), low, high))
 
 

@@ -41,7 +41,8 @@ class PositionOptions:
     clip
         move positions outside the box to its edge, at most a tenth
     public_data
-        the positions are public: exact shares of moved people may be printed, and --bounds may be data
+        the positions are public: exact shares of moved people may be printed, --bounds may be data, and --rule each
+        has crowds
     """
 
     x: Annotated[str | None, option(metavar="COLUMN")] = None

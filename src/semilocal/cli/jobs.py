@@ -32,6 +32,7 @@ from ..io.positions import fit
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column
+from ..protocol.partition import check_crowds_public
 from ..protocol.promise import Trust
 from ..protocol.task import Task
 from ..release import split
@@ -131,7 +132,7 @@ class Job:
         if data.clip:  # whether anybody was outside is not public
             what = f"moved {clipped:,} of {len(table):,} positions" if data.public_data else "moves positions outside"
             warnings.warn(f"--clip {what} to the edge of {box}", UserWarning, stacklevel=2)
-        rows = chosen_rows(people, table, rng)
+        rows = chosen_rows(people, table, rng, pooled=options.promise.trust != "nobody")
         if rows is not None:
             points, column = points[rows], None if column is None else column.rows(rows)
         return cls(file, options, transcript, points, box, rng, column, tree)
@@ -204,7 +205,7 @@ class Job:
         """Counts, and what they come from; all of epsilon goes to the map."""
         if not self.pooled:
             run, ledger = self.partition()
-            return run, release.counts(run, ledger=ledger)
+            return run, release.counts(run, ledger=ledger, public_data=self.options.data.public_data)
         task = self.pooled_task()
         cost = self.person_limit.pooled(task)  # refuses before counting
         with self.options.output.step("counting"):
@@ -215,12 +216,7 @@ class Job:
     def partition(self) -> tuple[AnyRun, Ledger]:
         """Find the regions; all of epsilon goes to them."""
         task = Task.build(**self.domain, **self.task_options)
-        if task.rule == "each" and task.hierarchy.fanout > 2 and not self.options.data.public_data:
-            raise InvalidInput(
-                "--rule each leaves people behind in parts that nobody answers for: where a cell has more than two "
-                "parts, what is published does not tell how many are in which. Take --rule trim or all, or say "
-                "--public-data if all positions are public"
-            )
+        check_crowds_public(task, public_data=self.options.data.public_data)
         self.person_limit + Ledger.of(task).times(self.options.people.rows_per_user)  # refuses before anybody is asked
         ledger = Ledger.of(task, cap=self.cap)
         with self.options.output.step("rounds played") as step:

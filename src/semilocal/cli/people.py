@@ -60,8 +60,8 @@ class PeopleWithRows(People):
     Attributes
     ----------
     rows_per_user
-        rows per person; trust nobody: every loss of a person is M times what is promised to one row; else: the noise
-        is M times as large, and epsilon is a person's
+        rows per person; with trust nobody a person loses M times what is promised to one row, with the others there is
+        M times as much noise
     """
 
     rows_per_user: Annotated[int, option(whole(1, MAX_ROWS_PER_USER), "M")] = 1
@@ -108,13 +108,16 @@ def warn_of_others(user: str, columns: Sequence[str]) -> None:
         )
 
 
-def chosen_rows(people: People, table: Table, rng: np.random.Generator) -> Integers | None:
-    """The rows that stand for people, ascending, None for all; refuses a file that holds some people several times."""
+def chosen_rows(people: People, table: Table, rng: np.random.Generator, *, pooled: bool) -> Integers | None:
+    """The rows that stand for people, ascending, None for all; refuses a file that holds some people several times.
+
+    ``pooled`` says that the participants trust somebody.
+    """
     if people.user is None:
         content = {*table.names, *table.values}  # numbers that are asked for, such as the cars of a household
         labels = {name: count_filled(codes) for name, codes in table.labels.items() if name not in content}
         several = isinstance(people, PeopleWithRows)
-        check_rows_are_people(table.path, labels, COMMAND if several else DEVICES)
+        check_rows_are_people(table.path, labels, (COMMAND if several else DEVICES)._replace(pooled=pooled))
         return None
     refuse_content_as_person(people.user, [*table.names, *table.values], COMMAND)
     (codes,) = table.labels.values()

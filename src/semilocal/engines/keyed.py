@@ -220,7 +220,7 @@ def run_keyed(
     rounds = play_rounds(Curator(task), population, progress=progress)
     partition = Partition.from_rounds(task, rounds)
     lookup, crowds = _finish(population, partition.cells)
-    if task.rule == "each":  # nobody answers for a region that was left behind: only who holds the data can count it
+    if not partition.crowds_are_public:  # who holds the data can count what was left behind
         partition = replace(partition, crowds=crowds)
     return KeyedRun(task, partition, rounds, lookup, source, source.count(), False, population=population)
 

@@ -117,7 +117,7 @@ def run_source(
     population = RankedPopulation(task, ranks, rng=rng)
     rounds = play_rounds(Curator(task), population, progress=progress)
     partition = Partition.from_rounds(task, rounds)
-    if task.rule == "each":  # nobody answers for a region that was left behind: only who holds the data can count it
+    if not partition.crowds_are_public:  # who holds the data can count what was left behind
         partition = replace(partition, crowds=people_in(task.hierarchy, ranks, partition.cells))
     return SourceRun(
         task, partition, rounds, _lookup(population, partition.cells), source, len(ranks), ranks.refined

@@ -216,7 +216,7 @@ def tradeoff_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
     names = ("epsilon", "k", "rule", "accounting", "tau", "max_trims")
     task = tradeoff_task(*(trial[name] for name in names))
     run = simulate(points, task, rng=trial.rng())
-    error = mean_relative_error(release.counts(run).answer(boxes).value, truth, floor=floor)
+    error = mean_relative_error(release.counts(run, public_data=True).answer(boxes).value, truth, floor=floor)
     return [{"mre": error, "worst_loss": float(run.losses.max()), "worst_bound": task.epsilon_worst, **facts_of(run)}]
 
 

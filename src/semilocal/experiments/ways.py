@@ -315,8 +315,10 @@ class Centres:
         """Everybody's released position."""
         run = simulate(points, self.task(at), rng=at.rng)
         if self.resampled:
-            return release.resample(run, points, epsilon=(1 - PAPER_SHARE) * at.epsilon, rng=at.rng).points, run
-        return release.quantize(run, points).points, run
+            return release.resample(
+                run, points, epsilon=(1 - PAPER_SHARE) * at.epsilon, rng=at.rng, public_data=True
+            ).points, run
+        return release.quantize(run, points, public_data=True).points, run
 
     @classmethod
     def ours(cls, accounting: Accounting) -> Centres:

@@ -169,7 +169,8 @@ def frame(rounds: Sequence[Rows], number: int) -> Rows:
 
 
 def partition_rows(partition: Partition | PooledPartition) -> Rows:
-    """The map of a finished partition, without reasons."""
+    """The map of a finished partition, without reasons; refused where its crowds are not public."""
+    partition = partition if isinstance(partition, PooledPartition) else partition.to_publish()
     task, crowds = partition.task, np.asarray(partition.crowds, dtype=np.float64)
     hierarchy = task.hierarchy
     low, high = crowds, crowds

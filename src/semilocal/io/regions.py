@@ -79,9 +79,10 @@ def regions_json(partition: AnyPartition) -> bytes:
     unset = repeat(msgspec.UNSET)
     named = {name: column.tolist() for name, column in cell_names(tree, cells).items()}
     sizes = areas(partition.boxes, geographic=False) if tree.cells_are_boxes else tree.areas(cells)
-    density = (partition.crowds / sizes).tolist()
+    public = isinstance(partition, PooledPartition) or partition.crowds_are_public
     columns = (
-        repeat("cell" if pooled else "region"), map(str, cells.tolist()), partition.crowds.tolist(), density,
+        repeat("cell" if pooled else "region"), map(str, cells.tolist()),
+        partition.crowds.tolist() if public else unset, (partition.crowds / sizes).tolist() if public else unset,
         partition.stderr.tolist() if isinstance(partition, PooledPartition) else unset,
         named.get("geohash", unset), named.get("quadkey", unset),
     )  # fmt: skip

@@ -129,5 +129,5 @@ class RoundDocuments:
         release = curator.plan.releases[message.index]
         return {
             "round": number, "kind": "values", "what": release.what, "received": sum(message.responders),
-            "expected": int(curator.regions.crowds.sum()) if curator.task.rule != "each" else None, "rows": None,
+            "expected": int(curator.regions.crowds.sum()) if curator.task.tells_crowds else None, "rows": None,
         }  # fmt: skip

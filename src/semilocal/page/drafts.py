@@ -18,7 +18,7 @@ from ..protocol.column import as_range
 from ..protocol.plan import OWN
 from ..protocol.promise import promise
 from ..protocol.task import Task
-from ..service.campaign import CAMPAIGN_TRIMS, CampaignForm, ReleaseForm
+from ..service.campaign import CampaignForm, ReleaseForm, campaign_trims
 from ..service.pair.form import PairForm
 from ..sharing.pair import Operator, PairTask
 
@@ -116,7 +116,7 @@ def _campaign(asked: Draft, server_key: bytes) -> dict[str, Any]:
     if asked.delta is None:
         raise InvalidInput("delta is missing: it says how likely a crowd may be smaller than k")
     task = Task.build(
-        parse_bounds(asked.bounds), epsilon=asked.epsilon, delta=asked.delta, k=asked.k, max_trims=CAMPAIGN_TRIMS,
+        parse_bounds(asked.bounds), epsilon=asked.epsilon, delta=asked.delta, k=asked.k, max_trims=campaign_trims(),
         window=asked.window, quorum=asked.quorum, server_key=server_key, resolution=asked.resolution,
     )  # fmt: skip
     releases = [ReleaseForm("counts")]

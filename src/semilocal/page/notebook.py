@@ -22,7 +22,9 @@ MOST_CELLS = 30_000  # more would make a notebook of many megabytes
 
 def result_html(result: Mapped | Run) -> str:
     """The result as HTML: a line of numbers, the promise in a sentence, and the map (one or two dimensions)."""
-    mapped: Any = counts(result) if isinstance(result, Run) else result
+    mapped: Any = result
+    if isinstance(result, Run):  # its map is drawn from the rounds, and the sum of all crowds is public
+        mapped = counts(result, public_data=True)
     partition = mapped.partition
     counted = "participants" if mapped.guarantee.rows == 1 else "rows"
     numbers = {counted: f"{mapped.total:,}", "regions": f"{len(partition):,}", **_value(mapped)}

@@ -135,7 +135,7 @@ class Curator:
         if not self.partitioned:
             last = self.rounds[-1]
             return int(last.responders[last.kept.any(axis=1)].sum())
-        return int((self.rounds[0].responders if self.task.rule == "each" else self.regions.crowds).sum())
+        return int((self.regions.crowds if self.task.tells_crowds else self.rounds[0].responders).sum())
 
     @cached_property
     def regions(self) -> Regions:

@@ -7,7 +7,7 @@ Knows cells and counts. Knows no participants and no randomness.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,20 @@ from .promise_words import PROTECTED
 from .rule import PlayedRound
 from .task import Task
 
-__all__ = ["Partition", "Trims"]
+__all__ = ["Partition", "Trims", "check_crowds_public"]
 
 
 UNPROTECTED = f"Regions and crowds are public by design; {PROTECTED}."
+
+
+def check_crowds_public(task: Task, *, public_data: bool = False) -> None:
+    """Refuse to publish crowds that the transcript of a task does not have, unless all positions are public."""
+    if not task.tells_crowds and not public_data:
+        raise InvalidInput(
+            f"with rule {task.rule!r} nobody answers for a part that is left behind, so what is published does not "
+            "tell how many people are in it; take rule 'trim' or 'all', or say that all positions are public, if they "
+            "are: public_data=True, or --public-data"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +89,17 @@ class Partition(CellMap):
     task : Task
     cells : uint64[m]
     crowds : int64[m]
-        Participants who answered for the region in its last round. Exact and public.
+        Participants who answered for the region in its last round. Exact and public, unless ``crowds_are_public`` says
+        otherwise.
     estimates : float64[m, fanout]
         Estimated participants in each child of the region, from its last round; NaN where children were not asked for.
     path_trims : int64[m]
         TRIM verdicts on the region's path.
     trims : Trims
         All TRIM verdicts of the run.
+    crowds_are_public : bool
+        False after rounds of rule "each": their crowds are 0, or in a simulation counted by who holds the data. They
+        are not exported then.
     """
 
     task: Task
@@ -94,6 +108,7 @@ class Partition(CellMap):
     estimates: Floats
     path_trims: Integers
     trims: Trims
+    crowds_are_public: bool = True
 
     __repr__ = short_repr
 
@@ -106,9 +121,9 @@ class Partition(CellMap):
         InvalidInput
             If a closing does not follow from the one before, or cells are still open.
         """
-        if task.rule == "each":
+        if not task.tells_crowds:
             raise InvalidInput(
-                'with rule "each" nobody answers for a region that was left behind: its crowd is not public'
+                f"with rule {task.rule!r} nobody answers for a region that was left behind: its crowd is not public"
             )
         curator = Curator.replay(task, closings)
         if not curator.partitioned:
@@ -121,7 +136,7 @@ class Partition(CellMap):
 
         With rule "each" the crowds of the regions that were left behind are not public, and are 0 here.
         """
-        exposed = [task.rule == "each" and played.kept.shape[1] > 0 for played in rounds]
+        exposed = [not task.tells_crowds and played.kept.shape[1] > 0 for played in rounds]
         ends = [played.ruling.ended.rows for played in rounds]
         cells = np.concatenate([played.ruling.ended.cells for played in rounds])
         crowds = [
@@ -136,7 +151,19 @@ class Partition(CellMap):
         return cls(
             task, cells[order], np.concatenate(crowds)[order], np.concatenate(estimates)[order],
             np.concatenate(trims)[order], Trims.join((Trims.of(played) for played in rounds), task.randomizer.fanout),
+            task.tells_crowds,
         )  # fmt: skip
+
+    def with_public_crowds(self, crowds: Integers) -> Partition:
+        """The same with crowds int64[m] that are public: from a round of values, where everybody names their region, or
+        because all positions are."""
+        return self if self.crowds_are_public else replace(self, crowds=crowds, crowds_are_public=True)
+
+    def to_publish(self, *, public_data: bool = False) -> Partition:
+        """The same if its crowds are public, or all positions are; refused else."""
+        if not self.crowds_are_public:
+            check_crowds_public(self.task, public_data=public_data)
+        return self.with_public_crowds(self.crowds)
 
     @property
     def was_asked(self) -> bool:
@@ -198,5 +225,9 @@ class Partition(CellMap):
         return index.astype(np.int64)
 
     def to_table(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns, one row per region: cell, depth, crowd, trims, and lower and upper bound per axis."""
-        return self.table_with(crowd=self.crowds, trims=self.path_trims)
+        """Columns, one row per region: cell, depth, crowd, trims, and lower and upper bound per axis.
+
+        Without crowd where crowds are not public (rule "each").
+        """
+        crowd = {"crowd": self.crowds} if self.crowds_are_public else {}
+        return self.table_with(**crowd, trims=self.path_trims)

@@ -18,6 +18,7 @@ from ..geometry.box import Box
 from ..geometry.sides import at_least, is_geographic, lengths_words, side_unit
 from ..hierarchy import MAX_BITS, ROOT, AnyTree, BinaryTree, Hierarchy, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from ..randomizer.base import check_epsilon
 from .canonical import Identified
 from .promise import promise
 
@@ -274,7 +275,9 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
                "'randomized-response' or 'discrete-laplace'", randomizer)  # fmt: skip
         require(is_number(epsilon) and math.isfinite(epsilon), "epsilon", "a number", epsilon)
         require(is_integer(max_trims) and max_trims >= 0, "max_trims", "an integer of at least 0", max_trims)
-        round_epsilon = float(epsilon) / (1 + max_trims) if accounting == "uniform" else float(epsilon)
+        reports = 1 + max_trims if accounting == "uniform" else 1
+        check_epsilon(float(epsilon), reports=reports)
+        round_epsilon = float(epsilon) / reports
         noise = (
             RandomizedResponse(round_epsilon, hierarchy.fanout)
             if randomizer == "randomized-response"
@@ -354,6 +357,15 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         """Whether a crowd of k is promised at all, with probability 1 - delta."""
         margin_holds = not (isinstance(self.randomizer, PaperLaplace) and self.randomizer.margin == "paper")
         return self.rule != "each" and margin_holds
+
+    @property
+    def tells_crowds(self) -> bool:
+        """Whether the rounds of the partition tell how many people are in every region.
+
+        With rule "each" they do not: nobody answers for a part that is left behind. Where a cell leaves several of them
+        behind, only the sum follows, whatever the number of its children.
+        """
+        return self.rule != "each"
 
     def statement(self) -> str:
         """The promise in plain words: what is protected, against whom, with which numbers, what is revealed."""

@@ -25,11 +25,11 @@ from ..arrays import Flags, Floats, Integers, Words, is_integer, is_number
 from ..errors import InvalidInput
 from ._weights import WORD
 
-__all__ = ["Answer", "Randomizer", "check_epsilon", "check_fanout", "check_parameters", "check_vector"]
+__all__ = ["EPSILON_RANGE", "Answer", "Randomizer", "check_epsilon", "check_fanout", "check_parameters", "check_vector"]
 
 Answer = int | tuple[int, ...]
 
-_EPSILON_RANGE = (1e-3, 40.0)
+EPSILON_RANGE = (1e-3, 40.0)
 _MAX_FANOUT = 256
 
 
@@ -166,11 +166,14 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
 # -- checks ------------------------------------------------------------------------------------------------------
 
 
-def check_epsilon(epsilon: float, name: str = "epsilon") -> None:
-    """Refuse an epsilon that is not a number, or outside what the samplers are built for."""
-    low, high = _EPSILON_RANGE
-    if not is_number(epsilon) or not low <= epsilon <= high:
-        raise InvalidInput(f"{name} must be a number from {low} to {high:g}; got {epsilon!r}")
+def check_epsilon(epsilon: float, name: str = "epsilon", *, reports: int = 1) -> None:
+    """Refuse an epsilon that is not a number, or outside what the samplers are built for; that of several reports."""
+    low, high = EPSILON_RANGE
+    if not is_number(epsilon) or not reports * low <= epsilon <= reports * high:
+        each = f" ({low} to {high:g} for each of {reports} reports)" if reports > 1 else ""
+        raise InvalidInput(
+            f"{name} must be a number from {reports * low:g} to {reports * high:g}{each}; got {epsilon!r}"
+        )
 
 
 def check_parameters(randomizer: Randomizer) -> None:

@@ -83,9 +83,8 @@ def bucket_counts(pair: PairTask, parts: Mapping[int, PooledCounts]) -> BucketCo
     parts : mapping of int to PooledCounts
         By bucket; those that somebody named.
     """
-    depth = pair.bucket_depth
-    empty = np.setdiff1d(np.arange(1 << depth, 2 << depth), np.array(list(parts), dtype=np.int64))
-    cells = [empty.astype(np.uint64)]
+    empty = pair.unnamed_buckets(parts)
+    cells = [empty]
     columns: list[tuple[Floats, ...]] = [(np.zeros(len(empty)),) * 3]
     for bucket, part in parts.items():
         estimates, tree = part.partition.estimates, part.published.task.hierarchy

@@ -43,7 +43,7 @@ class CountsRelease(Promised):
     __repr__ = short_repr
 
 
-def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None) -> CountsRelease:
+def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None, public_data: bool = False) -> CountsRelease:
     """Range counts of a run, or of the partition in a public transcript; they cost nothing beyond it.
 
     Parameters
@@ -52,6 +52,8 @@ def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None) -> CountsRe
         A partition may come from :meth:`Partition.from_closings`.
     ledger : Ledger, optional
         What was spent on these people so far, the run included; the run's alone if left out, for all rows of a person.
+    public_data : bool
+        All positions are public: only then are there counts with rule "each", whose transcript does not have them.
 
     Examples
     --------
@@ -65,4 +67,4 @@ def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None) -> CountsRe
     """
     partition, simulated = (run, False) if isinstance(run, Partition) else (run.partition, run.simulated)
     spent = (ledger or Ledger.of(partition.task).times(rows_each(run))).settle(partition)
-    return CountsRelease(partition, spent, simulated)
+    return CountsRelease(partition.to_publish(public_data=public_data), spent, simulated)

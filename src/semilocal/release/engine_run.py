@@ -18,6 +18,7 @@ from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
+from ..protocol.partition import check_crowds_public
 from ..protocol.task import Task
 from ..simulation.people import MAX_ROWS_PER_USER, draw_key
 from .count_release import CountsRelease, counts
@@ -101,7 +102,12 @@ def choosing_key(person: str | None, rows_per_person: int, rng: np.random.Genera
 
 
 def run_on(
-    source: Source, task: AnyTask, *, rows_per_person: int = 1, rng: np.random.Generator | None = None
+    source: Source,
+    task: AnyTask,
+    *,
+    rows_per_person: int = 1,
+    rng: np.random.Generator | None = None,
+    public_data: bool = False,
 ) -> EngineRun:
     """Play a task on a source.
 
@@ -116,6 +122,8 @@ def run_on(
     rng : numpy.random.Generator, optional
         Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's. The
         same seed gives the same bytes as in memory.
+    public_data : bool
+        All positions are public: only then does a task with rule "each" give counts.
     """
     if isinstance(task, PooledTask):
         if task.max_reports != rows_per_person:
@@ -128,7 +136,8 @@ def run_on(
         return EngineRun(
             pooled_counts(published), task.hierarchy, Lookup.plain(task.hierarchy, published.cells), source
         )
+    check_crowds_public(task, public_data=public_data)
     run = run_source(source, task, rng=np.random.default_rng() if rng is None else rng)
-    result = counts(run.partition)
+    result = counts(run.partition, public_data=public_data)
     result = replace(result, spent=result.spent.times(rows_per_person), simulated=run.simulated)
     return EngineRun(result, task.hierarchy, run.lookup, source)

@@ -111,6 +111,9 @@ def mean(
         the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.
     rows_are_people : bool
         Every row of the frame is another person, whatever its columns are called and hold.
+    public_data : bool
+        All positions are public. Only then does rule "each" give counts and points: its transcript does not tell how
+        many people are in a part that was left behind.
     value : array_like, shape (n,), or str, optional
         One number per row that belongs to the person, such as a fare or an age, or the name of the frame's or
         source's column that has it. Then epsilon also holds for any two values in the range. No map is made: it would
@@ -158,7 +161,7 @@ def mean(
     >>> bool(abs(result.value - fare.mean()) < 0.02)
     True
     """
-    points, f, box, options = what_of(points, f, box, named)
+    points, f, box, options = what_of(points, f, box, trust, named)
     asked, what = request(box, epsilon, trust, **options), f"mean of {f.name}"
     if asked.trust == "nobody":
         return asked.mean_of_regions(points, f, what, values_only=isinstance(f, Column))
@@ -202,7 +205,7 @@ def cell_means(
     >>> len(found.value) == len(found.partition), float(found.spent.epsilon)
     (True, 2.0)
     """
-    points, f, box, options = what_of(points, f, box, named)
+    points, f, box, options = what_of(points, f, box, trust, named)
     asked, what = request(box, epsilon, trust, **options), f"mean of {f.name} per cell"
     if asked.trust == "nobody":
         return region_means(asked.mean_of_regions(points, f, f"mean of {f.name}"), f)
@@ -238,7 +241,7 @@ def values(
     """
     if "trust" in named:
         raise InvalidInput("values has no trust: nobody is trusted where every participant has a value; leave it out")
-    points, f, box, options = what_of(points, f, box, named)
+    points, f, box, options = what_of(points, f, box, "nobody", named)
     asked = request(box, epsilon, "nobody", **options)
     run, chosen, f, split, spent = asked.run_for_values(points, f, f"values of {f.name}")
     result = release.values(run, chosen, f, epsilon=split.value, rng=asked.draws, ledger=spent)
@@ -290,7 +293,7 @@ def points(
     >>> sl.points(homes, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng).points.shape
     (5000, 2)
     """
-    points, named = read_columns(points, None, box, named)
+    points, named = read_columns(points, None, box, trust, named)
     asked = request(box, epsilon, trust, **named)
     if asked.trust == "nobody":
         if isinstance(points, Source):
@@ -299,7 +302,7 @@ def points(
                 "write one row each with its attach(path=..., add=...)"
             )
         run, chosen, spent = asked.run(points)
-        result = release.quantize(run, chosen, ledger=spent)
+        result = release.quantize(run, chosen, ledger=spent, public_data=asked.public_data)
         return replace(result, spent=result.spent.times(asked.rows))
     return pooled_points(asked.count(points), rng=asked.rng)
 
@@ -370,12 +373,12 @@ def counts(
     >>> bool(low <= np.count_nonzero((homes < 0.25).all(axis=1)) <= high)
     True
     """
-    points, named = read_columns(points, None, box, named)
+    points, named = read_columns(points, None, box, trust, named)
     asked = request(box, epsilon, trust, **named)
     check_rounding(rounding, asked.options.get("hierarchy"), asked.domain)
     if asked.trust == "nobody":
         run, _, spent = asked.run(points)
-        result = release.counts(run, ledger=spent)
+        result = release.counts(run, ledger=spent, public_data=asked.public_data)
         return replace(result, spent=result.spent.times(asked.rows), rounding=rounding)
     return replace(asked.count(points), rounding=rounding)
 

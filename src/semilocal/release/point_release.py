@@ -65,15 +65,25 @@ class PointsRelease(Promised):
         return out
 
 
-def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -> PointsRelease:
-    """Each position becomes the centre of its region (the paper's SLDP-Quantization)."""
+def quantize(
+    run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None, public_data: bool = False
+) -> PointsRelease:
+    """Each position becomes the centre of its region (the paper's SLDP-Quantization).
+
+    Parameters
+    ----------
+    public_data : bool
+        All positions are public: only then are there points with rule "each", where it is not public who is left behind
+        in which part.
+    """
+    partition = run.partition.to_publish(public_data=public_data)
     who, boxes = _regions(run, points)
     out = np.full((len(run.regions), run.task.box.dimensions), np.nan)
-    out[who] = run.partition.middles[run.regions[who]]
+    out[who] = partition.middles[run.regions[who]]
     stderr = np.full(out.shape, np.nan)
     stderr[who] = (boxes[:, 1] - boxes[:, 0]) / np.sqrt(12.0)
     spent = (ledger or Ledger.of(run.task)).settle(run.partition)
-    return PointsRelease(out, stderr, 0, run.regions, run.partition, spent, run.simulated)
+    return PointsRelease(out, stderr, 0, run.regions, partition, spent, run.simulated)
 
 
 def resample(
@@ -83,6 +93,7 @@ def resample(
     epsilon: float,
     rng: np.random.Generator,
     ledger: Ledger | None = None,
+    public_data: bool = False,
 ) -> PointsRelease:
     """Each position becomes a Laplace draw around the centre of its region (the paper's SLDP-Split).
 
@@ -90,7 +101,10 @@ def resample(
     ----------
     epsilon : float
         The scale on an axis is the region's width divided by epsilon. It is a parameter of the spread, not a cost.
+    public_data : bool
+        As for :func:`quantize`.
     """
+    partition = run.partition.to_publish(public_data=public_data)
     if not run.task.hierarchy.cells_are_boxes:
         raise InvalidInput("resample draws around the middles of boxes; on this hierarchy use quantize")
     who, boxes = _regions(run, points)
@@ -101,7 +115,7 @@ def resample(
     stderr = np.full(out.shape, np.nan)
     stderr[who] = widths * np.sqrt(1.0 / 12.0 + 2.0 / epsilon**2)
     spent = (ledger or Ledger.of(run.task)).settle(run.partition)
-    return PointsRelease(out, stderr, clipped, run.regions, run.partition, spent, run.simulated)
+    return PointsRelease(out, stderr, clipped, run.regions, partition, spent, run.simulated)
 
 
 def centres(boxes: Floats) -> Floats:

@@ -273,6 +273,10 @@ class Promised(Mapped):
     Attributes
     ----------
     partition : Partition
+        Its crowds are public, or all positions are.
     """
 
     partition: Partition
+
+    def __post_init__(self) -> None:
+        self.partition.to_publish()

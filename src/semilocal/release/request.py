@@ -27,6 +27,7 @@ from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
 from ..protocol.column import Column, read_column, stored_column
+from ..protocol.partition import check_crowds_public
 from ..protocol.promise import Trust
 from ..protocol.task import Task, check_alone
 from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
@@ -50,6 +51,7 @@ class Options(TypedDict, total=False):
     users: npt.ArrayLike | None
     rows_per_user: int
     rows_are_people: bool
+    public_data: bool
 
     hierarchy: Hierarchy | None
     resolution: float | tuple[float, ...] | None
@@ -89,6 +91,7 @@ class Request:
     ledger: Ledger | None
     users: npt.ArrayLike | None
     rows: int
+    public_data: bool
     options: dict[str, Any]
 
     @property
@@ -153,6 +156,7 @@ class Request:
     def run(self, points: Rows) -> tuple[Any, Any, Ledger]:
         """A run of the protocol that spends everything on the partition, its people, and what one row of them lost."""
         task = Task.build(self.box, epsilon=self.epsilon, **crowd_of(self.delta, self.k), **self.options)
+        check_crowds_public(task, public_data=self.public_data)
         self.afford(Ledger.of(task).times(self.rows))
         chosen = self.people(points)
         return play_rows(chosen, task, rng=self.draws), chosen, Ledger.of(task, cap=self.row_cap)
@@ -198,7 +202,7 @@ class Request:
 _Named = TypeVar("_Named", bound=Mapping[str, Any])
 
 
-def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Named]:
+def read_columns(points: Any, f: Any, box: Any, trust: Trust | None, named: _Named) -> tuple[Any, _Named]:
     """Positions, and the options ``users`` and ``value`` where they are names of columns of the same frame.
 
     Refuses a frame in which a column tells people apart and repeats some, unless it was said whose rows they are; and
@@ -207,7 +211,8 @@ def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Na
     for option in ("users", "value"):
         check_index(points, named.get(option), option)
     if named.get("users") is None and not named.get("rows_are_people"):
-        check_frame(points, CALL, value=named["value"] if isinstance(named.get("value"), str) else None)
+        ways = CALL._replace(pooled=which_trust(trust) != "nobody")
+        check_frame(points, ways, value=named["value"] if isinstance(named.get("value"), str) else None)
     columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
     if not columns or isinstance(points, Source):
         return points, named
@@ -229,11 +234,11 @@ def read_columns(points: Any, f: Any, box: Any, named: _Named) -> tuple[Any, _Na
 
 
 def what_of(
-    points: Any, f: Any, box: Box | None, named: ValueOptions
+    points: Any, f: Any, box: Box | None, trust: Trust | None, named: ValueOptions
 ) -> tuple[Any, BoundedFunction, Box | None, Options]:
     """What the job is about: a function of the position, or people's own values; and the other options."""
     called = named.get("value")
-    points, named = read_columns(points, f, box, named)
+    points, named = read_columns(points, f, box, trust, named)
     value, bounds = named.get("value"), named.get("range")
     others: Any = {name: option for name, option in named.items() if name not in ("value", "range")}
     if value is None:
@@ -265,6 +270,7 @@ def request(
     users: npt.ArrayLike | None = None,
     rows_per_user: int = 1,
     rows_are_people: bool = False,
+    public_data: bool = False,
     **options: Any,
 ) -> Request:
     """What was asked for, with its defaults; refuses an option that no job has."""
@@ -275,6 +281,8 @@ def request(
             raise InvalidInput(f"there is no option {name!r} here; {advice}")
     if users is not None and rows_are_people:
         raise InvalidInput("give users or rows_are_people, not both")
+    if not isinstance(public_data, bool):
+        raise InvalidInput(f"public_data must be True or False; got {shown(public_data)}")
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"rng must be a numpy.random.Generator; got {shown(rng)}")
     if cap is not None and not isinstance(cap, str | int | float | Decimal | Fraction | np.number):
@@ -283,7 +291,7 @@ def request(
         raise InvalidInput(f"ledger must be a semilocal.Ledger, such as the spent of a result; got {shown(ledger)}")
     rows = as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
     loss, chance, crowd, most = (_plain(setting) for setting in (epsilon, delta, k, cap))
-    return Request(box, loss, which_trust(trust), chance, crowd, rng, most, ledger, users, rows, options)
+    return Request(box, loss, which_trust(trust), chance, crowd, rng, most, ledger, users, rows, public_data, options)
 
 
 def _plain(setting: Any) -> Any:

@@ -19,12 +19,14 @@ from ..arrays import as_number, exact
 from ..engines.histogram import Lookup
 from ..engines.run import SourceRun
 from ..engines.source import Source
+from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.partition import Partition, Trims
 from ..protocol.rule import TRIM_QUANTILE
-from ..protocol.task import Accounting, Task
+from ..protocol.task import MAX_TRIMS, Accounting, Task
 from ..randomizer import RandomizedResponse
-from ..randomizer.values.mechanisms import MAX_EPSILON
+from ..randomizer.base import EPSILON_RANGE
+from ..randomizer.values.mechanisms import MAX_EPSILON, MIN_EPSILON
 from ..simulation.run import Run
 from .streamed import AnyRun, Rows, count_rows, play_rows
 
@@ -71,8 +73,7 @@ def plan_split(
     0.0
     """
     tree = TREE_SHARE * epsilon
-    trims = (max_trims if max_trims is not None else 3) if accounting == "uniform" else 0
-    report = tree / (1 + trims)
+    report = tree / (1 + _trims(accounting, max_trims))
     if participants < 1 or report < _SMALLEST_EPSILON:
         return Split(0.0, epsilon, _TAU_RANGE[1])
     noise = RandomizedResponse(report, 2).variance()  # per responder
@@ -153,6 +154,7 @@ def plan_values(
     epsilon = as_number(epsilon, "epsilon", positive=True)
     accounting = options.get("accounting", "core")
     max_trims = options.get("max_trims") if options.get("rule", "trim") == "trim" else 0
+    _check_epsilon(epsilon, 1 + _trims(accounting, max_trims), values_only=values_only)
     split = plan_split(participants, epsilon=epsilon, accounting=accounting, max_trims=max_trims)
     if values_only:
         split = Split(0.0, epsilon, split.tau)
@@ -161,6 +163,23 @@ def plan_values(
         return split, Ledger.of(task, cap=cap), task
     task = Task.build(box, epsilon=epsilon, delta=delta, k=k, **options)  # checks the parameters; nothing is asked
     return split, Ledger(cap=None if cap is None else exact(cap)), task
+
+
+def _trims(accounting: Accounting, max_trims: int | None) -> int:
+    """TRIMs that epsilon pays for, beside one report."""
+    if accounting != "uniform":
+        return 0
+    return MAX_TRIMS["uniform"] if max_trims is None else max_trims
+
+
+def _check_epsilon(epsilon: float, reports: int, *, values_only: bool) -> None:
+    """Refuse an epsilon of which a part would be refused, by what was given."""
+    report = EPSILON_RANGE[1]
+    most = MAX_EPSILON + (0.0 if values_only else reports * report)
+    if not MIN_EPSILON <= epsilon <= most:
+        paid = f"{report:g} for a report" if reports == 1 else f"{report:g} for each of {reports} reports"
+        parts = f"at most {MAX_EPSILON:g} for one value" + ("" if values_only else f" and {paid}")
+        raise InvalidInput(f"epsilon must be a number from {MIN_EPSILON} to {most:g} ({parts}); got {epsilon:g}")
 
 
 def _whole_domain(task: Task, rows: Rows) -> AnyRun:

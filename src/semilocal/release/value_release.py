@@ -206,7 +206,8 @@ def values(
         here = who[start : start + len(part.value)]
         value[here], stderr[here] = part
         start += len(here)
-    return ValuesRelease(value, stderr, run.partition, spent, chosen, run.simulated, own_value(f))
+    partition = run.partition.with_public_crowds(run.partition.crowds)  # everybody sends a value for their region
+    return ValuesRelease(value, stderr, partition, spent, chosen, run.simulated, own_value(f))
 
 
 def mean(
@@ -310,6 +311,7 @@ def _mean(
     ranges = f.range_over(partition.boxes)
     low, width = ranges[:, 0], ranges[:, 1] - ranges[:, 0]
     responders = np.bincount(rows, counts, minlength=regions).astype(np.int64)
+    partition = partition.with_public_crowds(responders)
     sums = np.bincount(rows, counts * mechanism.decode(outputs), minlength=regions)
     share = np.divide(sums, responders, out=np.full(regions, np.nan), where=responders > 0)
     # The mechanism's variance is nearly constant and concave in the true value, so its value at the estimated mean of

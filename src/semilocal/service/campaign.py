@@ -23,7 +23,7 @@ from ..protocol.promise import promise
 from ..protocol.task import Task
 
 __all__ = [
-    "CAMPAIGN_TRIMS", "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "new_token", "token_hash",
+    "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "campaign_trims", "new_token", "token_hash",
     "used_by",
 ]  # fmt: skip
 
@@ -31,7 +31,18 @@ Phase = Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
 ENDED: tuple[Phase, ...] = ("finished", "cancelled")
 MAX_NAME = 200
 MAX_ENROLMENT_SECONDS = 10**8
-CAMPAIGN_TRIMS = 8  # fewer than Task.build's: owners of devices look at the worst case
+_MAX_TRIMS = 8  # fewer than Task.build's: owners of devices look at the worst case
+
+
+def campaign_trims(max_depth: int | None = None) -> int:
+    """The most TRIMs of a campaign that does not say so: a round ends in one at most, and there are as many as levels.
+
+    Parameters
+    ----------
+    max_depth : int, optional
+        Of the tree; that of a box if left out, which is deep enough.
+    """
+    return _MAX_TRIMS if max_depth is None else min(_MAX_TRIMS, max_depth)
 
 
 class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

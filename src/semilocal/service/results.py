@@ -117,8 +117,6 @@ class Findings(RegionFiles):
         InvalidInput
             With rule "each", where crowds are not public.
         """
-        if self.campaign.task.rule == "each":
-            raise InvalidInput('with rule "each" crowds are not public: there is nothing to count from')
         return counts(self.partition)
 
     @cached_property
@@ -171,11 +169,11 @@ class Findings(RegionFiles):
     @cached_property
     def _regions(self) -> list[dict[str, Any]]:
         table = self.partition.to_table()
-        has_crowds = self.campaign.task.rule != "each"
+        has_crowds = self.campaign.task.tells_crowds
         crowds: list[int | None] = table["crowd"].tolist() if has_crowds else [None] * len(self.partition)
         return [
             {
-                "cell": str(cell), "depth": depth, "crowd": crowd,
+                **self._names[cell], "depth": depth, "crowd": crowd,
                 "below_k": None if crowd is None else crowd < self.campaign.task.k, "lower": box[0], "upper": box[1],
             }
             for cell, depth, crowd, box in zip(
@@ -183,17 +181,26 @@ class Findings(RegionFiles):
             )
         ]  # fmt: skip
 
+    @cached_property
+    def _names(self) -> dict[int, dict[str, str]]:
+        """How each region is called: its cell, and its label where the tree has labels."""
+        table = self.partition.to_table()
+        labels = table.get("label")
+        named = [{}] * len(self.partition) if labels is None else [{"label": label} for label in labels.tolist()]
+        return {cell: {"cell": str(cell), **more} for cell, more in zip(table["cell"].tolist(), named, strict=True)}
+
     def _release(self, index: int) -> dict[str, Any]:
         release = self.campaign.releases[index]
         if release.kind == "counts":
-            numbers = [{"cell": region["cell"], "count": region["crowd"]} for region in self._regions]
-            total = None if self.campaign.task.rule == "each" else sum(region["crowd"] for region in self._regions)
+            crowds = [region["crowd"] for region in self._regions]
+            numbers = [{**name, "count": crowd} for name, crowd in zip(self._names.values(), crowds, strict=True)]
+            total = None if not self.campaign.task.tells_crowds else sum(region["crowd"] for region in self._regions)
             return {"kind": "counts", **_FREE, "total": total, "counts": numbers}
         if release.kind == "points":
             middles = self.partition.middles.tolist()
             points = [
-                {"point": point, "weight": region["crowd"]}
-                for point, region in zip(middles, self._regions, strict=True)
+                {**name, "point": point, "weight": region["crowd"]}
+                for name, point, region in zip(self._names.values(), middles, self._regions, strict=True)
             ]
             note = "the middle of each region, once per participant"
             return {"kind": "points", **_FREE, "note": note, "points": points}
@@ -205,7 +212,7 @@ class Findings(RegionFiles):
         if release.kind == "values":
             return out | {
                 "regions": [
-                    {"cell": str(cell), "values": [list(pair) for pair in zip(values.tolist(), counts, strict=True)]}
+                    {**self._names[cell], "values": [list(pair) for pair in zip(values.tolist(), counts, strict=True)]}
                     for cell, (values, counts) in zip(
                         closed.cells, region_values(self.partition, closed, release), strict=True
                     )
@@ -219,7 +226,7 @@ class Findings(RegionFiles):
             "mean": found.value, "stderr": found.stderr, "interval": list(found.interval(_LEVEL)), "level": _LEVEL,
             "bias_bound": found.bias_bound, "responders": found.participants,
             "regions": [
-                {"cell": str(cell), "mean": mean, "stderr": stderr, "responders": responders}
+                {**self._names[cell], "mean": mean, "stderr": stderr, "responders": responders}
                 for cell, mean, stderr, responders in rows
                 if responders
             ],

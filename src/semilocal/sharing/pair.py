@@ -10,7 +10,7 @@ Knows parameters and the promise. Knows no server, clock or file.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy import ROOT, BinaryTree, TableTree
+from ..hierarchy.base import Cells
 from ..pooled.asked import AskedValue
 from ..pooled.loss import Rung, guarantee, presence_note
 from ..pooled.task import PooledTask
@@ -186,6 +187,11 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
         tree, cells = self.pooled.hierarchy, np.array([code], dtype=np.uint64)
         path = (int(tree.child_of(cells, depth)[0]) for depth in range(self.bucket_depth, tree.max_depth))
         return int(tree.ancestors(cells, self.bucket_depth)[0]), tuple(path)
+
+    def unnamed_buckets(self, named: Iterable[int]) -> Cells:
+        """The other buckets, ascending: uint64[b]. Each of them is a cell of the map, with nobody in it."""
+        every = range(1 << self.bucket_depth, 2 << self.bucket_depth)
+        return np.array(sorted(set(every) - set(named)), dtype=np.uint64)
 
     def check_bucket(self, bucket: int) -> None:
         """Refuse a number that is not a bucket of this pair; without buckets it must be 1, the root."""

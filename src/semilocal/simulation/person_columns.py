@@ -51,11 +51,18 @@ class Filled(NamedTuple):
 
 
 class Ways(NamedTuple):
-    """What to write: one row of each person, several (empty where that cannot be), or every row is another person."""
+    """What to write: one row of each person, several (empty where that cannot be), or every row is another person.
+
+    Attributes
+    ----------
+    pooled : bool
+        Whether the participants trust somebody: then there are no crowds, and noise pays for several rows.
+    """
 
     one: str
     several: str
     rows_are_people: str
+    pooled: bool = False
 
 
 COMMAND = Ways("--user {name!r}", "--rows-per-user M", "--rows-are-people")
@@ -125,13 +132,18 @@ def check_rows_are_people(where: object, labels: Mapping[str, Filled], ways: Way
     ways : Ways
         What the message advises.
     """
+    crowd, price = (
+        ("", "and M times as much noise")
+        if ways.pooled
+        else (" and fill a crowd alone", "with a promise M times weaker")
+    )
     for name, filled in labels.items():
         if filled.different < filled.rows:
             raise InvalidInput(
                 f"{where}: column {name!r} looks like a person, and some have several rows. The promise is made to "
-                f"people: a person with several rows would lose epsilon for each of them and fill a crowd alone. Use "
+                f"people: a person with several rows would lose epsilon for each of them{crowd}. Use "
                 f"{ways.one.format(name=name)} to draw one row per person"
-                + (f" (or {ways.several} with a promise M times weaker)" if ways.several else "")
+                + (f" (or {ways.several} {price})" if ways.several else "")
                 + f"; if every row really is another person, say {ways.rows_are_people}"
             )
 

@@ -118,7 +118,7 @@ def play(curator: Curator, population: Population, *, progress: Callable[[int, i
     rounds = play_rounds(curator, population, progress=progress)
     partition = Partition.from_rounds(task, rounds)
     regions = population.regions(partition.cells)
-    if task.rule == "each":  # nobody answers for a region that was left behind: only who holds the data can count it
+    if not partition.crowds_are_public:  # who holds the data can count what was left behind
         partition = replace(partition, crowds=np.bincount(regions[regions != LOST], minlength=len(partition)))
     return Run(task, partition, regions, population.moves, rounds, population.moved)
 

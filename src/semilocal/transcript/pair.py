@@ -47,12 +47,15 @@ class PairVerification:
         One per bucket, as far as they follow the rule.
     trees : list of Tree
         The same, replayed.
+    unnamed : int
+        Buckets that nobody named; each is a final cell of the map.
     differences : list of Difference
     """
 
     pair: PairTask | None = None
     published: list[Published] = field(default_factory=list)
     trees: list[Tree] = field(default_factory=list)
+    unnamed: int = 0
     differences: list[Difference] = field(default_factory=list)
 
     __repr__ = short_repr
@@ -71,9 +74,11 @@ class PairVerification:
         out = []
         if self.pair is not None and self.trees:
             cells, people = sum(len(tree.cells) for tree in self.trees), sum(tree.people for tree in self.trees)
+            empty = f", {self.unnamed} of them buckets that nobody named" if self.unnamed else ""
             out += [
                 "Checked:",
-                f"  the rule gives the same {number_of(cells, 'final cell')} from the same published numbers; "
+                f"  the rule gives the same {number_of(cells + self.unnamed, 'final cell')} from the same published "
+                f"numbers{empty}; "
                 f"{number_of(people, 'report')}, task {self.pair.id.hex()[:16]}",
                 f"  no path of cells costs more than its budget, epsilon / 2 = {self.pair.pooled.path_budget:g}; any "
                 f"change of position costs two paths, epsilon = {self.pair.pooled.epsilon:g} (delta = 0)",
@@ -126,6 +131,7 @@ def verify_pair(
             name = pair.operator(role).name
             found.add("bad-signature", f"the {role}'s signature is not that of {name} over this task and these numbers")
     _check_buckets(found, pair, signed.trees)
+    found.unnamed = len(pair.unnamed_buckets(tree.bucket for tree in signed.trees))
     for tree in signed.trees:
         _check_tree(found, pair, tree)
     if other is not None and other != data:

@@ -386,6 +386,6 @@ def _among(frontier: Frontier, cells: Sequence[int]) -> Frontier:
 
 def _crowds(curator: Curator) -> list[int]:
     """The crowds of the regions found so far; none with rule "each", where they are not public."""
-    if curator.task.rule == "each":
+    if not curator.task.tells_crowds:
         return []
     return [size for played in curator.rounds for size in played.responders[played.ruling.ended.rows].tolist()]

@@ -86,6 +86,7 @@ def test_the_neighbour_is_in_another_child_of_the_same_region() -> None:
     rng = np.random.default_rng(7)
     task, others, here = default_task(), town(1999), (0.45, 0.52)
     there = choose_neighbour(task, others, here, rng=rng)
+    assert there is not None
     played = play(Pair(task, others, here, there), runs=5000, rng=rng)
     assert (np.isfinite(played.scores) & (played.scores != 0)).mean() > 0.2
 

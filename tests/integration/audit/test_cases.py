@@ -5,6 +5,7 @@ Each bound has confidence 1 - 1e-6: a sound mechanism is called broken with at m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from semilocal import Task
 from semilocal.audit.cases import CASES, Finding, audit_moved, crowds, default_task, retries
 from semilocal.audit.tables import finding_table
 from semilocal.cli.main import main
+from semilocal.hierarchy.tables import from_labels
 
 
 @pytest.mark.slow
@@ -92,6 +94,35 @@ def test_a_task_of_ones_own_is_attacked_by_moving_too_or_the_table_says_that_it_
     said = capsys.readouterr().out
     assert ("| transcript, moved against inside, up to 16 TRIMs |" in said) is moved
     assert ("Only inside pairs were attacked" in said) is not moved
+
+
+@pytest.mark.parametrize("paths", [[["a"], ["b"], ["c"]], [["a", "x"], ["a", "y"], ["b", "z"], ["b", "w"], ["c"]]])
+def test_a_table_whose_regions_are_leaves_is_attacked_in_a_smaller_town(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, paths: list[list[str]]
+) -> None:
+    """A leaf has no two places that are asked about; with fewer people, regions have parts."""
+    path = tmp_path / "task.json"
+    task = Task.build(hierarchy=from_labels("code", paths), epsilon=2.0, delta=1e-3, k=20)
+    path.write_bytes(msgspec.json.encode(task))
+    assert command("audit", "--task", str(path), "--runs", "4000") == 0
+    said = capsys.readouterr().out
+    assert "| transcript, moved against inside, up to" in said
+    measured = [float(found) for found in re.findall(r"inside pair, .*>= ([\d.]+) \| holds", said)]
+    assert len(measured) == 2
+    assert min(measured) > 1.0
+
+
+def test_a_task_in_which_nothing_can_be_attacked_is_refused_with_the_reason(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With rule "each" on one level every region is a leaf, and nobody is moved."""
+    path = tmp_path / "task.json"
+    task = Task.build(hierarchy=from_labels("code", [["a"], ["b"]]), epsilon=2.0, delta=1e-3, k=20, rule="each")
+    path.write_bytes(msgspec.json.encode(task))
+    assert command("audit", "--task", str(path), "--runs", "4000") == 2
+    said = capsys.readouterr().err
+    assert "everybody ends in a region that is not divided further" in said
+    assert "Audit a task whose regions have parts" in said
 
 
 @pytest.mark.parametrize("changes", [{}, {"tree": "quad"}, {"max_trims": 1}])

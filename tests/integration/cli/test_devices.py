@@ -282,6 +282,26 @@ def test_a_campaign_that_default_devices_refuse_is_warned_about(
     assert "default limits" not in err
 
 
+@pytest.mark.parametrize("shallow", ["table", "depth"])
+def test_a_shallow_campaign_counts_no_more_trims_than_rounds(
+    server: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, shallow: str
+) -> None:
+    """A round ends in at most one TRIM of a cell; devices with default limits take part."""
+    paths = [["a", "b", "c"], ["a", "b", "d"], ["a", "e", "f"], ["g", "h", "i"]]
+    (tmp_path / "codes.json").write_text(json.dumps({"name": "code", "paths": paths}))
+    domain: dict[str, list[object]] = {
+        "table": ["--bounds", tmp_path / "codes.json"],
+        "depth": ["--bounds", "0,0,1,1", "--max-depth", "3"],
+    }
+    create = ["campaign", "create", "--name", "codes", "--epsilon", "2", "--k", "20", "--delta", "1e-6"]
+    create += ["--url", server]
+    code, out, err = run(capsys, *create, *domain[shallow])
+    assert code == 0
+    assert "at most 3 rounds" in out
+    assert "T the TRIMs on the region's path (public, at most 3 in this task)" in out
+    assert "default limits" not in err
+
+
 def test_a_start_with_fewer_than_k_is_warned_about(
     capsys: pytest.CaptureFixture[str], campaign: str, tmp_path: Path
 ) -> None:

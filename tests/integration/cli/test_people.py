@@ -77,7 +77,7 @@ def test_the_value_that_is_asked_for_is_no_person(
 def test_a_refusal_advises_only_options_that_the_command_has(table: Path, options: People, several: bool) -> None:
     found = read_points(table, labels=person_labels(options))
     with pytest.raises(InvalidInput, match="--user 'user_id'") as refusal:
-        chosen_rows(options, found, np.random.default_rng(1))
+        chosen_rows(options, found, np.random.default_rng(1), pooled=False)
     assert ("--rows-per-user" in str(refusal.value)) == several == hasattr(options, "rows_per_user")
 
 

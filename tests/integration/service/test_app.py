@@ -11,12 +11,15 @@ from typing import Any
 
 import httpx2
 import msgspec
+import numpy as np
 import pytest
 
 from semilocal import Report, Task
+from semilocal.hierarchy.tables import from_labels
 from semilocal.protocol.messages import Query, Seal, ValueReport, decode, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.promise import INSIDE, Guarantee
+from semilocal.randomizer.values.mechanisms import TwoPoint
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.problems import PROBLEMS
@@ -137,6 +140,26 @@ def test_crowds_that_are_not_public_are_not_counted_as_nobody(sqlite: SQLiteStor
         results = (await client.get(f"{base}/results")).json()
         assert {region["crowd"] for region in results["regions"]} == {None}
         assert results["releases"][0]["total"] is None
+
+    run(sqlite, scenario)
+
+
+def test_results_on_labels_have_the_labels(sqlite: SQLiteStore) -> None:
+    tree = from_labels("code", [["a"], ["b"]])
+    task = Task.build(hierarchy=tree, epsilon=4.0, delta=0.05, k=5, window=1)
+    mean, values = (Release(kind, TwoPoint(2.0), "coordinate", (0.0,)) for kind in ("mean", "values"))
+
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
+        campaign = open_campaign(task, releases=(Release("counts"), Release("points"), mean, values))
+        points = np.repeat([[0.0], [1.0]], 30, axis=0)
+        devices = await enrolled(client, sqlite, campaign, points, secrets_of(60))
+        start(sqlite, task.id, service.clock())
+        await follow_campaign(client, devices, service=service)
+        results = (await client.get(f"/tasks/{task.id.hex()}/results")).json()
+        wanted = {region["cell"]: region["label"] for region in results["regions"]}
+        assert sorted(wanted.values()) == ["a", "b"]
+        for release, rows in zip(results["releases"], ("counts", "points", "regions", "regions"), strict=True):
+            assert {row["cell"]: row["label"] for row in release[rows]} == wanted
 
     run(sqlite, scenario)
 

@@ -82,7 +82,7 @@ def test_an_impossible_field_is_refused_with_what_is_allowed(field: str, value: 
         ({"epsilon": "1"}, "epsilon must be a number"),
         ({"epsilon": math.nan}, "epsilon must be a number"),
         ({"epsilon": 0}, "epsilon must be a number from 0.001 to 40"),
-        ({"epsilon": 0.1, "accounting": "uniform", "max_trims": 200}, "epsilon must be a number from 0.001"),
+        ({"epsilon": 0.1, "accounting": "uniform", "max_trims": 200}, "epsilon must be a number from 0.201 to 8040 "),
         ({"max_depth": 61}, "max_depth must be at most 60"),
         ({"tree": "quad", "max_depth": 31}, "max_depth must be at most 30"),
         ({"tolerate_liars": 3, "randomizer": "discrete-laplace"}, "only in randomized response"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -16,6 +17,7 @@ from semilocal import baselines
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
 from semilocal.release.split import partition_for_values, plan_split
 from semilocal.simulation import synthetic
+from semilocal.testing import unit_box
 
 BOX = sl.Box((-10, -10), (10, 10))
 NORM = sl.functions.squared_norm()
@@ -230,3 +232,33 @@ def test_no_mean_is_worse_than_a_local_one(size: int, epsilon: float) -> None:
         ours.append(result.stderr**2 + shift**2)
         local.append(baselines.local_mean(points, NORM, BOX, epsilon=epsilon, rng=rng).stderr ** 2)
     assert np.mean(ours) <= 1.1 * np.mean(local)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "options", "words"),
+    [
+        (1000, {}, "from 0.01 to 56 (at most 16 for one value and 40 for a report); got 1000"),
+        (57, {}, "to 56 "),
+        (0.001, {}, "from 0.01 to 56 (at most 16 for one value and 40 for a report); got 0.001"),
+        (1000, {"accounting": "uniform"}, "to 176 (at most 16 for one value and 40 for each of 4 reports); got 1000"),
+        (17, {"value": np.zeros(200), "range": (0, 1)}, "from 0.01 to 16 (at most 16 for one value); got 17"),
+    ],
+)
+def test_an_epsilon_is_refused_by_what_was_given_not_by_a_part_of_it(
+    epsilon: float, options: dict[str, Any], words: str
+) -> None:
+    mean: Any = sl.mean
+    what = [] if "value" in options else [sl.functions.coordinate(0)]
+    with pytest.raises(InvalidInput, match=re.escape(words)):
+        mean(np.full((200, 2), 0.5), *what, unit_box(2), epsilon=epsilon, trust="nobody", **options)
+
+
+@pytest.mark.parametrize(("epsilon", "options"), [(0.01, {}), (56, {}), (176, {"accounting": "uniform"})])
+def test_what_the_refusal_allows_is_taken(epsilon: float, options: dict[str, Any]) -> None:
+    f, points = sl.functions.coordinate(0), np.full((200, 2), 0.5)
+    assert sl.mean(points, f, unit_box(2), epsilon=epsilon, trust="nobody", **options).total == 200
+
+
+def test_reports_of_moved_people_are_refused_by_all_of_epsilon() -> None:
+    with pytest.raises(InvalidInput, match=re.escape("from 0.004 to 160 (0.001 to 40 for each of 4 reports); got 200")):
+        sl.counts(np.full((200, 2), 0.5), unit_box(2), epsilon=200, trust="nobody", accounting="uniform")

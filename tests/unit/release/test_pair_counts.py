@@ -14,6 +14,7 @@ from semilocal.release.pair_counts import pair_counts, pair_document
 from semilocal.release.pooled_counts import PooledCounts, pooled_counts
 from semilocal.sharing.wire import BucketTree
 from semilocal.testing import cluster
+from semilocal.transcript.pair import verify_pair
 from tests.helpers.fake_pair import POOLED, published_numbers, sample_pair, signed_tree
 
 GRID = POOLED.box.grid((4, 4))
@@ -88,6 +89,16 @@ def test_buckets_are_put_together_to_one_map_of_the_domain() -> None:
     assert partition.crowds[empty] == 0
     assert partition.boxes[empty].tolist() == [[0.5, 0.5], [1.0, 1.0]]
     assert len(found.to_geojson()["features"]) == len(partition)
+
+
+def test_the_verification_counts_the_cells_of_the_map() -> None:
+    """A bucket that nobody named has no tree, and is a cell of the map."""
+    lines = verify_pair(bucketed()).lines()
+    cells = len(pair_counts(bucketed()).partition)
+    assert any(f"the same {cells} final cells" in line and "1 of them buckets that nobody" in line for line in lines)
+    whole_lines = verify_pair(whole()).lines()
+    assert any(f"the same {len(pair_counts(whole()).partition)} final cells" in line for line in whole_lines)
+    assert not any("nobody named" in line for line in whole_lines)
 
 
 def test_totals_of_buckets_are_exact_and_queries_add_up() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
+import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.simulation.person_columns import COMMAND, check_rows_are_people, count_filled, person_columns
+from semilocal.testing import unit_box
+from tests.helpers.commands import UNIT, refused, write_people
 
 
 @pytest.mark.parametrize(
@@ -30,6 +36,23 @@ def test_other_columns_are_not(name: str) -> None:
 
 def check(**labels: list[int]) -> None:
     check_rows_are_people("f.csv", {name: count_filled(np.array(codes)) for name, codes in labels.items()}, COMMAND)
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator", "two-servers"])
+def test_the_refusal_says_what_several_rows_cost_with_this_trust(
+    trust: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where somebody is trusted there are no crowds, and the noise grows in place of the loss."""
+    names = [0, 1, 1]
+    path = write_people(tmp_path / "people.csv", np.full((3, 2), 0.5), user=names)
+    told = refused(capsys, "partition", path, *UNIT, "--trust", trust, "--epsilon", "1")
+    frame = pytest.importorskip("pandas").DataFrame({"x0": [0.5] * 3, "x1": [0.5] * 3, "user": names})
+    with pytest.raises(InvalidInput) as error:
+        sl.counts(frame, unit_box(2), epsilon=1.0, trust=trust)
+    for words, option in ((told, "--rows-per-user M"), (str(error.value), "rows_per_user=M")):
+        nobody = trust == "nobody"
+        assert f"{option} with a promise M times weaker" in words if nobody else f"{option} and M times" in words
+        assert ("crowd" in words) == nobody
 
 
 def test_repeats_are_refused_and_nobody_is_no_person() -> None:

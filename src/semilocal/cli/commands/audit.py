@@ -17,6 +17,10 @@ from ..options import FILE, ExistingFile, Seed, option
 
 __all__ = ["run"]
 
+_NO_PAIRS = (
+    "everybody ends in a region that is not divided further, such as a leaf of a table, so nobody is asked about "
+    "places inside it, and there is nothing to tell two positions inside it apart by."
+)
 _MARKS = ("<!-- audit: begin -->", "<!-- audit: end -->")
 
 
@@ -56,9 +60,14 @@ def run(
     if liars is not None:
         return _audit_liars(audited, liars, responders, rng)
     if task is not None:
-        findings = audit_task(audited, "transcript, inside pair", runs=runs, rng=rng)
+        inside = audit_task(audited, "transcript, inside pair", runs=runs, rng=rng)
         moved = audit_moved(audited, runs=max(runs // 4, 1000), rng=rng)
-        findings += moved
+        findings = inside + moved
+        if not findings:
+            raise InvalidInput(
+                f"nothing in this task can be attacked: {_NO_PAIRS} Nobody is moved, either. Audit a task whose "
+                "regions have parts, or see the whole catalogue without --task"
+            )
     else:
         findings = [finding for case in CASES for finding in case(runs, rng)]
     table = finding_table(findings)
@@ -70,6 +79,8 @@ def run(
         "participant; moved against inside: a position that was moved there, against one inside. "
         "Measured is what an attacker reached: a lower bound on the true loss, not the loss itself."
     )
+    if task is not None and not inside:
+        print(f"Only a moved position was attacked: {_NO_PAIRS}")
     if task is not None and not moved:
         print("Only inside pairs were attacked: nobody was moved, not even opposite to everybody else.")
     return DONE if all(finding.verdict in ("holds", "caught") for finding in findings) else FOUND

@@ -53,7 +53,7 @@ def create(
     office: server.Office = server.Office(),
 ) -> int:
     """Create a campaign."""
-    from ...service.campaign import CAMPAIGN_TRIMS, CampaignForm, ReleaseForm
+    from ...service.campaign import CampaignForm, ReleaseForm, campaign_trims
 
     tree = read_tree(options.bounds)
     names = [name.strip() for name in options.names.split(",") if name.strip()]
@@ -66,7 +66,8 @@ def create(
     releases = [parse_release(text, box.names) for text in options.release]
     numbers = task_options(options, cells)
     if cells.rule in (None, "trim") and options.accounting == "core":
-        numbers.setdefault("max_trims", CAMPAIGN_TRIMS)
+        deepest = options.max_depth if tree is None else tree.max_depth
+        numbers.setdefault("max_trims", campaign_trims(deepest))
     domain: dict[str, Any] = {"hierarchy": tree}
     if tree is None:
         domain = {"box": box, "tree": options.tree, "max_depth": options.max_depth}

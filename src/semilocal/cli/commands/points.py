@@ -81,7 +81,7 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         run, ledger = job.partition()
         assert isinstance(run, Run)
         assert not isinstance(job.points, Source)
-        result = quantize(run, job.points, ledger=ledger)
+        result = quantize(run, job.points, ledger=ledger, public_data=job.options.data.public_data)
         columns = {name: column[np.sort(result.regions)] for name, column in _middles(job, result.partition).items()}
         words = [_words(job, run)]
     table = csv_text({name: column.tolist() for name, column in columns.items()})

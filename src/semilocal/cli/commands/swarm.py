@@ -146,7 +146,7 @@ def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tup
     else:
         table = read_points(args.points, columns=columns["values"], **columns)
         line = f"{number_of(len(table), 'value')} from the column {table.names[0]}; the task needs no positions"
-    rows = chosen_rows(people, table, rng)
+    rows = chosen_rows(people, table, rng, pooled=not isinstance(task, Task))
     rows = np.arange(len(table)) if rows is None else rows
     if not needed:
         points = np.empty((len(rows), 0))

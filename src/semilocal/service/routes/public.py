@@ -150,7 +150,7 @@ async def show_results(context: Context, request: Request) -> Response:
 async def _drawable(context: Context, request: Request) -> Findings:
     """What a campaign found, if it can be drawn on a map."""
     live = await context.service.campaign(task_of(request.path_params))
-    if live.campaign.task.box.dimensions != 2 or live.campaign.task.rule == "each":
+    if live.campaign.task.box.dimensions != 2 or not live.campaign.task.tells_crowds:
         raise Problem("no-such-route", 'a map needs two dimensions and rule "all" or "trim"')
     return await _findings(context, request, phases=("finished",))
 
@@ -234,7 +234,7 @@ async def _countable(context: Context, request: Request) -> Findings | PairFindi
     if service.pairs is not None and await service.pairs.look_up(task) is not None:
         return await pair_findings(context, request)
     live = await service.campaign(task)
-    if live.campaign.task.rule == "each":
+    if not live.campaign.task.tells_crowds:
         raise Problem("no-such-route", 'counts need rule "all" or "trim": with rule "each" crowds are not public')
     return await _findings(context, request, phases=("releasing", "finished"))
 

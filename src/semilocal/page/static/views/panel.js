@@ -68,7 +68,7 @@ export class MapPanel {
       <div class="under">
         ${legend(map, domain.unit)}
         <div class="keys">${map.frame.count(OPEN) ? html`<span class="key open"></span> open` : ""}
-          ${map.frame.count(TRIMMED) ? html`<span class="key trimmed"></span> trimmed: moved into regions beside` : ""}</div>
+          ${map.frame.count(TRIMMED) ? html`<span class="key trimmed"></span> trimmed: moved into what was kept` : ""}</div>
         ${last > 1 || live ? html`<label class="slider">after round <output>${this.shown}</output> of ${last}
           <input type="range" min="0" max=${last} .value=${String(this.shown)} ?disabled=${!last} @input=${(/** @type {Event} */ event) => {
             const number = Number(/** @type {HTMLInputElement} */ (event.target).value);
