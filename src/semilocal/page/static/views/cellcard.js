@@ -22,7 +22,7 @@ export function cellCard(map, domain) {
     <dl>
       ${known ? html`<dt>${exact ? "published here" : "estimated here"}</dt>
         <dd><strong>${count(crowd)}</strong> ${exact ? html`<small>exact, public by design</small>` : html`<small>${sure(low, high)}</small>`}</dd>` : ""}
-      ${inside ? html`<dt>really inside</dt><dd><strong>${count(inside.value)}</strong> <small>${sure(...inside.interval)}</small></dd>` : ""}
+      ${inside ? html`<dt>estimated inside</dt><dd><strong>${count(inside.value)}</strong> <small>${sure(...inside.interval)}</small></dd>` : ""}
       ${known && state !== TRIMMED ? html`<dt>density</dt><dd>${digits(crowd / area)} per ${domain.unit}</dd>` : ""}
       <dt>area</dt><dd>${digits(area)}${domain.geographic ? " km²" : ""}</dd>
       <dt>${frame.rings(row) ? "box around it" : domain.geographic ? "where" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
