@@ -16,7 +16,8 @@ from ..pooled.asked import AskedValue
 from ..pooled.task import PooledTask
 from ..protocol.column import as_range
 from ..protocol.plan import OWN
-from ..protocol.promise import promise
+from ..protocol.policy import foreseen
+from ..protocol.promise import Guarantee, promise
 from ..protocol.task import Task
 from ..service.campaign import CampaignForm, ReleaseForm, campaign_trims
 from ..service.pair.form import PairForm
@@ -85,7 +86,7 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def draft(asked: Draft, *, server_key: bytes) -> dict[str, Any]:
-    """The form that creates the campaign, where to send it, and what it promises.
+    """The form that creates the campaign, where to send it, what it promises, and what devices would object to.
 
     Raises
     ------
@@ -125,8 +126,9 @@ def _campaign(asked: Draft, server_key: bytes) -> dict[str, Any]:
             raise InvalidInput("own_epsilon is missing: what the mean of people's own value may cost")
         releases.append(ReleaseForm("mean", f"{OWN}{asked.own}", limits, asked.own_epsilon))
     form = CampaignForm(asked.name, task, tuple(releases), asked.enrolment, asked.capacity, asked.enrolment_seconds)
-    found = promise(task, form.build().plan)
-    return {"path": "/tasks", "form": msgspec.to_builtins(form), "promise": found.to_json()}
+    plan = form.build().plan
+    warned = [f"{reason}. {change[0].upper()}{change[1:]}." for _, reason, change in foreseen(task, plan)]
+    return {**_answer("/tasks", form, promise(task, plan)), "warnings": warned}
 
 
 def _pair(asked: Draft) -> dict[str, Any]:
@@ -142,4 +144,8 @@ def _pair(asked: Draft) -> dict[str, Any]:
         asked.name, pooled, asked.peer_key, asked.bucket_depth, asked.enrolment, asked.capacity,
         asked.enrolment_seconds, value,
     )  # fmt: skip
-    return {"path": "/pairs", "form": msgspec.to_builtins(form), "promise": pair.promise().to_json()}
+    return {**_answer("/pairs", form, pair.promise()), "warnings": []}
+
+
+def _answer(path: str, form: CampaignForm | PairForm, found: Guarantee) -> dict[str, Any]:
+    return {"path": path, "form": msgspec.to_builtins(form), "promise": found.to_json()}

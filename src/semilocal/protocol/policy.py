@@ -20,12 +20,14 @@ from .task import Task
 
 __all__ = [
     "MAX_DELTA",
+    "MAX_EPSILON",
     "MAX_EXPOSURE",
     "MIN_K",
     "Policy",
     "Refusal",
     "check_cell",
     "check_task",
+    "foreseen",
     "longer_sides",
     "refusals",
     "stops_early",
@@ -35,6 +37,7 @@ __all__ = [
 MIN_K = 20
 MAX_DELTA = 1e-3
 MAX_EXPOSURE = 50.0
+MAX_EPSILON = "10"  # of a new vault, exact
 
 _ROUNDING = 1e-12
 
@@ -127,6 +130,16 @@ def stops_early(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
         reason += f", and a region may then hold fewer than {task.k}" if task.keeps_crowd else ""
         out.append(Refusal("quorum", reason, "set quorum to 1"))
     return out
+
+
+def foreseen(task: Task, plan: Plan) -> list[Refusal]:
+    """What to tell an operator before there are devices: those with default limits would refuse, or some stop early."""
+    policy = Policy(max_epsilon=float(MAX_EPSILON))
+    kinds = (
+        ("devices with default limits would refuse", refusals(task, plan, policy)),
+        ("devices might stop before they have a region", stops_early(task, plan, policy)),
+    )
+    return [Refusal(token, f"{what}: {reason}", change) for what, found in kinds for token, reason, change in found]
 
 
 def _exposure(task: Task, plan: Plan) -> float:

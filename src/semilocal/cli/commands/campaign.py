@@ -14,7 +14,7 @@ from ...errors import InvalidInput, printable
 from ...io.progress import duration
 from ...io.trees import read_tree
 from ...protocol.messages import decode
-from ...protocol.policy import Policy, refusals, stops_early
+from ...protocol.policy import foreseen
 from ...protocol.task import Task
 from ...sharing.kinds import is_pair_task
 from ...words import number_of
@@ -25,7 +25,6 @@ from ..campaign_options import CampaignOptions
 from ..documents import CampaignState, PairState
 from ..exits import DONE
 from ..options import CellRule, option, task_options
-from .join import DEFAULT_MAX_EPSILON
 
 if TYPE_CHECKING:
     from ...service.campaign import Campaign
@@ -89,13 +88,8 @@ def create(
 
 def _warn_about_devices(campaign: Campaign) -> None:
     """Say beforehand if devices with default limits would refuse the campaign, or some stop early: what to change."""
-    policy = Policy(max_epsilon=float(DEFAULT_MAX_EPSILON))
-    for what, found in (
-        ("devices with default limits would refuse", refusals(campaign.task, campaign.plan, policy)),
-        ("devices might stop before they have a region", stops_early(campaign.task, campaign.plan, policy)),
-    ):
-        for token, reason, change in found:
-            warnings.warn(f"{what}: {reason}. {_CHANGES.get(token, change)}", UserWarning, stacklevel=2)
+    for token, reason, change in foreseen(campaign.task, campaign.plan):
+        warnings.warn(f"{reason}. {_CHANGES.get(token, change)}", UserWarning, stacklevel=2)
 
 
 def describe_state(state: CampaignState | PairState) -> str:

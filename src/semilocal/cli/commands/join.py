@@ -18,7 +18,7 @@ from ...arrays import exact
 from ...errors import MOST_LINES, InvalidInput, ServerViolation, printable
 from ...geometry.places import parse_numbers
 from ...protocol.plan import Plan
-from ...protocol.policy import MAX_DELTA, MAX_EXPOSURE, MIN_K, Policy, check_task
+from ...protocol.policy import MAX_DELTA, MAX_EPSILON, MAX_EXPOSURE, MIN_K, Policy, check_task
 from ...protocol.task import Task
 from ..arguments import describe_position, number, parse_position, whole
 from ..devices import (
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from ...sharing.pair import PairTask
 
 __all__ = ["JoinOptions", "default_vault", "run"]
-
-DEFAULT_MAX_EPSILON = "10"
 
 
 @group()
@@ -97,7 +95,7 @@ class JoinOptions:
         option(
             metavar="E",
             help="most that all tasks of this vault together may cost, worst case: a moved position against those "
-            f"inside its region, delta 0 (a new vault has {DEFAULT_MAX_EPSILON}; kept in the vault)",
+            f"inside its region, delta 0 (a new vault has {MAX_EPSILON}; kept in the vault)",
         ),
     ] = None
     max_exposure: Annotated[
@@ -273,7 +271,7 @@ def _refused(options: JoinOptions, found: Found, place: Path) -> str:
     """Why a device with these limits would not join; a cap that only the vault knows is not looked at."""
     from ...device.upload import check_pair
 
-    cap = options.max_epsilon or (DEFAULT_MAX_EPSILON if not place.exists() else None)
+    cap = options.max_epsilon or (MAX_EPSILON if not place.exists() else None)
     try:
         policy = _limits(options, max_epsilon=math.inf if cap is None else float(exact(cap)))
         if isinstance(found.task, Task):
@@ -289,7 +287,7 @@ def _refused(options: JoinOptions, found: Found, place: Path) -> str:
 def _policy(options: JoinOptions, vault: Vault) -> Policy:
     """The owner's limits: those of the command line, those in the vault, and the defaults of a device."""
     ledger = vault.contents.ledger
-    cap = options.max_epsilon or ledger.max_epsilon or DEFAULT_MAX_EPSILON
+    cap = options.max_epsilon or ledger.max_epsilon or MAX_EPSILON
     vault.set_caps(max_epsilon=cap, max_exposure=options.max_exposure or ledger.max_exposure)
     return _limits(options, max_epsilon=float(vault.contents.ledger.cap("epsilon") or 0))
 

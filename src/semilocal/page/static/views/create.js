@@ -43,7 +43,7 @@ export class CreateView {
     this.trust = "nobody";
     this.enrolment = "tokens";
     this.tokens = 0; // to be made when the campaign is there
-    /** @type {{form: object, path: string, promise: {sentence: string, text: string, trust: string}} | null} */
+    /** @type {{form: object, path: string, promise: {sentence: string, text: string, trust: string}, warnings: string[]} | null} */
     this.draft = null;
     /** @type {{task: string, tokens: string[]} | null} */
     this.made = null;
@@ -152,7 +152,7 @@ export class CreateView {
       <h1>New campaign</h1>
       ${this.error && !this.field ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       ${this.made?.tokens.length ? this.#done(this.made) : !api.hasToken() ? tokenForm(this.changed) : html`${this.#form()}
-        ${this.draft ? html`${promiseCard(this.draft.promise)}<button @click=${() => void this.#create()}>Create the campaign</button>` : ""}`}
+        ${this.draft ? html`${promiseCard(this.draft.promise)}${this.draft.warnings.map((words) => html`<p class="error" role="status">${words}</p>`)}<button @click=${() => void this.#create()}>Create the campaign</button>` : ""}`}
       ${this.made && !this.made.tokens.length ? html`<p>The campaign is there: <a href=${`#/campaign/${this.made.task}`}>open it</a>.</p>` : ""}
     </main>`;
   }
