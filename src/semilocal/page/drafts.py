@@ -127,7 +127,7 @@ def _campaign(asked: Draft, server_key: bytes) -> dict[str, Any]:
         releases.append(ReleaseForm("mean", f"{OWN}{asked.own}", limits, asked.own_epsilon))
     form = CampaignForm(asked.name, task, tuple(releases), asked.enrolment, asked.capacity, asked.enrolment_seconds)
     plan = form.build().plan
-    warned = [f"{reason}. {change[0].upper()}{change[1:]}." for _, reason, change in foreseen(task, plan)]
+    warned = [f"{_sentence(reason)} {_sentence(change)}" for _, reason, change in foreseen(task, plan)]
     return {**_answer("/tasks", form, promise(task, plan)), "warnings": warned}
 
 
@@ -145,6 +145,10 @@ def _pair(asked: Draft) -> dict[str, Any]:
         asked.enrolment_seconds, value,
     )  # fmt: skip
     return {**_answer("/pairs", form, pair.promise()), "warnings": []}
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def _answer(path: str, form: CampaignForm | PairForm, found: Guarantee) -> dict[str, Any]:

@@ -234,9 +234,9 @@ def test_a_draft_needs_the_token_says_the_promise_and_creates_the_campaign_it_de
             loose = {"k": 10, "delta": 0.05, "epsilon": 2.0, "quorum": 0.5}
             warned = (await client.post("/drafts", json=asked | loose, headers=ADMIN)).json()["warnings"]
             for words in (
-                "devices with default limits would refuse: the task promises a crowd of 10; the owner wants 20. Raise",
+                "Devices with default limits would refuse: the task promises a crowd of 10; the owner wants 20. Raise",
                 "the crowd may fail with probability 0.05; 0.001 is allowed. Lower delta", "10 is left. Lower epsilon",
-                "devices might stop before they have a region: a round may close when 50 %",
+                "Devices might stop before they have a region: a round may close when 50 %",
             ):  # fmt: skip
                 assert any(words in line for line in warned), warned
             created = await client.post(draft["path"], json=draft["form"], headers=ADMIN)

@@ -139,6 +139,11 @@ export class CreateView {
     </form>`;
   }
 
+  /** What devices with default limits would refuse. @param {string[]} warnings */
+  #objections(warnings) {
+    return warnings.length ? html`<section class="card" role="status"><h2>What devices would object to</h2>${warnings.map((words) => html`<p>${words}</p>`)}</section>` : "";
+  }
+
   /** @param {{task: string, tokens: string[]}} made */
   #done({ task, tokens }) {
     return html`<section class="card"><h2>It is created</h2>
@@ -152,7 +157,7 @@ export class CreateView {
       <h1>New campaign</h1>
       ${this.error && !this.field ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       ${this.made?.tokens.length ? this.#done(this.made) : !api.hasToken() ? tokenForm(this.changed) : html`${this.#form()}
-        ${this.draft ? html`${promiseCard(this.draft.promise)}${this.draft.warnings.map((words) => html`<p class="error" role="status">${words}</p>`)}<button @click=${() => void this.#create()}>Create the campaign</button>` : ""}`}
+        ${this.draft ? html`${promiseCard(this.draft.promise)}${this.#objections(this.draft.warnings)}<button @click=${() => void this.#create()}>Create the campaign</button>` : ""}`}
       ${this.made && !this.made.tokens.length ? html`<p>The campaign is there: <a href=${`#/campaign/${this.made.task}`}>open it</a>.</p>` : ""}
     </main>`;
   }
