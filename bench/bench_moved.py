@@ -3,6 +3,9 @@
 Prints the Markdown tables of ``docs/explanation/measured.md``; all data is public::
 
     SEMILOCAL_DATA=FOLDER python -m bench.bench_moved [--participants 20000] [--k 50] [--runs 5]
+    SEMILOCAL_DATA=FOLDER python -m bench.bench_moved --only-regions [--first 1000] [--runs 400] [--delta 1e-6]
+
+The second one only counts regions that are mostly visitors, in many runs.
 
 What moving does is shown without a limit on visitors (``max_visitors=1``) and with the default one. More than half of
 the crowd of a region that is "mostly visitors" was moved there: the truth, which only a simulation knows.
@@ -37,7 +40,7 @@ def people(source: str, size: int, rng: np.random.Generator) -> Floats:
 
 
 def task_of(epsilon: float, **options: Any) -> sl.Task:
-    return sl.Task.build(UNIT, epsilon=epsilon, delta=DELTA, **{"k": K, **options})
+    return sl.Task.build(UNIT, epsilon=epsilon, **{"k": K, "delta": DELTA, **options})
 
 
 # -- moved participants --------------------------------------------------------------------------------------------
@@ -166,6 +169,19 @@ def effect_row(source: str, epsilon: float, limit: float, k: int, size: int, run
             f"{error:.0f}", f"{relative:.2f}", f"{np.sqrt(square):.2g}"]  # fmt: skip
 
 
+def regions_row(source: str, epsilon: float, delta: float, k: int, size: int, seeds: range) -> list[str]:
+    """Regions of many runs that are mostly visitors, and the shares of visitors in these."""
+    total, shares = 0, []
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 9])
+        run = sl.simulate(people(source, size, rng), task_of(epsilon, delta=delta, k=k), rng=rng)
+        crowds = run.partition.crowds
+        share = np.bincount(run.regions[run.moves > 0], minlength=len(crowds)) / crowds
+        total += len(crowds)
+        shares += share[share > 0.5].tolist()
+    return [source, f"{epsilon:g}", f"{len(shares)} of {total:,}", ", ".join(f"{100 * one:.0f} %" for one in shares)]
+
+
 def show(head: list[str], rows: Iterable[list[str]]) -> None:
     for row in (head, ["---"] * len(head), *rows):
         print("| " + " | ".join(row) + " |", flush=True)
@@ -179,8 +195,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sources", default=",".join(SOURCES), help="datasets where it is shown what moving does")
     parser.add_argument("--only-effect", action="store_true", help="only what moving does to regions, counts and means")
+    parser.add_argument("--only-regions", action="store_true", help="only count regions that are mostly visitors")
+    parser.add_argument("--delta", type=float, default=DELTA, help="with --only-regions")
+    parser.add_argument("--first", type=int, default=0, help="with --only-regions: the first seed")
     args = parser.parse_args()
     size, runs = args.participants, args.runs
+    if args.only_regions:
+        print(f"{size:,} participants, k = {args.k}, delta = {args.delta:g}, {runs} runs from seed {args.first}\n")
+        seeds = range(args.first, args.first + runs)
+        rows = [(source, epsilon) for source in args.sources.split(",") for epsilon in (1.0, 2.0)]
+        head = ["data", "epsilon", "mostly visitors", "their shares"]
+        show(head, (regions_row(*row, args.delta, args.k, size, seeds) for row in rows))
+        return
     print(f"{size:,} participants, k = {args.k} and then {K}, delta = {DELTA:g}, {runs} runs\n")
     head = ["data", "epsilon", "max_visitors", "regions", "mostly visitors", "without residents",
             "people in the former", "largest share of visitors",
