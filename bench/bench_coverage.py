@@ -2,7 +2,7 @@
 
     python -m bench.bench_coverage [--trust nobody] [--runs 10] [--seed 90210] [--people 20000] [--k 20] [--delta 0.05]
                                    [--tree binary] [--data FOLDER] [--only NAME ...] [--snap STEP] [--rounding STEP]
-                                   [--means] [--countries CODE ...]
+                                   [--means] [--hard] [--countries CODE ...]
 
 Ordinary boxes have sides of 1 to 15 % of each axis around a random person; the grid is 32 x 32, cells with 20 people or
 more; the others lie along edges of regions, and the last column has all of these together. Answers that are exact do
@@ -13,6 +13,8 @@ the release about the former. --snap rounds all positions before they are counte
 for the step by itself, with --rounding 0 it takes none.
 
 --countries DE FR: places and people of these countries instead (bench/countries.py), none of which chose the model.
+
+--hard: maps made to be hard instead; "whole town" has one box a run, around all of a town of 97 in 100 people.
 
 --means: means of both coordinates, one call each with the defaults for k and delta. "Half width" is that of the
 interval over the root mean square of the errors: 2 if errors were normal and the interval told all.
@@ -31,6 +33,7 @@ import semilocal as sl
 from bench import countries
 from semilocal.arrays import Floats
 from semilocal.experiments.datasets.load import load
+from semilocal.geometry.index import count_points
 from semilocal.pooled import PooledTask
 from semilocal.release import counts
 from semilocal.release.pooled_counts import pooled_counts, run_pooled
@@ -45,6 +48,7 @@ FILES = (
 )  # fmt: skip
 
 Draw = countries.Draw
+TOWN, TOWN_WIDTH, IN_TOWN = (0.3, 0.6), 0.004, 0.97  # middle, standard deviation, share of the people
 
 
 def ring(number: int, rng: np.random.Generator) -> Floats:
@@ -59,6 +63,25 @@ SHAPES: dict[str, tuple[sl.Box, Draw]] = {
     "Gaussian": (WIDE, lambda number, rng: synthetic.truncated_gaussian(number, rng, box=WIDE, scale=1.5)),
     "ring": (UNIT, ring),
     "exponential": (UNIT, lambda number, rng: np.clip(rng.exponential(0.12, (number, 2)), 0.0, 1.0)),
+}
+
+
+def six_squares(number: int, rng: np.random.Generator) -> Floats:
+    """Nobody lives elsewhere, and the first lines of the tree cut all of them in the middle."""
+    middles = np.array([(2, 2), (1, 1), (3, 1), (1, 3), (3, 3), (2, 1)]) / 4
+    return np.asarray(middles[rng.integers(0, 6, number)] + rng.uniform(-0.01, 0.01, (number, 2)))
+
+
+def town(number: int, rng: np.random.Generator, share: float = 1.0) -> Floats:
+    """A small town; the others live anywhere."""
+    inside = rng.random(number) < share
+    return np.where(inside[:, None], rng.normal(TOWN, TOWN_WIDTH, (number, 2)), rng.random((number, 2)))
+
+
+HARD: dict[str, tuple[sl.Box, Draw]] = {
+    "six squares": (UNIT, six_squares),
+    "town in a desert": (UNIT, town),
+    "town in a country": (UNIT, lambda number, rng: town(number, rng, IN_TOWN)),
 }
 
 
@@ -103,6 +126,17 @@ def row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.
     return f"| {name} | {epsilon:g} | {' | '.join(cells)} |"
 
 
+def town_row(epsilon: float, arguments: argparse.Namespace) -> str:
+    """One line about boxes around a whole town; no other column."""
+    rng, held = np.random.default_rng(arguments.seed), []
+    around = np.array([[TOWN, TOWN]]) + 5 * TOWN_WIDTH * np.array([[[-1], [1]]])
+    for _ in range(arguments.runs):
+        points = town(arguments.people, rng, IN_TOWN)
+        ((low, high),) = counted(points, UNIT, epsilon, rng, arguments).answer(around).interval()
+        held.append(low <= count_points(points, around)[0] <= high)
+    return f"| whole town | {epsilon:g} | {sum(held)} of {len(held)} |"
+
+
 def mean_row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.Namespace) -> str:
     """One line of the table of means; lengths as shares of the box."""
     rng, rows = np.random.default_rng(arguments.seed), []
@@ -127,9 +161,10 @@ def populations(arguments: argparse.Namespace) -> Iterator[tuple[str, tuple[sl.B
             if found is not None:
                 yield name, found
         return
-    for name in (*(FILES if arguments.data else ()), *SHAPES):
+    made_up = HARD if arguments.hard else SHAPES
+    for name in (*(FILES if arguments.data else ()), *made_up):
         if not arguments.only or name in arguments.only:
-            yield name, SHAPES[name] if name in SHAPES else positions(name, arguments.data)
+            yield name, made_up[name] if name in made_up else positions(name, arguments.data)
 
 
 def main() -> int:
@@ -149,6 +184,7 @@ def main() -> int:
     )
     parser.add_argument("--rounding", type=float, help="step that coordinates are known to be multiples of")
     parser.add_argument("--snap", type=float, help="round positions to multiples of a step before they are counted")
+    parser.add_argument("--hard", action="store_true", help="maps made to be hard, in place of the usual shapes")
     parser.add_argument("--means", action="store_true", help="intervals of means instead")
     arguments = parser.parse_args()
     crowd = f", k = {arguments.k}" if arguments.trust == "nobody" else ""
@@ -159,6 +195,8 @@ def main() -> int:
     for name, (box, draw) in populations(arguments):
         for epsilon in (1.0, 2.0):
             print((mean_row if arguments.means else row)(name, box, draw, epsilon, arguments), flush=True)
+    for epsilon in (1.0, 2.0) if arguments.hard and not arguments.only else ():
+        print(town_row(epsilon, arguments), flush=True)
     return 0
 
 
