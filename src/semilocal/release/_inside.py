@@ -6,9 +6,9 @@ such slopes can be trusted is measured on the run's own divisions, and so is how
 
 What slopes explain is no longer uncertain. The law says how unevenly cells of a depth and size divide, slopes included.
 Last rounds say how far regions divide from even halves, and how far from what slopes suggest. The ratio is the share
-that slopes leave: a tenth to a third of smooth towns, nearly all of real villages and streets. Inside the children of
-regions they leave the same share. Of trimmed parts they leave all: people there live near the cut, which is steeper
-than any slope. Children of a region have the slope in common; what is left differs from child to child.
+that slopes leave: little in smooth towns, nearly all in real villages and streets. Inside the children of regions they
+leave the same share. In trimmed parts they leave all: people there live near the cut, which is steeper than any slope.
+Children of a region have the slope in common; what is left differs from child to child.
 
 Knows a tree and its population. Knows no queries.
 """
@@ -105,12 +105,13 @@ class Inside:
         shares[regions] = _shares(tree, boxes, trusted, regions)
         filled, unknown = np.full((number, fanout), 0.0), np.full(number, np.inf)
         filled[known], unknown[known] = estimates, noise
-        flat = _expected(_shares(tree, boxes, np.zeros(slopes.shape), known))  # not even, if lines of a lattice are not
-        left = _left(total, estimates, noise, flat, _expected(shares[known]))
-        spread = _beyond(found.law.spread(tree.depths[regions], found.people[regions], fanout), left)
+        # As if slopes explained nothing: where one is wrong, only its region's own estimate says so.
+        spread = found.law.spread(tree.depths[regions], found.people[regions], fanout)
         people[regions], errors[regions] = spread.divide(
             found.people[regions], filled[regions], unknown[regions], _expected(shares[regions])
         )
+        flat = _expected(_shares(tree, boxes, np.zeros(slopes.shape), known))  # not even, if lines of a lattice are not
+        left = _left(total, estimates, noise, flat, _expected(shares[known]))
         return Inside(trusted, boxes, shares, people, errors, _uneven(tree, found, left))
 
 
@@ -120,19 +121,13 @@ def _left(people: Floats, estimates: Floats, noise: Floats, flat: Floats, sloped
     return min(float(after / before), 1.0) if before > 0 else 1.0
 
 
-def _beyond(spread: Spread, left: float) -> Spread:
-    """How unevenly people lie beyond slopes, if these leave a share of it."""
-    return Spread((1.0 + (spread.fanout - 1) * left * spread.clumped) / spread.fanout, spread.fanout)
-
-
 def _uneven(tree: Tree, found: Population, left: float) -> Spread:
     """How unevenly people lie in the children of regions, beyond slopes, and in trimmed parts; of each cell."""
     fanout, regions, parts = tree.children.shape[1], tree.is_region, tree.is_part
-    together = np.full(len(tree.cells), 1.0 / fanout)
-    inside = found.law.spread(tree.depths[regions] + 1, found.people[regions] / fanout, fanout)
-    together[regions] = _beyond(inside, left).together
-    together[parts] = found.law.spread(tree.depths[parts], found.people[parts], fanout).together
-    return Spread(together, fanout)
+    clumped = np.zeros(len(tree.cells))
+    clumped[regions] = found.law.spread(tree.depths[regions] + 1, found.people[regions] / fanout, fanout).clumped * left
+    clumped[parts] = found.law.spread(tree.depths[parts], found.people[parts], fanout).clumped
+    return Spread(np.clip((1.0 + (fanout - 1) * clumped) / fanout, 1.0 / fanout, 1.0), fanout)
 
 
 def _last_round(tree: Tree, found: Population) -> tuple[Integers, Floats, Floats]:

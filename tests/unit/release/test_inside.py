@@ -15,7 +15,6 @@ from semilocal.release._lattice import Lattice
 from semilocal.release._tree import Tree
 from semilocal.release._visitors import population
 from semilocal.release._walk import Walk
-from semilocal.release.spread import Spread
 from semilocal.simulation import synthetic
 from semilocal.testing import unit_box
 from tests.helpers.release_runs import run_of
@@ -46,11 +45,20 @@ def test_nothing_is_taken_off_where_nothing_was_asked() -> None:
 
 
 @pytest.mark.parametrize("fanout", [2, 4])
-def test_slopes_leave_the_same_share_of_all_unevenness(fanout: int) -> None:
-    clumped = np.array([0.0, 0.1, 1.0])
-    spread = Spread((1.0 + (fanout - 1) * clumped) / fanout, fanout)
-    assert _inside._beyond(spread, 0.25).clumped == pytest.approx(clumped / 4)
-    assert _inside._beyond(spread, 1.0).together == pytest.approx(spread.together)
+def test_slopes_leave_their_share_in_children_of_regions_and_all_in_trimmed_parts(fanout: int) -> None:
+    points = synthetic.clusters(20_000, np.random.default_rng(67))
+    task = sl.Task.build(unit_box(2), epsilon=2.0, delta=0.05, k=20, tree="binary" if fanout == 2 else "quad")
+    tree = Tree.of(sl.simulate(points, task, rng=np.random.default_rng(68)).partition)
+    found = population(tree)
+    regions, parts = np.flatnonzero(tree.is_region), np.flatnonzero(tree.is_part)
+    inside = found.law.spread(tree.depths[regions] + 1, found.people[regions] / fanout, fanout).clumped
+    trimmed = found.law.spread(tree.depths[parts], found.people[parts], fanout).clumped
+    assert len(regions) > 20
+    assert len(parts) > 5
+    for left in (0.25, 1.0):
+        clumped = _inside._uneven(tree, found, left).clumped
+        assert clumped[regions] == pytest.approx(inside * left)
+        assert clumped[parts] == pytest.approx(trimmed)
 
 
 def test_lines_of_a_lattice_are_not_taken_for_slopes(monkeypatch: pytest.MonkeyPatch) -> None:
