@@ -194,6 +194,10 @@ def threshold_table() -> Json:
     return out
 
 
+def _shares(total: int, parts: int) -> list[int]:
+    return [total // parts + (part < total % parts) for part in range(parts)]
+
+
 def verdict_table() -> Json:
     """[responders, tally, trims and visitors so far, kept, whether it is a TRIM, visitors then], for one cell."""
     small, lake = {"delta": 0.05, "k": 20, "epsilon": 1.0}, Box((0.0, 40.0), (4.0, 44.0), names=("lon", "lat"))
@@ -238,6 +242,9 @@ def verdict_table() -> Json:
                 [269, 731],
                 [1000, 0],
             ]
+        if task.randomizer.fanout > 2:  # the last tally that fails, and the first that passes
+            least = int(task.randomizer.threshold([1000], k=task.k, delta=task.delta_test)[0])
+            tallies += [[first, *_shares(1000 - first, task.randomizer.fanout - 1)] for first in (least - 1, least)]
         rows = []
         for tally in tallies:
             paths = (

@@ -59,10 +59,13 @@ class Replay {
   }
 }
 
-async function takePart(server, { store = memoryStore(), policy = LIMITS, person = PERSON, position = PLAY.participants[person].point, agreed } = {}) {
+const noPause = async () => {};
+
+async function takePart(server, { pause = noPause, store = memoryStore(), policy = LIMITS, person = PERSON, position = PLAY.participants[person].point, agreed, keys } = {}) {
   const vault = await Vault.open(store, unhex(PLAY.participants[person].secret));
+  if (keys) await vault.save({ keys });
   let now = 0;
-  const channel = new Channel(SERVER, { fetch: server.fetch, sleep: async (milliseconds) => void (now += milliseconds), now: () => now });
+  const channel = new Channel(SERVER, { fetch: server.fetch, sleep: async (milliseconds) => { now += milliseconds; await pause(milliseconds); }, now: () => now, jitter: () => 0.5 });
   const summary = await new Agent(channel, PLAY.id, vault, position, policy, { agreed }).run();
   return { summary, vault };
 }
@@ -84,6 +87,7 @@ test("a device that was moved books what one that stayed in the same region book
   assert.ok(mixed.length, "no region of the vectors has both");
   for (const of of mixed) {
     assert.ok(of[0].trims > 0);
+    assert.equal(of[0].spent, BigInt(1 + of[0].trims) * exactUnits(PLAY.task.randomizer.epsilon)); // (1 + T) reports
     for (const one of of) assert.deepEqual({ ...one, moved: false }, { ...of[0], moved: false });
   }
 });
@@ -162,6 +166,62 @@ test("another position is refused for a task that was joined", async () => {
   await takePart(new Replay(), { store });
   const { point } = PLAY.participants[PERSON];
   await assert.rejects(takePart(new Replay(), { store, position: point.map((x) => x + 1e-9) }), InvalidInput);
+});
+
+test("before an answer leaves, the question and its loss are stored", async () => {
+  const store = memoryStore();
+  const stored = [];
+  const server = new Replay({
+    bend: async (path, answer) => {
+      if (path.includes("/reports/")) stored.push(await store.load());
+      return answer();
+    },
+  });
+  await takePart(server, { store });
+  assert.equal(stored.length, listed.length);
+  for (const [i, { memberships, ledger }] of stored.entries()) {
+    assert.deepEqual([memberships[PLAY.id].state.phase, memberships[PLAY.id].state.answered], ["answered", i + 1]);
+    const told = Math.min(i + 1, PLAY.task.max_rounds); // a roll call tells nothing
+    assert.equal(ledger[PLAY.id].exposure.spent, BigInt(told) * exactUnits(PLAY.task.randomizer.epsilon));
+  }
+});
+
+test("before a value leaves, the question and its loss are stored", async () => {
+  const order = [];
+  const channel = { server: SERVER, until: async () => ({ phase: "releasing", round: 5, closed: 4 }), message: async () => ({ round: 5 }) };
+  const agent = new Agent(channel, PLAY.id, /** @type {any} */ ({}), [0, 0], LIMITS);
+  Object.assign(agent, {
+    participant: { plan: { asked: [0] }, released: { first: 5 }, receive: () => new Uint8Array(1) },
+    save: async () => order.push("stored"),
+    deliver: async () => (order.push("sent"), "campaign-ended"),
+  });
+  await agent.values();
+  assert.deepEqual(order, ["stored", "sent"]);
+});
+
+test("what the owner allowed when joining holds to the end, whatever is allowed later", async () => {
+  const store = memoryStore();
+  const away = new Replay({ bend: (path, answer) => { if (path.includes("/reports/")) throw new TypeError("network"); return answer(); } });
+  await assert.rejects(takePart(away, { store, policy: { ...LIMITS, min_side: [0.9] } }), Unreachable);
+  const server = new Replay();
+  const { summary } = await takePart(server, { store });
+  assert.deepEqual([summary.outcome, summary.token], ["refused", "small-cell"]);
+  assert.equal(reportsOf(server).length, 1, "only the whole domain is that long");
+});
+
+test("another signing key at a known address is refused before anything is sent", async () => {
+  const server = new Replay();
+  await assert.rejects(takePart(server, { keys: { [SERVER]: ["ab".repeat(32)] } }), InvalidInput);
+  assert.deepEqual(server.sent, []);
+  assert.equal((await takePart(new Replay(), { keys: { [SERVER]: [""] } })).summary.outcome, "finished");
+});
+
+test("answers are sent late by jitter, so that their time does not tell how long the device computed", async () => {
+  const order = [];
+  const server = new Replay({ bend: (path, answer) => { if (path.includes("/reports/")) order.push("sent"); return answer(); } });
+  await takePart(server, { pause: async (milliseconds) => void order.push(milliseconds) });
+  const before = order.flatMap((what, i) => (what === "sent" ? [order[i - 1]] : []));
+  assert.deepEqual(before, listed.map(() => 500)); // half of a second, by the jitter of this test
 });
 
 test("whether and how often it sends does not depend on the position", async () => {

@@ -217,3 +217,12 @@ def test_table_and_sentences_show_both_losses_adjacencies_and_deltas() -> None:
 
 def test_an_entry_knows_its_own_bounds() -> None:
     assert Entry("run", Fraction(1), Fraction(1, 2), 4).worst == 3
+
+
+def test_a_person_with_several_rows_loses_and_risks_that_many_times_as_much() -> None:
+    one = Ledger.of(task(), cap=exact(0.3)).times(1)
+    several = one.times(3)
+    assert (several.epsilon, several.epsilon_worst) == (3 * one.epsilon, 3 * one.epsilon_worst)
+    assert several.epsilon_worst == 9 * exact(0.1)  # a report and two TRIMs, three times
+    assert (several.delta, several.rows) == (3 * exact(1e-6), 3)
+    assert one.times(10**7).delta == 1, "a chance is at most 1"

@@ -13,7 +13,7 @@ from ..errors import OutsideWarning
 from ..geometry.box import Box
 from ..io.files import replacing, write_text
 from ..io.queries import Queries, corner_names
-from ..io.regions import csv_text, feature_collection
+from ..io.regions import SEED, csv_text, feature_collection, seed_column
 from ..io.tables import areas_geoparquet
 from ..release.boxes import Answers
 from ..release.promised import outside_words
@@ -21,19 +21,22 @@ from ..release.promised import outside_words
 __all__ = ["ANSWERS", "answer_columns", "check_queries", "write_answers"]
 
 ANSWERS = ("count", "stderr", "low", "high")
+_OURS = (*ANSWERS, SEED)
 
 
 def check_queries(queries: Queries, box: Box) -> None:
     """Warn about queries that reach outside the domain, and about columns that the answers replace."""
     if words := outside_words(queries.areas, box):
         warnings.warn(words, OutsideWarning, stacklevel=2)
-    taken = [name for name in queries.properties if name in ANSWERS]
+    taken = [name for name in queries.properties if name in _OURS]
     if taken:
         warnings.warn(f"the answers replace the queries' own {', '.join(taken)}", UserWarning, stacklevel=2)
 
 
-def answer_columns(queries: Queries, answers: Answers, box: Box, *, level: float) -> dict[str, list[Any]]:
-    """Columns by name: what the queries are called, corners of boxes, then count, stderr, low and high.
+def answer_columns(
+    queries: Queries, answers: Answers, box: Box, *, level: float, seed: int | None = None
+) -> dict[str, list[Any]]:
+    """Columns by name: what the queries are called, corners of boxes, count, stderr, low and high, and a seed.
 
     Polygons without any properties are numbered.
     """
@@ -46,9 +49,10 @@ def answer_columns(queries: Queries, answers: Answers, box: Box, *, level: float
     interval = answers.interval(level)
     values = (answers.value, answers.stderr, interval[:, 0], interval[:, 1])
     return {
-        **{name: list(column) for name, column in queries.properties.items() if name not in ANSWERS},
+        **{name: list(column) for name, column in queries.properties.items() if name not in _OURS},
         **places,
         **{name: column.tolist() for name, column in zip(ANSWERS, values, strict=True)},
+        **seed_column(seed, len(queries)),
     }
 
 
@@ -56,7 +60,7 @@ def write_answers(queries: Queries, columns: dict[str, list[Any]], path: Path | 
     """Write CSV, GeoJSON or GeoParquet, by the ending of the name; without a name return CSV."""
     if path is None:
         return csv_text(columns)
-    kept = {name: column for name, column in columns.items() if name in queries.properties or name in ANSWERS}
+    kept = {name: column for name, column in columns.items() if name in queries.properties or name in _OURS}
     if path.suffix.lower() == ".geojson":
         rows = (dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True))
         write_text(path, feature_collection(queries.geometries(box), rows).decode())

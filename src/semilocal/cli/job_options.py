@@ -90,7 +90,7 @@ class OutputOptions:
     Attributes
     ----------
     seed
-        repeatable noise, which protects nobody; else the system's randomness
+        repeatable noise, which protects nobody: files get a column simulation_seed; else the system's randomness
     explain
         print the whole statement of what is promised, and what every step cost
     json

@@ -190,9 +190,10 @@ def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
 
 
 def save_picture(
-    partition: AnyPartition, path: Path, *, points: npt.ArrayLike | None = None, title: str | None = None
-) -> None:
-    """Draw the regions into a file, without a window."""
+    partition: AnyPartition, path: Path, *, points: npt.ArrayLike | None = None, title: str | None = None,
+    seed: int | None = None,
+) -> None:  # fmt: skip
+    """Draw the regions into a file, without a window. With the seed of noise that can be repeated, it says so."""
     need_matplotlib()
     from matplotlib.figure import Figure
 
@@ -200,5 +201,7 @@ def save_picture(
     axes = draw_regions(partition, figure.add_subplot(), points=points)
     if title is not None:
         axes.set_title(title, fontsize=9)
+    if seed is not None:
+        figure.suptitle(f"SIMULATION: the noise has seed {seed} and protects nobody", fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=150, format=path.suffix.lower().lstrip("."))

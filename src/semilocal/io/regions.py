@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from ..arrays import Floats
 from ..errors import InvalidInput
@@ -26,6 +27,7 @@ from .files import replacing, write_text
 from .tables import geoparquet, map_boxes
 
 __all__ = [
+    "SEED",
     "AnyPartition",
     "box_geometries",
     "csv_text",
@@ -34,11 +36,24 @@ __all__ = [
     "regions_geoparquet",
     "regions_json",
     "ring",
+    "seed_column",
     "write_geojson",
     "write_regions",
 ]
 
 AnyPartition = Partition | PooledPartition
+SEED = "simulation_seed"  # the column of files whose noise can be repeated
+
+
+def seed_column(seed: int | None, rows: int) -> dict[str, list[int]]:
+    """A column that says that noise was seeded and so protects nobody; no column if it was not.
+
+    Examples
+    --------
+    >>> seed_column(7, 2), seed_column(None, 2)
+    ({'simulation_seed': [7, 7]}, {})
+    """
+    return {} if seed is None else {SEED: [seed] * rows}
 
 
 def ring(box: Floats) -> list[list[float]]:
@@ -59,6 +74,7 @@ class _Properties(msgspec.Struct, frozen=True, gc=False):
     stderr: float | msgspec.UnsetType = msgspec.UNSET
     geohash: str | msgspec.UnsetType = msgspec.UNSET
     quadkey: str | msgspec.UnsetType = msgspec.UNSET
+    simulation_seed: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Feature(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="Feature"):
@@ -66,8 +82,14 @@ class _Feature(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="Fea
     properties: Any
 
 
-def regions_json(partition: AnyPartition) -> bytes:
+def regions_json(partition: AnyPartition, *, seed: int | None = None) -> bytes:
     """GeoJSON of the regions and of the trimmed parts; longitude first, other axes in their order.
+
+    Parameters
+    ----------
+    partition : Partition or PooledPartition
+    seed : int, optional
+        Of noise that can be repeated: every feature then says so.
 
     Raises
     ------
@@ -76,7 +98,7 @@ def regions_json(partition: AnyPartition) -> bytes:
     """
     tree, cells = partition.task.hierarchy, partition.cells
     pooled, trimmed = isinstance(partition, PooledPartition), partition.trimmed_cells
-    unset = repeat(msgspec.UNSET)
+    unset, seeded = repeat(msgspec.UNSET), msgspec.UNSET if seed is None else seed
     named = {name: column.tolist() for name, column in cell_names(tree, cells).items()}
     sizes = areas(partition.boxes, geographic=False) if tree.cells_are_boxes else tree.areas(cells)
     public = isinstance(partition, PooledPartition) or partition.crowds_are_public
@@ -84,9 +106,12 @@ def regions_json(partition: AnyPartition) -> bytes:
         repeat("cell" if pooled else "region"), map(str, cells.tolist()),
         partition.crowds.tolist() if public else unset, (partition.crowds / sizes).tolist() if public else unset,
         partition.stderr.tolist() if isinstance(partition, PooledPartition) else unset,
-        named.get("geohash", unset), named.get("quadkey", unset),
+        named.get("geohash", unset), named.get("quadkey", unset), repeat(seeded),
     )  # fmt: skip
-    properties = chain(map(_Properties, *columns), (_Properties("trimmed", str(cell)) for cell in trimmed.tolist()))
+    properties = chain(
+        map(_Properties, *columns),
+        (_Properties("trimmed", str(cell), simulation_seed=seeded) for cell in trimmed.tolist()),
+    )
     geometries = chain(_geometries(tree, cells, partition.boxes), _geometries(tree, trimmed, tree.boxes(trimmed)))
     features = list(map(_Feature, geometries, properties))
     document = {"type": "FeatureCollection", "features": features}
@@ -148,23 +173,28 @@ def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def regions_geoparquet(partition: AnyPartition) -> bytes:
-    """The regions as a GeoParquet file."""
-    return geoparquet(partition.to_table(), partition.task.hierarchy, partition.cells)
+def regions_geoparquet(partition: AnyPartition, *, seed: int | None = None) -> bytes:
+    """The regions as a GeoParquet file; with a column for the seed of noise that can be repeated."""
+    return geoparquet(_table(partition, seed), partition.task.hierarchy, partition.cells)
 
 
-def write_geojson(partition: AnyPartition, path: str | Path) -> None:
+def _table(partition: AnyPartition, seed: int | None) -> dict[str, npt.NDArray[Any]]:
+    seeds = seed_column(seed, len(partition))
+    return {**partition.to_table(), **{name: np.array(column) for name, column in seeds.items()}}
+
+
+def write_geojson(partition: AnyPartition, path: str | Path, *, seed: int | None = None) -> None:
     """Write the regions as GeoJSON."""
     with replacing(Path(path)) as stream:
-        stream.write(regions_json(partition))
+        stream.write(regions_json(partition, seed=seed))
 
 
-def write_regions(partition: AnyPartition, path: Path) -> None:
-    """Write the regions as GeoJSON, GeoParquet or CSV, by the ending of the name."""
+def write_regions(partition: AnyPartition, path: Path, *, seed: int | None = None) -> None:
+    """Write the regions as GeoJSON, GeoParquet or CSV, by the ending of the name, with the seed if there is one."""
     if path.suffix.lower() == ".parquet":
         with replacing(path) as stream:
-            stream.write(regions_geoparquet(partition))
+            stream.write(regions_geoparquet(partition, seed=seed))
     elif path.suffix.lower() == ".csv":
-        write_text(path, csv_text({name: column.tolist() for name, column in partition.to_table().items()}))
+        write_text(path, csv_text({name: column.tolist() for name, column in _table(partition, seed).items()}))
     else:
-        write_geojson(partition, path)
+        write_geojson(partition, path, seed=seed)

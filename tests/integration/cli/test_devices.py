@@ -17,6 +17,7 @@ import pytest
 
 from semilocal.audit import default_task
 from semilocal.cli import devices
+from semilocal.cli.commands.join import JoinOptions
 from semilocal.cli.commands.swarm import SwarmOptions, _positions
 from semilocal.cli.main import main
 from semilocal.cli.people import People
@@ -374,3 +375,8 @@ def test_how_many_were_left_out_is_not_printed(capsys: pytest.CaptureFixture[str
         capsys.readouterr()
     assert len(said) == 2, said
     assert any("those outside the domain are left out" in line for line in said)
+
+
+def test_join_answers_late_by_jitter_unless_told_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert JoinOptions().spread == 1.0
+    assert "send up to S seconds late [default: 1]" in " ".join(run(capsys, "join", "--help")[1].split())

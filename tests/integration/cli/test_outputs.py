@@ -10,8 +10,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import matplotlib
 import pytest
+from pyarrow import parquet
 
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 
@@ -237,3 +240,51 @@ def test_a_full_disk_is_named_with_the_file_and_what_to_do(
     assert f"{out}: No space left on device; make room, or write elsewhere" in message
     assert out.read_text() == "as before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "regions.csv"]
+
+
+SEEDED = {
+    "partition": ((), (".geojson", ".csv", ".parquet")),
+    "counts": (("--grid", "2x2"), (".geojson", ".csv", ".parquet")),
+    "points": ((), (".csv",)),
+}
+
+
+@pytest.mark.parametrize("trust", ["nobody", "two-servers", "curator"])
+@pytest.mark.parametrize("job", SEEDED)
+def test_every_file_of_seeded_noise_says_so_in_every_row(
+    capsys: pytest.CaptureFixture[str], table: Path, job: str, trust: str
+) -> None:
+    options, endings = SEEDED[job]
+    words = (job, table, *UNIT, "--trust", trust, "--epsilon", 2, *options, "--seed", 12345)
+    for ending in endings:
+        out = table.with_name(f"out{ending}")
+        assert run(capsys, *words, "--out", out)[0] == 0
+        rows = rows_of(out)
+        assert rows
+        assert {str(row["simulation_seed"]) for row in rows} == {"12345"}, ending
+        assert run(capsys, *words[:-2], "--out", out)[0] == 0
+        assert not any("simulation_seed" in row for row in rows_of(out)), "no seed: nothing to say"
+
+
+def test_rows_that_an_engine_streams_and_pictures_say_that_the_noise_was_seeded(
+    capsys: pytest.CaptureFixture[str], table: Path
+) -> None:
+    points, picture = table.with_name("points.parquet"), table.with_name("map.svg")
+    assert run(capsys, "points", table, *UNIT, *COMMON, "--engine", "arrow", "--out", points)[0] == 0
+    assert {row["simulation_seed"] for row in rows_of(points)} == {1}
+    with matplotlib.rc_context({"svg.fonttype": "none"}):  # text as text
+        assert run(capsys, "partition", table, *UNIT, *COMMON, "--plot", picture)[0] == 0
+        assert "SIMULATION: the noise has seed 1 and protects nobody" in picture.read_text()
+        assert run(capsys, "partition", table, *UNIT, *COMMON[:-2], "--plot", picture)[0] == 0
+    assert "SIMULATION" not in picture.read_text()
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Rows of a file by column."""
+    if path.suffix == ".parquet":
+        found: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+        return found
+    if path.suffix == ".geojson":
+        return [feature["properties"] for feature in json.loads(path.read_text())["features"]]
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))

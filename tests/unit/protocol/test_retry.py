@@ -158,3 +158,12 @@ def test_drawing_fresh_noise_is_caught() -> None:
     device = Forgetful(task, [0.3], secret(1), ALLOW_ALL)
     query = Query(task.id, 1, (1,))
     assert len({device.receive(query) for _ in range(200)}) > 1
+
+
+def test_what_a_participant_spent_follows_from_the_public_trims_and_not_from_its_own_moves() -> None:
+    task = Task.build(unit_box(), epsilon=0.5, delta=1e-3, k=20)
+    spent = [
+        Participant(task, (0.1, 0.1), secret(1), ALLOW_ALL, state=State(code=1, answered=4, trims=2, moves=moves)).spent
+        for moves in (0, 1, 2)
+    ]
+    assert spent == [1.5] * 3

@@ -262,3 +262,32 @@ def test_what_the_refusal_allows_is_taken(epsilon: float, options: dict[str, Any
 def test_reports_of_moved_people_are_refused_by_all_of_epsilon() -> None:
     with pytest.raises(InvalidInput, match=re.escape("from 0.004 to 160 (0.001 to 40 for each of 4 reports); got 200")):
         sl.counts(np.full((200, 2), 0.5), unit_box(2), epsilon=200, trust="nobody", accounting="uniform")
+
+
+HEIGHT = sl.functions.coordinate(1)
+JOBS: dict[str, Callable[..., Any]] = {
+    "counts": lambda points, **more: sl.counts(points, BOX, epsilon=1.0, **more),
+    "points": lambda points, **more: sl.points(points, BOX, epsilon=1.0, **more),
+    "mean": lambda points, **more: sl.mean(points, HEIGHT, BOX, epsilon=1.0, **more),
+    "cell means": lambda points, **more: sl.cell_means(points, HEIGHT, BOX, epsilon=1.0, **more),
+}
+
+
+@pytest.mark.parametrize("trust", ["nobody", "two-servers", "curator"])
+@pytest.mark.parametrize("job", JOBS)
+def test_every_result_says_whether_it_is_a_simulation_and_costs_what_was_asked(job: str, trust: str) -> None:
+    points = gaussian(2_000, np.random.default_rng(1))
+    seeded = JOBS[job](points, trust=trust, rng=np.random.default_rng(2))
+    assert seeded.simulated
+    assert "a simulation" in seeded.guarantee.sentence()
+    assert float(seeded.spent.epsilon) == seeded.guarantee.epsilon == 1.0
+    fresh = JOBS[job](points, trust=trust)
+    real = trust == "curator"  # the others are played by one program
+    assert fresh.simulated != real
+    assert ("a simulation" in fresh.guarantee.sentence()) != real
+
+
+def test_values_say_that_they_are_a_simulation() -> None:
+    found = sl.values(gaussian(2_000, np.random.default_rng(1)), HEIGHT, BOX, epsilon=1.0)
+    assert found.simulated
+    assert "a simulation" in found.guarantee.sentence()

@@ -99,7 +99,7 @@ def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFile
     run, result = job.counted()
     with job.options.output.step("answering"):
         answers = result.answer(queries.areas, rounding=asked.rounding)
-        columns = answer_columns(queries, answers, job.box, level=asked.level)
+        columns = answer_columns(queries, answers, job.box, level=asked.level, seed=job.options.output.seed)
     found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
     found["uncertain"] = answers.uncertain
     words = [f"{number_of(len(queries), 'query', 'queries')} over {number_of(len(result.partition), 'region')}"]

@@ -97,7 +97,7 @@ def _simulated(out: Path, seed: int | None) -> int:
         print(f"  mean latitude {middle.value:.4f}, 95 % interval {low:.4f} to {high:.4f}")
         print(f"  promised, for the counts: {counted.guarantee.sentence()}")
         print(f"  promised, for the mean: {middle.guarantee.sentence()}")
-        write_regions(counted.partition, out / f"{trust}.geojson")
+        write_regions(counted.partition, out / f"{trust}.geojson", seed=seed)
         title = f"trust {trust}: {number_of(len(counted.partition), 'region')}\n{PLACE}: {count} (truth {truth})"
         panels[f"{title}\n{_short(counted.guarantee)}"] = counted.partition
     save_side_by_side(panels, out / "regions.png")

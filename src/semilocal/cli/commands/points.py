@@ -19,7 +19,7 @@ from ...engines.run import SourceRun
 from ...engines.source import Attached, Source
 from ...errors import InvalidInput
 from ...io.files import write_text
-from ...io.regions import csv_text
+from ...io.regions import csv_text, seed_column
 from ...protocol.partition import Partition
 from ...release.point_release import PointsRelease, quantize
 from ...release.pooled_counts import PooledCounts
@@ -84,7 +84,8 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         result = quantize(run, job.points, ledger=ledger, public_data=job.options.data.public_data)
         columns = {name: column[np.sort(result.regions)] for name, column in _middles(job, result.partition).items()}
         words = [_words(job, run)]
-    table = csv_text({name: column.tolist() for name, column in columns.items()})
+    seeds = seed_column(job.options.output.seed, len(result.points))
+    table = csv_text({name: column.tolist() for name, column in columns.items()} | seeds)
     found: dict[str, object] = {"regions": len(result.partition)}
     files = jobs.write_transcript(job.transcript, run)
     if out is not None:
@@ -104,7 +105,9 @@ def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
         raise InvalidInput(f"--out {out}: is there already; nothing is overwritten: name another file")
     run, ledger = job.partition()
     assert isinstance(run, SourceRun)
-    write_rows(out, _region_by_region(run.partition.crowds), _middles(job, run.partition))
+    seeds = seed_column(job.options.output.seed, len(run.partition))
+    columns = _middles(job, run.partition) | {name: np.array(column) for name, column in seeds.items()}
+    write_rows(out, _region_by_region(run.partition.crowds), columns)
     files = [*jobs.write_transcript(job.transcript, run), str(out)]
     words = [_words(job, run), *(f"wrote {path}" for path in files)]
     return Outcome(run, ledger.settle(run.partition), {"regions": len(run.partition), "files": files}, words)

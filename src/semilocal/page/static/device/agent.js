@@ -5,7 +5,7 @@
 
 import { BudgetExceeded, InvalidInput, ServerViolation } from "#device/errors.js";
 import { equal, exactUnits, hex, unitsToNumber, utf8 } from "#device/bytes.js";
-import { MSGPACK } from "#device/channel.js";
+import { MSGPACK, SPREAD } from "#device/channel.js";
 import { accessKey } from "#device/keys.js";
 import { readMessage, readServerMessage } from "#device/messages.js";
 import { Participant } from "#device/participant.js";
@@ -26,7 +26,7 @@ import { readPlan } from "#device/plan.js";
  * @typedef {object} Options
  * @property {number | null} [value] the owner's own, if the campaign asks for one
  * @property {string} [token] to enrol with; empty where enrolment is open
- * @property {number} [spread] answers are sent up to this many milliseconds late, by jitter
+ * @property {number} [spread] answers are sent up to this many milliseconds late, by jitter: how long a device computes tells whether it was moved
  * @property {Uint8Array} [agreed] digest of the plan that the owner agreed to; another one is refused
  * @property {boolean} [newKey] whether the owner allows a signing key that the vault does not know
  * @property {(line: string) => void} [notify] a sentence for the owner now and then
@@ -53,7 +53,7 @@ async function fetchTask(channel, name) {
 }
 
 export class Agent {
-  /** @param {Channel} channel @param {string} name the task's id @param {Vault} vault open @param {number[]} position @param {Policy} policy @param {Options} [options] */
+  /** @param {Channel} channel @param {string} name the task's id @param {Vault} vault open @param {number[]} position @param {Policy} policy what the owner allows; fixed when the device joins @param {Options} [options] */
   constructor(channel, name, vault, position, policy, options = {}) {
     this.channel = channel;
     this.name = name;
@@ -62,7 +62,7 @@ export class Agent {
     this.policy = policy;
     this.value = options.value ?? null;
     this.token = options.token ?? "";
-    this.spread = options.spread ?? 0;
+    this.spread = options.spread ?? SPREAD;
     this.agreed = options.agreed;
     this.newKey = options.newKey ?? false;
     this.notify = options.notify ?? (() => {});
@@ -111,7 +111,7 @@ export class Agent {
     const { entry } = this;
     const { ledger, secret } = this.vault.contents;
     const { epsilon, exposure } = ledger[this.name]; // what was reserved when it joined, whatever the limits are now
-    const policy = { ...this.policy, max_epsilon: unitsToNumber(epsilon.reserved), max_exposure: unitsToNumber(exposure.reserved) };
+    const policy = { ...entry.policy, max_epsilon: unitsToNumber(epsilon.reserved), max_exposure: unitsToNumber(exposure.reserved) };
     this.participant = new Participant(readTask(entry.task), entry.position, secret, policy, readPlan(entry.plan), { value: entry.value, kept: entry });
   }
 
@@ -242,7 +242,7 @@ export class Agent {
   /** Send a report until the server has it for good, or says why not: the token, or nothing. @param {number} round @param {Uint8Array} report */
   async deliver(round, report) {
     if (this.delivered.has(round)) return "";
-    if (this.spread) await this.channel.pause(this.spread * this.channel.jitter());
+    await this.channel.pause(this.spread * this.channel.jitter());
     const answer = await this.channel.send("PUT", `${this.rounds(round)}/reports/${hex(this.device.pseudonym)}`, {
       content: report, headers: { "Content-Type": MSGPACK, Authorization: `Bearer ${hex(this.key())}` },
     });

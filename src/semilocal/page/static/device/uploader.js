@@ -4,7 +4,7 @@
 
 import { InvalidInput, ServerViolation, check } from "#device/errors.js";
 import { equal, exactUnits, hex } from "#device/bytes.js";
-import { MSGPACK, readJson } from "#device/channel.js";
+import { MSGPACK, SPREAD, readJson } from "#device/channel.js";
 import { checkPair, otherOrigin, readPairTask } from "#device/pair.js";
 import { pinned } from "#device/pinned.js";
 import { sha256 } from "#device/sha256.js";
@@ -51,7 +51,7 @@ export class Uploader {
     this.policy = policy;
     this.value = options.value ?? null;
     this.token = options.token ?? "";
-    this.spread = options.spread ?? 0;
+    this.spread = options.spread ?? SPREAD;
     this.newKey = options.newKey ?? false;
     this.allowBucket = options.allowBucket ?? false;
     this.notify = options.notify ?? (() => {});
@@ -120,7 +120,7 @@ export class Uploader {
   /** @param {PairTask} pair */
   async send(pair) {
     const channel = this.connect(pair.leader.origin);
-    if (this.spread) await channel.pause(this.spread * channel.jitter());
+    await channel.pause(this.spread * channel.jitter());
     const { upload } = this.entry;
     const answer = await channel.send("PUT", `/tasks/${this.name}/uploads/${hex(readUpload(upload).id)}`, {
       content: upload, headers: { "Content-Type": MSGPACK }, type: MSGPACK, accepts: readReceipt,
