@@ -24,6 +24,7 @@ import numpy as np
 
 from ..arrays import Floats, Integers, arrow_values, is_number, on_all_cores
 from ..errors import InvalidInput, MissingExtra, listed_columns
+from ..words import delimiter_of
 from .arrow import NOBODY, codes_of, numbers_of, read_csv
 
 __all__ = ["Pieces", "TableFile", "open_source"]
@@ -354,7 +355,7 @@ def _delimiter(stream: io.TextIOWrapper) -> str:
     """Return the delimiter of the header line, and leave the stream at its start."""
     first = stream.readline(LONGEST_HEADER)
     stream.seek(0)
-    return max(",;\t", key=first.count)
+    return delimiter_of(first)
 
 
 def _properties(feature: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Literal
 
 __all__ = [
     "BETWEEN", "FROM_DATA", "GIVEN", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED",
-    "Adjacency", "Trust", "anywhere_words", "buckets_words", "crowds_words", "factor_words", "loss_words", "losses_words", "priced",
-    "published", "times_words", "values_words",
+    "Adjacency", "Trust", "anywhere_words", "buckets_words", "crowds_words", "factor_words", "loss_words",
+    "losses_words", "priced", "published", "times_words", "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
