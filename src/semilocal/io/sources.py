@@ -148,14 +148,13 @@ class _CsvFile(TableFile):
                     self._refuse_line(rows.line_num, f"has {len(row)} cells, the header {width}", "fix that line")
                 try:
                     for append, place in numbers:
-                        append(float(row[place]))
+                        append(_number(row[place]))
                 except ValueError:
-                    what = "is not a number" if row[place].strip() else "is empty"
-                    self._refuse_line(
-                        rows.line_num,
-                        f"column {self.columns[place]!r} {what}",
-                        "fix the cell, remove the line, or choose another column",
-                    )
+                    cell, fix = row[place].strip(), "fix the cell, remove the line, or choose another column"
+                    what = "is not a number" if cell else "is empty"
+                    if _is_number(cell.replace(",", ".", 1)):
+                        what, fix = "has a decimal comma", "write numbers with a point"
+                    self._refuse_line(rows.line_num, f"column {self.columns[place]!r} {what}", fix)
                 for add, place in texts:
                     add(row[place].strip())
         columns = [np.frombuffer(store, dtype=np.float64) if store else np.empty(0) for store in found]
@@ -371,9 +370,16 @@ def _kind(content: Any) -> str:
     return f"type {content.get('type')!r}" if isinstance(content, dict) else f"a {type(content).__name__}"
 
 
+def _number(text: str) -> float:
+    """A number as it stands in tables; float() takes 1_000 as well."""
+    if "_" in text:
+        raise ValueError
+    return float(text)
+
+
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        _number(text)
     except ValueError:
         return False
     return True
