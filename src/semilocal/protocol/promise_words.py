@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+from ..words import number_of
+
 __all__ = [
     "BETWEEN", "FROM_DATA", "GIVEN", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED",
     "Adjacency", "Trust", "anywhere_words", "buckets_words", "crowds_words", "factor_words", "loss_words",
@@ -116,13 +118,15 @@ def published(k: int, rows: int = 1) -> str:
     --------
     >>> published(50)
     'k = 50 participants are published in a region (49 others)'
+    >>> published(2)
+    'k = 2 participants are published in a region (1 other)'
     >>> published(50, rows=3)
     'k = 50 rows are published in a region, of at least 17 people (16 others)'
     """
     if rows == 1:
-        return f"k = {k} participants are published in a region ({k - 1} others)"
+        return f"k = {k} participants are published in a region ({number_of(k - 1, 'other')})"
     people = -(-k // rows)
-    return f"k = {k} rows are published in a region, of at least {people} people ({people - 1} others)"
+    return f"k = {k} rows are published in a region, of at least {people} people ({number_of(people - 1, 'other')})"
 
 
 def priced(what: str, epsilon: float, *, own: str = "") -> str:
