@@ -165,11 +165,11 @@ class MeanRelease(Promised):
         """
         # Around a mean that is possible: one beyond the range would leave a single point of it.
         width, middle = standard_errors(level), self._possible(self.acting)
-        half, ends = width * self.stderr, (0.0,)
+        half, ends = width * self.stderr, [0.0]
         if widen:
             half = width * math.hypot(self.stderr, math.sqrt(self.shift.variance) / self.participants)
             # Where in a trimmed part its people live is not known: evenly, or all next to what is kept, as they act.
-            ends = (self.shift.expected, self.shift.likely, 0.0)
+            ends += [self.shift.expected, self.shift.likely]
         low, high = min(ends) / self.participants - half, max(ends) / self.participants + half
         return self._possible(middle + low), self._possible(middle + high)
 
