@@ -148,7 +148,7 @@ class _CsvFile(TableFile):
                     self._refuse_line(rows.line_num, f"has {len(row)} cells, the header {width}", "fix that line")
                 try:
                     for append, place in numbers:
-                        append(_number(row[place]))
+                        append(float(row[place]))
                 except ValueError:
                     cell, fix = row[place].strip(), "fix the cell, remove the line, or choose another column"
                     what = "is not a number" if cell else "is empty"
@@ -370,16 +370,9 @@ def _kind(content: Any) -> str:
     return f"type {content.get('type')!r}" if isinstance(content, dict) else f"a {type(content).__name__}"
 
 
-def _number(text: str) -> float:
-    """A number as it stands in tables; float() takes 1_000 as well."""
-    if "_" in text:
-        raise ValueError
-    return float(text)
-
-
 def _is_number(text: str) -> bool:
     try:
-        _number(text)
+        float(text)
     except ValueError:
         return False
     return True
