@@ -18,7 +18,7 @@ from .errors import BudgetExceeded, InvalidInput
 from .pooled.task import PooledTask
 from .protocol.partition import Partition
 from .protocol.promise import Guarantee, promise
-from .protocol.promise_words import anywhere_words, crowds_words, losses_words
+from .protocol.promise_words import anywhere_words, buckets_words, crowds_words, losses_words
 from .protocol.task import Task
 
 __all__ = ["Entry", "Ledger"]
@@ -35,7 +35,7 @@ class Entry:
     what : str
         What it was spent on.
     epsilon : Fraction
-        Loss between any two positions inside a published region (delta 0).
+        Loss between any two positions inside a published region (delta 0); see ``anywhere`` and ``bucket``.
     per_trim : Fraction
         What each TRIM on the region's path adds for a moved position against any inside.
     trims : int
@@ -52,6 +52,8 @@ class Entry:
         Rows that one person has in this crowd; the losses are for all of them together.
     own : str
         The value of their own that people gave, and its range, in words; empty for functions of the position.
+    bucket : bool
+        Whether ``epsilon`` bounds the loss for any change of position inside the public bucket that a person named.
     """
 
     what: str
@@ -64,6 +66,7 @@ class Entry:
     anywhere: bool = False
     rows: int = 1
     own: str = ""
+    bucket: bool = False
 
     @property
     def worst(self) -> Fraction:
@@ -131,15 +134,18 @@ class Ledger:
         )
         return replace(self, entries=entries)
 
-    def spend(self, what: str, epsilon: float | Fraction, *, anywhere: bool = False, own: str = "") -> Ledger:
+    def spend(
+        self, what: str, epsilon: float | Fraction, *, anywhere: bool = False, own: str = "", bucket: bool = False
+    ) -> Ledger:
         """Spend epsilon on a release: between any two positions inside a region, or ``anywhere`` in the domain.
 
-        ``own`` is the value of their own that people give, if it is of that.
+        With ``bucket`` it is inside the public bucket that a person named. ``own`` is the value of their own that
+        people give, if it is of that.
         """
         loss = exact(epsilon)
         if loss < 0:
             raise InvalidInput(f"epsilon must not be negative; got {epsilon!r}")
-        return self._add(Entry(what, loss, anywhere=anywhere, own=own))
+        return self._add(Entry(what, loss, anywhere=anywhere, own=own, bucket=bucket))
 
     def spend_on(self, partition: Partition, what: str, epsilon: float | Fraction, *, own: str = "") -> Ledger:
         """Settle the partition and spend epsilon on values in its regions; ``anywhere`` if no regions were found."""
@@ -186,7 +192,7 @@ class Ledger:
 
     @property
     def epsilon(self) -> Fraction:
-        """Loss between any two positions that lie inside every region published for a participant (delta 0)."""
+        """Loss between any two positions that lie inside every region and bucket published for a person (delta 0)."""
         return sum((entry.epsilon for entry in self.entries), Fraction(0))
 
     @property
@@ -209,6 +215,10 @@ class Ledger:
     def delta(self) -> Fraction:
         """Largest chance that a single partition's crowd is missing. Crowds do not compose: this is not a sum."""
         return max((entry.delta for entry in self.entries), default=Fraction(0))
+
+    @property
+    def _has_regions(self) -> bool:
+        return not all(entry.anywhere or entry.bucket for entry in self.entries)
 
     def _holds(self, partition: Partition) -> bool:
         return any(entry.task == partition.task.id for entry in self.entries)
@@ -243,7 +253,7 @@ class Ledger:
         rows = [("spent on", "epsilon inside", "epsilon moved", "delta (crowd)")]
         rows += [_row(entry.what, entry.epsilon, entry.worst, entry.delta) for entry in self.entries]
         rows.append(_row("total", self.epsilon, self.epsilon_worst, None))
-        if self.entries and self.epsilon_anywhere is not None:  # no regions: one loss, no crowds
+        if self.entries and not self._has_regions:  # one loss, no crowds
             rows = [("spent on", "epsilon", "", ""), *((what, epsilon, "", "") for what, epsilon, *_ in rows[1:])]
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -255,8 +265,12 @@ class Ledger:
         """The totals in words."""
         if self.entries and self.epsilon_anywhere is not None:
             return anywhere_words(float(self.epsilon_anywhere), own=_own(self.entries))
-        several = sum(bool(entry.task) for entry in self.entries) > 1
-        words = losses_words(float(self.epsilon), float(self.epsilon_worst), own=_own(self.entries), several=several)
+        own, buckets = _own(self.entries), sum(entry.bucket for entry in self.entries)
+        if self.entries and not self._has_regions:
+            words = buckets_words(float(self.epsilon), buckets, own=own)
+        else:
+            several, worst = sum(bool(entry.task) for entry in self.entries) > 1, float(self.epsilon_worst)
+            words = losses_words(float(self.epsilon), worst, own=own, several=several, buckets=buckets)
         plain = [entry for entry in self.entries if entry.anywhere]
         loss = float(sum(entry.epsilon for entry in plain))
         return f"{words}; of this, {anywhere_words(loss, own=_own(plain))}" if loss else words

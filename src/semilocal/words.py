@@ -1,8 +1,8 @@
-"""Numbers with their nouns, as people write them. Knows no data."""
+"""Numbers with their nouns, and what divides a line of a table, as people write them. Knows no data."""
 
 from __future__ import annotations
 
-__all__ = ["number_of"]
+__all__ = ["delimiter_of", "number_of"]
 
 
 def number_of(number: int, noun: str, plural: str = "") -> str:
@@ -22,3 +22,14 @@ def number_of(number: int, noun: str, plural: str = "") -> str:
     ('1 region', '1,200 regions', '0 people')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def delimiter_of(header: str) -> str:
+    """What divides the names in the first line of a table: a comma, a semicolon or a tab.
+
+    Examples
+    --------
+    >>> delimiter_of("latitude;longitude")
+    ';'
+    """
+    return max(",;\t", key=header.count)

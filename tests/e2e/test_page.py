@@ -19,6 +19,7 @@ from semilocal.datasets import california_housing
 from semilocal.device.swarm.run import run_swarm
 from semilocal.geometry.box import Box
 from semilocal.geometry.places import named_box
+from semilocal.hierarchy.tables import from_labels
 from semilocal.page.single import write_html
 from semilocal.protocol.policy import Policy
 from semilocal.protocol.task import Task
@@ -235,6 +236,30 @@ def test_one_dimension_has_no_polygons_and_three_have_no_form(browser: Browser, 
             assert "exactly 12" in page.locator(".answers tbody tr").inner_text()
         else:
             assert f"POST /tasks/{task}/counts" in page.locator(".ask").inner_text()
+
+
+def finish_labels(server: Server) -> str:
+    tree = from_labels("district", [("Berlin", "Mitte"), ("Berlin", "Pankow"), ("Bonn", "Beuel")])
+    with AdminClient(server.url, ADMIN_TOKEN) as client:
+        task = Task.build(hierarchy=tree, epsilon=4.0, delta=0.4, k=2, rule="all", server_key=client.key())
+        name = client.create(CampaignForm("districts", task, (ReleaseForm("counts"),), "open", 60))
+    points = tree.positions(["Mitte"] * 20 + ["Pankow"] * 20 + ["Beuel"] * 20)
+    result = asyncio.run(run_swarm(f"{server.url}/tasks/{name}", points, policy=ALLOW_ALL, show=False))
+    assert not result.failures
+    return name
+
+
+def test_a_tree_of_labels_is_asked_by_its_labels(browser: Browser, server: Server) -> None:
+    task = apart(finish_labels, server).result()
+    with looking(browser, f"{server.url}/#/campaign/{task}") as look:
+        page = look.page
+        page.locator(".results").wait_for()
+        assert page.locator(".ask form").count() == 0  # nobody types numbers for labels
+        for place, label in enumerate(("district", "Berlin", "Pankow"), start=1):
+            page.locator(".pick select").select_option(label)
+            page.locator(".answers tbody tr", has_text=f"{place}. {label}").wait_for()
+        assert "exactly 60" in page.locator(".answers tbody tr").first.inner_text()
+        assert look.violations() == []
 
 
 def is_one_question(request: Any) -> bool:

@@ -151,7 +151,7 @@ def test_a_helper_that_was_away_is_waited_for(servers: list[Server], capsys: pyt
         if "does not answer" in (shown := capsys.readouterr().out):
             break
         time.sleep(0.05)
-    assert "waits for the helper at" in shown
+    assert "waits for the helper: the helper at" in shown
     servers[1].start()
     for url in base:
         until(url, "done")

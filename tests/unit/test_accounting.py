@@ -121,6 +121,17 @@ def test_a_ledger_names_the_values_that_a_loss_is_about(trust: Any) -> None:
     assert with_map.sentences().count("with any two values of fare from 0 to 2") == 2  # inside, and moved
 
 
+def test_buckets_that_a_person_named_tell_positions_apart() -> None:
+    bucket = Ledger().spend("counts", 0.5, bucket=True)
+    two = (bucket + bucket).spend("mean", 1, anywhere=True).sentences()
+    assert two == (
+        "epsilon = 2 (delta = 0) between any two positions of one person inside all public buckets that they named; of "
+        "this, epsilon = 1 (delta = 0) between any two positions of one person anywhere in the domain."
+    )
+    with_regions = (Ledger.of(task()) + bucket).sentences()
+    assert with_regions.count("and inside the public bucket that they named") == 2  # inside, and moved
+
+
 def test_rule_all_costs_everybody_the_same() -> None:
     ledger = Ledger.of(task(rule="all", max_trims=0))
     assert ledger.epsilon == ledger.epsilon_worst == Fraction(1, 10)

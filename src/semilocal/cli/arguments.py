@@ -301,6 +301,8 @@ def _check_inside(position: tuple[float, ...], box: Box, example: str) -> None:
         name_them = f"name them: --position {example}"
         advice = {
             "swapped": f"The axes look swapped: {name_them}",
+            "turned": "The longitude looks counted from 0 to 360 where the domain counts from -180 to 180, or the "
+            "reverse: subtract or add 360",
             "metres": "The numbers look like metres of a map projection: give longitude and latitude in degrees",
             "degrees": "The numbers look like degrees, and the domain is in metres or another large unit: convert them",
         }

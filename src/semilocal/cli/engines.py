@@ -70,7 +70,7 @@ def position_columns(data: PositionOptions) -> tuple[list[str] | None, dict[str,
     The labels of a table are in the column called like it if no other is named.
     """
     tree = label_tree(data.bounds)
-    columns = data.columns.split(",") if data.columns else None
+    columns = None if data.columns is None else data.columns.split(",")
     if tree is not None and columns is None and data.x is None:
         columns = [tree.name]
     return columns, None if tree is None else tree.leaves

@@ -173,19 +173,21 @@ class Channel:
         Requests in flight at the same time, long polls not counted.
     notify : callable
         Takes a sentence when the server stops answering, now and then while it is tried again, and when it answers.
+    kept : bool
+        Whether the vaults behind it outlive this process, so that it can be stopped safely.
     """
 
     def __init__(
         self, url: str, wire: HttpxWire | LeanWire | httpx2.AsyncClient, *, clock: Clock | None = None,
         jitter: Callable[[], float] = _SYSTEM.random, retry: Retry | None = None, at_once: int = 64,
-        notify: Callable[[str], None] = lambda line: None,
+        notify: Callable[[str], None] = lambda line: None, kept: bool = True,
     ) -> None:  # fmt: skip
         self.url = url.rstrip("/")
         self.clock: Clock = WallClock() if clock is None else clock
         self.jitter = jitter
         self._wire = wire if isinstance(wire, HttpxWire | LeanWire) else HttpxWire(wire)
         self._retry = Retry() if retry is None else retry
-        self._notify = notify
+        self._notify, self._kept = notify, kept
         self._silent_since: float | None = None  # when the server stopped answering
         self._last_notice = 0.0
         self._slots = asyncio.Semaphore(at_once)
@@ -228,7 +230,7 @@ class Channel:
             if self.clock.time() + pause - began > self._retry.patience:
                 raise Unreachable(
                     f"{self.url} gave no usable answer for {self._retry.patience:g} s ({answer.token}); start again "
-                    "later, the vault knows where to continue"
+                    f"later{', the vault knows where to continue' if self._kept else ''}"
                 )
             failures += 1
             if not answer.status or answer.status >= 500:
@@ -242,9 +244,9 @@ class Channel:
         elif now - self._last_notice < _NOTICE_EVERY:
             return
         self._last_notice = now
-        self._notify(
-            f"{self.url} does not answer ({reason}); trying again. You can stop safely: the vault remembers the state."
-        )
+        safe = "You can stop safely: the vault remembers the state."
+        lost = "Stopping would end these devices: their vaults are in memory."
+        self._notify(f"{self.url} does not answer ({reason}); trying again. {safe if self._kept else lost}")
 
     async def _once(
         self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None, accept: str,

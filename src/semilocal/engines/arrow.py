@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import os
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from glob import glob
@@ -25,6 +27,7 @@ from ..arrays import Floats, Integers
 from ..errors import InvalidInput, MissingExtra, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
+from ..words import delimiter_of
 from .histogram import Lookup
 from .labels import in_arrow
 from .people import ChosenRows
@@ -33,6 +36,7 @@ from .source import Attached, Streamed, Survey, attached_batches
 __all__ = ["ArrowSource", "load_arrow", "open_files", "write_rows"]
 
 BATCH = 1 << 17  # rows
+_LONGEST_HEADER = 1_000_000  # characters
 _AHEAD = 4  # batches that are read before they are needed
 
 Reader = Callable[[Sequence[str]], Iterable[Any]]
@@ -272,7 +276,8 @@ def open_files(
     Parameters
     ----------
     paths : str, Path or sequence of them
-        Files, folders or patterns such as ``"points/*.parquet"``. All files must have the columns, as numbers.
+        Files, folders or patterns such as ``"points/*.parquet"``. All files must have the columns, as numbers, and
+        lines of CSV files the same delimiter: a comma, a semicolon or a tab.
     columns : sequence of str
         One per axis.
     box : Box
@@ -290,13 +295,14 @@ def open_files(
         # Without this, Arrow keeps the bytes of a whole file until its last row was read.
         options = arrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
         form: Any = arrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
-    elif kinds <= {".csv", ".csv.gz"}:
+    elif kinds <= {".csv", ".csv.gz", ".tsv"}:
         kind_of = dict.fromkeys([*numbers, *values], arrow.float64()) | dict.fromkeys(labels, arrow.string())
         if named.get("person") is not None:
             kind_of.setdefault(named["person"], arrow.string())
         nothing = None if leaves is None else [""]  # NA may be a label
         options = arrow.csv.ConvertOptions(column_types=kind_of, strings_can_be_null=True, null_values=nothing)
-        form = arrow.dataset.CsvFileFormat(convert_options=options)
+        lines = arrow.csv.ParseOptions(delimiter=delimiter_of(_header(files[0])))
+        form = arrow.dataset.CsvFileFormat(parse_options=lines, convert_options=options)
     else:
         raise InvalidInput(
             f"the files must be all .parquet, or all .csv or .csv.gz; got {', '.join(sorted(kinds)) or 'no ending'}"
@@ -321,6 +327,14 @@ def open_files(
 
     opened, schema = (read, rows.schema) if leaves is None else in_arrow(read, rows.schema, columns[0], leaves)
     return ArrowSource(opened, columns, box, schema=schema, inputs=files, names=list(names), **named)
+
+
+def _header(path: Path) -> str:
+    """The first line of a CSV file; empty if it cannot be read, which Arrow says better."""
+    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    with contextlib.suppress(OSError, EOFError, zlib.error), opened(path, "rt", errors="replace") as file:
+        return str(file.readline(_LONGEST_HEADER))
+    return ""
 
 
 def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -375,5 +389,5 @@ def check_same(schema: Any, first: Any, columns: Sequence[str], file: str, first
 
 def _reason(error: Exception) -> str:
     """What Arrow says, without the value that it could not read: it may be somebody's position."""
-    words = str(error).splitlines()[0]
+    words = re.sub(r"^.*Could not open CSV input source '(.*?)': \w+: ", r"\1: ", str(error).splitlines()[0])
     return re.sub(r"(invalid value|Float value|Integer value|got \d+):? .*", r"\1", words)

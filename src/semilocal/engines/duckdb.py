@@ -299,6 +299,8 @@ def _reason(error: Exception) -> str:
     """What DuckDB says, without the line that it could not read: it may be somebody's position."""
     words = str(error)
     line = re.search(r"CSV Error on Line: (\d+)", words)
+    if unlike := re.search(r'Error when sniffing file "(.*?)"', words):
+        return f"a line of {unlike[1]} has more or fewer values than the header; fix it or remove it"
     if line is None:
         return re.sub(
             r"[Cc]ould not convert string .* to", "could not convert a value to", words.split("\n\n")[0].strip()

@@ -1,4 +1,4 @@
-"""What probably went wrong when positions do not fit a box: swapped axes, or another unit.
+"""What probably went wrong when positions do not fit a box: swapped axes, another unit, or longitudes to 360.
 
 Knows how people mix up axes and units. What it says never tells where anybody is.
 """
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FEWEST", "Mistake", "likely_mistake", "mistake_words"]
 
-Mistake = Literal["", "swapped", "metres", "degrees"]
+Mistake = Literal["", "swapped", "turned", "metres", "degrees"]
 
 # Strays may fit after an exchange by chance. If each of them does as often as not, all of ten do once in a thousand.
 FEWEST = 10
-_SWAPPED = 0.9  # share that must lie inside after a swap
+_MOST = 0.9  # share that must lie inside after a swap or a turn
 _DEGREES = 360.0
+_LONGITUDE = re.compile(r"(?<![a-z])(lon|lng|long|longitude)(?![a-z])")
 _METRES = 1e4  # coordinates of map projections are larger, but for a corner of their map
 # Axes that may be degrees or metres: lon, pickup_latitude, x0, utm_y. Others, such as euros, have units of their own.
 _OF_MAPS = re.compile(r"(?<![a-z])(lon|lng|long|longitude|lat|latitude|x|y|east|easting|north|northing)(?![a-z])")
@@ -31,14 +32,17 @@ _OF_MAPS = re.compile(r"(?<![a-z])(lon|lng|long|longitude|lat|latitude|x|y|east|
 def likely_mistake(points: Floats, box: Box, *, fewest: int = 1) -> Mistake:
     """What probably went wrong with points float64[n, d] that lie outside; empty if nothing is known.
 
-    ``fewest`` points must be there to call axes swapped: one for advice, ``FEWEST`` where points are refused for it.
+    ``fewest`` points must be there to call axes swapped or turned: one for advice, ``FEWEST`` where points are refused
+    for it.
     """
     if not len(points) or box.dimensions != 2:
         return ""
     if float(box.inside(points).mean()) >= 0.5:  # all these mistakes put most of them outside
         return ""
-    if len(points) >= fewest and float(box.inside(points[:, ::-1]).mean()) >= _SWAPPED:
+    if len(points) >= fewest and float(box.inside(points[:, ::-1]).mean()) >= _MOST:
         return "swapped"
+    if len(points) >= fewest and float(box.inside(_turned(points, box)).mean()) >= _MOST:
+        return "turned"
     if not all(_OF_MAPS.search(name.lower()) for name in box.names):
         return ""
     large = float(np.abs([box.lower, box.upper]).max())
@@ -46,6 +50,15 @@ def likely_mistake(points: Floats, box: Box, *, fewest: int = 1) -> Mistake:
     if large <= _DEGREES and float((sizes > _METRES).mean()) > 0.5:
         return "metres"
     return "degrees" if large > 10 * _DEGREES and float(sizes.max()) <= _DEGREES else ""
+
+
+def _turned(points: Floats, box: Box) -> Floats:
+    """Points whose longitudes were counted from 0 to 360 where the box counts from -180 to 180, or the reverse."""
+    out = points.copy()
+    for axis, name in enumerate(box.names):
+        if _LONGITUDE.search(name.lower()):
+            out[:, axis] += _DEGREES * ((points[:, axis] < box.lower[axis]) * 1 - (points[:, axis] > box.upper[axis]))
+    return out
 
 
 def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two columns", fewest: int = 1) -> str:
@@ -70,6 +83,8 @@ def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two
     words: dict[Mistake, str] = {
         "": "",
         "swapped": f"The axes look swapped: {first} and {second} fit after an exchange of the two. {exchange}",
+        "turned": "The longitudes look counted from 0 to 360 where the box counts from -180 to 180, or the reverse: "
+        "they fit after 360 is subtracted or added. Convert them, or give the box as they are",
         "metres": "The positions look like metres of a map projection, and the box like degrees. Convert the "
         "positions to longitude and latitude, or give the box in metres",
         "degrees": "The positions look like degrees, and the box like metres or another large unit. Give the box in "

@@ -25,6 +25,17 @@ __all__ = ["as_polygons", "as_shapes", "h3_shapes", "has_shapes", "latitude_firs
 Shapes = npt.NDArray[np.object_]  # shapely geometries
 _LEAST_CELL = 1 << 59  # of H3, as an integer
 
+# What shapely says of polygons that are none, in our words.
+_WRONG = {
+    "Self-intersection": "its lines cross each other",
+    "Ring Self-intersection": "its outline touches itself",
+    "Hole lies outside shell": "a hole lies outside of it",
+    "Holes are nested": "a hole lies in another hole",
+    "Nested shells": "one of its parts lies in another",
+    "Interior is disconnected": "a hole cuts it apart",
+    "Invalid Coordinate": "a corner is not finite",
+}
+
 
 def has_shapes(areas: Any) -> bool:
     """Whether something holds polygons or H3 cells, and not the corners of boxes."""
@@ -232,9 +243,10 @@ def _check(shapes: Shapes) -> None:
     for row in np.flatnonzero(shapely.is_empty(shapes)).tolist():
         raise InvalidInput(f"polygon {row} is empty; remove it")
     for row in np.flatnonzero(~shapely.is_valid(shapes)).tolist():
-        reason = shapely.is_valid_reason(shapes[row])
+        reason, _, place = shapely.is_valid_reason(shapes[row]).rstrip("]").partition("[")
         raise InvalidInput(
-            f"polygon {row} is invalid ({printable(reason)}); repair it first, for instance with shapely.make_valid"
+            f"polygon {row} is invalid: {_WRONG.get(reason, 'it has no inside and outside')}, near {place}; draw it "
+            "again, or repair it in a program for maps"
         )
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
@@ -84,18 +86,40 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     target = _target(path, str(path))
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(handle)
-        os.chmod(name, _rights(target))
-        os.replace(name, target)
+        with _removed_at_the_end(name):
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(handle)
+            os.chmod(name, _rights(target))
+            os.replace(name, target)
     except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(name)
         if isinstance(error, OSError) and error.errno in NO_ROOM:
             error.filename = str(path)
         raise
+
+
+@contextmanager
+def _removed_at_the_end(name: str) -> Iterator[None]:
+    """Let SIGTERM, which ends the process without any exception, remove the file first; where nobody handles it."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def write_text(path: Path, text: str) -> None:

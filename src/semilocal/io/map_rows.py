@@ -18,6 +18,7 @@ from ..geometry.box import Box
 from ..geometry.earth import is_map
 from ..geometry.places import PLACES
 from ..hierarchy.base import Cells, Hierarchy
+from ..hierarchy.table import TableTree
 from ..pooled.partition import PooledPartition
 from ..protocol.partition import Partition
 from ..protocol.rule import PlayedRound
@@ -29,6 +30,7 @@ __all__ = ["OPEN", "REGION", "TRIMMED", "Rows", "area_unit", "domain_json", "fra
 OPEN, REGION, TRIMMED = 0, 1, 2  # a cell that is asked about next; a region; a part whose participants were moved
 _NORMAL = 1.959963984540054
 _RING_DIGITS = 6  # of degrees: 0.1 m
+MOST_LABELS = 2000  # that a list on a page offers
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +192,11 @@ def area_unit(box: Box) -> str:
     return "km²" if is_map(box) else "unit area"
 
 
-def _places(box: Box) -> dict[str, list[float]]:
-    """Named places inside a domain: west, south, east, north."""
+def _places(box: Box, tree: Hierarchy | None) -> dict[str, list[float]]:
+    """Named places inside a domain: west, south, east, north. Those of a tree of labels lie on one axis."""
+    if isinstance(tree, TableTree) and tree.labels and len(tree.all_labels) <= MOST_LABELS:
+        cuts = tree.boxes(tree.cells_of(tree.all_labels))[:, :, 0].tolist()
+        return {label: [low, 0.0, high, 1.0] for label, (low, high) in zip(tree.all_labels, cuts, strict=True)}
     if not is_map(box):
         return {}
     whole = (*box.lower, *box.upper)
@@ -202,9 +207,11 @@ def _places(box: Box) -> dict[str, list[float]]:
     }
 
 
-def domain_json(box: Box) -> dict[str, Any]:
-    """The domain as the map takes it."""
+def domain_json(box: Box, tree: Hierarchy | None = None) -> dict[str, Any]:
+    """The domain as the map takes it; the labels of a tree are places in it."""
+    places = _places(box, tree)
     return {
         "lower": list(box.lower), "upper": list(box.upper), "names": list(box.names),
-        "geographic": is_map(box), "unit": area_unit(box), "places": _places(box),
+        "geographic": is_map(box), "unit": area_unit(box), "places": places,
+        "labelled": bool(places) and not is_map(box),
     }  # fmt: skip

@@ -193,8 +193,8 @@ def _recognised(source: TableFile, usual: tuple[str, ...], axis: str) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise InvalidInput(
-            f"{source.path}: no column is called {', '.join(usual[:-1])} or {usual[-1]}; name the {axis} column out of "
-            f"{listed_columns(source.columns)}"
-        )
+        fix = f"name the {axis} column out of {listed_columns(source.columns)}"
+        if "geometry" in source.columns:
+            fix = "points of 'geometry' are not read: write longitude and latitude as columns, or save as .geojson"
+        raise InvalidInput(f"{source.path}: no column is called {', '.join(usual[:-1])} or {usual[-1]}; {fix}")
     raise InvalidInput(f"{source.path}: {listed_columns(found)} could all be the {axis} column; name the one you mean")

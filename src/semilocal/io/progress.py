@@ -19,6 +19,7 @@ __all__ = ["Progress", "duration", "track"]
 T = TypeVar("T")
 
 LOG_EVERY = 30.0  # seconds between two lines in a log
+IDLE = 10.0  # seconds without a step, where nobody knows how many will come: it waits for somebody
 SHORT = 1.0  # seconds; a step without a count that took less leaves no line
 BAR = 24  # characters
 
@@ -71,7 +72,7 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._show = show
         self._clock = clock
-        self._start = self._shown = clock()
+        self._start = self._shown = self._moved = clock()
         self._bar = _terminal_bar(self, total) if show and self._stream.isatty() else None
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -101,6 +102,8 @@ class Progress:
     def advance(self, steps: int = 1) -> None:
         """Count `steps` more, and write a line in a log if it is time to."""
         self._count += steps
+        if steps:
+            self._moved = self._clock()
         self._write_if_due()
 
     def close(self, *, failed: bool = False) -> None:
@@ -120,13 +123,16 @@ class Progress:
 
     def text(self) -> str:
         """Return the line as it stands: count, share, rate, remaining time."""
-        elapsed = self._clock() - self._start
+        now = self._clock()
+        elapsed, idle = now - self._start, now - self._moved
         fresh = self._count - self._before
         rate = fresh / elapsed if elapsed > 0 else 0.0
         parts = [f"{self._prefix()}{self._counted() or duration(elapsed)}"]
         if self._total:
             parts.insert(1, f"{100 * self._count / self._total:.0f} %")
-        if rate:
+        if rate and self._total is None and idle >= IDLE:
+            parts.append(f"nothing new for {duration(idle)}")
+        elif rate:
             parts.append(_rate(rate, self._unit.strip()))
         if rate and self._total and self._count < self._total:
             parts.append(f"{duration((self._total - self._count) / rate)} left")

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..arrays import Floats, Integers, arrow_values, is_number, on_all_cores
 from ..errors import InvalidInput, MissingExtra, listed_columns
+from ..words import delimiter_of
 from .arrow import NOBODY, codes_of, numbers_of, read_csv
 
 __all__ = ["Pieces", "TableFile", "open_source"]
@@ -149,12 +150,11 @@ class _CsvFile(TableFile):
                     for append, place in numbers:
                         append(float(row[place]))
                 except ValueError:
-                    what = "is not a number" if row[place].strip() else "is empty"
-                    self._refuse_line(
-                        rows.line_num,
-                        f"column {self.columns[place]!r} {what}",
-                        "fix the cell, remove the line, or choose another column",
-                    )
+                    cell, fix = row[place].strip(), "fix the cell, remove the line, or choose another column"
+                    what = "is not a number" if cell else "is empty"
+                    if _is_number(cell.replace(",", ".", 1)):
+                        what, fix = "has a decimal comma", "write numbers with a point"
+                    self._refuse_line(rows.line_num, f"column {self.columns[place]!r} {what}", fix)
                 for add, place in texts:
                     add(row[place].strip())
         columns = [np.frombuffer(store, dtype=np.float64) if store else np.empty(0) for store in found]
@@ -354,7 +354,7 @@ def _delimiter(stream: io.TextIOWrapper) -> str:
     """Return the delimiter of the header line, and leave the stream at its start."""
     first = stream.readline(LONGEST_HEADER)
     stream.seek(0)
-    return max(",;\t", key=first.count)
+    return delimiter_of(first)
 
 
 def _properties(feature: Any) -> dict[str, Any]:

@@ -35,8 +35,9 @@ def overview(campaign: Campaign) -> dict[str, Any]:
     """What is fixed about a campaign: domain, promise and schedule."""
     task = campaign.task
     return {
-        "task": task.id.hex(), "name": campaign.name, "trust": "nobody", "domain": domain_json(task.box), "k": task.k,
-        "rule": task.rule, "max_rounds": task.max_rounds, "window": task.window, "quorum": task.quorum,
+        "task": task.id.hex(), "name": campaign.name, "trust": "nobody",
+        "domain": domain_json(task.box, task.hierarchy), "k": task.k, "rule": task.rule,
+        "max_rounds": task.max_rounds, "window": task.window, "quorum": task.quorum,
         "enrolment": campaign.enrolment, "capacity": campaign.capacity,
         "releases": [release.what for release in campaign.releases], "public": UNPROTECTED,
         "promise": promise(task, campaign.plan).to_json(),

@@ -9,10 +9,12 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+from ..words import number_of
+
 __all__ = [
     "BETWEEN", "FROM_DATA", "GIVEN", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED",
-    "Adjacency", "Trust", "anywhere_words", "crowds_words", "factor_words", "loss_words", "losses_words", "priced",
-    "published", "times_words", "values_words",
+    "Adjacency", "Trust", "anywhere_words", "buckets_words", "crowds_words", "factor_words", "loss_words",
+    "losses_words", "priced", "published", "times_words", "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
@@ -20,10 +22,11 @@ Adjacency = Literal["inside", "bucket", "anywhere", "presence", "nothing"]
 
 INSIDE = "any two positions inside a participant's published region"
 PROTECTED = "of a position, only the place inside a region is protected"
+_BUCKET, _BUCKETS = "inside the public bucket that they named", "inside all public buckets that they named"
 PUBLIC = f"Regions, crowds, tallies and who answered are public by design; {PROTECTED}."
 BETWEEN: dict[Adjacency, str] = {
     "inside": INSIDE,
-    "bucket": "any two positions of one person inside the public bucket that they named",
+    "bucket": f"any two positions of one person {_BUCKET}",
     "anywhere": "any two positions of one person anywhere in the domain",
     "presence": "a person taking part or not",
     "nothing": "nothing: this is no differential privacy",
@@ -51,7 +54,7 @@ SEEDED = (
 )
 
 
-def losses_words(epsilon: float, moved: float, *, own: str = "", several: bool = False) -> str:
+def losses_words(epsilon: float, moved: float, *, own: str = "", several: bool = False, buckets: int = 0) -> str:
     """Both losses inside regions, each with its adjacency and delta.
 
     Parameters
@@ -60,9 +63,12 @@ def losses_words(epsilon: float, moved: float, *, own: str = "", several: bool =
         As in a :class:`Guarantee`.
     several : bool
         Whether the losses are sums over several partitions: a region of any of them tells positions apart.
+    buckets : int
+        How many public buckets a person named besides: they tell positions apart, too.
     """
     between, whom = (INSIDE_ALL, MOVED_ALL) if several else (INSIDE, MOVED)
-    values = values_words(own)
+    also = f" and {_BUCKET if buckets == 1 else _BUCKETS}" if buckets else ""
+    values = also + values_words(own)
     words = f"{loss_words(epsilon)} between {between}{values}"
     return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {whom}{values}"
 
@@ -75,6 +81,18 @@ def values_words(own: str) -> str:
 def anywhere_words(epsilon: float, *, own: str = "") -> str:
     """A loss that holds for any change of position, with adjacency and delta; ``own`` as in a :class:`Guarantee`."""
     return f"{loss_words(epsilon)} between {BETWEEN['anywhere']}{values_words(own)}"
+
+
+def buckets_words(epsilon: float, buckets: int, *, own: str = "") -> str:
+    """A loss that holds inside the public buckets that a person named, with adjacency and delta.
+
+    Examples
+    --------
+    >>> buckets_words(1.0, 2)
+    'epsilon = 1 (delta = 0) between any two positions of one person inside all public buckets that they named'
+    """
+    between = BETWEEN["bucket"].replace(_BUCKET, _BUCKET if buckets == 1 else _BUCKETS)
+    return f"{loss_words(epsilon)} between {between}{values_words(own)}"
 
 
 def loss_words(epsilon: float, delta: float = 0.0) -> str:
@@ -100,13 +118,15 @@ def published(k: int, rows: int = 1) -> str:
     --------
     >>> published(50)
     'k = 50 participants are published in a region (49 others)'
+    >>> published(2)
+    'k = 2 participants are published in a region (1 other)'
     >>> published(50, rows=3)
     'k = 50 rows are published in a region, of at least 17 people (16 others)'
     """
     if rows == 1:
-        return f"k = {k} participants are published in a region ({k - 1} others)"
+        return f"k = {k} participants are published in a region ({number_of(k - 1, 'other')})"
     people = -(-k // rows)
-    return f"k = {k} rows are published in a region, of at least {people} people ({people - 1} others)"
+    return f"k = {k} rows are published in a region, of at least {people} people ({number_of(people - 1, 'other')})"
 
 
 def priced(what: str, epsilon: float, *, own: str = "") -> str:

@@ -100,6 +100,5 @@ def bucket_counts(pair: PairTask, parts: Mapping[int, PooledCounts]) -> BucketCo
     tree_of_all = Tree(pair.pooled, people, (), (), joined[order], none, none)
     partition = PooledPartition(Estimates(tree_of_all, counts, unbiased, variances, (), ()))
     simulated = any(part.simulated for part in parts.values())
-    # Not anywhere: the bucket is the region that is published for a person.
-    spent = Ledger().spend('counts inside public buckets, trust "two-servers"', pair.pooled.epsilon)
+    spent = Ledger().spend('counts inside public buckets, trust "two-servers"', pair.pooled.epsilon, bucket=True)
     return BucketCounts(pair, parts, partition, spent, simulated)

@@ -102,11 +102,14 @@ class MeanRelease(Promised):
     Attributes
     ----------
     value : float
-        The mean over the positions that participants act from, corrected for what moving them likely did to it.
+        The mean over the positions that participants act from, corrected for what moving them likely did to it, then
+        moved into the range of f.
     acting : float
         Unbiased for the mean of f over the positions that participants act from.
     stderr : float
         Standard error from the mechanism's noise.
+    range : (float, float)
+        Of f over the domain: noise can lead out of it, the truth cannot.
     shift : Shift
         What moving participants may have done to the sum.
     participants : int
@@ -123,6 +126,7 @@ class MeanRelease(Promised):
 
     acting: float
     stderr: float
+    range: tuple[float, float]
     shift: Shift
     participants: int
     regions: RegionMeans
@@ -136,7 +140,7 @@ class MeanRelease(Promised):
     @property
     def value(self) -> float:
         """The mean, corrected for what moving participants likely did to it."""
-        return self.acting + self.shift.likely / self.participants
+        return self._possible(self.acting + self.shift.likely / self.participants)
 
     @property
     def bias_bound(self) -> float:
@@ -150,7 +154,7 @@ class MeanRelease(Promised):
         return self.bias_bound > 0
 
     def interval(self, level: float = 0.95, *, widen: bool = True) -> tuple[float, float]:
-        """Interval for the mean of f over the true positions. It holds the value.
+        """Interval for the mean of f over the true positions, inside the range of f. It holds the value.
 
         Parameters
         ----------
@@ -159,13 +163,20 @@ class MeanRelease(Promised):
             If not, it is for the mean over the positions that participants act from: noise alone, and nothing for
             participants who were moved.
         """
-        width = standard_errors(level)
-        if not widen:
-            return self.acting - width * self.stderr, self.acting + width * self.stderr
-        half = width * math.hypot(self.stderr, math.sqrt(self.shift.variance) / self.participants)
-        # Where in a trimmed part its people live is not known: evenly, or all next to what is kept, as they act.
-        ends = (self.shift.expected, self.shift.likely, 0.0)
-        return self.acting + min(ends) / self.participants - half, self.acting + max(ends) / self.participants + half
+        # Around a mean that is possible: one beyond the range would leave a single point of it.
+        width, middle = standard_errors(level), self._possible(self.acting)
+        half, ends = width * self.stderr, [0.0]
+        if widen:
+            half = width * math.hypot(self.stderr, math.sqrt(self.shift.variance) / self.participants)
+            # Where in a trimmed part its people live is not known: evenly, or all next to what is kept, as they act.
+            ends += [self.shift.expected, self.shift.likely]
+        low, high = min(ends) / self.participants - half, max(ends) / self.participants + half
+        return self._possible(middle + low), self._possible(middle + high)
+
+    def _possible(self, mean: float) -> float:
+        """The mean nearest to it that f can have."""
+        low, high = self.range
+        return min(max(mean, low), high)
 
 
 def values(
@@ -308,8 +319,9 @@ def _mean(
     if not total:
         raise InvalidInput("there is nobody to take the mean of")
     regions = len(partition)
-    ranges = f.range_over(partition.boxes)
+    ranges, box = f.range_over(partition.boxes), partition.task.box
     low, width = ranges[:, 0], ranges[:, 1] - ranges[:, 0]
+    least, most = f.range_over([[box.lower, box.upper]])[0].tolist()
     responders = np.bincount(rows, counts, minlength=regions).astype(np.int64)
     partition = partition.with_public_crowds(responders)
     sums = np.bincount(rows, counts * mechanism.decode(outputs), minlength=regions)
@@ -320,7 +332,7 @@ def _mean(
     error = np.sqrt(np.divide(noise, responders, out=np.full(regions, np.nan), where=responders > 0))
     return MeanRelease(
         float(np.sum(responders * low + sums * width) / total), math.sqrt(float(np.sum(responders * noise))) / total,
-        shift_of(partition, f), total, RegionMeans(low + share * width, error, responders),
+        (least, most), shift_of(partition, f), total, RegionMeans(low + share * width, error, responders),
         partition, spent, simulated, own_value(f),
     )  # fmt: skip
 

@@ -75,13 +75,14 @@ class PairVerification:
         if self.pair is not None and self.trees:
             cells, people = sum(len(tree.cells) for tree in self.trees), sum(tree.people for tree in self.trees)
             empty = f", {self.unnamed} of them buckets that nobody named" if self.unnamed else ""
+            inside = " inside a bucket" if self.pair.bucket_depth else ""
             out += [
                 "Checked:",
                 f"  the rule gives the same {number_of(cells + self.unnamed, 'final cell')} from the same published "
                 f"numbers{empty}; "
                 f"{number_of(people, 'report')}, task {self.pair.id.hex()[:16]}",
                 f"  no path of cells costs more than its budget, epsilon / 2 = {self.pair.pooled.path_budget:g}; any "
-                f"change of position costs two paths, epsilon = {self.pair.pooled.epsilon:g} (delta = 0)",
+                f"change of position{inside} costs two paths, epsilon = {self.pair.pooled.epsilon:g} (delta = 0)",
                 *self._value_lines(),
                 f"  signatures of {self.pair.leader.name} and {self.pair.helper.name}, by the keys that the task names",
             ]

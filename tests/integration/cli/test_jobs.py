@@ -307,6 +307,7 @@ def test_a_clipped_job_does_not_tell_whether_anybody_was_outside(
         ("", UNIT, ("is empty",)),
         ("a,b\n1,2\n", UNIT, ("'a', 'b'",)),
         ("x,y\n0.1,0.2\n", ("--bounds", "0,0,0,1,1,1"), ("3 dimensions", "x, y")),
+        ("x,y\n0.1,0.2\n", (*UNIT, "--columns", ""), ("no column ''", "'x', 'y'")),
         ("x,y\n0.1,0.2\n", (*UNIT, "--out", "regions.shp"), ("regions.shp", ".geojson")),
         ("x,y\n0.1,0.2\n", (*UNIT, "--delta", "3"), ("delta", "3")),
         ("x,y\n0.1,0.2\n", (*UNIT, "--cap", "3"), ("cap is 3",)),

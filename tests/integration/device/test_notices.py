@@ -37,13 +37,13 @@ class Wire(HttpxWire):
         return Response(200, b"{}", "application/json")
 
 
-def notices(until: float) -> list[str]:
+def notices(until: float, *, kept: bool = True) -> list[str]:
     clock, lines = Clock(), list[str]()
     retry = Retry(first=1.0, longest=2.0, patience=1000.0)
 
     async def scene() -> None:
         channel = Channel(
-            URL, Wire(clock, until), clock=clock, jitter=lambda: 1.0, retry=retry, notify=lines.append
+            URL, Wire(clock, until), clock=clock, jitter=lambda: 1.0, retry=retry, notify=lines.append, kept=kept,
         )  # fmt: skip
         assert (await channel.send("GET", "/tasks")).status == 200
         assert (await channel.send("GET", "/tasks")).status == 200
@@ -65,3 +65,9 @@ def test_silence_is_said_at_once_and_every_ten_seconds_until_it_ends() -> None:
     )
     assert lines[-1] == f"{URL} answers again."
     assert 5 <= len(lines) - 1 <= 7  # sixty seconds of silence
+
+
+def test_whose_vaults_are_in_memory_is_not_told_that_stopping_is_safe() -> None:
+    lines = notices(60.0, kept=False)
+    assert "vaults are in memory" in lines[0]
+    assert not any("safely" in line for line in lines)

@@ -346,6 +346,15 @@ def test_a_line_with_more_or_fewer_values_is_named(tmp_path: Path, line: str, at
     assert refusal.value.__cause__ is None
 
 
+def test_a_last_line_with_fewer_values_is_told_in_our_words(tmp_path: Path) -> None:
+    path = tmp_path / "ragged.csv"
+    path.write_text("x,y\n" + "0.5,0.25\n" * 3000 + "0.5\n")
+    words = r"a line of \S*ragged.csv has more or fewer values than the header; fix it or remove it; check"
+    with pytest.raises(InvalidInput, match=words) as refusal:
+        sl.duckdb.run(str(path), columns=["x", "y"], box=BOX, epsilon=1.0, trust="curator")
+    assert "strict_mode" not in str(refusal.value)
+
+
 def test_a_column_that_is_not_in_a_file_of_one_column_is_missing(tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("x\n" + "0.5\n" * 10)
     with pytest.raises(InvalidInput, match="there is no column 'y'; the columns are 'x'"):

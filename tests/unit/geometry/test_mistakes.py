@@ -17,6 +17,7 @@ from semilocal.geometry.places import named_box
 
 STATE = named_box("california")
 METRES = Box((400_000, 3_600_000), (900_000, 4_600_000))
+TURN = np.array([360.0, 0.0])
 
 
 def lon_lat(count: int = 500) -> Floats:
@@ -26,6 +27,9 @@ def lon_lat(count: int = 500) -> Floats:
 
 def test_what_is_likely() -> None:
     assert likely_mistake(lon_lat()[:, ::-1], STATE) == "swapped"
+    assert likely_mistake(lon_lat() + TURN, STATE) == "turned"
+    assert likely_mistake(lon_lat(), Box((230, 30), (260, 45), names=("lon", "lat"))) == "turned"
+    assert likely_mistake(lon_lat() + TURN, Box(STATE.lower, STATE.upper)) == ""  # no longitudes
     assert likely_mistake(lon_lat() * 111_000, STATE) == "metres"
     assert likely_mistake(np.full((9, 2), 900.0), Box((0, 0), (100, 100))) == ""  # percent, pixels, money: no map
     assert likely_mistake(lon_lat(), METRES) == "degrees"
@@ -36,6 +40,7 @@ def test_what_is_likely() -> None:
 
 WRONG = [
     (lon_lat()[:, ::-1], STATE, "axes look swapped: longitude and latitude fit after an exchange"),
+    (lon_lat() + TURN, STATE, "longitudes look counted from 0 to 360"),
     (lon_lat() * 111_000.0, STATE, "look like metres"),
     (lon_lat(), METRES, "look like degrees"),
 ]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -140,3 +143,14 @@ def test_a_link_that_leads_to_itself_is_no_input_and_no_output(tmp_path: Path) -
         check_outputs({"--out": (loop, ())})
     with pytest.raises(InvalidInput, match="leads to itself"):
         write_text(loop, "rows")
+
+
+def test_a_process_that_is_told_to_end_leaves_no_part_of_a_file(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom semilocal.io.files import replacing\n"
+        "with replacing(Path(sys.argv[1])) as stream:\n"
+        "    stream.write(b'half')\n    stream.flush()\n    os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, str(tmp_path / "out.csv")], check=False)
+    assert ended.returncode == -signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []

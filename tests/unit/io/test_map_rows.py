@@ -12,7 +12,7 @@ from semilocal.geometry.earth import areas, aspect, is_map
 from semilocal.geometry.places import named_box
 from semilocal.hierarchy import ROOT, SphereTree
 from semilocal.hierarchy.tables import from_labels
-from semilocal.io.map_rows import OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
+from semilocal.io.map_rows import MOST_LABELS, OPEN, REGION, TRIMMED, domain_json, frame, partition_rows, round_rows
 from semilocal.io.verdicts import child_spread, part_names, stop_reasons
 from semilocal.pooled.task import PooledTask
 from semilocal.protocol.rule import PlayedRound, decide, frontier_at
@@ -202,3 +202,15 @@ def test_areas_on_the_globe_are_square_kilometres() -> None:
     assert set(domain_json(named_box("california"))["places"]) == {"san-francisco"}
     assert "california" in domain_json(box)["places"]
     assert "world" not in domain_json(box)["places"]
+    assert not domain_json(box)["labelled"]
+
+
+def test_labels_of_a_tree_are_places_to_ask_about() -> None:
+    tree = from_labels("code", [("heart", "I20"), ("heart", "I21"), ("lung", "J18")])
+    domain = domain_json(tree.box, tree)
+    assert domain["labelled"]
+    assert domain["places"]["heart"] == [0.0, 0.0, 2.0, 1.0]
+    assert domain["places"]["J18"] == [2.0, 0.0, 3.0, 1.0]
+    assert list(domain["places"]) == tree.all_labels
+    many = from_labels("code", [(f"part {number // 200}", f"code {number}") for number in range(MOST_LABELS)])
+    assert domain_json(many.box, many)["places"] == {}  # too many for a list

@@ -107,6 +107,18 @@ def test_a_step_without_a_count_that_fails_leaves_the_message_to_the_failure() -
     assert log.getvalue() == ""
 
 
+def test_who_waits_for_others_is_told_since_when_and_not_a_rate_that_falls() -> None:
+    clock = Clock()
+    progress = Progress(None, "reports", clock=clock, stream=io.StringIO())
+    clock.now += 5
+    progress.advance(10)
+    clock.now += 25
+    progress.advance(0)
+    assert progress.text() == "reports: 10, nothing new for 25 s"
+    progress.advance(20)
+    assert progress.text() == "reports: 30, 1.0/s"
+
+
 def test_silence_writes_nothing() -> None:
     screen = Terminal()
     assert list(track(range(3), show=False, stream=screen)) == [0, 1, 2]

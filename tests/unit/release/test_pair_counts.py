@@ -112,6 +112,17 @@ def test_totals_of_buckets_are_exact_and_queries_add_up() -> None:
     assert (found.query(GRID).stderr[:4] > 0).any()
 
 
+def test_neither_the_verification_nor_the_ledger_promises_more_than_inside_a_bucket() -> None:
+    lines = verify_pair(bucketed()).lines()
+    assert any("any change of position inside a bucket costs two paths, epsilon = " in line for line in lines)
+    spent = pair_counts(bucketed()).spent
+    inside = "between any two positions of one person inside the public bucket that they named."
+    assert spent.epsilon_anywhere is None
+    assert str(spent).endswith(inside)
+    assert "region" not in str(spent)
+    assert "moved" not in str(spent)
+
+
 def test_the_promise_of_buckets_never_speaks_of_the_whole_domain() -> None:
     promise = pair_counts(bucketed()).guarantee
     for text in (promise.text(), promise.sentence(), str(promise.to_json()), PAIR.statement(), PAIR.loss_words):

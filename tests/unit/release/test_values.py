@@ -210,3 +210,21 @@ def test_intervals_grow_with_the_level_and_follow_the_normal_law() -> None:
     narrow, wide = result.interval(0.5), result.interval(0.95)
     assert (wide[:, 1] - wide[:, 0] >= narrow[:, 1] - narrow[:, 0]).all()
     assert wide[:, 1] - result.value == pytest.approx(1.959963984540054 * result.stderr)
+
+
+@pytest.mark.parametrize("widen", [True, False])
+def test_of_a_dozen_people_the_mean_and_its_interval_stay_in_the_range_of_the_function(widen: bool) -> None:
+    rng = np.random.default_rng(3)
+    points = rng.uniform(0.0, 0.05, (12, 1))  # next to an edge, where noise leads out half of the time
+    task = sl.Task.build(unit_box(1), epsilon=0.5, delta=0.05, k=2)
+    beyond = 0
+    for _ in range(40):
+        run = sl.simulate(points, task, rng=rng)
+        found = mean(run, points, functions.coordinate(0), epsilon=0.5, rng=rng)
+        low, high = found.interval(0.95, widen=widen)
+        assert 0.0 <= low < high <= 1.0  # an interval, also where the noisy mean lies beyond the edge
+        assert 0.0 <= found.value <= 1.0
+        if widen:
+            assert low <= found.value <= high
+        beyond += not 0.0 <= found.acting <= 1.0
+    assert beyond > 0  # else nothing was tried

@@ -109,7 +109,7 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     )  # fmt: skip
     server = server_of(url)
     await reach(server, patience=args.patience)
-    connect = Channels(LeanWire, at_once=AT_ONCE, notify=say)
+    connect = Channels(LeanWire, at_once=AT_ONCE, notify=say, kept=args.vaults is not None)
     try:
         async with answering(server, patience=args.patience):
             found = await find_task(connect(server), url)

@@ -115,7 +115,7 @@ async def run_swarm(
     if channel is None:
         server = split_url(url)[0]
         own = LeanWire(server)
-        channel = Channel(server, own, at_once=AT_ONCE)
+        channel = Channel(server, own, at_once=AT_ONCE, kept=folder is not None)
     shared, verdicts = channel, Verdicts()
     try:
         ends = await run_many(

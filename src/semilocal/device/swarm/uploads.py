@@ -90,7 +90,7 @@ async def run_uploads(
         As for :class:`Uploader`.
     """
     each = iter(own_values(values, points))
-    channels = Channels(LeanWire, at_once=AT_ONCE) if connect is None else connect
+    channels = Channels(LeanWire, at_once=AT_ONCE, kept=folder is not None) if connect is None else connect
     try:
         ends = await run_many(
             lambda vault, position, token: Uploader(

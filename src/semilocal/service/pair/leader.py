@@ -69,9 +69,9 @@ class Leader:
             row = live.row
             full = row.capacity is not None and row.received >= row.capacity
             if not full and (row.deadline is None or now < row.deadline):
-                live.waits_for = "uploads, until the operator starts the counting" + (
-                    "" if row.deadline is None else " or the time is over"
-                )
+                ends = [] if row.capacity is None else [f"{row.capacity:,} have come"]
+                ends += [] if row.deadline is None else ["the time is over"]
+                live.waits_for = f"uploads, until {' or '.join([*ends, 'the operator starts the counting'])}"
                 return False
             return await self._work(self._tables.move, live.task, "open", "closing")
         if phase == "closing":

@@ -176,7 +176,7 @@ class PairService:
             while await self._advance(live):
                 pass
         except PeerAway as error:
-            self._live[task].waits_for = str(error)
+            self._live[task].waits_for = f"the helper: {error}"
             self._pause(task)
         except Exception as error:
             if await self._note(task, error):

@@ -295,6 +295,9 @@ def test_capacity_and_time_end_uploads(stores: Stores) -> None:
 
     async def body(servers: Pair) -> None:
         full = await servers.opened(capacity=3)
+        await servers.tick()
+        until = "until 3 have come or the operator starts the counting"
+        assert (await servers.state(full))["waits_for"] == f"uploads, {until}"
         for number in range(3):
             assert (await servers.put(full, some_upload(full, number))).status_code == 201
         assert token_of(await servers.put(full, some_upload(full, 3))) == "uploads-closed"

@@ -467,6 +467,7 @@ def test_a_leader_waits_for_a_helper_that_is_away_and_says_so(stores: Stores) ->
             await servers.tick()
             state = await servers.state(pair)
             assert state["phase"] == "closing"
+            assert state["waits_for"].startswith("the helper: the helper at ")  # a sentence behind "waits for"
             assert "does not answer" in state["waits_for"]
             assert state["fault"] is None
         servers.wire.on = True

@@ -4,7 +4,7 @@
 
 /**
  * @typedef {{lower: number[], upper: number[], names: string[], geographic: boolean, unit: string,
- *   places?: Record<string, [number, number, number, number]>}} Domain
+ *   places?: Record<string, [number, number, number, number]>, labelled?: boolean}} Domain labelled: the places are all labels of a tree
  * @typedef {{x: number, y: number, scale: number, aspect: number, width: number, height: number}} Camera
  * @typedef {{x0: number, y0: number, x1: number, y1: number}} Rect
  * @typedef {Rect & {ring?: [number, number][]}} Area a rectangle, or the one around a polygon

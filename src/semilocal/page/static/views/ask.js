@@ -79,7 +79,7 @@ export class Ask {
   /** @param {boolean} ready whether the campaign has regions @param {boolean} first whether to show it at the top */
   card(ready, first) {
     const { domain, answers } = this;
-    const flat = domain.lower.length === 1;
+    const flat = domain.lower.length === 1, labelled = Boolean(domain.labelled);
     const places = Object.keys(domain.places ?? {});
     const words = domain.geographic ? ["west", "south", "east", "north"] : [
       `${domain.names[0]} from`, `${domain.names[1] ?? ""} from`, `${domain.names[0]} to`, `${domain.names[1] ?? ""} to`];
@@ -89,10 +89,10 @@ export class Ask {
     return html`<section class=${`card ask ${first ? "first" : ""}`} aria-labelledby="ask-title">
       <h2 id="ask-title">Ask the map</h2>
       ${domain.lower.length > 2 ? html`<p class="quiet">This page asks about one or two dimensions. The server takes boxes of ${domain.lower.length}: <code>POST /tasks/${this.task}/counts</code>.</p>` : ready ? html`
-        <p class="quiet">Choose “Ask” above the map and drag ${flat ? "over a part, or type its ends:" : "a rectangle, or “Polygon” and set its corners, or type a rectangle:"}</p>
-        ${places.length ? html`<label class="pick">or pick a place <select @change=${(/** @type {Event} */ event) => this.#pick(/** @type {HTMLSelectElement} */ (event.target))}>
+        <p class="quiet">Choose “Ask” above the map and drag ${labelled ? "over a part, or pick a label:" : flat ? "over a part, or type its ends:" : "a rectangle, or “Polygon” and set its corners, or type a rectangle:"}</p>
+        ${places.length ? html`<label class="pick">${labelled ? domain.names[0] : "or pick a place"} <select @change=${(/** @type {Event} */ event) => this.#pick(/** @type {HTMLSelectElement} */ (event.target))}>
           <option value="">choose…</option>${places.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>` : ""}
-        <form @submit=${(/** @type {Event} */ event) => this.submit(event)}>
+        ${labelled ? "" : html`<form @submit=${(/** @type {Event} */ event) => this.submit(event)}>
           <label class="wide">name <input name="name" maxlength="80" autocomplete="off" /></label>
           ${fields.map(([name, word, value]) => html`<label>${word}
             <input name=${name} type="number" step="any" required value=${value} min=${/x/.test(name) ? domain.lower[0] : domain.lower[1]}
@@ -100,7 +100,7 @@ export class Ask {
           <label class="wide">positions are rounded to (if known)
             <input name="rounding" type="number" step="any" min="0" placeholder="such as 0.01" @input=${(/** @type {Event} */ event) => (this.step = Number(/** @type {HTMLInputElement} */ (event.target).value))} /></label>
           <button class="wide">Count</button>
-        </form>` : html`<p class="quiet">Counts can be asked when all regions are found.</p>`}
+        </form>`}` : html`<p class="quiet">Counts can be asked when all regions are found.</p>`}
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       ${answers.length ? html`
         <div class="scroll"><table class="answers">
