@@ -84,7 +84,7 @@ class ArrowSource(Streamed):
         self._read, self._key, self._inputs = read, key, tuple(inputs)
         if person is None and rows_per_person != 1:
             raise InvalidInput("rows_per_person needs person, the column that says whose row it is")
-        check_columns(schema, self.columns, box, "the rows")
+        check_columns(schema, self.columns, box)
         if person is not None and person not in schema.names:
             raise InvalidInput(f"there is no column {person!r}; there are {listed_columns(schema.names)}")
 
@@ -339,11 +339,11 @@ def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     return out
 
 
-def check_columns(schema: Any, columns: Sequence[str], box: Box, where: str) -> None:
+def check_columns(schema: Any, columns: Sequence[str], box: Box) -> None:
     """Refuse rows without the columns of the positions, or with columns that hold no numbers."""
     if len(columns) != box.dimensions:
         raise InvalidInput(f"the box has {box.dimensions} axes; got {len(columns)} columns: {', '.join(columns)}")
-    check_numbers(schema, columns, where)
+    check_numbers(schema, columns, "the rows")
 
 
 def check_numbers(schema: Any, columns: Sequence[str], where: str) -> None:

@@ -124,9 +124,7 @@ def run_source(
     )  # fmt: skip
 
 
-def count_source(
-    source: Source, task: PooledTask, words: noise.Words, *, simulated: bool, depth: int | None = None
-) -> Published:
+def count_source(source: Source, task: PooledTask, words: noise.Words, *, simulated: bool) -> Published:
     """Play a pooled task over the people of a source.
 
     Parameters
@@ -138,10 +136,8 @@ def count_source(
         Where the noise comes from; see :mod:`semilocal.pooled.noise`.
     simulated : bool
         Set it if the noise is seeded, or if one program plays both servers.
-    depth : int, optional
-        As for :func:`run_source`.
     """
-    ranks = rank_source(source, task.hierarchy, crowd=max(1, int(task.threshold)), depth=depth)
+    ranks = rank_source(source, task.hierarchy, crowd=max(1, int(task.threshold)))
     return play_pooled(task, RankedCounter(task, ranks, words), simulated=simulated)
 
 
