@@ -1,8 +1,10 @@
-"""Numbers with their nouns, as people write them. Knows no data."""
+"""Numbers with their nouns, as people write them, and names that can be shown. Knows no data."""
 
 from __future__ import annotations
 
-__all__ = ["number_of"]
+from .errors import InvalidInput
+
+__all__ = ["check_name", "number_of"]
 
 
 def number_of(number: int, noun: str, plural: str = "") -> str:
@@ -22,3 +24,18 @@ def number_of(number: int, noun: str, plural: str = "") -> str:
     ('1 region', '1,200 regions', '0 people')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def check_name(name: str, what: str, *, most: int) -> None:
+    """Refuse a name that is empty, too long, or has characters that are not shown.
+
+    Parameters
+    ----------
+    name : str
+    what : str
+        Whose name it is, for the message.
+    most : int
+        Characters.
+    """
+    if not 1 <= len(name) <= most or not name.isprintable():
+        raise InvalidInput(f"{what} must be 1 to {most} printable characters; got {name[:most]!r}")

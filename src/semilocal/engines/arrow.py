@@ -28,7 +28,7 @@ from ..hierarchy.base import Hierarchy
 from .histogram import Lookup
 from .labels import in_arrow
 from .people import ChosenRows
-from .source import Attached, Streamed, Survey, attached_batches
+from .source import PARQUET, Attached, Streamed, Survey, attached_batches, check_axes
 
 __all__ = ["ArrowSource", "load_arrow", "open_files", "write_rows"]
 
@@ -286,7 +286,7 @@ def open_files(
     arrow, files = load_arrow(), list_files(paths)
     numbers, labels = (list(columns), []) if leaves is None else ([], list(columns))
     kinds = {"".join(path.suffixes[-2:]).lower() if path.suffix == ".gz" else path.suffix.lower() for path in files}
-    if kinds <= {".parquet", ".pq"}:
+    if kinds <= set(PARQUET):
         # Without this, Arrow keeps the bytes of a whole file until its last row was read.
         options = arrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
         form: Any = arrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
@@ -341,8 +341,7 @@ def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
 
 def check_columns(schema: Any, columns: Sequence[str], box: Box) -> None:
     """Refuse rows without the columns of the positions, or with columns that hold no numbers."""
-    if len(columns) != box.dimensions:
-        raise InvalidInput(f"the box has {box.dimensions} axes; got {len(columns)} columns: {', '.join(columns)}")
+    check_axes(columns, box)
     check_numbers(schema, columns, "the rows")
 
 
