@@ -22,8 +22,9 @@ from ..words import number_of
 from .coded import CodedPopulation
 from .entropy import DeviceSecrets, Entropy
 from .person_columns import POPULATION, check_frame
-from .population import Answering, Asked, Detail, Population, SortedPopulation
+from .population import Answering, Asked, Population
 from .run import LOST, Round, Run
+from .sorted import Detail, SortedPopulation
 
 __all__ = ["check_task", "play", "play_rounds", "simulate", "warn_if_small"]
 
