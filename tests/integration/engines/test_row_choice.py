@@ -39,8 +39,8 @@ def chance(others: int, below: float, *, most: bool) -> float:
     """The largest or smallest chance that none of the others has a score below this.
 
     With 16 terms any 15 others are independent, so a polynomial of degree 15 has the expectation that independent
-    scores give it. If it lies above (below) "is zero" on all whole numbers, its expectation bounds the chance. Here it is a product over pairs of neighbours, each of
-    which is chosen well in turn.
+    scores give it. If it lies above (below) "is zero" on all whole numbers, its expectation bounds the chance. Here it
+    is a product over pairs of neighbours, each of which is chosen well in turn.
     """
     number = np.arange(others + 1.0)
     weights = binom.pmf(number, others, below) * (1.0 if most else 1.0 - number)
